@@ -1,0 +1,95 @@
+"""Constants: small ones as `dense<...>` in the text, weights by key into the payload."""
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
+from xdsl.interfaces import HasFolderInterface
+from xdsl.ir import Attribute, Data, SSAValue
+from xdsl.irdl import irdl_attr_definition, irdl_op_definition, prop_def, result_def, traits_def
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+from xdsl.traits import ConstantLike, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.interfaces import TensorOp, Work
+from ge.dialects.types import AnyTensor, numel
+
+
+@irdl_attr_definition
+class WeightAttr(Data[str]):
+    """The key of a tensor in the payload (a safetensors file beside the text).
+    Text: `#graph.weight<"encoder.0.weight">`."""
+
+    name = "graph.weight"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        with parser.in_angle_brackets():
+            return parser.parse_str_literal()
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string_literal(self.data)
+
+
+@irdl_op_definition
+class ConstantOp(TensorOp, HasFolderInterface):
+    """A tensor that is known before the program runs.
+
+    `graph.constant dense<1.0> : tensor<f32>` (in the text; meant for about 1 KiB and less) or
+    `graph.constant #graph.weight<"key"> : tensor<768x768xf32>` (in the payload).
+    """
+
+    name = "graph.constant"
+    value = prop_def(Attribute)
+    result = result_def()
+    traits = traits_def(Pure(), ConstantLike())
+
+    @classmethod
+    def make(cls, value: Attribute, type: Attribute) -> "ConstantOp":
+        return cls(properties={"value": value}, result_types=[type])
+
+    @property
+    def key(self) -> str | None:
+        """The payload key, None for a constant in the text."""
+        return self.value.data if isinstance(self.value, WeightAttr) else None
+
+    def infer(self) -> Sequence[Attribute]:
+        if isinstance(self.value, DenseIntOrFPElementsAttr):
+            t: AnyTensor = self.value.type  # pyright: ignore[reportAssignmentType, reportUnknownMemberType]
+            count = len(self.value)
+            if count not in (1, numel(t.get_shape())):
+                raise VerifyException(f"{count} elements given for {t}")
+            return (t,)
+        if isinstance(self.value, WeightAttr):
+            return (self.result.type,)
+        raise VerifyException("a constant is dense<...> or #graph.weight<...>")
+
+    def static_work(self) -> Work:
+        return Work()
+
+    def fold(self) -> Sequence[SSAValue | Attribute] | None:
+        return (self.value,)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "ConstantOp":
+        attrs = parser.parse_optional_attr_dict()
+        value = parser.parse_attribute()
+        if isinstance(value, DenseIntOrFPElementsAttr):
+            t: Attribute = value.type  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        else:
+            parser.parse_punctuation(":")
+            t = parser.parse_type()
+        op = cls.make(value, t)
+        op.attributes.update(attrs)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" ")
+        printer.print_attribute(self.value)
+        if not isinstance(self.value, DenseIntOrFPElementsAttr):
+            printer.print_string(" : ")
+            printer.print_attribute(self.result.type)
+
+

@@ -1,0 +1,614 @@
+"""Elementwise ops: one result element from the element(s) at the same place, numpy broadcasting.
+
+Activation functions stand here too. `VECTOR_COST` is the number of vector instructions for one
+element (transcendental functions are short polynomials on the vector unit).
+"""
+
+from abc import ABC
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import BoolAttr, FloatAttr, StringAttr, i1
+from xdsl.ir import Attribute
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Commutative, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.interfaces import TensorOp
+from ge.dialects.types import bitwidth, broadcast, element_type, is_float, is_integer, shape_of, tensor
+
+
+def any_type(_: Attribute) -> bool:
+    return True
+
+
+def is_number(t: Attribute) -> bool:
+    return t != i1
+
+
+def is_bool(t: Attribute) -> bool:
+    return t == i1
+
+
+def is_bits(t: Attribute) -> bool:
+    return t == i1 or is_integer(t)
+
+
+class Elementwise(TensorOp, ABC):
+    """Base of all: checks element types with `ACCEPTS` and broadcasts the operands' shapes."""
+
+    ACCEPTS: ClassVar[Callable[[Attribute], bool]] = staticmethod(is_number)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+
+    def result_element(self) -> Attribute:
+        return element_type(self.operands[0])
+
+    def infer(self) -> Sequence[Attribute]:
+        first = element_type(self.operands[0])
+        for operand in self.operands:
+            t = element_type(operand)
+            if not type(self).ACCEPTS(t):
+                raise VerifyException(f"element type {t} is not supported")
+            if t != first:
+                raise VerifyException(f"element types differ: {first} and {t}")
+        return (tensor(broadcast(*(shape_of(o) for o in self.operands)), self.result_element()),)
+
+
+class Unary(Elementwise, ABC):
+    input = operand_def()
+    result = result_def()
+    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
+
+
+class FloatUnary(Unary, ABC):
+    ACCEPTS = staticmethod(is_float)
+    VECTOR_COST: ClassVar = 8
+
+
+class Binary(Elementwise, ABC):
+    lhs = operand_def()
+    rhs = operand_def()
+    result = result_def()
+    assembly_format = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
+
+
+# ---- arithmetic of one operand ---------------------------------------------------------------
+
+
+@irdl_op_definition
+class AbsOp(Unary):
+    """|x|"""
+
+    name = "graph.abs"
+
+
+@irdl_op_definition
+class NegOp(Unary):
+    """-x"""
+
+    name = "graph.neg"
+
+
+@irdl_op_definition
+class SignOp(Unary):
+    """-1, 0 or 1; nan stays nan."""
+
+    name = "graph.sign"
+
+
+@irdl_op_definition
+class FloorOp(Unary):
+    name = "graph.floor"
+    ACCEPTS = staticmethod(is_float)
+
+
+@irdl_op_definition
+class CeilOp(Unary):
+    name = "graph.ceil"
+    ACCEPTS = staticmethod(is_float)
+
+
+@irdl_op_definition
+class RoundOp(Unary):
+    """To the nearest integer, ties to even."""
+
+    name = "graph.round"
+    ACCEPTS = staticmethod(is_float)
+
+
+@irdl_op_definition
+class NotOp(Unary):
+    """Logical not of i1, complement of the bits of an integer."""
+
+    name = "graph.not"
+    ACCEPTS = staticmethod(is_bits)
+
+
+@irdl_op_definition
+class ReciprocalOp(FloatUnary):
+    """1 / x"""
+
+    name = "graph.reciprocal"
+    VECTOR_COST: ClassVar = 1
+
+
+@irdl_op_definition
+class SqrtOp(FloatUnary):
+    name = "graph.sqrt"
+    VECTOR_COST: ClassVar = 2
+
+
+@irdl_op_definition
+class ExpOp(FloatUnary):
+    name = "graph.exp"
+    VECTOR_COST: ClassVar = 4
+
+
+@irdl_op_definition
+class LogOp(FloatUnary):
+    name = "graph.log"
+    VECTOR_COST: ClassVar = 4
+
+
+@irdl_op_definition
+class SinOp(FloatUnary):
+    name = "graph.sin"
+
+
+@irdl_op_definition
+class CosOp(FloatUnary):
+    name = "graph.cos"
+
+
+@irdl_op_definition
+class TanOp(FloatUnary):
+    name = "graph.tan"
+
+
+@irdl_op_definition
+class AsinOp(FloatUnary):
+    name = "graph.asin"
+
+
+@irdl_op_definition
+class AcosOp(FloatUnary):
+    name = "graph.acos"
+
+
+@irdl_op_definition
+class AtanOp(FloatUnary):
+    name = "graph.atan"
+
+
+@irdl_op_definition
+class SinhOp(FloatUnary):
+    name = "graph.sinh"
+
+
+@irdl_op_definition
+class CoshOp(FloatUnary):
+    name = "graph.cosh"
+
+
+@irdl_op_definition
+class TanhOp(FloatUnary):
+    name = "graph.tanh"
+
+
+@irdl_op_definition
+class AsinhOp(FloatUnary):
+    name = "graph.asinh"
+
+
+@irdl_op_definition
+class AcoshOp(FloatUnary):
+    name = "graph.acosh"
+
+
+@irdl_op_definition
+class AtanhOp(FloatUnary):
+    name = "graph.atanh"
+
+
+@irdl_op_definition
+class ErfOp(FloatUnary):
+    """The error function."""
+
+    name = "graph.erf"
+    VECTOR_COST: ClassVar = 12
+
+
+# ---- activation functions --------------------------------------------------------------------
+
+
+@irdl_op_definition
+class ReluOp(Unary):
+    """max(x, 0)"""
+
+    name = "graph.relu"
+
+
+@irdl_op_definition
+class SigmoidOp(FloatUnary):
+    """1 / (1 + exp(-x))"""
+
+    name = "graph.sigmoid"
+    VECTOR_COST: ClassVar = 6
+
+
+@irdl_op_definition
+class SiluOp(FloatUnary):
+    """x * sigmoid(alpha * x); also called swish."""
+
+    name = "graph.silu"
+    alpha = prop_def(FloatAttr, default_value=FloatAttr(1.0, 64))
+    VECTOR_COST: ClassVar = 7
+
+
+@irdl_op_definition
+class GeluOp(FloatUnary):
+    """x * Phi(x) with the normal distribution function Phi: `approximate` is "none" (by erf),
+    "tanh" (Hendrycks and Gimpel, arXiv 1606.08415) or "sigmoid" (x * sigmoid(1.702 x))."""
+
+    name = "graph.gelu"
+    approximate = prop_def(StringAttr, default_value=StringAttr("none"))
+    VECTOR_COST: ClassVar = 14
+
+    def infer(self) -> Sequence[Attribute]:
+        if self.approximate.data not in ("none", "tanh", "sigmoid"):
+            raise VerifyException(
+                f'approximate is "none", "tanh" or "sigmoid", not "{self.approximate.data}"'
+            )
+        return super().infer()
+
+
+@irdl_op_definition
+class SoftplusOp(FloatUnary):
+    """log(1 + exp(x))"""
+
+    name = "graph.softplus"
+
+
+@irdl_op_definition
+class SoftsignOp(FloatUnary):
+    """x / (1 + |x|)"""
+
+    name = "graph.softsign"
+    VECTOR_COST: ClassVar = 3
+
+
+@irdl_op_definition
+class MishOp(FloatUnary):
+    """x * tanh(softplus(x))"""
+
+    name = "graph.mish"
+    VECTOR_COST: ClassVar = 16
+
+
+@irdl_op_definition
+class EluOp(FloatUnary):
+    """x for x >= 0, alpha * (exp(x) - 1) below."""
+
+    name = "graph.elu"
+    alpha = prop_def(FloatAttr, default_value=FloatAttr(1.0, 64))
+
+
+@irdl_op_definition
+class SeluOp(FloatUnary):
+    """gamma * x for x > 0, gamma * alpha * (exp(x) - 1) below (arXiv 1706.02515)."""
+
+    name = "graph.selu"
+    alpha = prop_def(FloatAttr, default_value=FloatAttr(1.67326319217681884765625, 64))
+    gamma = prop_def(FloatAttr, default_value=FloatAttr(1.05070102214813232421875, 64))
+
+
+@irdl_op_definition
+class CeluOp(FloatUnary):
+    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1)) (arXiv 1704.07483)."""
+
+    name = "graph.celu"
+    alpha = prop_def(FloatAttr, default_value=FloatAttr(1.0, 64))
+
+
+@irdl_op_definition
+class LeakyReluOp(FloatUnary):
+    """x for x >= 0, alpha * x below."""
+
+    name = "graph.leaky_relu"
+    alpha = prop_def(FloatAttr, default_value=FloatAttr(0.01, 64))
+    VECTOR_COST: ClassVar = 2
+
+
+@irdl_op_definition
+class ThresholdedReluOp(FloatUnary):
+    """x where x > alpha, else 0."""
+
+    name = "graph.thresholded_relu"
+    alpha = prop_def(FloatAttr, default_value=FloatAttr(1.0, 64))
+    VECTOR_COST: ClassVar = 2
+
+
+@irdl_op_definition
+class HardSigmoidOp(FloatUnary):
+    """max(0, min(1, alpha * x + beta))"""
+
+    name = "graph.hard_sigmoid"
+    alpha = prop_def(FloatAttr, default_value=FloatAttr(0.2, 64))
+    beta = prop_def(FloatAttr, default_value=FloatAttr(0.5, 64))
+    VECTOR_COST: ClassVar = 4
+
+
+@irdl_op_definition
+class HardSwishOp(FloatUnary):
+    """x * max(0, min(1, x / 6 + 1 / 2)) (arXiv 1905.02244)."""
+
+    name = "graph.hard_swish"
+    VECTOR_COST: ClassVar = 5
+
+
+@irdl_op_definition
+class ShrinkOp(Unary):
+    """x + bias below -lambd, x - bias above lambd, 0 between."""
+
+    name = "graph.shrink"
+    bias = prop_def(FloatAttr, default_value=FloatAttr(0.0, 64))
+    lambd = prop_def(FloatAttr, default_value=FloatAttr(0.5, 64))
+    VECTOR_COST: ClassVar = 4
+
+
+# ---- two operands ----------------------------------------------------------------------------
+
+
+@irdl_op_definition
+class AddOp(Binary):
+    name = "graph.add"
+    traits = traits_def(Pure(), Commutative())
+
+
+@irdl_op_definition
+class SubOp(Binary):
+    name = "graph.sub"
+
+
+@irdl_op_definition
+class MulOp(Binary):
+    name = "graph.mul"
+    traits = traits_def(Pure(), Commutative())
+
+
+@irdl_op_definition
+class DivOp(Binary):
+    """Quotient; of integers rounded toward zero."""
+
+    name = "graph.div"
+
+
+@irdl_op_definition
+class ModOp(Binary):
+    """Remainder: the sign is the divisor's, or the dividend's with `fmod`."""
+
+    name = "graph.mod"
+    fmod = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    VECTOR_COST: ClassVar = 4
+
+
+@irdl_op_definition
+class PowOp(Elementwise):
+    """base ** exponent; the exponent may have another element type than the base."""
+
+    name = "graph.pow"
+    lhs = operand_def()
+    rhs = operand_def()
+    result = result_def()
+    VECTOR_COST: ClassVar = 10
+    assembly_format = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
+
+    def infer(self) -> Sequence[Attribute]:
+        for operand in self.operands:
+            if not is_number(element_type(operand)):
+                raise VerifyException(f"element type {element_type(operand)} is not supported")
+        shape = broadcast(shape_of(self.lhs), shape_of(self.rhs))
+        return (tensor(shape, element_type(self.lhs)),)
+
+
+@irdl_op_definition
+class MaximumOp(Binary):
+    """The larger; nan if either is nan."""
+
+    name = "graph.maximum"
+    traits = traits_def(Pure(), Commutative())
+
+
+@irdl_op_definition
+class MinimumOp(Binary):
+    """The smaller; nan if either is nan."""
+
+    name = "graph.minimum"
+    traits = traits_def(Pure(), Commutative())
+
+
+@irdl_op_definition
+class AndOp(Binary):
+    """Logical on i1, bitwise on integers."""
+
+    name = "graph.and"
+    ACCEPTS = staticmethod(is_bits)
+    traits = traits_def(Pure(), Commutative())
+
+
+@irdl_op_definition
+class OrOp(Binary):
+    """Logical on i1, bitwise on integers."""
+
+    name = "graph.or"
+    ACCEPTS = staticmethod(is_bits)
+    traits = traits_def(Pure(), Commutative())
+
+
+@irdl_op_definition
+class XorOp(Binary):
+    """Logical on i1, bitwise on integers."""
+
+    name = "graph.xor"
+    ACCEPTS = staticmethod(is_bits)
+    traits = traits_def(Pure(), Commutative())
+
+
+@irdl_op_definition
+class ShiftOp(Binary):
+    """Bits of lhs moved by rhs places to the "left" or "right" (zeros come in)."""
+
+    name = "graph.shift"
+    ACCEPTS = staticmethod(is_integer)
+    direction = prop_def(StringAttr)
+
+    def infer(self) -> Sequence[Attribute]:
+        if self.direction.data not in ("left", "right"):
+            raise VerifyException(f'direction is "left" or "right", not "{self.direction.data}"')
+        return super().infer()
+
+
+@irdl_op_definition
+class PReluOp(Binary):
+    """lhs for lhs >= 0, lhs * rhs below; rhs is the slope."""
+
+    name = "graph.prelu"
+    VECTOR_COST: ClassVar = 3
+
+
+PREDICATES = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+@irdl_op_definition
+class CompareOp(Binary):
+    """lhs `predicate` rhs, as i1; any comparison with nan is false, but for "ne"."""
+
+    name = "graph.compare"
+    predicate = prop_def(StringAttr)
+    ACCEPTS = staticmethod(any_type)
+    assembly_format = "$predicate $lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
+
+    def result_element(self) -> Attribute:
+        return i1
+
+    def infer(self) -> Sequence[Attribute]:
+        if self.predicate.data not in PREDICATES:
+            raise VerifyException(
+                f'predicate is one of {", ".join(PREDICATES)}, not "{self.predicate.data}"'
+            )
+        return super().infer()
+
+
+# ---- tests, choice, limits, conversion -------------------------------------------------------
+
+
+class FloatTest(Unary, ABC):
+    ACCEPTS = staticmethod(is_float)
+
+    def result_element(self) -> Attribute:
+        return i1
+
+
+@irdl_op_definition
+class IsNanOp(FloatTest):
+    name = "graph.is_nan"
+
+
+@irdl_op_definition
+class IsInfOp(FloatTest):
+    """Whether x is an infinity of one of the signs asked for."""
+
+    name = "graph.is_inf"
+    negative = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
+    positive = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
+
+
+@irdl_op_definition
+class SelectOp(Elementwise):
+    """`on_true` where `condition` (i1) holds, else `on_false`; all three broadcast."""
+
+    name = "graph.select"
+    condition = operand_def()
+    on_true = operand_def()
+    on_false = operand_def()
+    result = result_def()
+    assembly_format = (
+        "$condition `,` $on_true `,` $on_false attr-dict `:` functional-type(operands, results)"
+    )
+
+    def infer(self) -> Sequence[Attribute]:
+        if element_type(self.condition) != i1:
+            raise VerifyException(f"condition is i1, not {element_type(self.condition)}")
+        if (a := element_type(self.on_true)) != (b := element_type(self.on_false)):
+            raise VerifyException(f"element types differ: {a} and {b}")
+        shape = broadcast(*(shape_of(o) for o in self.operands))
+        return (tensor(shape, element_type(self.on_true)),)
+
+
+@irdl_op_definition
+class ClampOp(TensorOp):
+    """min(max(x, low), high); a missing limit does not limit. Limits are scalars."""
+
+    name = "graph.clamp"
+    input = operand_def()
+    low = opt_operand_def()
+    high = opt_operand_def()
+    result = result_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    traits = traits_def(Pure())
+    VECTOR_COST: ClassVar = 2
+    assembly_format = (
+        "$input (`low` $low^ `:` type($low))? (`high` $high^ `:` type($high))? "
+        "attr-dict `:` type($input) `->` type($result)"
+    )
+
+    def infer(self) -> Sequence[Attribute]:
+        for limit in (self.low, self.high):
+            if limit is None:
+                continue
+            if element_type(limit) != element_type(self.input):
+                raise VerifyException(
+                    f"element types differ: {element_type(self.input)} and {element_type(limit)}"
+                )
+            if any(d not in (1,) for d in shape_of(limit)):
+                raise VerifyException(f"a limit is a scalar, not {limit.type}")
+        return (self.input.type,)
+
+
+@irdl_op_definition
+class CastOp(Unary):
+    """Conversion to element type `to`: of floats to integers toward zero, of numbers to i1 by
+    != 0. Values out of the integer range wrap around."""
+
+    name = "graph.cast"
+    ACCEPTS = staticmethod(any_type)
+    to = prop_def(Attribute)
+    assembly_format = "$input `to` $to attr-dict `:` functional-type(operands, results)"
+
+    def result_element(self) -> Attribute:
+        return self.to
+
+
+@irdl_op_definition
+class BitcastOp(Unary):
+    """The same bits read as element type `to` of the same width."""
+
+    name = "graph.bitcast"
+    ACCEPTS = staticmethod(any_type)
+    to = prop_def(Attribute)
+    assembly_format = "$input `to` $to attr-dict `:` functional-type(operands, results)"
+
+    def result_element(self) -> Attribute:
+        if bitwidth(self.to) != bitwidth(element_type(self.input)):
+            raise VerifyException(f"{element_type(self.input)} and {self.to} differ in width")
+        return self.to

@@ -1,0 +1,169 @@
+"""What every tensor op of ours states about itself, in its class: operands and attributes (IRDL),
+result types (`infer`), work (`work`), and which attributes may also come as run-time operands.
+
+An op is added by writing one class (here), one kernel (`runtime/kernels`) and one test.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self, cast
+
+from xdsl.dialects.builtin import (
+    BoolAttr,
+    DenseArrayBase,
+    FloatAttr,
+    IntegerAttr,
+    LocationAttr,
+    NameLoc,
+    StringAttr,
+    UnknownLoc,
+    f64,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.irdl import IRDLOperation
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.types import UNKNOWN, byte_size, constant_ints, is_refinement, numel, set_type, shape_of
+
+Param = Attribute | bool | int | float | str | Sequence[int] | Sequence[float] | None
+"""A Python value that `attribute` turns into an attribute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one execution costs, whatever the machine: multiply-accumulates for the cube,
+    element-operations for the vector unit, and bytes moved from and to memory."""
+
+    macs: int = 0
+    vector: int = 0
+    read: int = 0
+    written: int = 0
+
+    def __add__(self, other: "Work") -> "Work":
+        return Work(
+            self.macs + other.macs,
+            self.vector + other.vector,
+            self.read + other.read,
+            self.written + other.written,
+        )
+
+
+def attribute(value: Param) -> Attribute | None:
+    """The attribute for a Python value: int -> i64, float -> f64, bool -> i1, str -> string,
+    a sequence -> dense array. None and attributes pass through."""
+    if value is None or isinstance(value, Attribute):
+        return value
+    if isinstance(value, bool):
+        return BoolAttr.from_bool(value)
+    if isinstance(value, int):
+        return IntegerAttr(value, i64)
+    if isinstance(value, float):
+        return FloatAttr(value, f64)
+    if isinstance(value, str):
+        return StringAttr(value)
+    if value and isinstance(value[0], float):
+        return DenseArrayBase.from_list(f64, list(value))
+    return DenseArrayBase.from_list(i64, cast(list[int], list(value)))
+
+
+def name_loc(name: str) -> LocationAttr:
+    """The location of something that a model names: `loc("name")`."""
+    return NameLoc(StringAttr(name), UnknownLoc())
+
+
+class TensorOp(IRDLOperation, ABC):
+    """An op on tensors that infers its result types and states its work.
+
+    `infer` is also the verifier: it raises VerifyException for operands and attributes that do
+    not fit together, and what it returns must agree with the declared result types.
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, str]] = {}
+    """Optional operand -> the property that holds the same value when it is constant.
+    Exactly one of the two is present; folding turns the first into the second."""
+
+    VECTOR_COST: ClassVar[int] = 1
+    """Vector element-operations for each result element (transcendentals take several)."""
+
+    @abstractmethod
+    def infer(self) -> Sequence[Attribute]:
+        """The result types that follow from operands and attributes, `?` where unknown.
+        Raises VerifyException when they contradict each other."""
+
+    def work(self) -> Work | None:
+        """The work of one execution; None while a shape is dynamic."""
+        try:
+            return self.static_work()
+        except ValueError:
+            return None
+
+    def static_work(self) -> Work:
+        """Override this. The default is elementwise: `VECTOR_COST` for each result element."""
+        elements = sum(numel(shape_of(r)) for r in self.results)
+        return Work(0, elements * self.VECTOR_COST, *self.traffic())
+
+    def traffic(self) -> tuple[int, int]:
+        """Bytes read and written when each operand and result crosses the memory once."""
+        return (
+            sum(byte_size(o.type) for o in self.operands),
+            sum(byte_size(r.type) for r in self.results),
+        )
+
+    @classmethod
+    def of(
+        cls,
+        *operands: SSAValue | Operation | Sequence[SSAValue] | None,
+        regions: Sequence[Region] = (),
+        results: int | None = None,
+        location: LocationAttr | None = None,
+        **params: Param,
+    ) -> Self:
+        """Build the op from operands (one argument for each operand definition; None for an
+        absent optional one, a sequence for a variadic one) and Python values for properties;
+        result types are inferred. `results` is the count for ops with variadic results."""
+        definition = cls.get_irdl_definition()
+        if results is not None:
+            types: list[Attribute | Sequence[Attribute] | None] = [[UNKNOWN] * results]
+        else:
+            types = [UNKNOWN] * len(definition.results)
+        op = cls(
+            operands=operands,
+            result_types=types,
+            properties={k: attribute(v) for k, v in params.items()},
+            regions=regions,
+        )
+        if location is not None:
+            op.location = location
+        for value, t in zip(op.results, op.infer(), strict=True):
+            set_type(value, t)
+        return op
+
+    def ints(self, name: str) -> tuple[int, ...] | None:
+        """The integers of property `name`, or of the constant operand that stands for it
+        (see `PARAMETERS`); None when they are known only at run time or absent."""
+        attr = self.properties.get(name)
+        if isinstance(attr, DenseArrayBase):
+            return tuple(int(v) for v in attr.get_values())
+        if isinstance(attr, IntegerAttr):
+            return (attr.value.data,)
+        for operand, prop in self.PARAMETERS.items():
+            if prop == name and isinstance(value := getattr(self, operand), SSAValue):
+                return constant_ints(value)
+        return None
+
+    def verify_parameters(self) -> None:
+        """Each parameter is given at most once, as property or as operand."""
+        for operand, prop in self.PARAMETERS.items():
+            if prop in self.properties and getattr(self, operand) is not None:
+                raise VerifyException(f"'{prop}' is given both as attribute and as operand")
+
+    def verify_(self) -> None:
+        self.verify_parameters()
+        inferred = self.infer()
+        if len(inferred) != len(self.results):
+            raise VerifyException(f"expected {len(inferred)} results, got {len(self.results)}")
+        for i, (result, t) in enumerate(zip(self.results, inferred, strict=True)):
+            if not is_refinement(t, result.type):
+                raise VerifyException(f"result {i} has type {result.type}, but {t} follows from the operands")

@@ -1,0 +1,226 @@
+"""Shapes and element types: the small algebra that type inference is written in.
+
+A shape is a tuple of ints in which `DYNAMIC` marks a dimension that is known only at run time.
+Nothing here imports numpy: these helpers run at start-up of every tool.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias, cast
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    BFloat16Type,
+    DenseIntOrFPElementsAttr,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+    MemRefType,
+    Signedness,
+    TensorType,
+    UnrankedTensorType,
+    bf16,
+    f16,
+    f32,
+    f64,
+    i1,
+    i8,
+    i16,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.traits import ConstantLike
+from xdsl.utils.exceptions import VerifyException
+
+DYNAMIC = DYNAMIC_INDEX
+"""The dimension that is known only at run time; `?` in the text."""
+
+Shape: TypeAlias = tuple[int, ...]
+AnyTensor: TypeAlias = TensorType[Attribute]
+
+ui8, ui16, ui32, ui64 = (IntegerType(w, Signedness.UNSIGNED) for w in (8, 16, 32, 64))
+
+UNKNOWN = UnrankedTensorType(f32)
+"""Placeholder type of a result whose type has not been inferred yet."""
+
+ELEMENT_TYPES: dict[str, Attribute] = {
+    "float64": f64,
+    "float32": f32,
+    "float16": f16,
+    "bfloat16": bf16,
+    "bool": i1,
+    "int8": i8,
+    "int16": i16,
+    "int32": i32,
+    "int64": i64,
+    "uint8": ui8,
+    "uint16": ui16,
+    "uint32": ui32,
+    "uint64": ui64,
+}
+"""numpy's name of each element type that ge computes with (bfloat16 is ml_dtypes')."""
+
+NUMPY_NAMES: dict[Attribute, str] = {t: n for n, t in ELEMENT_TYPES.items()}
+
+
+def tensor_type(value: SSAValue) -> AnyTensor:
+    """The ranked tensor type of a value. Raises VerifyException for any other type."""
+    if not isinstance(value.type, TensorType):
+        raise VerifyException(f"expected a ranked tensor, got {value.type}")
+    return cast(AnyTensor, value.type)
+
+
+def shape_of(value: SSAValue) -> Shape:
+    """The shape of a tensor or memref value."""
+    t = value.type
+    if isinstance(t, TensorType | MemRefType):
+        return cast(AnyTensor, t).get_shape()
+    raise VerifyException(f"expected a ranked tensor or memref, got {t}")
+
+
+def element_type(value: SSAValue) -> Attribute:
+    """The element type of a tensor or memref value."""
+    t = value.type
+    if isinstance(t, TensorType | MemRefType | UnrankedTensorType):
+        return cast(AnyTensor, t).element_type
+    raise VerifyException(f"expected a tensor or memref, got {t}")
+
+
+def rank_of(value: SSAValue) -> int:
+    return len(shape_of(value))
+
+
+def tensor(shape: Iterable[int], element: Attribute) -> AnyTensor:
+    return TensorType(element, tuple(shape))
+
+
+def is_float(t: Attribute) -> bool:
+    return isinstance(t, AnyFloat)
+
+
+def is_integer(t: Attribute) -> bool:
+    """Whether t is an integer type other than i1 (which stands for truth values)."""
+    return isinstance(t, IntegerType) and t.width.data > 1
+
+
+def is_static(shape: Sequence[int]) -> bool:
+    return DYNAMIC not in shape
+
+
+def numel(shape: Sequence[int]) -> int:
+    """Number of elements. Raises ValueError for a dynamic shape."""
+    n = 1
+    for d in shape:
+        if d == DYNAMIC:
+            raise ValueError("the number of elements of a dynamic shape is not known")
+        n *= d
+    return n
+
+
+def bitwidth(t: Attribute) -> int:
+    """Bits that one element takes in memory; i1 is stored as a byte."""
+    if isinstance(t, IntegerType):
+        return max(t.width.data, 8)
+    if isinstance(t, Float64Type):
+        return 64
+    if isinstance(t, Float32Type):
+        return 32
+    if isinstance(t, Float16Type | BFloat16Type):
+        return 16
+    raise VerifyException(f"element type {t} has no storage size")
+
+
+def byte_size(t: Attribute) -> int:
+    """Bytes of a static tensor or memref type. Raises ValueError for a dynamic one."""
+    assert isinstance(t, TensorType | MemRefType)
+    typed = cast(AnyTensor, t)
+    return numel(typed.get_shape()) * bitwidth(typed.element_type) // 8
+
+
+def broadcast_dims(a: int, b: int) -> int:
+    """One dimension of numpy broadcasting; `?` against 1 or `?` stays `?`, against n > 1 is n."""
+    if a == b or b == 1:
+        return a
+    if a == 1:
+        return b
+    if a == DYNAMIC:
+        return b
+    if b == DYNAMIC:
+        return a
+    raise VerifyException(f"dimensions {a} and {b} do not broadcast")
+
+
+def broadcast(*shapes: Shape) -> Shape:
+    """numpy's broadcasting of shapes. Raises VerifyException where two dimensions clash."""
+    rank = max((len(s) for s in shapes), default=0)
+    result = [1] * rank
+    for s in shapes:
+        for i, d in enumerate(s, rank - len(s)):
+            try:
+                result[i] = broadcast_dims(result[i], d)
+            except VerifyException:
+                texts = " and ".join(shape_text(s) for s in shapes)
+                raise VerifyException(f"shapes {texts} do not broadcast") from None
+    return tuple(result)
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    return "[" + ", ".join("?" if d == DYNAMIC else str(d) for d in shape) + "]"
+
+
+def normalize_axis(axis: int, rank: int, name: str = "axis") -> int:
+    """A negative axis counts from the end. Raises VerifyException when out of range."""
+    if not -rank <= axis < max(rank, 1):
+        raise VerifyException(f"{name} {axis} is out of range for rank {rank}")
+    return axis + rank if axis < 0 else axis
+
+
+def merge_dims(a: int, b: int) -> int:
+    """The one dimension that is known to be equal to both. Raises VerifyException on a clash."""
+    if a == DYNAMIC:
+        return b
+    if b in (DYNAMIC, a):
+        return a
+    raise VerifyException(f"dimensions {a} and {b} differ")
+
+
+def is_refinement(precise: Attribute, general: Attribute) -> bool:
+    """Whether each value of type `precise` may stand where `general` is declared, or the other
+    way round: same element type and rank, dimensions equal or one of them dynamic."""
+    if precise == general:
+        return True
+    if isinstance(precise, UnrankedTensorType) or isinstance(general, UnrankedTensorType):
+        p, g = cast(AnyTensor, precise), cast(AnyTensor, general)
+        return p.element_type == g.element_type
+    if not (isinstance(precise, TensorType) and isinstance(general, TensorType)):
+        return False
+    p, g = cast(AnyTensor, precise), cast(AnyTensor, general)
+    a, b = p.get_shape(), g.get_shape()
+    return (
+        p.element_type == g.element_type
+        and len(a) == len(b)
+        and all(x == y or DYNAMIC in (x, y) for x, y in zip(a, b, strict=True))
+    )
+
+
+def constant_value(value: SSAValue) -> DenseIntOrFPElementsAttr | None:
+    """The elements of a value that a constant in the text defines, else None."""
+    if not isinstance(value.owner, Operation) or not value.owner.has_trait(ConstantLike):
+        return None
+    attr = ConstantLike.get_constant_value(value)
+    return attr if isinstance(attr, DenseIntOrFPElementsAttr) else None
+
+
+def constant_ints(value: SSAValue) -> tuple[int, ...] | None:
+    """The integers of a constant in the text, flattened, else None."""
+    attr = constant_value(value)
+    if attr is None or not isinstance(attr.get_element_type(), IntegerType):
+        return None
+    return tuple(int(v) for v in attr.get_values())
+
+
+def set_type(value: SSAValue, new_type: Attribute) -> None:
+    """Refine the type of a value in place (its uses stay)."""
+    value._type = new_type  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]

@@ -1,0 +1,1 @@
+"""ge: a graph compiler for NPUs, and the emulated NPU that runs what it makes."""

@@ -1,0 +1,155 @@
+"""ONNX's elementwise ops and activation functions."""
+
+from functools import reduce
+
+import numpy as np
+from onnx import helper
+from xdsl.ir import SSAValue
+
+from ge.dialects.graph import elementwise as g
+from ge.dialects.interfaces import TensorOp
+from ge.lowering.onnx.registry import Handler, Node, Unsupported, onnx_op
+from ge.dialects.types import element_type
+from ge.runtime.arrays import element_of
+
+_SAME: dict[str, type[TensorOp]] = {
+    "Abs": g.AbsOp, "Neg": g.NegOp, "Sign": g.SignOp, "Floor": g.FloorOp, "Ceil": g.CeilOp,
+    "Round": g.RoundOp, "Reciprocal": g.ReciprocalOp, "Sqrt": g.SqrtOp, "Exp": g.ExpOp,
+    "Log": g.LogOp, "Sin": g.SinOp, "Cos": g.CosOp, "Tan": g.TanOp, "Asin": g.AsinOp,
+    "Acos": g.AcosOp, "Atan": g.AtanOp, "Sinh": g.SinhOp, "Cosh": g.CoshOp, "Tanh": g.TanhOp,
+    "Asinh": g.AsinhOp, "Acosh": g.AcoshOp, "Atanh": g.AtanhOp, "Erf": g.ErfOp,
+    "Relu": g.ReluOp, "Sigmoid": g.SigmoidOp, "Softplus": g.SoftplusOp,
+    "Softsign": g.SoftsignOp, "Mish": g.MishOp, "HardSwish": g.HardSwishOp, "Not": g.NotOp,
+    "BitwiseNot": g.NotOp, "IsNaN": g.IsNanOp, "Add": g.AddOp, "Sub": g.SubOp, "Mul": g.MulOp,
+    "Div": g.DivOp, "Pow": g.PowOp, "And": g.AndOp, "Or": g.OrOp, "Xor": g.XorOp,
+    "BitwiseAnd": g.AndOp, "BitwiseOr": g.OrOp, "BitwiseXor": g.XorOp, "PRelu": g.PReluOp,
+    "Where": g.SelectOp,
+}  # fmt: skip
+"""ONNX op type -> the graph op with the same operands and no attributes."""
+
+
+def _same(op: type[TensorOp]) -> Handler:
+    return lambda n: n.emit(op, *n.tensors())
+
+
+for _name, _op in _SAME.items():
+    onnx_op(_name)(_same(_op))
+
+_COMPARE = {
+    "Equal": "eq", "Less": "lt", "LessOrEqual": "le", "Greater": "gt", "GreaterOrEqual": "ge",
+}  # fmt: skip
+
+
+@onnx_op(*_COMPARE)
+def compare(n: Node) -> SSAValue:
+    return n.emit(g.CompareOp, n[0], n[1], predicate=_COMPARE[n.op_type])
+
+
+@onnx_op("Max", "Min", "Sum", "Mean")
+def variadic(n: Node) -> SSAValue:
+    ops = {"Max": g.MaximumOp, "Min": g.MinimumOp, "Sum": g.AddOp, "Mean": g.AddOp}
+    tensors = n.tensors()
+    total = reduce(lambda a, b: n.emit(ops[n.op_type], a, b), tensors)
+    if n.op_type == "Mean" and len(tensors) > 1:
+        return n.emit(g.DivOp, total, n.like(len(tensors), total))
+    return total
+
+
+@onnx_op("Mod")
+def mod(n: Node) -> SSAValue:
+    return n.emit(g.ModOp, n[0], n[1], fmod=bool(n.int("fmod")))
+
+
+@onnx_op("BitShift")
+def shift(n: Node) -> SSAValue:
+    return n.emit(g.ShiftOp, n[0], n[1], direction=n.str("direction").lower())
+
+
+@onnx_op("Gelu")
+def gelu(n: Node) -> SSAValue:
+    return n.emit(g.GeluOp, n[0], approximate=n.str("approximate", "none"))
+
+
+@onnx_op("Swish")
+def swish(n: Node) -> SSAValue:
+    return n.emit(g.SiluOp, n[0], alpha=n.float("alpha", 1.0))
+
+
+_WITH_ALPHA: dict[str, tuple[type[TensorOp], float]] = {
+    "Elu": (g.EluOp, 1.0),
+    "Celu": (g.CeluOp, 1.0),
+    "LeakyRelu": (g.LeakyReluOp, 0.01),
+    "ThresholdedRelu": (g.ThresholdedReluOp, 1.0),
+}
+
+
+@onnx_op(*_WITH_ALPHA)
+def with_alpha(n: Node) -> SSAValue:
+    op, default = _WITH_ALPHA[n.op_type]
+    return n.emit(op, n[0], alpha=n.float("alpha", default))
+
+
+@onnx_op("Selu")
+def selu(n: Node) -> SSAValue:
+    alpha = n.float("alpha", 1.67326319217681884765625)
+    return n.emit(g.SeluOp, n[0], alpha=alpha, gamma=n.float("gamma", 1.05070102214813232421875))
+
+
+@onnx_op("HardSigmoid")
+def hard_sigmoid(n: Node) -> SSAValue:
+    return n.emit(g.HardSigmoidOp, n[0], alpha=n.float("alpha", 0.2), beta=n.float("beta", 0.5))
+
+
+@onnx_op("Shrink")
+def shrink(n: Node) -> SSAValue:
+    return n.emit(g.ShrinkOp, n[0], bias=n.float("bias"), lambd=n.float("lambd", 0.5))
+
+
+@onnx_op("Clip")
+def clip(n: Node) -> SSAValue:
+    low, high = n.get(1), n.get(2)
+    if n.opset < 11:
+        low = n.like(n.float("min"), n[0]) if "min" in n.attributes else None
+        high = n.like(n.float("max"), n[0]) if "max" in n.attributes else None
+    return n.emit(g.ClampOp, n[0], low, high)
+
+
+@onnx_op("IsInf")
+def is_inf(n: Node) -> SSAValue:
+    negative, positive = n.int("detect_negative", 1), n.int("detect_positive", 1)
+    return n.emit(g.IsInfOp, n[0], negative=bool(negative), positive=bool(positive))
+
+
+def _element_of_proto(data_type: int) -> object:
+    try:
+        return element_of(helper.tensor_dtype_to_np_dtype(data_type))
+    except Exception as e:
+        raise Unsupported(f"element type {data_type} is not supported") from e
+
+
+@onnx_op("Cast", "CastLike")
+def cast(n: Node) -> SSAValue:
+    to = element_type(n[1]) if n.op_type == "CastLike" else _element_of_proto(n.int("to"))
+    return n[0] if to == element_type(n[0]) else n.emit(g.CastOp, n[0], to=to)
+
+
+@onnx_op("BitCast")
+def bitcast(n: Node) -> SSAValue:
+    return n.emit(g.BitcastOp, n[0], to=_element_of_proto(n.int("to")))
+
+
+@onnx_op("Identity")
+def identity(n: Node) -> object:
+    return n.inputs[0]
+
+
+@onnx_op("Constant")
+def constant(n: Node) -> object:
+    """The forms with a Python value; the importer itself keeps the form with a tensor."""
+    for name in ("value_float", "value_floats"):
+        if name in n.attributes:
+            return n.const(np.asarray(n.attribute(name), np.float32))
+    for name in ("value_int", "value_ints"):
+        if name in n.attributes:
+            return n.const(np.asarray(n.attribute(name), np.int64))
+    raise Unsupported("only tensors and numbers can be constants")

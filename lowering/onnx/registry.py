@@ -1,0 +1,199 @@
+"""How an ONNX node becomes `graph` ops: a handler for each ONNX op type.
+
+    @onnx_op("Transpose")
+    def transpose(n: Node) -> SSAValue:
+        return n.emit(TransposeOp, n[0], permutation=n.ints("perm", range(n.rank(0))[::-1]))
+
+A handler reads the node through `Node` and returns its output value(s). It raises `Unsupported`
+with the reason when it cannot; all such nodes of a model are reported together.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, TypeVar, cast
+
+import numpy as np
+from onnx import AttributeProto, GraphProto, NodeProto, helper, numpy_helper
+from xdsl.dialects.builtin import LocationAttr
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.interfaces import Param, TensorOp, name_loc
+from ge.dialects.types import constant_value, element_type, rank_of, shape_of
+from ge.runtime.arrays import Array, array_of, dense, type_of
+
+Value: TypeAlias = SSAValue | tuple[SSAValue, ...] | None
+"""What an ONNX name stands for: a tensor, a sequence of tensors, or an empty optional."""
+Handler: TypeAlias = Callable[["Node"], Any]
+OpT = TypeVar("OpT", bound=TensorOp)
+
+_HANDLERS: dict[tuple[str, str], Handler] = {}
+_loaded: list[bool] = []
+
+
+class Unsupported(Exception):
+    """A node cannot be imported; the text says why."""
+
+
+def onnx_op(*names: str, domain: str = "") -> Callable[[Handler], Handler]:
+    """Register the function below as the handler of these ONNX op types."""
+
+    def register(handler: Handler) -> Handler:
+        for name in names:
+            _HANDLERS[domain, name] = handler
+        return handler
+
+    return register
+
+
+def find(domain: str, op_type: str) -> Handler | None:
+    """The handler of an op type. The first call imports all modules of this package."""
+    if not _loaded:
+        _loaded.append(True)
+        package = __name__.rpartition(".")[0]
+        for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+            importlib.import_module(f"{package}.{module.name}")
+    return _HANDLERS.get(("" if domain == "ai.onnx" else domain, op_type))
+
+
+class Node:
+    """An ONNX node during import: its inputs as values, its attributes as Python values.
+
+    `n[i]` is input i (error when absent), `n.get(i)` the same or None, `n.opset` the opset
+    version of the node's domain, `n.subgraph(name)` a GraphProto attribute.
+    """
+
+    def __init__(
+        self, proto: NodeProto, inputs: Sequence[Value], opset: int, block: Block, scope: Any = None
+    ) -> None:
+        self.proto, self.inputs, self.opset, self.block = proto, inputs, opset, block
+        self.scope = scope
+        """The importer's scope, for handlers that import subgraphs."""
+        self.attributes = {a.name: a for a in proto.attribute}
+        name = proto.name or next((o for o in proto.output if o), proto.op_type)
+        self.location: LocationAttr = name_loc(name)
+
+    @property
+    def op_type(self) -> str:
+        return self.proto.op_type
+
+    # ---- inputs
+
+    def get(self, index: int) -> SSAValue | None:
+        """Tensor input `index`, None when absent."""
+        value = self.inputs[index] if index < len(self.inputs) else None
+        if isinstance(value, tuple):
+            raise Unsupported(f"input {index} is a sequence where a tensor is expected")
+        return value
+
+    def __getitem__(self, index: int) -> SSAValue:
+        value = self.get(index)
+        if value is None:
+            raise Unsupported(f"input {index} is missing")
+        return value
+
+    def sequence(self, index: int) -> tuple[SSAValue, ...]:
+        """Sequence input `index`, known at import."""
+        value = self.inputs[index] if index < len(self.inputs) else None
+        if not isinstance(value, tuple):
+            raise Unsupported(f"input {index} is not a sequence known at import")
+        return value
+
+    def tensors(self, start: int = 0) -> list[SSAValue]:
+        """All inputs from `start` on, for variadic ops."""
+        return [self[i] for i in range(start, len(self.inputs))]
+
+    def constant(self, index: int) -> Array | None:
+        """The elements of input `index` if they are known at import, else None."""
+        value = self.get(index)
+        attr = None if value is None else constant_value(value)
+        if attr is not None:
+            return array_of(attr)
+        return None if value is None or self.scope is None else self.scope.known(value)
+
+    def constant_ints(self, index: int) -> tuple[int, ...] | None:
+        """The integers of input `index`, flattened, if known at import, else None."""
+        array = self.constant(index)
+        return None if array is None else tuple(int(v) for v in array.reshape(-1))
+
+    def rank(self, index: int) -> int:
+        return rank_of(self[index])
+
+    def shape(self, index: int) -> tuple[int, ...]:
+        return shape_of(self[index])
+
+    def element(self, index: int) -> Attribute:
+        return element_type(self[index])
+
+    def wants(self, output: int) -> bool:
+        """Whether output `output` is asked for."""
+        return output < len(self.proto.output) and bool(self.proto.output[output])
+
+    # ---- attributes
+
+    def attribute(self, name: str) -> Any:
+        """The attribute as a Python value (bytes become str, tensors arrays), None if absent."""
+        proto = self.attributes.get(name)
+        if proto is None:
+            return None
+        value = helper.get_attribute_value(proto)
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "replace")
+        if proto.type == AttributeProto.TENSOR:
+            return numpy_helper.to_array(proto.t)
+        return value
+
+    def int(self, name: str, default: int = 0) -> int:
+        value = self.attribute(name)
+        return default if value is None else cast(int, value)
+
+    def float(self, name: str, default: float = 0.0) -> float:
+        value = self.attribute(name)
+        return default if value is None else float(value)
+
+    def str(self, name: str, default: str = "") -> str:
+        value = self.attribute(name)
+        return default if value is None else cast(str, value)
+
+    def ints(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
+        value = self.attribute(name)
+        if value is None:
+            if default is None:
+                raise Unsupported(f"attribute '{name}' is missing")
+            return tuple(default)
+        return tuple(int(v) for v in value)
+
+    def subgraph(self, name: str) -> GraphProto:
+        return self.attributes[name].g
+
+    # ---- results
+
+    def build(self, op: type[OpT], *operands: Any, **params: Param) -> OpT:
+        """Append an op (see TensorOp.of) and return it."""
+        return self.add(op.of(*operands, location=self.location, **params))
+
+    def add(self, op: OpT) -> OpT:
+        op.location = self.location
+        self.block.add_op(op)
+        return op
+
+    def emit(self, op: type[TensorOp], *operands: Any, **params: Param) -> SSAValue:
+        """Append an op and return its first result."""
+        return self.build(op, *operands, **params).results[0]
+
+    def const(self, array: Any, element: Attribute | None = None) -> SSAValue:
+        """A constant in the text. `element` converts to that element type first."""
+        from ge.runtime.arrays import dtype_of
+
+        value = np.asarray(array)
+        if element is not None:
+            value = value.astype(dtype_of(element))
+        elif value.dtype == np.int32:
+            value = value.astype(np.int64)
+        op: Operation = self.add(ConstantOp.make(dense(value), type_of(value)))
+        return op.results[0]
+
+    def like(self, scalar: float, value: SSAValue) -> SSAValue:
+        """A scalar constant of the element type of `value`."""
+        return self.const(scalar, element_type(value))

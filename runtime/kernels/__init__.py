@@ -1,0 +1,109 @@
+"""numpy kernels, one for each op; folding, every interpreter and the emulated NPU share them.
+
+A kernel is registered for an op class as a *factory*: it reads the op's attributes once and
+returns the function of arrays that is run many times.
+
+    @kernel(TransposeOp)
+    def transpose(op: TransposeOp) -> Fn:
+        permutation = op.permutation.get_values()
+        return lambda x: x.transpose(permutation)
+
+The function takes one argument for each operand *definition* of the op (None for an absent
+optional operand; the members of a variadic operand one by one) and returns an array, or a tuple
+for several results. With `into=True` it also takes `out=`, an array to write the result to.
+A result may be a view of an operand; the caller copies where that matters.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import IRDLOperation, VarOperandDef
+
+from ge.dialects.errors import GeError
+from ge.runtime.arrays import Array
+
+Fn = Callable[..., Any]
+OpT = TypeVar("OpT", bound=Operation)
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """How to make the function of an op, and whether that function takes `out=`."""
+
+    factory: Callable[[Any], Fn]
+    into: bool
+
+
+_KERNELS: dict[type[Operation], Kernel] = {}
+_loaded: list[bool] = []
+
+
+def kernel(
+    *ops: type[OpT], into: bool = False
+) -> Callable[[Callable[[OpT], Fn]], Callable[[OpT], Fn]]:
+    """Register the factory below as the kernel of these op classes."""
+
+    def register(factory: Callable[[OpT], Fn]) -> Callable[[OpT], Fn]:
+        for op in ops:
+            _KERNELS[op] = Kernel(factory, into)
+        return factory
+
+    return register
+
+
+def find(op: type[Operation]) -> Kernel | None:
+    """The kernel registered for an op class. The first call imports all kernel modules."""
+    if not _loaded:
+        _loaded.append(True)
+        for module in pkgutil.iter_modules(__path__, f"{__name__}."):
+            importlib.import_module(module.name)
+    return _KERNELS.get(op)
+
+
+def prepare(op: Operation) -> Fn:
+    """The function of arrays for this op: one argument for each operand *value* of the op.
+    Raises GeError when no kernel is registered."""
+    found = find(type(op))
+    if found is None:
+        raise GeError(f"no kernel is registered for {op.name}", hint="add one to runtime/kernels")
+    fn = found.factory(op)
+    slots = operand_slots(op)
+    if slots is None:
+        return fn
+
+    def with_absent(*arrays: Array, **out: Any) -> Any:
+        return fn(*(None if i is None else arrays[i] for i in slots), **out)
+
+    return with_absent
+
+
+def operand_slots(op: Operation) -> list[int | None] | None:
+    """For each argument of the kernel function the index of its operand value, or None for an
+    absent optional one; None altogether when arguments and operand values are the same."""
+    if not isinstance(op, IRDLOperation):
+        return None
+    slots: list[int | None] = []
+    index, absent = 0, False
+    for name, definition in op.get_irdl_definition().operands:
+        value = cast(SSAValue | Sequence[SSAValue] | None, getattr(op, name))
+        if value is None:
+            slots.append(None)
+            absent = True
+        elif isinstance(value, SSAValue):
+            slots.append(index)
+            index += 1
+        else:
+            assert isinstance(definition, VarOperandDef)
+            slots.extend(range(index, index + len(value)))
+            index += len(value)
+    return slots if absent else None
+
+
+def evaluate(op: Operation, arrays: Sequence[Array]) -> tuple[Array, ...]:
+    """Run one op on the arrays of its operands."""
+    result = prepare(op)(*arrays)
+    return result if isinstance(result, tuple) else (result,)
