@@ -1,0 +1,116 @@
+"""What an NPU has: cores, memories, bandwidths, limits. Read from a short TOML file.
+
+`Target.load("910b1")` reads a preset of the package (`dialects/targets/*.toml`),
+`Target.load("my.toml")` a file of the user's. `dialects/targets/910b1.toml` explains each key.
+"""
+
+import dataclasses
+import tomllib
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from ge.dialects.errors import GeError
+
+DEFAULT_TARGET = "910b1"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One NPU. Sizes in bytes, rates in bytes a cycle a core, times in microseconds."""
+
+    name: str
+    clock_ghz: float
+    cube_cores: int
+    vector_cores: int
+    macs_per_cycle: dict[str, int]
+    """Multiply-accumulates a cycle a cube core, by element type (f16, i8, f32, ...)."""
+    vector_lanes: int
+    """16-bit lanes a cycle a vector core; wider elements take more cycles."""
+    hbm_bytes: int
+    l2_bytes: int
+    l1_bytes: int
+    l0a_bytes: int
+    l0b_bytes: int
+    l0c_bytes: int
+    ub_bytes: int
+    hbm_rate: float
+    l2_read_rate: float
+    l2_write_rate: float
+    l1_to_l0a_rate: float
+    l1_to_l0b_rate: float
+    l0c_to_ub_rate: float
+    ub_out_rate: float
+    host_link_gbs: float
+    """Bandwidth of the host link, gigabytes a second, each way."""
+    launch_us: float = 2.0
+    """Start of a task that sits in the device's queue."""
+    host_launch_us: float = 15.0
+    """Start of a task that the host has to issue (dynamic shapes, control flow)."""
+    hbm_alignment: int = 512
+    core_alignment: int = 32
+    full_rate_bytes: int = 16384
+    """A transfer below this size does not reach the full bandwidth."""
+    max_streams: int = 1984
+    max_events: int = 65536
+
+    @staticmethod
+    def presets() -> list[str]:
+        """The names of the targets that come with the package."""
+        folder = files("ge.dialects.targets")
+        return sorted(f.name[:-5] for f in folder.iterdir() if f.name.endswith(".toml"))
+
+    @classmethod
+    def load(cls, name: str = DEFAULT_TARGET) -> "Target":
+        """A preset by name, or a TOML file by path. Raises GeError for an unknown name, an
+        unreadable file, a missing, unknown or ill-typed key."""
+        if name.endswith(".toml"):
+            try:
+                text = Path(name).read_text("utf-8")
+            except (OSError, UnicodeDecodeError) as e:
+                raise GeError(f"cannot read the target: {e}", name) from None
+        else:
+            known = cls.presets()
+            if name.lower() not in known:
+                near = get_close_matches(name.lower(), known, 1)
+                hint = f"did you mean {near[0]}?" if near else f"presets: {', '.join(known)}"
+                raise GeError(f"unknown target '{name}'", hint=f"{hint} Or give a .toml file")
+            text = (files("ge.dialects.targets") / f"{name.lower()}.toml").read_text("utf-8")
+        try:
+            table = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as e:
+            raise GeError(f"not TOML: {e}", name) from None
+        return cls.of(table, name)
+
+    @classmethod
+    def of(cls, table: dict[str, Any], where: str) -> "Target":
+        """A target from the keys of a TOML file; `where` names it in errors."""
+        fields = {f.name: f for f in dataclasses.fields(cls)}
+        for key, value in table.items():
+            if key not in fields:
+                near = get_close_matches(key, fields, 1)
+                hint = f"did you mean {near[0]}?" if near else ""
+                raise GeError(f"unknown key '{key}'", where, hint)
+            want = fields[key].type
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if want is float and number:
+                table[key] = float(value)
+            elif want is int and not (number and isinstance(value, int)):
+                raise GeError(f"'{key}' is an integer, not {value!r}", where)
+            elif want is float or (want is str and not isinstance(value, str)):
+                raise GeError(f"'{key}' is a {getattr(want, '__name__', want)}, not {value!r}", where)
+            if number and value <= 0:
+                raise GeError(f"'{key}' is positive, not {value!r}", where)
+        required = [n for n, f in fields.items() if f.default is dataclasses.MISSING]
+        if missing := [n for n in required if n not in table]:
+            raise GeError(f"missing keys: {', '.join(missing)}", where)
+        macs = table["macs_per_cycle"]
+        if not isinstance(macs, dict) or "f16" not in macs:
+            raise GeError("'macs_per_cycle' is a table with at least f16", where)
+        return cls(**table)
+
+    @property
+    def cycles_per_us(self) -> float:
+        return self.clock_ghz * 1e3
