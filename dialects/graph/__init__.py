@@ -10,10 +10,10 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, Dialect, Operation, ParametrizedAttribute
 from xdsl.irdl import IRDLOperation
 
-from ge.dialects.graph import constant, elementwise
+from ge.dialects.graph import constant, elementwise, quantization, reduction
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 
-FAMILIES: tuple[ModuleType, ...] = (constant, elementwise)
+FAMILIES: tuple[ModuleType, ...] = (constant, elementwise, quantization, reduction)
 
 
 class _MaterializeConstant(ConstantMaterializationInterface):

@@ -1,0 +1,202 @@
+"""Reductions along axes, positions of extremes, and running sums and products."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import (
+    BoolAttr,
+    DenseArrayBase,
+    IntegerAttr,
+    StringAttr,
+    UnrankedTensorType,
+    i1,
+    i64,
+)
+from xdsl.ir import Attribute
+from xdsl.irdl import (
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.interfaces import TensorOp, Work
+from ge.dialects.types import (
+    DYNAMIC,
+    Shape,
+    element_type,
+    is_integer,
+    normalize_axis,
+    numel,
+    shape_of,
+    tensor,
+)
+
+REDUCE_KINDS = (
+    "sum",
+    "mean",
+    "max",
+    "min",
+    "prod",
+    "l1",
+    "l2",
+    "log_sum",
+    "log_sum_exp",
+    "sum_square",
+)
+
+
+def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    """Raises VerifyException when `value` is none of the choices."""
+    if value not in choices:
+        raise VerifyException(f'{name} is one of {", ".join(choices)}, not "{value}"')
+
+
+def unique_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
+    """The axes counted from the front. Raises VerifyException when one is out of range or twice."""
+    result = tuple(normalize_axis(a, rank) for a in axes)
+    if len(set(result)) != len(result):
+        raise VerifyException(f"axes {list(axes)} name an axis twice")
+    return result
+
+
+def reduced_shape(shape: Shape, axes: Sequence[int], keep_dims: bool) -> Shape:
+    """The shape after reducing `axes` (counted from the front)."""
+    if keep_dims:
+        return tuple(1 if i in axes else d for i, d in enumerate(shape))
+    return tuple(d for i, d in enumerate(shape) if i not in axes)
+
+
+@irdl_op_definition
+class ReduceOp(TensorOp):
+    """One value from all elements along `axes` (all axes when empty or absent).
+
+    `kind`: "sum", "mean", "max" and "min" (of i1: or, and), "prod", "l1" = sum |x|,
+    "l2" = sqrt(sum x^2), "log_sum" = log(sum x), "log_sum_exp" = log(sum exp(x)) without overflow,
+    "sum_square" = sum x^2. Nothing reduces to the neutral element: 0, nan for "mean",
+    1 for "prod", the lowest and highest value for "max" and "min", -inf for the logarithms.
+    Integers wrap around; the mean of integers rounds toward zero.
+    """
+
+    name = "graph.reduce"
+    kind = prop_def(StringAttr)
+    input = operand_def()
+    dynamic_axes = opt_operand_def()
+    axes = opt_prop_def(DenseArrayBase)
+    keep_dims = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
+    result = result_def()
+    PARAMETERS: ClassVar = {"dynamic_axes": "axes"}
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$kind $input (`axes` $dynamic_axes^)? attr-dict `:` functional-type(operands, results)"
+    )
+
+    def reduced_axes(self) -> tuple[int, ...] | None:
+        """The axes counted from the front, None when they are known only at run time."""
+        rank = len(shape_of(self.input))
+        axes = self.ints("axes")
+        if axes is None and self.dynamic_axes is not None:
+            return None
+        return unique_axes(axes, rank) if axes else tuple(range(rank))
+
+    def infer(self) -> Sequence[Attribute]:
+        check_choice("kind", self.kind.data, REDUCE_KINDS)
+        element, shape = element_type(self.input), shape_of(self.input)
+        if element == i1 and self.kind.data not in ("max", "min"):
+            raise VerifyException(
+                f'element type i1 has only kinds max and min, not "{self.kind.data}"'
+            )
+        keep_dims = bool(self.keep_dims.value.data)
+        axes = self.reduced_axes()
+        if axes is not None:
+            return (tensor(reduced_shape(shape, axes, keep_dims), element),)
+        assert self.dynamic_axes is not None
+        check_axis_list(self.dynamic_axes.type, element_type(self.dynamic_axes))
+        if keep_dims:
+            return (tensor([DYNAMIC] * len(shape), element),)
+        (count,) = shape_of(self.dynamic_axes)
+        if count == DYNAMIC:
+            return (UnrankedTensorType(element),)
+        return (tensor([DYNAMIC] * (len(shape) - count if count else 0), element),)
+
+    def static_work(self) -> Work:
+        cost = {"log_sum_exp": 6, "l1": 2, "l2": 2, "sum_square": 2}.get(self.kind.data, 1)
+        return Work(0, numel(shape_of(self.input)) * cost, *self.traffic())
+
+
+def check_axis_list(t: Attribute, element: Attribute) -> None:
+    """Raises VerifyException for a run-time list of axes that is not a vector of integers."""
+    shape = () if isinstance(t, UnrankedTensorType) else t.get_shape()  # pyright: ignore
+    if len(shape) != 1 or not is_integer(element):
+        raise VerifyException(f"axes are a vector of integers, not {t}")
+
+
+@irdl_op_definition
+class ArgReduceOp(TensorOp):
+    """The position (i64) of the largest or smallest element along `axis`: the first of several
+    equal ones, or the last with `select_last_index`. `kind` is "max" or "min"."""
+
+    name = "graph.arg_reduce"
+    kind = prop_def(StringAttr)
+    input = operand_def()
+    axis = prop_def(IntegerAttr, default_value=IntegerAttr(0, i64))
+    keep_dims = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
+    select_last_index = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    result = result_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$kind $input attr-dict `:` functional-type(operands, results)"
+
+    def infer(self) -> Sequence[Attribute]:
+        check_choice("kind", self.kind.data, ("max", "min"))
+        shape = shape_of(self.input)
+        if not shape:
+            raise VerifyException("a scalar has no axis to search along")
+        axis = normalize_axis(self.axis.value.data, len(shape))
+        if shape[axis] == 0:
+            raise VerifyException(f"axis {axis} is empty: there is no extreme")
+        return (tensor(reduced_shape(shape, (axis,), bool(self.keep_dims.value.data)), i64),)
+
+    def static_work(self) -> Work:
+        return Work(0, 2 * numel(shape_of(self.input)), *self.traffic())
+
+
+@irdl_op_definition
+class CumulativeOp(TensorOp):
+    """The running sum or product along `axis`: y[i] = x[0] + ... + x[i], without x[i] when
+    `exclusive`, from the end when `reverse`. `kind` is "sum" or "prod"."""
+
+    name = "graph.cumulative"
+    kind = prop_def(StringAttr)
+    input = operand_def()
+    dynamic_axis = opt_operand_def()
+    axis = opt_prop_def(IntegerAttr)
+    exclusive = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    reverse = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    result = result_def()
+    PARAMETERS: ClassVar = {"dynamic_axis": "axis"}
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$kind $input (`axis` $dynamic_axis^)? attr-dict `:` functional-type(operands, results)"
+    )
+
+    def infer(self) -> Sequence[Attribute]:
+        check_choice("kind", self.kind.data, ("sum", "prod"))
+        shape, element = shape_of(self.input), element_type(self.input)
+        if element == i1:
+            raise VerifyException("element type i1 is not supported")
+        if self.axis is None and self.dynamic_axis is None:
+            raise VerifyException("the axis is missing")
+        if self.dynamic_axis is not None and shape_of(self.dynamic_axis) not in ((), (1,)):
+            raise VerifyException(f"the axis is a scalar, not {self.dynamic_axis.type}")
+        for axis in self.ints("axis") or ():
+            normalize_axis(axis, len(shape))
+        return (tensor(shape, element),)

@@ -1,0 +1,148 @@
+"""Kernels of the reductions. 16-bit floats are accumulated in float32 and rounded once."""
+
+from typing import Any, cast
+
+import numpy as np
+
+from ge.dialects.errors import GeError
+from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
+from ge.runtime.arrays import BFLOAT16, Array
+from ge.runtime.kernels import Fn, kernel
+
+Axes = tuple[int, ...]
+_HALF = (np.dtype(np.float16), BFLOAT16)
+
+
+def _lowest(dtype: np.dtype[Any], highest: bool = False) -> Any:
+    """The neutral element of max, or of min when `highest`."""
+    if dtype.kind == "b":
+        return highest
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).max if highest else np.iinfo(dtype).min
+    return np.inf if highest else -np.inf
+
+
+def _sum(x: Array, axes: Axes, keep: bool) -> Array:
+    return np.add.reduce(x, axes, dtype=x.dtype, keepdims=keep)
+
+
+def _mean(x: Array, axes: Axes, keep: bool) -> Array:
+    total = _sum(x, axes, keep)
+    count = int(np.prod([x.shape[a] for a in axes]))
+    if x.dtype.kind in "iu":
+        if count == 0:
+            raise GeError("the mean of no integers is not defined")
+        return np.trunc(total / count).astype(x.dtype)
+    return np.asarray(total / x.dtype.type(count))
+
+
+def _max(x: Array, axes: Axes, keep: bool) -> Array:
+    return np.maximum.reduce(x, axes, keepdims=keep, initial=_lowest(x.dtype))
+
+
+def _min(x: Array, axes: Axes, keep: bool) -> Array:
+    return np.minimum.reduce(x, axes, keepdims=keep, initial=_lowest(x.dtype, highest=True))
+
+
+def _prod(x: Array, axes: Axes, keep: bool) -> Array:
+    return np.multiply.reduce(x, axes, dtype=x.dtype, keepdims=keep)
+
+
+def _l2(x: Array, axes: Axes, keep: bool) -> Array:
+    return np.sqrt(_sum(x * x, axes, keep))
+
+
+def _log_sum_exp(x: Array, axes: Axes, keep: bool) -> Array:
+    peak = _max(x, axes, True)
+    peak = np.where(np.isfinite(peak), peak, x.dtype.type(0))
+    total = np.log(_sum(np.exp(x - peak), axes, keep))
+    return total + (peak if keep else peak.reshape(total.shape))
+
+
+_REDUCE = {
+    "sum": _sum,
+    "mean": _mean,
+    "max": _max,
+    "min": _min,
+    "prod": _prod,
+    "l1": lambda x, axes, keep: _sum(np.absolute(x), axes, keep),
+    "l2": _l2,
+    "log_sum": lambda x, axes, keep: np.log(_sum(x, axes, keep)),
+    "log_sum_exp": _log_sum_exp,
+    "sum_square": lambda x, axes, keep: _sum(x * x, axes, keep),
+}
+_IN_FLOAT64 = ("l2", "log_sum", "log_sum_exp")
+"""Kinds that are computed in float64 for integers, and truncated."""
+
+
+def _compute_dtype(dtype: np.dtype[Any], kind: str) -> np.dtype[Any]:
+    if dtype in _HALF and kind not in ("max", "min"):
+        return np.dtype(np.float32)
+    if dtype.kind in "iu" and kind in _IN_FLOAT64:
+        return np.dtype(np.float64)
+    return dtype
+
+
+def reduce_array(x: Array, kind: str, axes: Axes, keep_dims: bool) -> Array:
+    """`x` reduced along `axes` (counted from the front)."""
+    wide = x.astype(_compute_dtype(x.dtype, kind), copy=False)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        result = np.asarray(_REDUCE[kind](wide, axes, keep_dims))
+        return result.astype(x.dtype, copy=False)
+
+
+@kernel(ReduceOp)
+def reduce(op: ReduceOp) -> Fn:
+    kind, keep_dims = op.kind.data, bool(op.keep_dims.value.data)
+    static_axes = op.axes and cast(Axes, op.axes.get_values())
+
+    def run(x: Array, dynamic_axes: Array | None) -> Array:
+        axes = static_axes if dynamic_axes is None else dynamic_axes.tolist()
+        absolute = tuple(a % x.ndim for a in axes or range(x.ndim))
+        return reduce_array(x, kind, absolute, keep_dims)
+
+    return run
+
+
+@kernel(ArgReduceOp)
+def arg_reduce(op: ArgReduceOp) -> Fn:
+    find: Any = np.argmax if op.kind.data == "max" else np.argmin
+    axis, keep_dims = op.axis.value.data, bool(op.keep_dims.value.data)
+    last = bool(op.select_last_index.value.data)
+
+    def run(x: Array) -> Array:
+        if x.dtype == BFLOAT16:
+            x = x.astype(np.float32)
+        if last:
+            return x.shape[axis] - 1 - find(np.flip(x, axis), axis, keepdims=keep_dims)
+        return find(x, axis, keepdims=keep_dims)
+
+    return run
+
+
+def running(x: Array, kind: str, axis: int, exclusive: bool, reverse: bool) -> Array:
+    """The running sum or product of `x` along `axis`."""
+    wide = np.moveaxis(x.astype(np.float32) if x.dtype in _HALF else x, axis, -1)
+    wide = wide[..., ::-1] if reverse else wide
+    ufunc = np.add if kind == "sum" else np.multiply
+    result = np.empty(wide.shape, wide.dtype)
+    if exclusive:
+        result[..., :1] = ufunc.identity
+        ufunc.accumulate(wide[..., :-1], -1, out=result[..., 1:])
+    else:
+        ufunc.accumulate(wide, -1, out=result)
+    result = result[..., ::-1] if reverse else result
+    return np.moveaxis(result, -1, axis).astype(x.dtype, copy=False)
+
+
+@kernel(CumulativeOp)
+def cumulative(op: CumulativeOp) -> Fn:
+    kind, static_axis = op.kind.data, op.axis and op.axis.value.data
+    exclusive, reverse = bool(op.exclusive.value.data), bool(op.reverse.value.data)
+
+    def run(x: Array, dynamic_axis: Array | None) -> Array:
+        axis = static_axis if dynamic_axis is None else int(dynamic_axis.reshape(()))
+        assert axis is not None
+        return running(x, kind, axis, exclusive, reverse) if x.ndim else x.copy()
+
+    return run
