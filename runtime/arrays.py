@@ -58,4 +58,4 @@ def array_of(attr: DenseIntOrFPElementsAttr) -> Array:
     t = cast(AnyTensor, attr.type)  # pyright: ignore[reportUnknownMemberType]
     flat = np.frombuffer(attr.data.data, dtype_of(t.element_type))
     shape: Sequence[int] = t.get_shape()
-    return np.broadcast_to(flat, shape) if flat.size == 1 else flat.reshape(shape)
+    return np.broadcast_to(flat.reshape(()), shape) if flat.size == 1 else flat.reshape(shape)

@@ -1,0 +1,165 @@
+"""Quantization: floats as integers on a grid, real value = (stored value - zero point) * scale.
+
+Scale and zero point have one of three granularities: one element for the whole tensor, one for
+each index of `axis` (1-D), or one for each block of `block_size` elements along `axis` (rank of
+the tensor, ceil(dim / block_size) elements along `axis`, the tensor's other dimensions).
+"""
+
+from abc import ABC
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import IntegerAttr, i8, i16, i32, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.interfaces import TensorOp
+from ge.dialects.types import (
+    DYNAMIC,
+    Shape,
+    element_type,
+    is_float,
+    is_static,
+    merge_dims,
+    normalize_axis,
+    numel,
+    shape_of,
+    shape_text,
+    tensor,
+    ui8,
+    ui16,
+)
+
+STORAGE_TYPES = (i8, ui8, i16, ui16, i32)
+"""The element types that hold quantized values."""
+
+
+def check_storage(t: Attribute) -> None:
+    if t not in STORAGE_TYPES:
+        known = ", ".join(str(s) for s in STORAGE_TYPES)
+        raise VerifyException(f"a quantized element type is one of {known}, not {t}")
+
+
+class Granular(TensorOp, ABC):
+    """Base of quantize and dequantize: operands, and the granularity of scale and zero point."""
+
+    input = operand_def()
+    scale = operand_def()
+    zero_point = opt_operand_def()
+    axis = opt_prop_def(IntegerAttr)
+    block_size = prop_def(IntegerAttr, default_value=IntegerAttr(0, i64))
+    result = result_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+
+    def check_granularity(self, storage: Attribute) -> Shape:
+        """The shape of the result, once scale and zero point are known to fit the input."""
+        check_storage(storage)
+        if not is_float(element_type(self.scale)):
+            raise VerifyException(f"scale is a float, not {element_type(self.scale)}")
+        shape = self.check_blocks() if self.block_size.value.data else self.check_axis()
+        if self.zero_point is not None:
+            self.check_zero_point(self.zero_point, storage)
+        return shape
+
+    def check_axis(self) -> Shape:
+        """Per tensor or per axis."""
+        shape, scale = shape_of(self.input), shape_of(self.scale)
+        if is_static(scale) and numel(scale) == 1:
+            return shape
+        if len(scale) != 1:
+            raise VerifyException(
+                f"scale has one element, or one for each index of axis, not {shape_text(scale)}"
+            )
+        if self.axis is None:
+            raise VerifyException(f"a scale of shape {shape_text(scale)} needs 'axis'")
+        axis = normalize_axis(self.axis.value.data, len(shape))
+        if not shape:
+            raise VerifyException("a tensor of rank 0 has no axis")
+        if scale[0] == DYNAMIC:  # may also turn out to have one element
+            return shape
+        try:
+            dim = merge_dims(shape[axis], scale[0])
+        except VerifyException:
+            raise VerifyException(
+                f"scale has {scale[0]} elements for dimension {axis} of {shape_text(shape)}"
+            ) from None
+        return (*shape[:axis], dim, *shape[axis + 1 :])
+
+    def check_blocks(self) -> Shape:
+        shape, scale = shape_of(self.input), shape_of(self.scale)
+        block = self.block_size.value.data
+        if block < 0:
+            raise VerifyException(f"block_size is positive, not {block}")
+        if self.axis is None:
+            raise VerifyException("'block_size' needs 'axis'")
+        axis = normalize_axis(self.axis.value.data, len(shape))
+        blocks = tuple(
+            -(-d // block) if i == axis and d != DYNAMIC else d for i, d in enumerate(shape)
+        )
+        if len(scale) != len(shape) or any(
+            a != b and DYNAMIC not in (a, b) for a, b in zip(scale, blocks, strict=True)
+        ):
+            raise VerifyException(
+                f"scale for blocks of {block} along dimension {axis} of {shape_text(shape)} has "
+                f"shape {shape_text(blocks)}, not {shape_text(scale)}"
+            )
+        return shape
+
+    def check_zero_point(self, zero_point: SSAValue, storage: Attribute) -> None:
+        if element_type(zero_point) != storage:
+            raise VerifyException(f"zero point is {storage}, not {element_type(zero_point)}")
+        shape, scale = shape_of(zero_point), shape_of(self.scale)
+        if is_static(shape) and is_static(scale) and numel(shape) == numel(scale) == 1:
+            return
+        if len(shape) != len(scale) or any(
+            a != b and DYNAMIC not in (a, b) for a, b in zip(shape, scale, strict=True)
+        ):
+            raise VerifyException(
+                f"zero point has the shape of scale, {shape_text(scale)}, not {shape_text(shape)}"
+            )
+
+
+@irdl_op_definition
+class QuantizeOp(Granular):
+    """saturate(round(x / scale) + zero_point) as element type `to`, ties to even."""
+
+    name = "graph.quantize"
+    to = prop_def(Attribute)
+    VECTOR_COST: ClassVar = 5
+    assembly_format = (
+        "$input `,` $scale (`,` $zero_point^)? `to` $to attr-dict "
+        "`:` functional-type(operands, results)"
+    )
+
+    def infer(self) -> Sequence[Attribute]:
+        t = element_type(self.input)
+        if not is_float(t) and t != i32:
+            raise VerifyException(f"element type {t} is not supported; quantize a float or i32")
+        return (tensor(self.check_granularity(self.to), self.to),)
+
+
+@irdl_op_definition
+class DequantizeOp(Granular):
+    """(x - zero_point) * scale in the element type of `scale`."""
+
+    name = "graph.dequantize"
+    VECTOR_COST: ClassVar = 3
+    assembly_format = (
+        "$input `,` $scale (`,` $zero_point^)? attr-dict `:` functional-type(operands, results)"
+    )
+
+    def infer(self) -> Sequence[Attribute]:
+        shape = self.check_granularity(element_type(self.input))
+        return (tensor(shape, element_type(self.scale)),)
