@@ -1,0 +1,94 @@
+"""What steers the compiler, once: the Python API, the command lines and the environment are
+three views of this dataclass."""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ge.dialects.errors import GeError
+from ge.dialects.target import DEFAULT_TARGET
+
+FUSION_MODES = ("off", "default")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of the compiler. Each has an environment variable (`ENVIRONMENT`) and a command
+    line flag of its own name."""
+
+    target: str = DEFAULT_TARGET
+    """Preset name or path of a target file."""
+    fusion: str = "default"
+    """Fusion mode: off (one launch for each graph op) or default."""
+    memory: int = 1
+    """Memory level: 0 each buffer has bytes of its own, 1 bytes are reused."""
+    static_shape: bool = True
+    """Whether `ge-run` compiles a model with symbolic dimensions anew for the shapes of its
+    inputs; else the program allocates dynamic values as it runs."""
+    cache_dir: str = ""
+    """Folder that keeps compiled programs by the hash of model and options; empty: none."""
+    dump_graph: int = 0
+    """1 writes the module after each pass to `dump_path`."""
+    dump_path: str = "ge_dump"
+    custom_pass: str = ""
+    """Python file with passes of the user's own (see --load-plugin)."""
+    verify: bool = True
+    """Check that each level is legal where it begins."""
+
+    def __post_init__(self) -> None:
+        if self.fusion not in FUSION_MODES:
+            raise GeError(f"fusion is one of {', '.join(FUSION_MODES)}, not '{self.fusion}'")
+        if self.memory not in (0, 1):
+            raise GeError(f"the memory level is 0 or 1, not {self.memory}")
+
+    @classmethod
+    def from_environment(
+        cls, environment: Mapping[str, str] | None = None, **given: Any
+    ) -> "Options":
+        """Options from `GE_*` variables; `given` ones that are not None win.
+        Raises GeError for a value that cannot be read."""
+        values: dict[str, Any] = {}
+        source = os.environ if environment is None else environment
+        for variable, name in ENVIRONMENT.items():
+            if text := source.get(variable):
+                values[name] = _read(variable, name, text)
+        values.update({k: v for k, v in given.items() if v is not None})
+        return cls(**values)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For reports: what differs from the defaults, and always target, fusion and memory."""
+        always = ("target", "fusion", "memory")
+        return {
+            f.name: getattr(self, f.name)
+            for f in dataclasses.fields(self)
+            if f.name in always or getattr(self, f.name) != f.default
+        }
+
+
+ENVIRONMENT: dict[str, str] = {
+    "GE_TARGET": "target",
+    "GE_GRAPH_FUSION": "fusion",
+    "GE_MEMORY_OPTIMIZE": "memory",
+    "GE_STATIC_SHAPE": "static_shape",
+    "GE_CACHE_DIR": "cache_dir",
+    "GE_DUMP_GRAPH": "dump_graph",
+    "GE_DUMP_PATH": "dump_path",
+    "GE_CUSTOM_PASS": "custom_pass",
+}
+"""Environment variable -> option."""
+
+
+def _read(variable: str, name: str, text: str) -> Any:
+    default = getattr(Options, name)
+    if name == "memory":
+        text = text.removeprefix("level:")
+    try:
+        if isinstance(default, bool):
+            return {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}[
+                text.lower()
+            ]
+        return int(text) if isinstance(default, int) else text
+    except (KeyError, ValueError):
+        raise GeError(f"{variable} cannot be '{text}'") from None

@@ -1,0 +1,157 @@
+"""Compute at compile time what depends on constants only, with the runtime's own kernels.
+
+    %0 = graph.constant dense<[2, 3]> : tensor<2xi64>
+    %1 = graph.constant dense<[1, 2]> : tensor<2xi64>
+    %2 = graph.mul %0, %1 : (tensor<2xi64>, tensor<2xi64>) -> tensor<2xi64>
+    %3 = graph.reshape %x shape %2 ...
+becomes
+    %3 = graph.reshape %x {shape = array<i64: 2, 6>} ...
+
+Types are inferred again on the way, so that what folding fixes (a reshape target, slice limits)
+makes more shapes known, which makes more ops fold: one walk in program order reaches the common
+fixpoint outside of loops. Results over `limit` bytes stay expressions (see prepare-weights), and
+so does all that depends on weights: compiling needs no payload.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    ModuleOp,
+    i64,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.irdl import ConstraintContext, OpDef
+from xdsl.passes import ModulePass
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.errors import GeError
+from ge.dialects.fused_op import FusedOp
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.interfaces import TensorOp
+from ge.dialects.types import byte_size, constant_ints, constant_value, is_static, shape_of
+from ge.runtime import kernels
+from ge.runtime.arrays import array_of, dense, type_of
+from ge.transforms.graph.infer_shapes import infer_op, refresh_signature
+
+
+def fold(op: TensorOp, limit: int) -> list[DenseIntOrFPElementsAttr] | None:
+    """The values of the op's results when all operands are constants in the text and the
+    results take at most `limit` bytes together, else None."""
+    if isinstance(op, ConstantOp | FusedOp) or op.regions or not op.has_trait(Pure):
+        return None
+    values = [constant_value(o) for o in op.operands]
+    arrays = [array_of(v) for v in values if v is not None]
+    if len(arrays) != len(values) or not op.results:
+        return None
+    static = [r.type for r in op.results if is_static(shape_of(r))]
+    if sum(byte_size(t) for t in static) > limit:
+        return None
+    try:
+        results = kernels.evaluate(op, arrays)
+    except (GeError, ArithmeticError, ValueError, IndexError, MemoryError):
+        return None  # the error belongs to the run, if the op is ever reached
+    if sum(r.nbytes for r in results) > limit:
+        return None
+    return [dense(r) for r in results]
+
+
+def fold_parameters(op: TensorOp) -> TensorOp | None:
+    """The same op with each constant parameter operand made a property (see
+    TensorOp.PARAMETERS), None when it has none."""
+    known: dict[str, tuple[str, Attribute]] = {}
+    definition = op.get_irdl_definition()
+    for operand, prop in op.PARAMETERS.items():
+        value = getattr(op, operand)
+        if isinstance(value, SSAValue) and (ints := constant_ints(value)) is not None:
+            attr = _parameter(definition, prop, ints)
+            if attr is not None:
+                known[operand] = prop, attr
+    if not known:
+        return None
+    groups: list[SSAValue | Sequence[SSAValue] | None] = [
+        None if name in known else getattr(op, name) for name, _ in definition.operands
+    ]
+    results: list[Attribute | Sequence[Attribute] | None] = []
+    for name, _ in definition.results:
+        value = getattr(op, name)
+        if value is None or isinstance(value, SSAValue):
+            results.append(None if value is None else value.type)
+        else:
+            results.append([v.type for v in value])
+    segments = ("operandSegmentSizes", "resultSegmentSizes")
+    properties = {k: v for k, v in op.properties.items() if k not in segments}
+    properties.update(known.values())
+    return type(op)(operands=groups, result_types=results, properties=properties)
+
+
+def _parameter(definition: OpDef, prop: str, ints: tuple[int, ...]) -> Attribute | None:
+    """`ints` in the form that the property takes: an array or one integer."""
+    forms: list[Attribute] = [DenseArrayBase.from_list(i64, ints)]
+    if len(ints) == 1:
+        forms.append(IntegerAttr(ints[0], i64))
+    for attr in forms:
+        try:
+            definition.properties[prop].constr.verify(attr, ConstraintContext())
+            return attr
+        except VerifyException:
+            continue
+    return None
+
+
+def fold_block(block: Block, limit: int) -> None:
+    """Fold and infer every op of a block in order, nested blocks on the way."""
+    for op in list(block.ops):
+        for region in op.regions:
+            if not isinstance(op, FusedOp):
+                for inner in region.blocks:
+                    fold_block(inner, limit)
+        if not isinstance(op, TensorOp):
+            continue
+        if op.PARAMETERS and (simpler := fold_parameters(op)) is not None:
+            _replace(op, simpler)
+            op = simpler
+        infer_op(op)
+        if (values := fold(op, limit)) is not None:
+            for result, value in zip(op.results, values, strict=True):
+                constant = ConstantOp.make(value, type_of(array_of(value)))
+                constant.location = op.location
+                block.insert_op_before(constant, op)
+                result.replace_all_uses_with(constant.result)
+            _erase(op)
+
+
+def _replace(old: Operation, new: Operation) -> None:
+    assert old.parent is not None
+    new.location = old.location
+    old.parent.insert_op_before(new, old)
+    for a, b in zip(old.results, new.results, strict=True):
+        a.replace_all_uses_with(b)
+    _erase(old)
+
+
+def _erase(op: Operation) -> None:
+    op.detach()
+    op.erase()
+
+
+@dataclass(frozen=True)
+class FoldConstantsPass(ModulePass):
+    """Compute what depends on constants only; infer shapes again on the way.
+    `limit`: largest result, in bytes, that is put into the text."""
+
+    name = "fold-constants"
+
+    limit: int = 1024
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in op.ops:
+            if isinstance(func, FuncOp) and func.body.blocks:
+                fold_block(func.body.block, self.limit)
+                refresh_signature(func)

@@ -1,0 +1,120 @@
+"""Work on weights is done once, at load: expressions of constants move to `@prepare`.
+
+    %w = graph.constant #graph.weight<"w"> : tensor<64x32xf32>
+    %t = graph.transpose %w ...
+    %y = graph.matmul %x, %t ...
+becomes
+    %t = graph.constant #graph.weight<"prepared.0"> : tensor<32x64xf32>
+    %y = graph.matmul %x, %t ...
+  and
+    func.func private @prepare() -> (tensor<32x64xf32> {graph.name = "prepared.0"}) {
+      %w = graph.constant #graph.weight<"w"> ...
+      %t = graph.transpose %w ...
+      func.return %t ...
+    }
+
+The session runs `@prepare` when the payload is there; compiling needs shapes only. An expression
+that would blow up memory (a broadcast, a tile) stays in `@main`: its result has more elements
+than its largest operand and more than `grow` bytes.
+"""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.traits import Pure
+
+from ge.dialects.fused_op import FusedOp
+from ge.dialects.graph.constant import ConstantOp, WeightAttr
+from ge.dialects.interfaces import TensorOp
+from ge.dialects.types import byte_size, is_static, numel, shape_of
+
+FUNCTION = "prepare"
+
+
+def _grows(op: TensorOp, limit: int) -> bool:
+    largest = max((numel(shape_of(o)) for o in op.operands), default=0)
+    return any(numel(shape_of(r)) > largest and byte_size(r.type) > limit for r in op.results)
+
+
+def constant_expressions(block: Block, limit: int) -> dict[Operation, None]:
+    """The constants of a block and the ops that depend on constants only, in order."""
+    found: dict[Operation, None] = {}
+    for op in block.ops:
+        if isinstance(op, ConstantOp):
+            found[op] = None
+        elif (
+            isinstance(op, TensorOp)
+            and not isinstance(op, FusedOp)
+            and not op.regions
+            and op.operands
+            and op.has_trait(Pure)
+            and all(o.owner in found for o in op.operands)
+            and all(is_static(shape_of(r)) for r in op.results)
+            and not _grows(op, limit)
+        ):
+            found[op] = None
+    return found
+
+
+def outline(block: Block, limit: int) -> FuncOp | None:
+    """Move the constant expressions of `block` to a new function (not inserted); replace their
+    results by weights with the keys `prepared.N`. None when there are none."""
+    found = constant_expressions(block, limit)
+    frontier = [
+        r
+        for op in found
+        if not isinstance(op, ConstantOp)
+        for r in op.results
+        if any(use.operation not in found for use in r.uses)
+    ]
+    if not frontier:
+        return None
+    needed: dict[Operation, None] = {}
+    stack = [r.owner for r in frontier]
+    while stack:
+        op = stack.pop()
+        if isinstance(op, Operation) and op not in needed:
+            needed[op] = None
+            stack.extend(o.owner for o in op.operands)
+    body = Block()
+    mapping: dict[SSAValue, SSAValue] = {}
+    for op in found:
+        if op in needed:
+            body.add_op(op.clone(mapping))
+    body.add_op(ReturnOp(*(mapping[r] for r in frontier)))
+    keys = [f"prepared.{i}" for i in range(len(frontier))]
+    for key, value in zip(keys, frontier, strict=True):
+        assert isinstance(value.owner, Operation)
+        weight = ConstantOp.make(WeightAttr(key), value.type)
+        weight.location = value.owner.location
+        block.insert_op_before(weight, value.owner)
+        value.replace_uses_with_if(weight.result, lambda use: use.operation not in found)
+    return FuncOp(
+        FUNCTION,
+        ([], [v.type for v in frontier]),
+        Region(body),
+        visibility="private",
+        res_attrs=ArrayAttr([DictionaryAttr({"graph.name": StringAttr(k)}) for k in keys]),
+    )
+
+
+@dataclass(frozen=True)
+class PrepareWeightsPass(ModulePass):
+    """Move expressions of weights to a function that is run once, when the payload is loaded.
+    `grow`: bytes up to which a result may have more elements than its operands."""
+
+    name = "prepare-weights"
+
+    grow: int = 1 << 20
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        functions = [f for f in op.ops if isinstance(f, FuncOp)]
+        if any(f.sym_name.data == FUNCTION for f in functions):
+            return
+        for func in functions:
+            if func.sym_name.data == "main" and (prepare := outline(func.body.block, self.grow)):
+                op.body.block.add_op(prepare)
