@@ -1,0 +1,40 @@
+# `make demo` and `make check` set up everything they need in $(VENV).
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+export PATH := $(abspath $(BIN)):$(PATH)
+
+.PHONY: demo check lint test lit unit clean
+
+demo: $(VENV)/.demo       ## a real model goes down every level and runs on the emulated NPU
+	$(BIN)/python -m ge.tools.demo test/models/bert_base.tiny.onnx
+
+check: lint test          ## everything that must pass
+
+lint: $(VENV)/.check      ## ruff and pyright
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m ge.tools.check
+
+test: lit unit            ## FileCheck tests and unit tests
+
+lit: $(VENV)/.check
+	$(BIN)/lit -q test
+
+unit: $(VENV)/.check
+	$(BIN)/python -m pytest -q
+
+$(VENV)/bin/pip:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml | $(VENV)/bin/pip
+	$(BIN)/pip install -q -e .
+	touch $@
+
+$(VENV)/.check: pyproject.toml | $(VENV)/bin/pip
+	$(BIN)/pip install -q -e '.[test,lint]'
+	touch $@ $(VENV)/.demo
+
+clean:                    ## remove what the tools wrote
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
