@@ -2,8 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -15,19 +14,24 @@ from ge.lowering.options import Options
 from ge.lowering.pass_table import ge_passes
 
 
-def pipeline(options: Options) -> list[str]:
-    """The passes from the graph level to the program, as `ge-opt -p` takes them."""
+def stages(options: Options) -> dict[str, list[str]]:
+    """Level -> the passes that lead there from the level before, as `ge-opt -p` takes them."""
     target = f'target="{options.target}"'
-    graph = ["infer-shapes", "fold-constants", "prepare-weights", "eliminate-dead-code"]
-    fusion = ["fuse-conv", "fuse-linear", "fuse-elementwise"] if options.fusion != "off" else []
-    tasks = [f"lower-to-tasks{{{target}}}"]
-    buffers = ["bufferize-tasks"]
     reuse = str(options.memory > 0).lower()
-    program = [f"assign-streams{{{target}}}", f"plan-memory{{{target} reuse={reuse}}}"]
-    stages = [("graph", graph), ("fused", fusion), ("tasks", tasks), ("buffers", buffers)]
-    stages.append(("program", program))
+    fused = ["fuse-conv", "fuse-linear", "fuse-elementwise"] if options.fusion != "off" else []
+    return {
+        "graph": ["infer-shapes", "fold-constants", "prepare-weights", "eliminate-dead-code"],
+        "fused": fused,
+        "tasks": [f"lower-to-tasks{{{target}}}"],
+        "buffers": ["bufferize-tasks"],
+        "program": [f"assign-streams{{{target}}}", f"plan-memory{{{target} reuse={reuse}}}"],
+    }
+
+
+def pipeline(options: Options) -> list[str]:
+    """The default pipeline: all stages, each closed by a check that its level is legal."""
     passes: list[str] = []
-    for level, names in stages:
+    for level, names in stages(options).items():
         passes += names
         if options.verify:
             passes.append(f"verify-level{{level={level}}}")
@@ -41,16 +45,6 @@ class PassRecord:
     name: str
     seconds: float
     ops: int
-
-
-@dataclass
-class Compiled:
-    """The module after the pipeline, and what the compiler has to report of it."""
-
-    module: ModuleOp
-    passes: list[PassRecord] = field(default_factory=list[PassRecord])
-    seconds: float = 0.0
-    ops: dict[str, int] = field(default_factory=dict[str, int])
 
 
 def count_ops(module: ModuleOp) -> int:

@@ -13,6 +13,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.interfaces import TensorOp
 from ge.dialects.types import is_static, shape_of
 from ge.transforms.graph.prepare_weights import FUNCTION
+from ge.transforms.statistics import count
 
 ACTIVATIONS: tuple[type[TensorOp], ...] = (
     g.ReluOp,
@@ -96,27 +97,22 @@ def for_each_block(module: ModuleOp, visit: Callable[[Block], None]) -> None:
             walk(func.body.block)
 
 
-def fuse_epilogues(
-    module: ModuleOp, root: type[TensorOp], kind: type[FusedOp], bias: bool
-) -> int:
-    """Fuse each `root` op with a bias add (if `bias`) and an activation that follow it; returns
-    the number of fused ops made. An op with nothing to fuse stays alone: it is a launch too."""
-    made = 0
+def fuse_epilogues(module: ModuleOp, root: type[TensorOp], kind: type[FusedOp], rule: str) -> None:
+    """Fuse each `root` op with a bias add and an activation that follow it, counted for `rule`.
+    An op with nothing to fuse stays alone: it is a launch too."""
 
     def visit(block: Block) -> None:
-        nonlocal made
         for op in list(block.ops):
             if not isinstance(op, root):
                 continue
             chain: list[TensorOp] = [op]
-            if bias and (user := only_user(op)) and bias_add(user, op.results[0]):
+            if (user := only_user(op)) and bias_add(user, op.results[0]):
                 chain.append(user)
             last = chain[-1]
             if (user := only_user(last)) and activation(user, last.results[0]):
                 chain.append(user)
             if len(chain) > 1:
                 replace_chain(chain, kind)
-                made += 1
+                count(rule)
 
     for_each_block(module, visit)
-    return made

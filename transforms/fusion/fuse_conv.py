@@ -27,4 +27,4 @@ class FuseConvPass(ModulePass):
     name = "fuse-conv"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        fuse_epilogues(op, ConvOp, FusedConvOp, bias=True)
+        fuse_epilogues(op, ConvOp, FusedConvOp, self.name)

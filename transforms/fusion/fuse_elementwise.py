@@ -23,6 +23,7 @@ from ge.dialects.graph.elementwise import ClampOp, Elementwise
 from ge.dialects.interfaces import TensorOp
 from ge.dialects.types import is_static, shape_of
 from ge.transforms.fusion.chains import for_each_block, keeps_shape, only_user, replace_chain
+from ge.transforms.statistics import count
 
 
 def is_elementwise(op: Operation) -> bool:
@@ -57,5 +58,6 @@ class FuseElementwisePass(ModulePass):
                 done.update(chain)
                 if len(chain) > 1:
                     replace_chain(chain, RegionOp)
+                    count(self.name)
 
         for_each_block(op, visit)

@@ -29,4 +29,4 @@ class FuseLinearPass(ModulePass):
     name = "fuse-linear"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        fuse_epilogues(op, MatmulOp, LinearOp, bias=True)
+        fuse_epilogues(op, MatmulOp, LinearOp, self.name)

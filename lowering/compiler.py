@@ -1,0 +1,262 @@
+"""From a model or a module to the program: the driver behind `ge-compile`, `ge-run` and the
+Python face."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import Builtin, IntegerAttr, ModuleOp
+from xdsl.dialects.func import Func, FuncOp
+from xdsl.dialects.memref import MemRef
+from xdsl.dialects.tensor import Tensor
+from xdsl.printer import Printer
+
+from ge.dialects.errors import GeError
+from ge.dialects.fused_op import FusedOp, FusedOps
+from ge.dialects.graph import Graph
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.interfaces import TensorOp
+from ge.dialects.npu_task import LaunchOp, NpuTask
+from ge.lowering.files import Outputs
+from ge.lowering.options import Options
+from ge.lowering.pipelines import PassRecord, Progress, run_passes, stages
+from ge.lowering.text import parse_module, read_source
+from ge.runtime.weights import Payload, open_payload
+from ge.transforms.statistics import collecting
+
+MEMORY_KEYS = (
+    "arena_bytes",
+    "lower_bound_bytes",
+    "no_reuse_bytes",
+    "weight_bytes",
+    "io_bytes",
+)
+
+
+def context() -> Context:
+    """A context with every dialect that ge's levels use."""
+    ctx = Context()
+    for dialect in (Builtin, Func, MemRef, Tensor, Graph, FusedOps, NpuTask):
+        ctx.load_dialect(dialect)
+    return ctx
+
+
+def main_function(module: ModuleOp) -> FuncOp | None:
+    """The function that the program runs."""
+    for op in module.ops:
+        if isinstance(op, FuncOp) and op.sym_name.data == "main":
+            return op
+    return None
+
+
+def level_of(module: ModuleOp) -> str:
+    """The level that a module is at, by the ops of its main function."""
+    main = main_function(module)
+    names = set() if main is None else {op.name for op in main.walk()}
+    if "npu_task.slot" in names or (main is not None and "npu_task.streams" in main.attributes):
+        return "program"
+    if "npu_task.copy" in names or "npu_task.transfer" in names or "memref.alloc" in names:
+        return "buffers"
+    if "npu_task.launch" in names:
+        return "tasks"
+    return "fused" if any(n.startswith("fused_op.") for n in names) else "graph"
+
+
+def count_work(module: ModuleOp) -> int:
+    """The ops of the program that compute: graph ops and fused ops, constants not counted."""
+    main = main_function(module)
+    found = 0
+    stack = [] if main is None else [main.body.block]
+    while stack:
+        for op in stack.pop().ops:
+            found += isinstance(op, TensorOp) and not isinstance(op, ConstantOp)
+            if not isinstance(op, FusedOp):
+                stack.extend(b for r in op.regions for b in r.blocks)
+    return found
+
+
+@dataclass
+class Compilation:
+    """What `lower` did: time by pass, ops by level, rules of fusion, memory of the program."""
+
+    options: Options
+    passes: list[PassRecord] = field(default_factory=list[PassRecord])
+    seconds: float = 0.0
+    ops: dict[str, int] = field(default_factory=dict[str, int])
+    fusion: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    memory: dict[str, int] = field(default_factory=dict[str, int])
+
+    def report(self, model: str) -> dict[str, Any]:
+        """The compiler's part of the report: one JSON object with stable keys."""
+        return {
+            "model": model,
+            "target": self.options.target,
+            "options": self.options.as_dict(),
+            "compile": {
+                "seconds": self.seconds,
+                "passes": [asdict(p) for p in self.passes],
+            },
+            "ops": self.ops,
+            "fusion": self.fusion,
+            "memory": self.memory,
+        }
+
+
+def memory_figures(module: ModuleOp) -> dict[str, int]:
+    """The bytes that the memory plan states on the main function; empty without a plan."""
+    main = main_function(module)
+    found: dict[str, int] = {}
+    for key in MEMORY_KEYS:
+        attr = None if main is None else main.attributes.get(f"npu_task.{key}")
+        if isinstance(attr, IntegerAttr):
+            found["peak_bytes" if key == "arena_bytes" else key] = attr.value.data
+    return found
+
+
+def count_launches(module: ModuleOp) -> int:
+    return sum(isinstance(op, LaunchOp) for op in module.walk())
+
+
+def lower(
+    module: ModuleOp,
+    options: Options,
+    progress: Progress | None = None,
+    after: Callable[[str, ModuleOp], None] | None = None,
+    until: str = "program",
+) -> Compilation:
+    """Lower a module in place from the level it is at to `until`.
+    Raises GeError and VerifyException for what is wrong with the module."""
+    start = time.perf_counter()
+    result = Compilation(options)
+    ctx = context()
+    levels = list(stages(options))
+    first = levels.index(level_of(module))
+    todo: list[str] = []
+    marks: dict[int, list[str]] = {}
+    for level in levels[first if first == 0 else first + 1 : levels.index(until) + 1]:
+        todo += stages(options)[level]
+        marks.setdefault(len(todo), []).append(level)
+        if options.verify:
+            todo.append(f"verify-level{{level={level}}}")
+    done = 0
+
+    def observe(name: str, current: ModuleOp) -> None:
+        nonlocal done
+        done += 1
+        for level in marks.get(done, ()):
+            if level in ("graph", "fused"):
+                result.ops[level] = count_work(current)
+        if after is not None:
+            after(name, current)
+
+    with collecting() as counts:
+        result.passes = run_passes(module, todo, ctx, progress, observe)
+    result.seconds = time.perf_counter() - start
+    if until == "program":
+        result.ops["launches"] = count_launches(module)
+        result.memory = memory_figures(module)
+    result.fusion = {rule: asdict(c) for rule, c in counts.items()}
+    return result
+
+
+@dataclass
+class Loaded:
+    """A module as read, the weights it refers to, and where it came from."""
+
+    module: ModuleOp
+    payload: Payload
+    path: str
+
+
+def load(
+    path: str,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+) -> Loaded:
+    """Read a model (`.onnx`) or a module of any level (`.mlir`, or "-" for standard input).
+    `shapes` and `dims` fix inputs by name and symbolic dimensions of an ONNX model.
+    Raises GeError or ParseError for what cannot be read."""
+    if path.endswith(".onnx"):
+        from ge.lowering.onnx.importer import import_file
+
+        imported = import_file(path, shapes, dims)
+        return Loaded(imported.module, imported.payload, path)
+    if shapes or dims:
+        raise GeError("--shape and --dim are for .onnx models", path, "import the model anew")
+    module = parse_module(context(), read_source(None if path == "-" else path))
+    return Loaded(module, open_payload(module, Path(path).parent), path)
+
+
+@dataclass
+class Program:
+    """A compiled module with its weights and the compiler's figures."""
+
+    module: ModuleOp
+    payload: Payload
+    compilation: Compilation
+    path: str
+
+    @property
+    def name(self) -> str:
+        return Path(self.path).stem
+
+    def report(self) -> dict[str, Any]:
+        return self.compilation.report(self.name)
+
+    def save(self, output: str | None, report: str | None, debug_info: bool = False) -> None:
+        """Write program, weights and report: all of them or, when one fails, none."""
+        with Outputs() as out:
+            if output:
+                write_module(out, output, self.module, self.payload, debug_info)
+            if report:
+                out.json(report, self.report())
+
+    def summary(self, name: str) -> str:
+        """The figures in a few lines for people."""
+        c = self.compilation
+        parts = [f"{name}: {c.seconds:.2f} s"]
+        parts += [f"{n} {level}" for level, n in c.ops.items()]
+        if c.memory:
+            peak, bound = c.memory["peak_bytes"], c.memory["lower_bound_bytes"]
+            mib = 1 << 20
+            parts.append(f"arena {peak / mib:.2f} MiB (bound {bound / mib:.2f})")
+            parts.append(f"weights {c.memory['weight_bytes'] / mib:.2f} MiB")
+        return ", ".join(parts)
+
+
+def compile_file(
+    path: str,
+    options: Options | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+    progress: Progress | None = None,
+    until: str = "program",
+) -> Program:
+    """Read a model or module and lower it. Raises GeError, ParseError, VerifyException."""
+    options = options or Options.from_environment()
+    start = time.perf_counter()
+    loaded = load(path, shapes, dims)
+    seconds = time.perf_counter() - start
+    compilation = lower(loaded.module, options, progress, dumper(options), until)
+    compilation.passes.insert(0, PassRecord("import", seconds, 0))
+    compilation.seconds += seconds
+    return Program(loaded.module, loaded.payload, compilation, path)
+
+
+def dumper(options: Options) -> Callable[[str, ModuleOp], None] | None:
+    """What writes the module after each pass when `dump_graph` asks for it."""
+    if not options.dump_graph:
+        return None
+    folder, number = Path(options.dump_path), 0
+
+    def dump(name: str, module: ModuleOp) -> None:
+        nonlocal number
+        folder.mkdir(parents=True, exist_ok=True)
+        with Outputs() as out:
+            out.text(folder / f"{number:02d}-{name}.mlir", lambda f: Printer(f).print_op(module))
+        number += 1
+
+    return dump

@@ -1,0 +1,48 @@
+// RUN: ge-opt %s --split-input-file -p fuse-conv | filecheck %s
+
+func.func @main(%x: tensor<1x3x8x8xf32>) -> tensor<1x4x8x8xf32> {
+  %w = graph.constant #graph.weight<"w"> : tensor<4x3x3x3xf32>
+  %b = graph.constant #graph.weight<"b"> : tensor<4xf32>
+  %0 = graph.conv %x, %w bias %b : tensor<4xf32> {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>} : (tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x8x8xf32>
+  %1 = graph.relu %0 : (tensor<1x4x8x8xf32>) -> tensor<1x4x8x8xf32>
+  func.return %1 : tensor<1x4x8x8xf32>
+}
+// CHECK:       fused_op.conv(%x, %w, %b)
+// CHECK:         graph.conv
+// CHECK-NEXT:    graph.relu
+// CHECK-NEXT:    fused_op.yield
+
+// -----
+
+// A convolution with nothing to add stays alone: it is one launch as it is.
+func.func @main(%x: tensor<1x3x8x8xf32>, %w: tensor<4x3x3x3xf32>) -> tensor<1x4x8x8xf32> {
+  %0 = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>} : (tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x8x8xf32>
+  func.return %0 : tensor<1x4x8x8xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK-NOT:     fused_op
+// CHECK:         func.return
+
+// -----
+
+// The convolution is used twice.
+func.func @main(%x: tensor<1x3x8x8xf32>, %w: tensor<4x3x3x3xf32>) -> (tensor<1x4x8x8xf32>, tensor<1x4x8x8xf32>) {
+  %0 = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>} : (tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x8x8xf32>
+  %1 = graph.relu %0 : (tensor<1x4x8x8xf32>) -> tensor<1x4x8x8xf32>
+  func.return %0, %1 : tensor<1x4x8x8xf32>, tensor<1x4x8x8xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK-NOT:     fused_op
+// CHECK:         func.return
+
+// -----
+
+// A pool is no activation.
+func.func @main(%x: tensor<1x3x8x8xf32>, %w: tensor<4x3x3x3xf32>) -> tensor<1x4x8x8xf32> {
+  %0 = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>} : (tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x8x8xf32>
+  %1 = graph.exp %0 : (tensor<1x4x8x8xf32>) -> tensor<1x4x8x8xf32>
+  func.return %1 : tensor<1x4x8x8xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK-NOT:     fused_op
+// CHECK:         func.return

@@ -1,0 +1,32 @@
+// RUN: ge-opt %s --split-input-file -p prepare-weights,eliminate-dead-code | filecheck %s
+
+// Work on weights is done once, at load.
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %w = graph.constant #graph.weight<"w"> : tensor<4xf32>
+  %0 = graph.neg %w : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = graph.exp %0 : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = graph.add %x, %1 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  func.return %2 : tensor<4xf32>
+}
+// CHECK:      func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+// CHECK-NEXT:   %[[P:.*]] = graph.constant #graph.weight<"prepared.0"> : tensor<4xf32>
+// CHECK-NEXT:   graph.add %x, %[[P]]
+// CHECK:      func.func private @prepare() -> (tensor<4xf32> {graph.name = "prepared.0"}) {
+// CHECK-NEXT:   %[[W:.*]] = graph.constant #graph.weight<"w">
+// CHECK-NEXT:   %[[N:.*]] = graph.neg %[[W]]
+// CHECK-NEXT:   %[[E:.*]] = graph.exp %[[N]]
+// CHECK-NEXT:   func.return %[[E]]
+
+// -----
+
+// An expression that blows up memory stays where it is.
+func.func @main(%x: tensor<1024x1024xf32>) -> tensor<1024x1024xf32> {
+  %a = graph.constant #graph.weight<"a"> : tensor<1024x1xf32>
+  %b = graph.constant #graph.weight<"b"> : tensor<1x1024xf32>
+  %0 = graph.add %a, %b : (tensor<1024x1xf32>, tensor<1x1024xf32>) -> tensor<1024x1024xf32>
+  %1 = graph.mul %x, %0 : (tensor<1024x1024xf32>, tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
+  func.return %1 : tensor<1024x1024xf32>
+}
+// CHECK-LABEL: func.func @main(%x: tensor<1024x1024xf32>)
+// CHECK:         graph.add
+// CHECK-NOT:     @prepare

@@ -1,0 +1,71 @@
+"""ge-compile: a model or a module, all the way down to a program."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+EPILOG = """examples:
+  ge-compile model.onnx -o model.mlir --report model.json
+  ge-compile model.onnx -o model.mlir --shape x=1x3x224x224 --target 310p3
+  ge-compile --print-pipeline            (a line that ge-opt -p takes)
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "ge-compile", description=__doc__, epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    add = parser.add_argument
+    add("input", nargs="?", help="a .onnx model or a .mlir module of any level")
+    add("-o", "--output", help="the program; weights go to a .safetensors file beside it")
+    add("--target", help="preset name or .toml file (default 910b1)")
+    add("--report", help="figures of the compilation as JSON")
+    add("--fusion", help="fusion mode: off, default")
+    add("--memory", type=int, help="memory level: 0 no reuse, 1 reuse")
+    add("--until", default="program", choices=["graph", "fused", "tasks", "buffers", "program"],
+        help="stop at this level")  # fmt: skip
+    add("--shape", action="append", default=[], metavar="NAME=1x3x224x224", help="fix an input")
+    add("--dim", action="append", default=[], metavar="NAME=N", help="fix a symbolic dimension")
+    add("--print-pipeline", action="store_true", help="print the passes and stop")
+    add("--mlir-print-debuginfo", action="store_true", help="write locations into the program")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = build_parser().parse_args(argv)
+    from ge.lowering.command_line import guarded
+
+    return guarded(lambda: run(args))
+
+
+def run(args: argparse.Namespace) -> int:
+    from ge.dialects.errors import GeError
+    from ge.lowering.arguments import parse_dims, parse_shapes
+    from ge.lowering.compiler import compile_file
+    from ge.lowering.options import Options
+    from ge.lowering.pipelines import pipeline
+    from ge.lowering.progress import progress_bar
+
+    options = Options.from_environment(
+        target=args.target, fusion=args.fusion, memory=args.memory
+    )
+    if args.print_pipeline:
+        print(",".join(pipeline(options)))
+        return 0
+    if not args.input:
+        raise GeError("no input", hint="give a .onnx or .mlir file; see ge-compile --help")
+    with progress_bar() as progress:
+        program = compile_file(
+            args.input, options, parse_shapes(args.shape), parse_dims(args.dim),
+            progress=progress, until=args.until,
+        )  # fmt: skip
+    if args.output or args.report:
+        program.save(args.output, args.report, debug_info=args.mlir_print_debuginfo)
+    print(program.summary(Path(args.input).name), file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
