@@ -1,0 +1,98 @@
+"""Numbers of every model of a folder against the outputs stored beside it (`NAME.npz`): at the
+graph level and as a program, all input sets, with symbolic dimensions kept and fixed.
+
+    python test/bench/numbers.py FOLDER [--only TEXT] [--levels graph,program]
+
+Tolerance: fp32 1e-4 of the output's largest magnitude, fp16 2e-2 of its fp32 twin, quantized
+models 40 dB signal-to-noise, integers exact.
+"""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ge.lowering.compiler import load, lower
+from ge.lowering.options import Options
+from ge.runtime.session import Session
+
+Case = dict[str, dict[str, Any]]
+
+
+def cases(path: Path) -> dict[str, Case]:
+    """Case name -> {"in": arrays, "out": arrays}; the unnamed case's inputs are the defaults."""
+    data = np.load(path)
+    found: dict[str, Case] = {}
+    for key in data.files:
+        match = re.match(r"(?:(.*)/)?(in|out):(.*)$", key, re.S)
+        if match:
+            found.setdefault(match[1] or "", {}).setdefault(match[2], {})[match[3]] = data[key]
+    base = found.get("", {}).get("in", {})
+    return {
+        name: {"in": {**base, **case.get("in", {})}, "out": case["out"]}
+        for name, case in found.items()
+        if "out" in case
+    }
+
+
+def difference(model: str, got: Any, want: Any) -> str | None:
+    """What is wrong with an output, None when it agrees within the model's tolerance."""
+    if got.shape != want.shape:
+        return f"shape {got.shape} for {want.shape}"
+    if want.dtype.kind in "biu":
+        return None if np.array_equal(got, want) else f"{np.mean(got != want):.2%} differ"
+    a, b = got.astype(np.float64), want.astype(np.float64)
+    if not np.array_equal(np.isnan(a), np.isnan(b)):
+        return "nan in other places"
+    if "qdq" in model:
+        noise = 10 * np.log10(np.nansum(b * b) / max(np.nansum((a - b) ** 2), 1e-30))
+        return None if noise >= 40 else f"{noise:.1f} dB"
+    error = float(np.nanmax(np.abs(a - b))) if a.size else 0.0
+    scale = max(float(np.nanmax(np.abs(b))) if b.size else 0.0, 1e-6)
+    limit = 2e-2 if ".fp16" in model else 1e-4
+    return None if error <= limit * scale else f"error {error / scale:.1e} of the largest value"
+
+
+def check(path: Path, level: str, fusion: str | None = None) -> list[str]:
+    """The disagreements of one model at one level, a line each; poisons unused memory."""
+    problems: list[str] = []
+    options = Options.from_environment(fusion=fusion)
+    loaded = load(str(path))
+    lower(loaded.module, options, until=level)
+    session = Session(loaded.module, loaded.payload, target=options.target, poison=True)
+    for name, case in cases(path.with_suffix(".npz")).items():
+        outputs = session.run(case["in"])
+        for output, want in case["out"].items():
+            if why := difference(path.name, outputs[output], want):
+                problems.append(f"{path.name} {name or '-'} {level}: {output}: {why}")
+    return problems
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--levels", default="graph,program")
+    args = parser.parse_args()
+    good = total = 0
+    for path in sorted(args.folder.glob("*.onnx")):
+        if args.only not in path.name or not path.with_suffix(".npz").exists():
+            continue
+        for level in args.levels.split(","):
+            total += 1
+            try:
+                problems = check(path, level)
+            except Exception as e:
+                problems = [f"{path.name} {level}: {type(e).__name__}: {str(e)[:300]}"]
+            good += not problems
+            for line in problems:
+                print(line, flush=True)
+    print(f"{good} of {total} models and levels agree")
+    sys.exit(good != total)
+
+
+if __name__ == "__main__":
+    main()

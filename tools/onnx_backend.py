@@ -1,0 +1,52 @@
+"""ONNX's backend interface over the whole pipeline: a model is lowered to a program and runs on
+the emulated NPU.
+
+    from ge.tools.onnx_backend import Backend
+    outputs = Backend.prepare(model).run([x, y])
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from onnx import ModelProto
+from onnx.backend.base import Backend as OnnxBackend
+from onnx.backend.base import BackendRep
+
+from ge.lowering.compiler import lower
+from ge.lowering.onnx.importer import import_model
+from ge.lowering.options import Options
+from ge.runtime.session import Session
+
+
+class Program(BackendRep):
+    """A compiled model: `run` takes the inputs in the order of the model's, or by name."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+        if not isinstance(inputs, dict):
+            values: Sequence[Any] = inputs if isinstance(inputs, list | tuple) else [inputs]
+            inputs = dict(zip(self.session.input_names, values, strict=True))
+        outputs = self.session.run(inputs)
+        return tuple(outputs[name] for name in self.session.output_names)
+
+
+class Backend(OnnxBackend):
+    """ge as an ONNX backend; the device is the emulated NPU, whatever its name."""
+
+    @classmethod
+    def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> Program:
+        imported = import_model(model)
+        options = Options.from_environment()
+        lower(imported.module, options)
+        return Program(Session(imported.module, imported.payload, target=options.target))
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        return device == "CPU"
+
+
+prepare = Backend.prepare
+run_model = Backend.run_model
+supports_device = Backend.supports_device
