@@ -1,42 +1,47 @@
-"""Every pass of ge by name. A pass named `fuse-linear` is the class `FuseLinearPass` in the file
-`fuse_linear.py` of the folder it is listed under; nothing is imported until it is used."""
+"""Every pass of ge by name, found in the source files: nothing is listed, nothing is imported
+until it is used. A class `FuseLinearPass` with `name = "fuse-linear"` in a file below `transforms/`
+or `lowering/` is a pass."""
 
-import importlib
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-from xdsl.passes import ModulePass
+import ge.lowering
+import ge.transforms
 
-FOLDERS: dict[str, tuple[str, ...]] = {
-    "ge.transforms.graph": (
-        "infer-shapes",
-        "fold-constants",
-        "eliminate-dead-code",
-        "prepare-weights",
-    ),
-    "ge.transforms.fusion": (
-        "fuse-conv",
-        "fuse-linear",
-        "fuse-elementwise",
-    ),
-    "ge.transforms.schedule": ("assign-streams",),
-    "ge.transforms.memory": ("plan-memory",),
-    "ge.lowering": (
-        "lower-to-tasks",
-        "bufferize-tasks",
-        "verify-level",
-    ),
-}
+PASS_CLASS = re.compile(
+    r"""^class\ (\w+Pass)\(.*\n   # the class line
+        (?:(?:[ \t].*)?\n)*?      # docstring and the like: indented or blank lines
+        \ {4}name(?::\ [^=\n]*)?\ =\ "([a-z0-9-]+)"$""",
+    re.MULTILINE | re.VERBOSE,
+)
 
 
-def _loader(folder: str, name: str) -> Callable[[], type[ModulePass]]:
-    def load() -> type[ModulePass]:
-        module: Any = importlib.import_module(f"{folder}.{name.replace('-', '_')}")
-        return getattr(module, "".join(w.capitalize() for w in name.split("-")) + "Pass")
-
-    return load
+def lazy(module: str, attribute: str) -> Callable[[], Any]:
+    """A getter that imports `module` when it is called."""
+    return lambda: getattr(import_module(module), attribute)
 
 
-def ge_passes() -> dict[str, Callable[[], type[ModulePass]]]:
-    """Pass name -> function that imports and returns its class."""
-    return {n: _loader(folder, n) for folder, names in FOLDERS.items() for n in names}
+def find_passes(package: str, folders: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    """(pass name, module, class) of each pass class in the source files below `folders`."""
+    for folder in folders:
+        for file in sorted(Path(folder).rglob("*.py")):
+            parts = file.relative_to(folder).with_suffix("").parts
+            text = file.read_text(encoding="utf-8")
+            if "ModulePass" in text:
+                for match in PASS_CLASS.finditer(text):
+                    yield match[2], ".".join((package, *parts)), match[1]
+
+
+def ge_passes() -> dict[str, Callable[[], Any]]:
+    """Pass name -> function that imports and returns its class.
+    Raises ValueError when a name is given twice."""
+    passes: dict[str, Callable[[], Any]] = {}
+    for package in (ge.transforms, ge.lowering):
+        for name, module, cls in find_passes(package.__name__, package.__path__):
+            if name in passes:
+                raise ValueError(f"{module}.{cls}: a pass named '{name}' exists already")
+            passes[name] = lazy(module, cls)
+    return passes

@@ -1,0 +1,47 @@
+"""Module -> MLIR text, with large constants left out on request."""
+
+from io import StringIO
+from typing import Any, cast
+
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FixedBitwidthType
+from xdsl.ir import Attribute, Operation
+from xdsl.printer import Printer
+
+
+def _element_count(attr: "DenseIntOrFPElementsAttr[Any]") -> int:
+    """The number of elements that the text would list; one for a splat."""
+    data = attr.data.data
+    element = cast(FixedBitwidthType, attr.get_element_type())
+    size = max(element.compile_time_size, 1)
+    return 1 if data[:size] * (len(data) // size) == data else len(data) // size
+
+
+class ElidingPrinter(Printer):
+    """Prints `dense_resource<__elided__>` for a constant of more than `limit` elements."""
+
+    limit: int | None = None
+
+    def print_attribute(self, attribute: Attribute) -> None:
+        if (
+            self.limit is not None
+            and isinstance(attribute, DenseIntOrFPElementsAttr)
+            and _element_count(attribute) > self.limit
+        ):
+            self.print_string("dense_resource<__elided__> : ")
+            self.print_attribute(cast(Attribute, attribute.type))
+        else:
+            super().print_attribute(attribute)
+
+
+def op_text(op: Operation, *, elide: int | None = None, **options: bool) -> str:
+    """The text of an op; `options` are those of xDSL's Printer."""
+    out = StringIO()
+    printer = ElidingPrinter(stream=out, **options)
+    printer.limit = elide
+    printer.print_op(op)
+    return out.getvalue()
+
+
+def head_text(op: Operation, elide: int = 16) -> str:
+    """One line for an op, in generic form and without its regions."""
+    return op_text(op.clone_without_regions(), elide=elide, print_generic_format=True)
