@@ -163,3 +163,26 @@ class DequantizeOp(Granular):
     def infer(self) -> Sequence[Attribute]:
         shape = self.check_granularity(element_type(self.input))
         return (tensor(shape, element_type(self.scale)),)
+
+
+@irdl_op_definition
+class DynamicQuantizeOp(TensorOp):
+    """ui8 values, scale and zero point from the tensor itself: with lo = min(x, 0), hi = max(x, 0)
+    over all elements scale = (hi - lo) / 255 (1 when that is 0), zero_point = round(-lo / scale),
+    and the values are those of graph.quantize."""
+
+    name = "graph.dynamic_quantize"
+    input = operand_def()
+    result = result_def()
+    scale = result_def()
+    zero_point = result_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    VECTOR_COST: ClassVar = 7
+    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
+
+    def infer(self) -> Sequence[Attribute]:
+        t = element_type(self.input)
+        if not is_float(t):
+            raise VerifyException(f"element type {t} is not supported; quantize a float")
+        return (tensor(shape_of(self.input), ui8), tensor((), t), tensor((), ui8))

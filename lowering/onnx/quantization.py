@@ -5,7 +5,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.errors import GeError
 from ge.dialects.graph.elementwise import CastOp
-from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
+from ge.dialects.graph.quantization import DequantizeOp, DynamicQuantizeOp, QuantizeOp
 from ge.dialects.interfaces import Param
 from ge.dialects.types import bitwidth, element_type, is_static, numel, ui8
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
@@ -49,3 +49,8 @@ def dequantize(n: Node) -> SSAValue:
     if to is not None and to != element_type(result):
         result = n.emit(CastOp, result, to=to)
     return result
+
+
+@onnx_op("DynamicQuantizeLinear")
+def dynamic_quantize(n: Node) -> tuple[SSAValue, ...]:
+    return tuple(n.build(DynamicQuantizeOp, n[0]).results)[: len(n.proto.output)]

@@ -8,6 +8,7 @@ import numpy as np
 from ge.dialects.graph import quantization as g
 from ge.runtime.arrays import Array, dtype_of
 from ge.runtime.kernels import Fn, kernel
+from ge.runtime.kernels.normalization import widen
 
 
 def _spread(op: g.Granular) -> Fn:
@@ -56,5 +57,22 @@ def dequantize(op: g.DequantizeOp) -> Fn:
             x = np.subtract(x, spread(zero_point, x), dtype=exact)
         y = np.multiply(x, spread(scale, x), dtype=wide, casting="unsafe")
         return np.asarray(y).astype(scale.dtype, copy=False)
+
+    return run
+
+
+@kernel(g.DynamicQuantizeOp)
+def dynamic_quantize(op: g.DynamicQuantizeOp) -> Fn:
+    def run(x: Array) -> tuple[Array, ...]:
+        wide = widen(x)
+        low, high = min(float(wide.min(initial=0)), 0.0), max(float(wide.max(initial=0)), 0.0)
+        kind = wide.dtype.type
+        scale = kind(kind(high - low) / kind(255)) or kind(1)
+        zero_point = np.clip(np.rint(-low / scale), 0, 255)
+        y = wide / scale
+        np.rint(y, out=y)
+        y += kind(zero_point)
+        np.clip(y, 0, 255, out=y)
+        return y.astype(np.uint8), np.asarray(scale, x.dtype), np.asarray(zero_point, np.uint8)
 
     return run

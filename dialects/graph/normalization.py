@@ -1,0 +1,235 @@
+"""Softmax and its kin, and the normalizations: values brought to a common scale along some axes."""
+
+from abc import ABC
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.interfaces import TensorOp
+from ge.dialects.types import (
+    DYNAMIC,
+    Shape,
+    broadcast,
+    element_type,
+    is_float,
+    merge_dims,
+    normalize_axis,
+    rank_of,
+    shape_of,
+    shape_text,
+    tensor,
+)
+
+
+def check_floats(*values: SSAValue | None) -> None:
+    """Raises VerifyException unless all values are of one float element type."""
+    given = [element_type(v) for v in values if v is not None]
+    for t in given:
+        if not is_float(t):
+            raise VerifyException(f"element type {t} is not supported; it must be a float")
+        if t != given[0]:
+            raise VerifyException(f"element types differ: {given[0]} and {t}")
+
+
+def axis_of(axis: int, value: SSAValue) -> int:
+    """The axis counted from the front. Raises VerifyException for one that `value` lacks."""
+    if rank_of(value) == 0:
+        raise VerifyException("a tensor of rank 0 has no axis")
+    return normalize_axis(axis, rank_of(value))
+
+
+# ---- softmax -----------------------------------------------------------------------------------
+
+
+class SoftmaxLike(TensorOp, ABC):
+    """Base: one distribution along `axis`, or with `flatten` over `axis` and all axes after it."""
+
+    input = operand_def()
+    axis = prop_def(IntegerAttr, default_value=IntegerAttr(-1, i64))
+    flatten = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    result = result_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    VECTOR_COST: ClassVar = 8
+    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
+
+    def infer(self) -> Sequence[Attribute]:
+        check_floats(self.input)
+        axis_of(self.axis.value.data, self.input)
+        return (self.input.type,)
+
+
+@irdl_op_definition
+class SoftmaxOp(SoftmaxLike):
+    """exp(x - max x) / sum(exp(x - max x)); nan where all of a row is -inf."""
+
+    name = "graph.softmax"
+
+
+@irdl_op_definition
+class LogSoftmaxOp(SoftmaxLike):
+    """x - max x - log(sum(exp(x - max x)))"""
+
+    name = "graph.log_softmax"
+
+
+@irdl_op_definition
+class HardmaxOp(SoftmaxLike):
+    """1 at the first of the largest elements, else 0."""
+
+    name = "graph.hardmax"
+    VECTOR_COST: ClassVar = 3
+
+
+# ---- normalization over trailing axes ----------------------------------------------------------
+
+
+class TrailingNorm(TensorOp, ABC):
+    """Base: statistics over `axis` and all axes after it; scale and bias broadcast to the input."""
+
+    input = operand_def()
+    scale = operand_def()
+    axis = prop_def(IntegerAttr, default_value=IntegerAttr(-1, i64))
+    epsilon = prop_def(FloatAttr, default_value=FloatAttr(1e-5, 64))
+    result = result_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    VECTOR_COST: ClassVar = 6
+
+    def infer(self) -> Sequence[Attribute]:
+        check_floats(*self.operands)
+        axis_of(self.axis.value.data, self.input)
+        for value, name in zip(self.operands[1:], ("scale", "bias"), strict=False):
+            check_broadcast_to(shape_of(value), shape_of(self.input), name)
+        return (self.input.type,)
+
+
+def check_broadcast_to(small: Shape, large: Shape, name: str) -> None:
+    """Raises VerifyException unless `small` broadcasts to exactly `large`."""
+    result = broadcast(small, large)
+    if len(result) != len(large) or any(
+        a != b and DYNAMIC not in (a, b) for a, b in zip(result, large, strict=True)
+    ):
+        raise VerifyException(
+            f"{name} of shape {shape_text(small)} does not broadcast to {shape_text(large)}"
+        )
+
+
+@irdl_op_definition
+class LayerNormOp(TrailingNorm):
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias, with the population's variance
+    (Ba, Kiros and Hinton, arXiv 1607.06450)."""
+
+    name = "graph.layer_norm"
+    # Operands of a base class come last unless they are repeated.
+    input = operand_def()
+    scale = operand_def()
+    bias = opt_operand_def()
+    assembly_format = (
+        "$input `,` $scale (`,` $bias^)? attr-dict `:` functional-type(operands, results)"
+    )
+
+
+@irdl_op_definition
+class RmsNormOp(TrailingNorm):
+    """x / sqrt(mean(x^2) + epsilon) * scale (Zhang and Sennrich, arXiv 1910.07467)."""
+
+    name = "graph.rms_norm"
+    VECTOR_COST: ClassVar = 4
+    assembly_format = "$input `,` $scale attr-dict `:` functional-type(operands, results)"
+
+
+# ---- normalization by channel ------------------------------------------------------------------
+
+
+def check_channels(input: SSAValue, **parameters: SSAValue) -> int:
+    """The number of channels (dimension 1) of the input, which each parameter is a vector of.
+    Raises VerifyException for other shapes and for element types that are not floats."""
+    shape = shape_of(input)
+    if len(shape) < 2:
+        raise VerifyException(f"the input has batch and channels first, not {shape_text(shape)}")
+    channels = shape[1]
+    for name, value in parameters.items():
+        if not is_float(element_type(value)):
+            raise VerifyException(f"{name} is a float, not {element_type(value)}")
+        given = shape_of(value)
+        if len(given) != 1:
+            raise VerifyException(f"{name} is a vector, not {shape_text(given)}")
+        try:
+            channels = merge_dims(channels, given[0])
+        except VerifyException:
+            text = f"{name} has {given[0]} elements for {channels} channels"
+            raise VerifyException(text) from None
+    return channels
+
+
+@irdl_op_definition
+class GroupNormOp(TensorOp):
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias for x of shape [batch, channels, ...]:
+    statistics over each of `groups` equal runs of channels, scale and bias by channel
+    (Wu and He, arXiv 1803.08494). As many groups as channels make instance normalization."""
+
+    name = "graph.group_norm"
+    input = operand_def()
+    scale = operand_def()
+    bias = operand_def()
+    groups = prop_def(IntegerAttr)
+    epsilon = prop_def(FloatAttr, default_value=FloatAttr(1e-5, 64))
+    result = result_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    VECTOR_COST: ClassVar = 6
+    assembly_format = "$input `,` $scale `,` $bias attr-dict `:` functional-type(operands, results)"
+
+    def infer(self) -> Sequence[Attribute]:
+        check_floats(self.input)
+        channels = check_channels(self.input, scale=self.scale, bias=self.bias)
+        groups = self.groups.value.data
+        if groups < 1 or (channels != DYNAMIC and channels % groups):
+            text = "?" if channels == DYNAMIC else str(channels)
+            raise VerifyException(f"{text} channels do not make {groups} equal groups")
+        shape = shape_of(self.input)
+        return (tensor((shape[0], channels, *shape[2:]), element_type(self.input)),)
+
+
+@irdl_op_definition
+class BatchNormOp(TensorOp):
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias with given statistics, all four
+    vectors by channel (dimension 1) (Ioffe and Szegedy, arXiv 1502.03167)."""
+
+    name = "graph.batch_norm"
+    input = operand_def()
+    scale = operand_def()
+    bias = operand_def()
+    mean = operand_def()
+    variance = operand_def()
+    epsilon = prop_def(FloatAttr, default_value=FloatAttr(1e-5, 64))
+    result = result_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    VECTOR_COST: ClassVar = 2
+    assembly_format = (
+        "$input `,` $scale `,` $bias `,` $mean `,` $variance attr-dict "
+        "`:` functional-type(operands, results)"
+    )
+
+    def infer(self) -> Sequence[Attribute]:
+        check_floats(self.input)
+        channels = check_channels(
+            self.input, scale=self.scale, bias=self.bias, mean=self.mean, variance=self.variance
+        )
+        shape = shape_of(self.input)
+        return (tensor((shape[0], channels, *shape[2:]), element_type(self.input)),)

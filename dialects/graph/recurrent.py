@@ -1,0 +1,224 @@
+"""Recurrent layers: a cell run along a sequence, its matrix products with the input done at once.
+
+Sizes: S steps, B batch, I input, H hidden, D directions (2 when "bidirectional"), G gates a cell.
+`input` is [S, B, I], `weights` [D, G*H, I], `recurrence` [D, G*H, H], `bias` [D, 2*G*H] (of the
+input's, then of the state's product), `lengths` [B] (steps of each sequence, else S), initial
+states [D, B, H]. Results are all states [S, D, B, H] (zero past a sequence's end) and the last
+states [D, B, H]. Gates stand in ONNX's order.
+
+`activations` has one set for each direction: "relu", "tanh", "sigmoid", "affine" (alpha x + beta),
+"leaky_relu", "thresholded_relu", "scaled_tanh" (alpha tanh(beta x)), "hard_sigmoid", "elu",
+"softsign" and "softplus"; `alphas` and `betas` hold their parameters, an element for each.
+`clip` limits the size of what goes into an activation.
+"""
+
+from abc import ABC
+from collections.abc import Sequence
+from typing import ClassVar, cast
+
+from xdsl.dialects.builtin import ArrayAttr, BoolAttr, DenseArrayBase, FloatAttr, StringAttr
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.graph.normalization import check_floats
+from ge.dialects.interfaces import TensorOp, Work
+from ge.dialects.types import (
+    DYNAMIC,
+    Shape,
+    element_type,
+    is_integer,
+    merge_dims,
+    numel,
+    shape_of,
+    shape_text,
+    tensor,
+)
+
+DIRECTIONS = ("forward", "reverse", "bidirectional")
+ACTIVATIONS = (
+    "relu", "tanh", "sigmoid", "affine", "leaky_relu", "thresholded_relu", "scaled_tanh",
+    "hard_sigmoid", "elu", "softsign", "softplus",
+)  # fmt: skip
+
+
+def check_shape(value: SSAValue | None, name: str, expected: Shape) -> None:
+    """Raises VerifyException unless the value has (or may have) the expected shape."""
+    if value is None:
+        return
+    shape = shape_of(value)
+    if len(shape) != len(expected) or any(
+        a != b and DYNAMIC not in (a, b) for a, b in zip(shape, expected, strict=True)
+    ):
+        raise VerifyException(
+            f"{name} has shape {shape_text(shape)}, expected {shape_text(expected)}"
+        )
+
+
+def times(factor: int, dim: int) -> int:
+    return DYNAMIC if dim == DYNAMIC else factor * dim
+
+
+_TEXT = (
+    "$input `,` $weights `,` $recurrence (`bias` $bias^ `:` type($bias))? "
+    "(`lengths` $lengths^ `:` type($lengths))? "
+    "(`initial_state` $initial_state^ `:` type($initial_state))? "
+)
+_TYPES = "attr-dict `:` type($input) `,` type($weights) `,` type($recurrence) `->` type($states) "
+
+
+class Recurrent(TensorOp, ABC):
+    """Base: operands that all cells have, and their shapes."""
+
+    GATES: ClassVar[int]
+    DEFAULTS: ClassVar[tuple[str, ...]]
+    """The activations of one direction when none are named."""
+
+    input = operand_def()
+    weights = operand_def()
+    recurrence = operand_def()
+    bias = opt_operand_def()
+    lengths = opt_operand_def()
+    initial_state = opt_operand_def()
+    direction = prop_def(StringAttr, default_value=StringAttr("forward"))
+    activations = opt_prop_def(ArrayAttr)
+    alphas = opt_prop_def(DenseArrayBase)
+    betas = opt_prop_def(DenseArrayBase)
+    clip = opt_prop_def(FloatAttr)
+    states = result_def()
+    last_state = result_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    traits = traits_def(Pure())
+    assembly_format = _TEXT + _TYPES + "`,` type($last_state)"
+
+    @property
+    def directions(self) -> int:
+        return 2 if self.direction.data == "bidirectional" else 1
+
+    @property
+    def hidden(self) -> int:
+        """The size of the state."""
+        return shape_of(self.recurrence)[-1]
+
+    def activation_names(self) -> tuple[str, ...]:
+        """The activations of all directions."""
+        if self.activations is None:
+            return self.DEFAULTS * self.directions
+        return tuple(cast(StringAttr, a).data for a in self.activations)
+
+    def infer(self) -> Sequence[Attribute]:
+        if self.direction.data not in DIRECTIONS:
+            raise VerifyException(
+                f'direction is one of {", ".join(DIRECTIONS)}, not "{self.direction.data}"'
+            )
+        self.check_activations()
+        floats = [self.input, self.weights, self.recurrence, self.bias, self.initial_state]
+        check_floats(*floats)
+        for value, name in ((self.input, "input"), (self.recurrence, "recurrence")):
+            if len(shape_of(value)) != 3:
+                raise VerifyException(f"{name} has 3 dimensions, not {shape_text(shape_of(value))}")
+        steps, batch, size = shape_of(self.input)
+        if self.lengths is not None and not is_integer(element_type(self.lengths)):
+            raise VerifyException(f"lengths are integers, not {element_type(self.lengths)}")
+        d, hidden = self.directions, self.hidden
+        gates = times(self.GATES, hidden)
+        check_shape(self.weights, "weights", (d, gates, size))
+        check_shape(self.recurrence, "recurrence", (d, gates, hidden))
+        check_shape(self.bias, "bias", (d, times(2, gates)))
+        check_shape(self.lengths, "lengths", (batch,))
+        check_shape(self.initial_state, "initial_state", (d, batch, hidden))
+        if self.initial_state is not None:
+            batch = merge_dims(batch, shape_of(self.initial_state)[1])
+        t = element_type(self.input)
+        last = tensor((d, batch, hidden), t)
+        return (tensor((steps, d, batch, hidden), t), *[last] * (len(self.results) - 1))
+
+    def check_activations(self) -> None:
+        names = self.activation_names()
+        for name in names:
+            if name not in ACTIVATIONS:
+                raise VerifyException(
+                    f'activation is one of {", ".join(ACTIVATIONS)}, not "{name}"'
+                )
+        if len(names) != (count := len(self.DEFAULTS) * self.directions):
+            raise VerifyException(f"expected {count} activations, got {len(names)}")
+        for label, values in (("alphas", self.alphas), ("betas", self.betas)):
+            if values is not None and len(values) != count:
+                raise VerifyException(f"expected {count} {label}, got {len(values)}")
+
+    def static_work(self) -> Work:
+        """Two matrix products a step; about 8 element-operations for each gate."""
+        steps, batch, size = shape_of(self.input)
+        rows = numel((steps, batch, self.directions, self.hidden)) * self.GATES
+        return Work(rows * (numel((size,)) + self.hidden), rows * 8, *self.traffic())
+
+
+@irdl_op_definition
+class RnnOp(Recurrent):
+    """h' = f(W x + R h + b) (Elman, Finding Structure in Time, 1990)."""
+
+    name = "graph.rnn"
+    GATES: ClassVar = 1
+    DEFAULTS: ClassVar = ("tanh",)
+
+
+@irdl_op_definition
+class GruOp(Recurrent):
+    """Gated recurrent unit (Cho et al., arXiv 1406.1078); gates z, r, h:
+    z = f(Wz x + Rz h + bz); r = f(Wr x + Rr h + br);
+    n = g(Wh x + Rh (r h) + bh), with `linear_before_reset` g(Wh x + wbh + r (Rh h + rbh));
+    h' = (1 - z) n + z h."""
+
+    name = "graph.gru"
+    GATES: ClassVar = 3
+    DEFAULTS: ClassVar = ("sigmoid", "tanh")
+    linear_before_reset = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+
+
+@irdl_op_definition
+class LstmOp(Recurrent):
+    """Long short-term memory with peepholes p (Gers and Schmidhuber, 2000); gates i, o, f, c:
+    i = f(Wi x + Ri h + pi c + bi); f = f(Wf x + Rf h + pf c + bf), or 1 - i when `input_forget`;
+    c' = f c + i g(Wc x + Rc h + bc); o = f(Wo x + Ro h + po c' + bo); h' = o h(c').
+    `peephole` is [D, 3*H] in the order i, o, f."""
+
+    name = "graph.lstm"
+    GATES: ClassVar = 4
+    DEFAULTS: ClassVar = ("sigmoid", "tanh", "tanh")
+    # Operands of a base class come last unless they are repeated.
+    input = operand_def()
+    weights = operand_def()
+    recurrence = operand_def()
+    bias = opt_operand_def()
+    lengths = opt_operand_def()
+    initial_state = opt_operand_def()
+    initial_cell = opt_operand_def()
+    peephole = opt_operand_def()
+    input_forget = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    states = result_def()
+    last_state = result_def()
+    last_cell = result_def()
+    assembly_format = (
+        _TEXT + "(`initial_cell` $initial_cell^ `:` type($initial_cell))? "
+        "(`peephole` $peephole^ `:` type($peephole))? " + _TYPES + "`,` type($last_state) "
+        "`,` type($last_cell)"
+    )
+
+    def infer(self) -> Sequence[Attribute]:
+        types = super().infer()
+        check_floats(self.input, self.initial_cell, self.peephole)
+        batch, hidden = shape_of(self.input)[1], self.hidden
+        check_shape(self.initial_cell, "initial_cell", (self.directions, batch, hidden))
+        check_shape(self.peephole, "peephole", (self.directions, times(3, hidden)))
+        return types

@@ -1,0 +1,196 @@
+"""Kernels of softmax and the normalizations. They work on rows, in place on one temporary;
+16-bit floats are computed in float32 and rounded once.
+
+Sums along rows are dot products (BLAS), several times as fast as numpy's reductions.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ge.dialects.graph import normalization as g
+from ge.runtime.arrays import Array
+from ge.runtime.kernels import Fn, kernel
+
+
+def widen(x: Array) -> Array:
+    """16-bit floats as float32, others as they are."""
+    return x.astype(np.float32) if x.dtype.itemsize == 2 else x
+
+
+def narrow(y: Array, like: Array, out: Array | None) -> Array:
+    """`y` in the type of `like`, in `out` where given."""
+    if out is None:
+        return y.astype(like.dtype, copy=False)
+    if out is not y:
+        out[...] = y
+    return out
+
+
+def temporary(x: Array, out: Array | None) -> Array:
+    """Where a result of the shape and type of x is built: `out` if it fits, else a new array."""
+    if out is not None and out.dtype == x.dtype and out.flags.c_contiguous:
+        return out
+    return np.empty(x.shape, x.dtype)
+
+
+def row_sums(rows: Array) -> Array:
+    """The sum of each row of a matrix, as a column."""
+    return (rows @ np.ones(rows.shape[1], rows.dtype))[:, None]
+
+
+# ---- softmax -----------------------------------------------------------------------------------
+
+
+def softmax_rows(x: Array, y: Array) -> None:
+    """y = softmax of each row of x; y may be x."""
+    # With an initial value numpy takes a faster loop.
+    np.subtract(x, x.max(1, keepdims=True, initial=-np.inf), out=y)
+    np.exp(y, out=y)
+    y /= row_sums(y)
+
+
+def log_softmax_rows(x: Array, y: Array) -> None:
+    np.subtract(x, x.max(1, keepdims=True, initial=-np.inf), out=y)
+    y -= np.log(row_sums(np.exp(y)))
+
+
+def hardmax_rows(x: Array, y: Array) -> None:
+    largest = x.argmax(1)
+    y[...] = 0
+    y[np.arange(len(x)), largest] = 1
+
+
+def _softmax_like(op: g.SoftmaxLike, rows: Callable[[Array, Array], None]) -> Fn:
+    axis, flatten = op.axis.value.data, bool(op.flatten.value.data)
+
+    @np.errstate(invalid="ignore", over="ignore")  # infinite and nan rows
+    def run(x: Array, out: Array | None = None) -> Array:
+        if not x.size:
+            return x
+        wide = widen(x)
+        if not flatten and axis % x.ndim != x.ndim - 1:
+            moved = np.ascontiguousarray(np.moveaxis(wide, axis, -1))
+            matrix = moved.reshape(-1, moved.shape[-1])
+            rows(matrix, matrix)
+            return narrow(np.moveaxis(moved, -1, axis), x, out)
+        columns = math.prod(x.shape[axis % x.ndim :])
+        y = temporary(wide, out)
+        rows(wide.reshape(-1, columns), y.reshape(-1, columns))
+        return narrow(y, x, out)
+
+    return run
+
+
+@kernel(g.SoftmaxOp, into=True)
+def softmax(op: g.SoftmaxOp) -> Fn:
+    return _softmax_like(op, softmax_rows)
+
+
+@kernel(g.LogSoftmaxOp, into=True)
+def log_softmax(op: g.LogSoftmaxOp) -> Fn:
+    return _softmax_like(op, log_softmax_rows)
+
+
+@kernel(g.HardmaxOp, into=True)
+def hardmax(op: g.HardmaxOp) -> Fn:
+    return _softmax_like(op, hardmax_rows)
+
+
+# ---- normalizations ----------------------------------------------------------------------------
+
+
+def center(x: Array, y: Array) -> None:
+    """y = x less the mean of each row; y may be x."""
+    means = x @ np.full(x.shape[1], 1 / x.shape[1], x.dtype)
+    np.subtract(x, means[:, None], out=y)
+
+
+def inverse_rms(rows: Array, epsilon: float) -> Array:
+    """1 / sqrt(mean of squares + epsilon) of each row, as a column."""
+    squares = np.vecdot(rows, rows)
+    squares /= rows.dtype.type(rows.shape[1])
+    squares += rows.dtype.type(epsilon)
+    return (1 / np.sqrt(squares))[:, None]
+
+
+def _trailing_norm(op: g.TrailingNorm, centered: bool) -> Fn:
+    axis, epsilon = op.axis.value.data, op.epsilon.value.data
+
+    def run(x: Array, scale: Array, bias: Array | None = None, out: Array | None = None) -> Array:
+        if not x.size:
+            return x
+        wide = np.ascontiguousarray(widen(x))
+        y = temporary(wide, out)
+        columns = math.prod(x.shape[axis % x.ndim :])
+        rows, result = wide.reshape(-1, columns), y.reshape(-1, columns)
+        if centered:
+            center(rows, result)
+            result *= inverse_rms(result, epsilon)
+        else:
+            np.multiply(rows, inverse_rms(rows, epsilon), out=result)
+        y *= widen(scale)
+        if bias is not None:
+            y += widen(bias)
+        return narrow(y, x, out)
+
+    return run
+
+
+@kernel(g.LayerNormOp, into=True)
+def layer_norm(op: g.LayerNormOp) -> Fn:
+    return _trailing_norm(op, centered=True)
+
+
+@kernel(g.RmsNormOp, into=True)
+def rms_norm(op: g.RmsNormOp) -> Fn:
+    run = _trailing_norm(op, centered=False)
+    return lambda x, scale, out=None: run(x, scale, None, out)
+
+
+@kernel(g.GroupNormOp, into=True)
+def group_norm(op: g.GroupNormOp) -> Fn:
+    groups, epsilon = op.groups.value.data, op.epsilon.value.data
+
+    def run(x: Array, scale: Array, bias: Array, out: Array | None = None) -> Array:
+        if not x.size:
+            return x
+        wide = np.ascontiguousarray(widen(x))
+        y = temporary(wide, out)
+        batch, channels = x.shape[:2]
+        rows = y.reshape(batch * groups, -1)
+        center(wide.reshape(batch * groups, -1), rows)
+        factor = inverse_rms(rows, epsilon).reshape(batch, groups, 1)
+        factor = factor * widen(scale).reshape(1, groups, channels // groups)
+        by_channel = y.reshape(batch, channels, -1)
+        by_channel *= factor.reshape(batch, channels, 1)
+        by_channel += widen(bias)[:, None]
+        return narrow(y, x, out)
+
+    return run
+
+
+@kernel(g.BatchNormOp, into=True)
+def batch_norm(op: g.BatchNormOp) -> Fn:
+    epsilon = op.epsilon.value.data
+
+    def run(
+        x: Array,
+        scale: Array,
+        bias: Array,
+        mean: Array,
+        variance: Array,
+        out: Array | None = None,
+    ) -> Array:
+        wide = widen(x)
+        kind: Any = wide.dtype
+        factor = (scale / np.sqrt(widen(variance) + kind.type(epsilon))).astype(kind)
+        offset = (widen(bias) - widen(mean) * factor).astype(kind)
+        shape = (-1, *(1,) * (x.ndim - 2))
+        y = np.multiply(wide, factor.reshape(shape), out=temporary(wide, out))
+        y += offset.reshape(shape)
+        return narrow(y, x, out)
+
+    return run
