@@ -24,7 +24,15 @@ from xdsl.traits import Commutative, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import bitwidth, broadcast, element_type, is_float, is_integer, shape_of, tensor
+from ge.dialects.types import (
+    bitwidth,
+    broadcast,
+    element_type,
+    is_float,
+    is_integer,
+    shape_of,
+    tensor,
+)
 
 
 def any_type(_: Attribute) -> bool:

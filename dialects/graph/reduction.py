@@ -5,7 +5,6 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import (
     BoolAttr,
-    DenseArrayBase,
     IntegerAttr,
     StringAttr,
     UnrankedTensorType,
@@ -26,12 +25,21 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.graph.parameters import (
+    INT,
+    INTS,
+    Parameter,
+    check_indices,
+    check_scalar,
+    distinct_axes,
+    parameter,
+    vector_length,
+)
 from ge.dialects.interfaces import TensorOp, Work
 from ge.dialects.types import (
     DYNAMIC,
     Shape,
     element_type,
-    is_integer,
     normalize_axis,
     numel,
     shape_of,
@@ -58,14 +66,6 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
         raise VerifyException(f'{name} is one of {", ".join(choices)}, not "{value}"')
 
 
-def unique_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
-    """The axes counted from the front. Raises VerifyException when one is out of range or twice."""
-    result = tuple(normalize_axis(a, rank) for a in axes)
-    if len(set(result)) != len(result):
-        raise VerifyException(f"axes {list(axes)} name an axis twice")
-    return result
-
-
 def reduced_shape(shape: Shape, axes: Sequence[int], keep_dims: bool) -> Shape:
     """The shape after reducing `axes` (counted from the front)."""
     if keep_dims:
@@ -87,24 +87,25 @@ class ReduceOp(TensorOp):
     name = "graph.reduce"
     kind = prop_def(StringAttr)
     input = operand_def()
-    dynamic_axes = opt_operand_def()
-    axes = opt_prop_def(DenseArrayBase)
+    axes_value = opt_operand_def()
+    axes = opt_prop_def(INTS)
     keep_dims = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
     result = result_def()
-    PARAMETERS: ClassVar = {"dynamic_axes": "axes"}
+    PARAMETERS: ClassVar = {"axes_value": "axes"}
+    custom_directives = (Parameter,)
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = (
-        "$kind $input (`axes` $dynamic_axes^)? attr-dict `:` functional-type(operands, results)"
+        f"$kind $input {parameter('axes')} attr-dict `:` type($input) `->` type($result)"
     )
 
     def reduced_axes(self) -> tuple[int, ...] | None:
         """The axes counted from the front, None when they are known only at run time."""
         rank = len(shape_of(self.input))
         axes = self.ints("axes")
-        if axes is None and self.dynamic_axes is not None:
+        if axes is None and self.axes_value is not None:
             return None
-        return unique_axes(axes, rank) if axes else tuple(range(rank))
+        return distinct_axes(axes, rank) if axes else tuple(range(rank))
 
     def infer(self) -> Sequence[Attribute]:
         check_choice("kind", self.kind.data, REDUCE_KINDS)
@@ -117,11 +118,12 @@ class ReduceOp(TensorOp):
         axes = self.reduced_axes()
         if axes is not None:
             return (tensor(reduced_shape(shape, axes, keep_dims), element),)
-        assert self.dynamic_axes is not None
-        check_axis_list(self.dynamic_axes.type, element_type(self.dynamic_axes))
+        assert self.axes_value is not None
+        count = vector_length(self.axes_value, "axes")
+        if count > len(shape):
+            raise VerifyException(f"{count} axes are given for rank {len(shape)}")
         if keep_dims:
             return (tensor([DYNAMIC] * len(shape), element),)
-        (count,) = shape_of(self.dynamic_axes)
         if count == DYNAMIC:
             return (UnrankedTensorType(element),)
         return (tensor([DYNAMIC] * (len(shape) - count if count else 0), element),)
@@ -129,13 +131,6 @@ class ReduceOp(TensorOp):
     def static_work(self) -> Work:
         cost = {"log_sum_exp": 6, "l1": 2, "l2": 2, "sum_square": 2}.get(self.kind.data, 1)
         return Work(0, numel(shape_of(self.input)) * cost, *self.traffic())
-
-
-def check_axis_list(t: Attribute, element: Attribute) -> None:
-    """Raises VerifyException for a run-time list of axes that is not a vector of integers."""
-    shape = () if isinstance(t, UnrankedTensorType) else t.get_shape()  # pyright: ignore
-    if len(shape) != 1 or not is_integer(element):
-        raise VerifyException(f"axes are a vector of integers, not {t}")
 
 
 @irdl_op_definition
@@ -176,16 +171,17 @@ class CumulativeOp(TensorOp):
     name = "graph.cumulative"
     kind = prop_def(StringAttr)
     input = operand_def()
-    dynamic_axis = opt_operand_def()
-    axis = opt_prop_def(IntegerAttr)
+    axis_value = opt_operand_def()
+    axis = opt_prop_def(INT)
     exclusive = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     reverse = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     result = result_def()
-    PARAMETERS: ClassVar = {"dynamic_axis": "axis"}
+    PARAMETERS: ClassVar = {"axis_value": "axis"}
+    custom_directives = (Parameter,)
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = (
-        "$kind $input (`axis` $dynamic_axis^)? attr-dict `:` functional-type(operands, results)"
+        f"$kind $input {parameter('axis')} attr-dict `:` type($input) `->` type($result)"
     )
 
     def infer(self) -> Sequence[Attribute]:
@@ -193,10 +189,11 @@ class CumulativeOp(TensorOp):
         shape, element = shape_of(self.input), element_type(self.input)
         if element == i1:
             raise VerifyException("element type i1 is not supported")
-        if self.axis is None and self.dynamic_axis is None:
+        if self.axis is None and self.axis_value is None:
             raise VerifyException("the axis is missing")
-        if self.dynamic_axis is not None and shape_of(self.dynamic_axis) not in ((), (1,)):
-            raise VerifyException(f"the axis is a scalar, not {self.dynamic_axis.type}")
+        if self.axis_value is not None:
+            check_scalar(self.axis_value, "axis")
+            check_indices(self.axis_value, "axis")
         for axis in self.ints("axis") or ():
             normalize_axis(axis, len(shape))
         return (tensor(shape, element),)

@@ -96,8 +96,8 @@ def reduce(op: ReduceOp) -> Fn:
     kind, keep_dims = op.kind.data, bool(op.keep_dims.value.data)
     static_axes = op.axes and cast(Axes, op.axes.get_values())
 
-    def run(x: Array, dynamic_axes: Array | None) -> Array:
-        axes = static_axes if dynamic_axes is None else dynamic_axes.tolist()
+    def run(x: Array, axes_value: Array | None) -> Array:
+        axes = static_axes if axes_value is None else axes_value.tolist()
         absolute = tuple(a % x.ndim for a in axes or range(x.ndim))
         return reduce_array(x, kind, absolute, keep_dims)
 
@@ -140,8 +140,8 @@ def cumulative(op: CumulativeOp) -> Fn:
     kind, static_axis = op.kind.data, op.axis and op.axis.value.data
     exclusive, reverse = bool(op.exclusive.value.data), bool(op.reverse.value.data)
 
-    def run(x: Array, dynamic_axis: Array | None) -> Array:
-        axis = static_axis if dynamic_axis is None else int(dynamic_axis.reshape(()))
+    def run(x: Array, axis_value: Array | None) -> Array:
+        axis = static_axis if axis_value is None else int(axis_value.reshape(()))
         assert axis is not None
         return running(x, kind, axis, exclusive, reverse) if x.ndim else x.copy()
 

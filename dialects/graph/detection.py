@@ -1,0 +1,94 @@
+"""Object detection: the choice among overlapping boxes."""
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import BoolAttr, i64
+from xdsl.ir import Attribute
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.graph.parameters import check_indices, check_same_element, check_scalar
+from ge.dialects.interfaces import TensorOp, Work
+from ge.dialects.types import (
+    DYNAMIC,
+    byte_size,
+    constant_ints,
+    element_type,
+    is_float,
+    merge_dims,
+    shape_of,
+    tensor,
+)
+
+
+@irdl_op_definition
+class NonMaxSuppressionOp(TensorOp):
+    """The boxes that remain when, in the order of descending score, each box drops the later ones
+    that overlap it: whose intersection over union with it is above `iou_threshold` (0 if absent).
+
+    `boxes` is [batch, n, 4]: two opposite corners (y, x, y, x), or with `center_point_box` the
+    center and the size (x, y, width, height). `scores` is [batch, classes, n]; each class is
+    treated by itself, only scores above `score_threshold` count, and at most `max_output` boxes
+    are taken (none if it is absent). The result has a row (batch, class, box) for each box taken,
+    so that their number is known only at run time.
+    """
+
+    name = "graph.non_max_suppression"
+    boxes = operand_def()
+    scores = operand_def()
+    max_output = opt_operand_def()
+    iou_threshold = opt_operand_def()
+    score_threshold = opt_operand_def()
+    center_point_box = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    result = result_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$boxes `,` $scores (`max_output` `(` $max_output^ `:` type($max_output) `)`)? "
+        "(`iou_threshold` `(` $iou_threshold^ `:` type($iou_threshold) `)`)? "
+        "(`score_threshold` `(` $score_threshold^ `:` type($score_threshold) `)`)? "
+        "attr-dict `:` type($boxes) `,` type($scores) `->` type($result)"
+    )
+
+    def dims(self) -> tuple[int, int, int]:
+        """Batch, classes and boxes, DYNAMIC where unknown."""
+        boxes, scores = shape_of(self.boxes), shape_of(self.scores)
+        if len(boxes) != 3 or boxes[2] not in (4, DYNAMIC):
+            raise VerifyException(f"boxes are [batch, boxes, 4], not {self.boxes.type}")
+        if len(scores) != 3:
+            raise VerifyException(f"scores are [batch, classes, boxes], not {self.scores.type}")
+        return merge_dims(boxes[0], scores[0]), scores[1], merge_dims(boxes[1], scores[2])
+
+    def infer(self) -> Sequence[Attribute]:
+        self.dims()
+        if not is_float(element_type(self.boxes)):
+            raise VerifyException(f"element type {element_type(self.boxes)} is not supported")
+        check_same_element(self.boxes, self.scores)
+        if self.max_output is not None:
+            check_scalar(self.max_output, "max_output")
+            check_indices(self.max_output, "max_output")
+        for name in ("iou_threshold", "score_threshold"):
+            if (threshold := getattr(self, name)) is not None:
+                check_scalar(threshold, name)
+                check_same_element(self.boxes, threshold)
+        return (tensor((DYNAMIC, 3), i64),)
+
+    def static_work(self) -> Work:
+        """Of each class a sort and, for every box taken, the overlap with all others."""
+        batch, classes, boxes = self.dims()
+        if DYNAMIC in (batch, classes, boxes):
+            raise ValueError("the number of boxes is not known")
+        limit = None if self.max_output is None else constant_ints(self.max_output)
+        taken = batch * classes * min(boxes, limit[0] if limit else boxes)
+        read = sum(byte_size(o.type) for o in self.operands)
+        return Work(0, batch * classes * boxes * 16 + taken * boxes * 12, read, taken * 24)

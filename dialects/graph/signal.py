@@ -1,0 +1,253 @@
+"""Signal processing: Fourier transforms and the mel filter bank.
+
+A complex tensor is a real one whose last dimension holds the real and the imaginary part; a last
+dimension of 1 is a real signal.
+"""
+
+from collections.abc import Sequence
+from math import log2
+from typing import ClassVar
+
+from xdsl.dialects.builtin import BoolAttr, f32
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.graph.parameters import (
+    INT,
+    Parameter,
+    check_indices,
+    check_length,
+    check_same_element,
+    check_scalar,
+    parameter,
+)
+from ge.dialects.interfaces import TensorOp, Work
+from ge.dialects.types import (
+    DYNAMIC,
+    constant_ints,
+    element_type,
+    is_float,
+    normalize_axis,
+    numel,
+    shape_of,
+    tensor,
+)
+
+
+def bins(length: int, onesided: bool) -> int:
+    """Frequencies of a transform of this length; a real signal needs only the lower half."""
+    return length // 2 + 1 if onesided and length != DYNAMIC else length
+
+
+def check_signal(value: SSAValue, least_rank: int) -> None:
+    """Raises VerifyException when a value is no real or complex signal."""
+    shape, element = shape_of(value), element_type(value)
+    if not is_float(element):
+        raise VerifyException(f"element type {element} is not supported")
+    if len(shape) < least_rank or shape[-1] not in (1, 2, DYNAMIC):
+        raise VerifyException(
+            f"a signal has rank {least_rank} or more and ends in 1 or 2, not {value.type}"
+        )
+
+
+def transform_work(length: int, count: int) -> int:
+    """Element-operations of `count` fast Fourier transforms."""
+    return count * length * max(5 * int(log2(max(length, 2))), 5)
+
+
+class SignalOp(TensorOp):
+    """What the ops with parameters share: one integer of a parameter, and its checks."""
+
+    custom_directives = (Parameter,)
+
+    def parameter_int(self, name: str) -> int | None:
+        """The value of parameter `name`, None when absent, DYNAMIC when known at run time."""
+        operand: SSAValue | None = getattr(self, f"{name}_value")
+        if operand is not None:
+            check_scalar(operand, name)
+            check_indices(operand, name)
+        values = self.ints(name)
+        if values is None:
+            return None if operand is None else DYNAMIC
+        return values[0]
+
+    def positive(self, name: str) -> int | None:
+        value = self.parameter_int(name)
+        if value is not None and value != DYNAMIC and value < 1:
+            raise VerifyException(f"{name} is {value}, but must be positive")
+        return value
+
+
+@irdl_op_definition
+class DftOp(SignalOp):
+    """The discrete Fourier transform along `axis`: y[k] = sum x[n] exp(-2 pi i k n / N), and with
+    `inverse` x[n] = 1/N sum y[k] exp(2 pi i k n / N).
+
+    The signal is cut or padded with zeros to `length` N (default: its length). `onesided` gives
+    the first N / 2 + 1 frequencies of a real signal; with `inverse` it takes those and gives the
+    real signal (N is then 2 (frequencies - 1) by default).
+    """
+
+    name = "graph.dft"
+    input = operand_def()
+    length_value = opt_operand_def()
+    length = opt_prop_def(INT)
+    axis_value = opt_operand_def()
+    axis = opt_prop_def(INT)
+    inverse = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    onesided = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    result = result_def()
+    PARAMETERS: ClassVar = {"length_value": "length", "axis_value": "axis"}
+    custom_directives = (Parameter,)
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    traits = traits_def(Pure())
+    assembly_format = (
+        f"$input {parameter('length')} {parameter('axis')} "
+        "attr-dict `:` type($input) `->` type($result)"
+    )
+
+    def infer(self) -> Sequence[Attribute]:
+        check_signal(self.input, 2)
+        shape = list(shape_of(self.input))
+        inverse, onesided = bool(self.inverse.value.data), bool(self.onesided.value.data)
+        if onesided and shape[-1] == (1 if inverse else 2):
+            kind = "complex frequencies" if inverse else "a real signal"
+            raise VerifyException(f"a onesided transform takes {kind}, not {self.input.type}")
+        length, axis = self.positive("length"), self.parameter_int("axis")
+        shape[-1] = 1 if onesided and inverse else 2
+        if axis is None:
+            raise VerifyException("the axis is missing")
+        if axis == DYNAMIC:
+            return (tensor([DYNAMIC] * (len(shape) - 1) + shape[-1:], element_type(self.input)),)
+        axis = normalize_axis(axis, len(shape))
+        if axis == len(shape) - 1:
+            raise VerifyException("the last dimension holds real and imaginary part: not an axis")
+        if length is None:
+            length = shape[axis]
+            if inverse and onesided and length != DYNAMIC:
+                length = 2 * (length - 1)
+        shape[axis] = length if inverse else bins(length, onesided)
+        return (tensor(shape, element_type(self.input)),)
+
+    def static_work(self) -> Work:
+        shape = shape_of(self.result)
+        axis = self.parameter_int("axis")
+        length = numel(shape) if axis in (None, DYNAMIC) else shape[axis]
+        count = numel(shape) // max(2 * length, 1)
+        return Work(0, transform_work(length, count), *self.traffic())
+
+
+@irdl_op_definition
+class StftOp(SignalOp):
+    """The Fourier transforms of the frames of a signal of shape [batch, length, 1 or 2]: frames of
+    `frame_length` begin every `frame_step` and are multiplied by `window` (default: ones).
+    The result is [batch, frames, frequencies, 2]; `onesided` as in graph.dft."""
+
+    name = "graph.stft"
+    signal = operand_def()
+    window = opt_operand_def()
+    frame_step_value = opt_operand_def()
+    frame_step = opt_prop_def(INT)
+    frame_length_value = opt_operand_def()
+    frame_length = opt_prop_def(INT)
+    onesided = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
+    result = result_def()
+    PARAMETERS: ClassVar = {
+        "frame_step_value": "frame_step",
+        "frame_length_value": "frame_length",
+    }
+    custom_directives = (Parameter,)
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$signal (`window` `(` $window^ `:` type($window) `)`)? "
+        f"{parameter('frame_step')} {parameter('frame_length')} "
+        "attr-dict `:` type($signal) `->` type($result)"
+    )
+
+    def frame(self) -> int:
+        """The length of a frame, DYNAMIC where unknown."""
+        length = self.positive("frame_length")
+        window = DYNAMIC
+        if self.window is not None:
+            check_same_element(self.signal, self.window)
+            if len(shape_of(self.window)) != 1:
+                raise VerifyException(f"the window is a vector, not {self.window.type}")
+            (window,) = shape_of(self.window)
+            check_length("window", window, DYNAMIC if length is None else length)
+        if length in (None, DYNAMIC):
+            absent = length is None and self.window is None
+            return shape_of(self.signal)[1] if absent else window
+        return length
+
+    def infer(self) -> Sequence[Attribute]:
+        check_signal(self.signal, 3)
+        if len(shape_of(self.signal)) != 3:
+            raise VerifyException(f"the signal has rank 3, not {self.signal.type}")
+        batch, total, parts = shape_of(self.signal)
+        onesided = bool(self.onesided.value.data)
+        if onesided and parts == 2:
+            raise VerifyException(
+                f"onesided frequencies are of a real signal, not of {self.signal.type}"
+            )
+        step, length = self.positive("frame_step"), self.frame()
+        if step is None:
+            raise VerifyException("frame_step is missing")
+        frames = DYNAMIC
+        if DYNAMIC not in (step, length, total):
+            if length > total:
+                raise VerifyException(f"a frame of {length} is longer than the signal of {total}")
+            frames = (total - length) // step + 1
+        return (tensor((batch, frames, bins(length, onesided), 2), element_type(self.signal)),)
+
+    def static_work(self) -> Work:
+        batch, frames, _, _ = shape_of(self.result)
+        numel(shape_of(self.result))
+        length = self.frame()
+        return Work(0, batch * frames * (length + transform_work(length, 1)), *self.traffic())
+
+
+@irdl_op_definition
+class MelWeightMatrixOp(TensorOp):
+    """The matrix [dft_length / 2 + 1, num_mel_bins] that maps frequencies to the mel scale:
+    triangular filters with centers at equal steps of mel = 2595 log10(1 + hertz / 700) between two
+    edge frequencies."""
+
+    name = "graph.mel_weight_matrix"
+    num_mel_bins = operand_def()
+    dft_length = operand_def()
+    sample_rate = operand_def()
+    lower_edge_hertz = operand_def()
+    upper_edge_hertz = operand_def()
+    to = prop_def(Attribute, default_value=f32)
+    result = result_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$num_mel_bins `,` $dft_length `,` $sample_rate `,` $lower_edge_hertz `,` "
+        "$upper_edge_hertz attr-dict `:` functional-type(operands, results)"
+    )
+
+    def infer(self) -> Sequence[Attribute]:
+        for name in ("num_mel_bins", "dft_length", "sample_rate"):
+            check_scalar(getattr(self, name), name)
+            check_indices(getattr(self, name), name)
+        for name in ("lower_edge_hertz", "upper_edge_hertz"):
+            check_scalar(getattr(self, name), name)
+            if not is_float(element_type(getattr(self, name))):
+                raise VerifyException(f"{name} is a float, not {element_type(getattr(self, name))}")
+        counts = [constant_ints(v) for v in (self.dft_length, self.num_mel_bins)]
+        length, mels = (DYNAMIC if c is None else c[0] for c in counts)
+        return (tensor((bins(length, True), mels), self.to),)
