@@ -1,0 +1,100 @@
+"""A function of a module, ready to run: its code, its constants in place, its device memory."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.memref import ReinterpretCastOp
+
+import ge.runtime.program  # registers the translation of tasks and buffers
+from ge.dialects.errors import GeError
+from ge.dialects.npu_task import KernelOp, SlotOp
+from ge.runtime.arrays import Array
+from ge.runtime.device import POISON, Device, Extent, Lifetime, dead_after, extent_of
+from ge.runtime.interpreter import Translator
+from ge.runtime.weights import Payload
+
+
+def functions(module: ModuleOp) -> dict[str, FuncOp]:
+    return {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
+
+
+class Function:
+    """Translated once when made, then run many times. With `poison`, device memory that holds no
+    live value is garbage. Raises GeError when an op cannot be run or a weight is missing."""
+
+    def __init__(
+        self, module: ModuleOp, func: FuncOp, payload: Payload, poison: bool = False
+    ) -> None:
+        if len(func.body.blocks) != 1:
+            raise GeError(f"@{func.sym_name.data} has no body of one block")
+        block = func.body.block
+        self.device = Device.of(func, poison)
+        symbols = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
+        self._translator = Translator(payload, self.device, symbols)
+        self._arguments = [self._translator.define(a) for a in block.args]
+        self._code, self._results = self._translator.block(block)
+        self._template = self._translator.template
+        self._pools = {id(pool) for pool in self.device.pools.values()}
+        if poison:
+            self._poison(func)
+
+    def run(self, arguments: Sequence[Array]) -> list[Array]:
+        """The results, in memory of their own. Arguments are not written to."""
+        registers = self._template.copy()
+        for r, array in zip(self._arguments, arguments, strict=True):
+            registers[r] = array.view()
+            registers[r].flags.writeable = False
+        if self.device.poison:
+            self.device.poison_all()
+        with np.errstate(all="ignore"):
+            self._code.run(registers)
+        return [self._released(registers[r]) for r in self._results]
+
+    def _released(self, array: Array) -> Array:
+        """The array, copied if its memory is an argument's, a constant's or the device's."""
+        if not array.flags.writeable or id(_owner(array)) in self._pools:
+            return array.copy()
+        return array
+
+    def _poison(self, func: FuncOp) -> None:
+        """Have the bytes of a slot turn to garbage after its last use."""
+        slots: dict[int, Extent] = {}
+        for op in func.walk():
+            if isinstance(op, SlotOp):
+                slots[self._translator.use(op.result)] = extent_of(op)
+            elif isinstance(op, ReinterpretCastOp):
+                origin = ge.runtime.program.root(op.source)
+                if isinstance(origin.owner, SlotOp):
+                    slots[self._translator.use(op.result)] = extent_of(origin.owner)
+        spans: dict[Extent, tuple[int, int]] = {}
+        for i, instruction in enumerate(self._code.instructions):
+            for r in (*instruction.reads, *instruction.writes):
+                if r in slots:
+                    first, _ = spans.get(slots[r], (i, i))
+                    spans[slots[r]] = first, i
+        for r in self._results:
+            if r in slots:
+                first, _ = spans.get(slots[r], (0, 0))
+                spans[slots[r]] = first, len(self._code.instructions)
+        lifetimes = [Lifetime(extent, *span) for extent, span in spans.items()]
+        for i, extents in dead_after(lifetimes).items():
+            if i < len(self._code.instructions):
+                self._code.after(i, self._filler(extents))
+
+    def _filler(self, extents: Sequence[Extent]) -> Callable[[], None]:
+        views = [self.device.bytes(e) for e in extents]
+
+        def fill() -> None:
+            for view in views:
+                view.fill(POISON)
+
+        return fill
+
+
+def _owner(array: Array) -> object:
+    """The array that owns the memory."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array

@@ -1,0 +1,219 @@
+"""Load a module once, run it many times: `Session(module, payload).run({"x": x})`.
+
+The module may be at any level; all levels give the same numbers.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+
+from ge.dialects.errors import GeError
+from ge.dialects.npu_task import data_type
+from ge.dialects.target import DEFAULT_TARGET, Target
+from ge.dialects.types import DYNAMIC, NUMPY_NAMES, Shape, shape_text
+from ge.runtime.arrays import BFLOAT16, Array, dtype_of
+from ge.runtime.device import machine_bytes
+from ge.runtime.function import Function, functions
+from ge.runtime.weights import Payload
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An input or output of a module. `dims` are the symbolic names of its dimensions, "" where
+    a dimension has none; dimensions of the same name have the same size."""
+
+    name: str
+    element: Attribute
+    shape: Shape
+    dims: tuple[str, ...]
+
+    def __str__(self) -> str:
+        sizes = [
+            (name or "?") if size == DYNAMIC else str(size)
+            for size, name in zip(self.shape, self.dims, strict=True)
+        ]
+        return f"{self.name}: {NUMPY_NAMES.get(self.element, self.element)}[{', '.join(sizes)}]"
+
+
+def ports(types: Sequence[Attribute], attributes: Any, default: str) -> list[Port]:
+    """Names and types of the arguments or results of a function."""
+    found: list[Port] = []
+    for i, t in enumerate(types):
+        table: Mapping[str, Attribute] = {}
+        if isinstance(attributes, ArrayAttr) and isinstance(attributes.data[i], DictionaryAttr):
+            table = cast(DictionaryAttr, attributes.data[i]).data
+        name, dims = table.get("graph.name"), table.get("graph.dims")
+        element, shape = data_type(t)
+        names = tuple("" for _ in shape)
+        if isinstance(dims, ArrayAttr) and len(dims.data) == len(shape):
+            names = tuple(d.data if isinstance(d, StringAttr) else "" for d in dims.data)
+        text = name.data if isinstance(name, StringAttr) else f"{default}{i}"
+        found.append(Port(text, element, shape, names))
+    return found
+
+
+def main_of(module: ModuleOp) -> FuncOp:
+    """The function that is run. Raises GeError when there is none."""
+    found = functions(module)
+    if "main" not in found:
+        names = ", ".join(f"@{n}" for n in found) or "none"
+        raise GeError("the module has no function @main", hint=f"its functions: {names}")
+    return found["main"]
+
+
+def input_ports(func: FuncOp) -> list[Port]:
+    return ports(func.function_type.inputs.data, func.arg_attrs, "arg")
+
+
+def output_ports(func: FuncOp) -> list[Port]:
+    return ports(func.function_type.outputs.data, func.res_attrs, "result")
+
+
+class Prepared:
+    """A payload with what `@prepare` has computed from it."""
+
+    def __init__(self, payload: Payload, module: ModuleOp) -> None:
+        self.payload = payload
+        self.path = getattr(payload, "path", None)
+        self.arrays: dict[str, Array] = {}
+        prepare = functions(module).get("prepare")
+        if prepare is not None:
+            values = Function(module, prepare, payload).run([])
+            self.arrays = dict(zip((p.name for p in output_ports(prepare)), values, strict=True))
+
+    def get(self, key: str, /) -> Array | None:
+        return self.arrays[key] if key in self.arrays else self.payload.get(key)
+
+
+class Session:
+    """A loaded module. With `poison`, device memory that holds no live value is garbage, so that
+    a wrong memory plan gives wrong numbers. Raises GeError when the module cannot be run."""
+
+    def __init__(
+        self,
+        module: ModuleOp,
+        payload: Payload | None = None,
+        target: Target | str = DEFAULT_TARGET,
+        poison: bool = False,
+    ) -> None:
+        self.module = module
+        self.target = Target.load(target) if isinstance(target, str) else target
+        main = main_of(module)
+        self.inputs, self.outputs = input_ports(main), output_ports(main)
+        weights: Payload = Prepared({} if payload is None else payload, module)
+        self._function = Function(module, main, weights, poison)
+
+    @property
+    def input_names(self) -> list[str]:
+        return [p.name for p in self.inputs]
+
+    @property
+    def output_names(self) -> list[str]:
+        return [p.name for p in self.outputs]
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+        """The outputs by name, in memory of their own. Raises GeError for missing, unknown or
+        ill-typed inputs and for what fails while running."""
+        arrays = check_inputs(self.inputs, inputs)
+        return dict(zip(self.output_names, self._function.run(arrays), strict=True))
+
+
+# ---- inputs ----------------------------------------------------------------------------------
+
+
+def check_inputs(expected: Sequence[Port], given: Mapping[str, Any]) -> list[Array]:
+    """The inputs in order, contiguous. Raises GeError that names everything that is wrong."""
+    problems: list[str] = []
+    arrays: list[Array] = []
+    sizes: dict[str, tuple[int, str]] = {}
+    names = [p.name for p in expected]
+    for name in given:
+        if name not in names:
+            near = get_close_matches(name, names, 1)
+            problems.append(
+                f"there is no input '{name}'" + (f" (did you mean '{near[0]}'?)" if near else "")
+            )
+    for port in expected:
+        if port.name not in given:
+            problems.append(f"input '{port.name}' is missing")
+            continue
+        array = _native(given[port.name], port.element)
+        if problem := _mismatch(port, array, sizes):
+            problems.append(problem)
+        arrays.append(array)
+    if problems:
+        listing = ", ".join(map(str, expected)) or "none"
+        raise GeError("; ".join(problems), hint=f"expected inputs: {listing}")
+    return arrays
+
+
+def _native(value: Any, element: Attribute) -> Array:
+    """The value as a contiguous array in this machine's byte order."""
+    array = np.asarray(value, order="C")
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if array.dtype.kind == "V" and array.dtype.itemsize == 2 and dtype_of(element) == BFLOAT16:
+        array = array.view(BFLOAT16)  # what numpy.load makes of bfloat16
+    return array
+
+
+def _mismatch(port: Port, array: Array, sizes: dict[str, tuple[int, str]]) -> str | None:
+    """What is wrong with an input. `sizes` holds the symbolic dimensions seen so far."""
+    if array.dtype != dtype_of(port.element):
+        return f"input '{port.name}' is {array.dtype}, not {dtype_of(port.element)}"
+    given, want = shape_text(array.shape), str(port)
+    if array.ndim != len(port.shape):
+        return f"input '{port.name}' has shape {given}, not {want[len(port.name) + 2 :]}"
+    for size, declared, name in zip(array.shape, port.shape, port.dims, strict=True):
+        if declared not in (DYNAMIC, size):
+            return f"input '{port.name}' has shape {given}, not {want[len(port.name) + 2 :]}"
+        if name:
+            known, where = sizes.setdefault(name, (size, port.name))
+            if known != size:
+                return (
+                    f"dimension '{name}' is {size} in input '{port.name}', but {known} in '{where}'"
+                )
+    return None
+
+
+def random_inputs(
+    module: ModuleOp,
+    seed: int = 0,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+) -> dict[str, Array]:
+    """Seeded random inputs of the right types: standard normal floats, integers and truth values
+    0 or 1 (so that they are valid indices). Unknown dimensions come from `shapes` (by input),
+    from `dims` (by symbolic name), else they are 1. Raises GeError for what does not fit."""
+    rng = np.random.default_rng(seed)
+    expected = input_ports(main_of(module))
+    sizes = dict(dims or {})
+    for port in expected:
+        for size, name in zip((shapes or {}).get(port.name, ()), port.dims, strict=False):
+            if name:
+                sizes.setdefault(name, size)
+    arrays: dict[str, Array] = {}
+    for port in expected:
+        known = (shapes or {}).get(port.name)
+        shape = known or [
+            sizes.get(name, 1) if size == DYNAMIC else size
+            for size, name in zip(port.shape, port.dims, strict=True)
+        ]
+        dtype = dtype_of(port.element)
+        count = 1
+        for size in shape:
+            count *= size
+        if count * dtype.itemsize > machine_bytes():
+            raise GeError(f"input {port} is larger than the memory of this machine")
+        if dtype.kind in "biu":
+            arrays[port.name] = rng.integers(0, 2, shape).astype(dtype)
+        else:
+            arrays[port.name] = rng.standard_normal(shape, np.float32).astype(dtype)
+    check_inputs(expected, arrays)
+    return arrays
