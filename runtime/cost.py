@@ -35,7 +35,7 @@ from xdsl.ir import Attribute
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.interfaces import TensorOp, Work
-from ge.dialects.npu_task import Engine, TilingAttr
+from ge.dialects.npu_task import Engine, TilingAttr, is_dynamic
 from ge.dialects.target import Target
 from ge.dialects.types import bitwidth, element_type, numel, shape_of
 
@@ -75,6 +75,13 @@ class Matrices:
 
     def tiles(self, m: int, n: int) -> int:
         return self.batch * -(-self.m // m) * -(-self.n // n)
+
+
+def static_work(op: TensorOp) -> Work | None:
+    """The work of an op whose operands and results have static shapes, else None."""
+    if any(is_dynamic(v.type) for v in (*op.operands, *op.results)):
+        return None
+    return op.work()
 
 
 def compute_op(op: TensorOp) -> TensorOp:
@@ -121,7 +128,7 @@ def lanes(element: Attribute, target: Target) -> float:
 def choose_tiling(op: TensorOp, engine: Engine, target: Target) -> TilingAttr | None:
     """The tiling with the least time by this model among those that fit on the core; None for
     dynamic shapes and for engines that do not tile."""
-    work = op.work()
+    work = static_work(op)
     if work is None or engine not in (Engine.CUBE, Engine.VECTOR):
         return None
     if engine is Engine.CUBE and work.macs:
@@ -281,7 +288,7 @@ def task_time(
     op: TensorOp, engine: Engine, tiling: TilingAttr | None, target: Target
 ) -> TaskTime | None:
     """The time of one launch of a kernel whose main op is `op`; None while a shape is dynamic."""
-    work = op.work()
+    work = static_work(op)
     if work is None:
         return None
     if engine is Engine.HOST:

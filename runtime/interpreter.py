@@ -164,15 +164,18 @@ class Translator:
     ) -> None:
         self.code.instructions.append(Instruction(action, op, tuple(reads), tuple(writes)))
 
-    def block(self, block: Block) -> tuple[Code, tuple[int, ...]]:
+    def block(
+        self, block: Block, arguments: Sequence[int] | None = None
+    ) -> tuple[Code, tuple[int, ...]]:
         """The code of a block without its terminator, and the registers that the terminator
-        reads. The caller has defined the registers of the block's arguments."""
+        reads. The caller has defined the registers of the block's arguments; `arguments` are
+        those that belong to the block, by default all."""
         around, self.code = self.code, Code()
         self.ops(block)
         last = block.last_op
         results = () if last is None else self.uses(last.operands)
         code, self.code = self.code, around
-        self.seal(code, self.uses(block.args), results)
+        self.seal(code, self.uses(block.args) if arguments is None else arguments, results)
         return code, results
 
     def seal(self, code: Code, arguments: Sequence[int], results: Sequence[int]) -> None:

@@ -205,7 +205,8 @@ class _Loop:
                 t.alias(arg, next(static))
             else:
                 self.state.append(t.define(arg))
-        self.body, (self.next_going, *self.values) = t.block(op.body.block)
+        own = (self.iteration, self.going, *self.state)
+        self.body, (self.next_going, *self.values) = t.block(op.body.block, own)
         inner = captured(t, self.body, op.body.block)
         self.scan_types = [r.type for r in op.results[self.static.count(False) :]]
         self.checks = [checker(r.type) for r in op.results]
