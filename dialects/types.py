@@ -218,7 +218,9 @@ def constant_ints(value: SSAValue) -> tuple[int, ...] | None:
     attr = constant_value(value)
     if attr is None or not isinstance(attr.get_element_type(), IntegerType):
         return None
-    return tuple(int(v) for v in attr.get_values())
+    values = tuple(int(v) for v in attr.get_values())
+    shape: Shape = attr.type.get_shape()  # pyright: ignore[reportUnknownMemberType]
+    return values * numel(shape) if len(values) == 1 else values  # a splat is kept once
 
 
 def set_type(value: SSAValue, new_type: Attribute) -> None:

@@ -1,0 +1,439 @@
+"""Elements picked and placed by index or condition: gather, scatter, one-hot, top-k and such."""
+
+from abc import ABC
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import BoolAttr, IntegerAttr, StringAttr, UnrankedTensorType, i1, i64
+from xdsl.ir import Attribute
+from xdsl.irdl import (
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.graph.parameters import (
+    INT,
+    Elements,
+    Movement,
+    Parameter,
+    ShapeComputation,
+    check_indices,
+    check_length,
+    check_same_element,
+    check_scalar,
+    element_axis,
+    elements_of,
+    parameter,
+    vector_length,
+)
+from ge.dialects.graph.reduction import check_choice
+from ge.dialects.graph.shape import ENDING
+from ge.dialects.interfaces import Work
+from ge.dialects.types import (
+    DYNAMIC,
+    Shape,
+    byte_size,
+    element_type,
+    merge_dims,
+    numel,
+    rank_of,
+    shape_of,
+    shape_text,
+    tensor,
+)
+
+ZERO, NONE = IntegerAttr(0, i64), StringAttr("none")
+REDUCTIONS = ("none", "add", "mul", "max", "min")
+
+
+def merge_shapes(a: Shape, b: Shape, names: str) -> Shape:
+    """The one shape that is known to be equal to both."""
+    try:
+        return tuple(merge_dims(x, y) for x, y in zip(a, b, strict=True))
+    except (VerifyException, ValueError):
+        raise VerifyException(
+            f"shapes of {names} differ: {shape_text(a)} and {shape_text(b)}"
+        ) from None
+
+
+# ---- gather ----------------------------------------------------------------------------------
+
+
+class Picking(Movement, ABC):
+    """Base of ops that pick elements by indices; negative indices count from the end."""
+
+    input = operand_def()
+    indices = operand_def()
+    result = result_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$input `,` $indices (`axis` $axis^)? attr-dict `:` functional-type(operands, results)"
+    )
+
+
+@irdl_op_definition
+class GatherOp(Picking, ShapeComputation):
+    """The slices of `axis` that the indices name: numpy's take. The dimensions of the indices
+    stand in the result where `axis` was."""
+
+    name = "graph.gather"
+    axis = prop_def(INT, default_value=ZERO)
+
+    def infer(self) -> Sequence[Attribute]:
+        shape = shape_of(self.input)
+        axis = element_axis(self.axis.value.data, len(shape))
+        check_indices(self.indices, "indices")
+        result = (*shape[:axis], *shape_of(self.indices), *shape[axis + 1 :])
+        return (tensor(result, element_type(self.input)),)
+
+    def elements(self, steps: int) -> Elements | None:
+        if rank_of(self.input) != 1:
+            return None
+        known, indices = elements_of(self.input, steps), elements_of(self.indices, steps)
+        if known is None or indices is None:
+            return None
+        inside = range(-len(known), len(known))
+        return tuple(known[i] if i is not None and i in inside else None for i in indices)
+
+
+@irdl_op_definition
+class GatherElementsOp(Picking):
+    """result[i, j, ...] = input[i, indices[i, j, ...], ...] with the index at `axis`: numpy's
+    take_along_axis. Other dimensions of the indices may be smaller than the input's."""
+
+    name = "graph.gather_elements"
+    axis = prop_def(INT, default_value=ZERO)
+
+    def infer(self) -> Sequence[Attribute]:
+        axis = element_axis(self.axis.value.data, rank_of(self.input))
+        check_indices(self.indices, "indices")
+        check_inside(shape_of(self.indices), shape_of(self.input), axis)
+        return (tensor(shape_of(self.indices), element_type(self.input)),)
+
+
+def check_inside(indices: Shape, shape: Shape, axis: int) -> None:
+    """Raises VerifyException when indices go beyond the input in a dimension other than `axis`."""
+    if len(indices) != len(shape):
+        raise VerifyException(f"ranks of input and indices differ: {len(shape)} and {len(indices)}")
+    for i, (d, limit) in enumerate(zip(indices, shape, strict=True)):
+        if i != axis and DYNAMIC not in (d, limit) and d > limit:
+            raise VerifyException(f"dimension {i} of the indices is {d}, of the input only {limit}")
+
+
+@irdl_op_definition
+class GatherNdOp(Picking):
+    """Slices of the input named by vectors of indices (the last dimension of `indices`), apart
+    for each place in the first `batch_dims` dimensions, which both operands share."""
+
+    name = "graph.gather_nd"
+    batch_dims = prop_def(INT, default_value=ZERO)
+    assembly_format = (
+        "$input `,` $indices (`batch_dims` $batch_dims^)? "
+        "attr-dict `:` functional-type(operands, results)"
+    )
+
+    def infer(self) -> Sequence[Attribute]:
+        shape, indices = shape_of(self.input), shape_of(self.indices)
+        batch, element = self.batch_dims.value.data, element_type(self.input)
+        check_indices(self.indices, "indices")
+        if not 0 <= batch < min(len(shape), len(indices)):
+            raise VerifyException(f"batch_dims {batch} is out of range for {self.indices.type}")
+        common = merge_shapes(shape[:batch], indices[:batch], "batches")
+        if (depth := indices[-1]) == DYNAMIC:
+            return (UnrankedTensorType(element),)
+        check_depth(depth, len(shape) - batch)
+        return (tensor((*common, *indices[batch:-1], *shape[batch + depth :]), element),)
+
+
+def check_depth(depth: int, rank: int) -> None:
+    if not 1 <= depth <= rank:
+        raise VerifyException(f"vectors of {depth} indices do not fit {rank} dimensions")
+
+
+# ---- scatter ---------------------------------------------------------------------------------
+
+
+class Placing(Movement, ABC):
+    """Base of ops that put updates into a copy of the input; negative indices count from the
+    end. `reduction` "add", "mul", "max" or "min" combines them with what is there; with "none"
+    the last of several updates of one place wins."""
+
+    input = operand_def()
+    indices = operand_def()
+    updates = operand_def()
+    reduction = prop_def(StringAttr, default_value=NONE)
+    result = result_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$input `,` $indices `,` $updates (`reduction` $reduction^)? "
+        "attr-dict `:` functional-type(operands, results)"
+    )
+
+    def check_operands(self) -> None:
+        check_choice("reduction", self.reduction.data, REDUCTIONS)
+        check_indices(self.indices, "indices")
+        check_same_element(self.input, self.updates)
+
+    def static_work(self) -> Work:
+        elements = numel(shape_of(self.result)) + numel(shape_of(self.updates))
+        return Work(0, elements, *self.traffic())
+
+
+@irdl_op_definition
+class ScatterElementsOp(Placing):
+    """A copy of the input in which result[i, indices[i, j, ...], ...] = updates[i, j, ...] with
+    the index at `axis`."""
+
+    name = "graph.scatter_elements"
+    axis = prop_def(INT, default_value=ZERO)
+    assembly_format = (
+        "$input `,` $indices `,` $updates (`axis` $axis^)? (`reduction` $reduction^)? "
+        "attr-dict `:` functional-type(operands, results)"
+    )
+
+    def infer(self) -> Sequence[Attribute]:
+        self.check_operands()
+        axis = element_axis(self.axis.value.data, rank_of(self.input))
+        check_inside(shape_of(self.indices), shape_of(self.input), axis)
+        merge_shapes(shape_of(self.indices), shape_of(self.updates), "indices and updates")
+        return (self.input.type,)
+
+
+@irdl_op_definition
+class ScatterNdOp(Placing):
+    """A copy of the input in which the slice at each vector of indices (the last dimension of
+    `indices`) is replaced by (combined with) a slice of the updates."""
+
+    name = "graph.scatter_nd"
+
+    def infer(self) -> Sequence[Attribute]:
+        self.check_operands()
+        shape, indices = shape_of(self.input), shape_of(self.indices)
+        if not indices:
+            raise VerifyException("indices are vectors of indices, not a scalar")
+        if (depth := indices[-1]) != DYNAMIC:
+            check_depth(depth, len(shape))
+            expected = (*indices[:-1], *shape[depth:])
+            merge_shapes(expected, shape_of(self.updates), "slices and updates")
+        return (self.input.type,)
+
+
+@irdl_op_definition
+class TensorScatterOp(Movement):
+    """A copy of `input` (a cache: batch first) in which `updates` stand on `axis` from
+    write_indices[b] on (0 when absent). `mode` "circular" goes on at the begin after the end;
+    "linear" must not come to it."""
+
+    name = "graph.tensor_scatter"
+    input = operand_def()
+    updates = operand_def()
+    write_indices = opt_operand_def()
+    axis = prop_def(INT, default_value=IntegerAttr(-2, i64))
+    mode = prop_def(StringAttr, default_value=StringAttr("linear"))
+    result = result_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$input `,` $updates (`at` $write_indices^)? (`axis` $axis^)? (`mode` $mode^)? "
+        "attr-dict `:` functional-type(operands, results)"
+    )
+
+    def infer(self) -> Sequence[Attribute]:
+        check_choice("mode", self.mode.data, ("linear", "circular"))
+        check_same_element(self.input, self.updates)
+        shape, updates = shape_of(self.input), shape_of(self.updates)
+        axis = element_axis(self.axis.value.data, len(shape))
+        if axis == 0:
+            raise VerifyException("axis 0 is the batch")
+        if len(updates) != len(shape):
+            raise VerifyException(
+                f"ranks of input and updates differ: {shape_text(shape)} and {shape_text(updates)}"
+            )
+        common = shape[:axis] + shape[axis + 1 :]
+        merge_shapes(
+            common, updates[:axis] + updates[axis + 1 :], "input and updates beside the axis"
+        )
+        if DYNAMIC not in (shape[axis], updates[axis]) and updates[axis] > shape[axis]:
+            raise VerifyException(f"{updates[axis]} updates do not fit into {shape[axis]} places")
+        if self.write_indices is not None:
+            check_length(
+                "write_indices", vector_length(self.write_indices, "write_indices"), shape[0]
+            )
+        return (self.input.type,)
+
+
+# ---- conditions ------------------------------------------------------------------------------
+
+
+@irdl_op_definition
+class NonZeroOp(Movement):
+    """The indices (i64) of the elements that are not 0: one column an element, in row-major
+    order, one row a dimension."""
+
+    name = "graph.nonzero"
+    input = operand_def()
+    result = result_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$input" + ENDING
+
+    def infer(self) -> Sequence[Attribute]:
+        return (tensor((rank_of(self.input), DYNAMIC), i64),)
+
+
+@irdl_op_definition
+class CompressOp(Movement):
+    """The slices of `axis` (the elements in their order when absent) where the condition, a
+    vector of i1 that may be shorter, holds."""
+
+    name = "graph.compress"
+    input = operand_def()
+    condition = operand_def()
+    axis = opt_prop_def(INT)
+    result = result_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$input `,` $condition (`axis` $axis^)? attr-dict `:` functional-type(operands, results)"
+    )
+
+    def infer(self) -> Sequence[Attribute]:
+        shape = list(shape_of(self.input))
+        if element_type(self.condition) != i1 or rank_of(self.condition) != 1:
+            raise VerifyException(f"condition is a vector of i1, not {self.condition.type}")
+        if self.axis is None:
+            return (tensor((DYNAMIC,), element_type(self.input)),)
+        shape[element_axis(self.axis.value.data, len(shape))] = DYNAMIC
+        return (tensor(shape, element_type(self.input)),)
+
+
+@irdl_op_definition
+class UniqueOp(Movement):
+    """The distinct slices of `axis` (the distinct elements when absent), ascending if `sorted`,
+    else in order of first occurrence; then (i64) the index of the first occurrence of each, the
+    place among them of each slice of the input, and how often each occurs."""
+
+    name = "graph.unique"
+    input = operand_def()
+    axis = opt_prop_def(INT)
+    sorted = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
+    values = result_def()
+    first = result_def()
+    inverse = result_def()
+    counts = result_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$input (`axis` $axis^)? attr-dict `:` functional-type(operands, results)"
+
+    def infer(self) -> Sequence[Attribute]:
+        shape, element = list(shape_of(self.input)), element_type(self.input)
+        if self.axis is None:
+            count = DYNAMIC if DYNAMIC in shape else numel(shape)
+            shape = [DYNAMIC]
+        else:
+            axis = element_axis(self.axis.value.data, len(shape))
+            count, shape[axis] = shape[axis], DYNAMIC
+        found = tensor((DYNAMIC,), i64)
+        return (tensor(shape, element), found, tensor((count,), i64), found)
+
+
+# ---- one-hot and order -----------------------------------------------------------------------
+
+
+@irdl_op_definition
+class OneHotOp(Movement):
+    """A new dimension `axis` of size `depth`, values[1] where its index is the element of
+    `indices`, else values[0]. Negative indices count from the end; an index outside
+    -depth .. depth - 1 is nowhere."""
+
+    name = "graph.one_hot"
+    indices = operand_def()
+    depth_value = opt_operand_def()
+    depth = opt_prop_def(INT)
+    values = operand_def()
+    axis = prop_def(INT, default_value=IntegerAttr(-1, i64))
+    result = result_def()
+    PARAMETERS: ClassVar = {"depth_value": "depth"}
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    custom_directives = (Parameter,)
+    assembly_format = (
+        "$indices `,` $values "
+        + parameter("depth")
+        + "(`axis` $axis^)? attr-dict `:` type($indices) `,` type($values) `->` type($result)"
+    )
+
+    def infer(self) -> Sequence[Attribute]:
+        shape, element = shape_of(self.indices), element_type(self.values)
+        if len(pair := shape_of(self.values)) != 1 or pair[0] not in (2, DYNAMIC):
+            raise VerifyException(f"values are two elements, off and on, not {self.values.type}")
+        axis = element_axis(self.axis.value.data, len(shape) + 1)
+        if self.depth_value is not None:
+            check_scalar(self.depth_value, "depth")
+        elif self.depth is None:
+            raise VerifyException("the depth is missing")
+        depth = self.ints("depth")
+        if depth is not None and depth[0] < 0:
+            raise VerifyException(f"depth is {depth[0]}")
+        size = DYNAMIC if depth is None else depth[0]
+        return (tensor((*shape[:axis], size, *shape[axis:]), element),)
+
+    def static_work(self) -> Work:
+        return Work(0, numel(shape_of(self.result)), *self.traffic())
+
+
+@irdl_op_definition
+class TopKOp(Movement):
+    """The `k` largest (smallest unless `largest`) elements along `axis` in descending (ascending)
+    order, and their indices (i64). Of equal elements the one with the lower index comes first."""
+
+    name = "graph.top_k"
+    input = operand_def()
+    k_value = opt_operand_def()
+    k = opt_prop_def(INT)
+    axis = prop_def(INT, default_value=IntegerAttr(-1, i64))
+    largest = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
+    sorted = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
+    values = result_def()
+    indices = result_def()
+    PARAMETERS: ClassVar = {"k_value": "k"}
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    custom_directives = (Parameter,)
+    assembly_format = (
+        "$input "
+        + parameter("k")
+        + "(`axis` $axis^)? attr-dict `:` type($input) `->` type($values) `,` type($indices)"
+    )
+
+    def infer(self) -> Sequence[Attribute]:
+        shape = list(shape_of(self.input))
+        axis = element_axis(self.axis.value.data, len(shape))
+        if self.k_value is not None:
+            check_indices(self.k_value, "k")
+            check_scalar(self.k_value, "k")
+        elif self.k is None:
+            raise VerifyException("k is missing")
+        k = self.ints("k")
+        if k is not None and not 0 <= k[0] <= (k[0] if shape[axis] == DYNAMIC else shape[axis]):
+            raise VerifyException(f"k is {k[0]}, but dimension {axis} is {shape[axis]}")
+        shape[axis] = DYNAMIC if k is None else k[0]
+        return (tensor(shape, element_type(self.input)), tensor(shape, i64))
+
+    def static_work(self) -> Work:
+        """A bitonic sort of each row: log2(n) (log2(n) + 1) / 2 passes."""
+        shape = shape_of(self.input)
+        rows, size = numel(shape), shape[self.axis.value.data]
+        stages = max(size - 1, 1).bit_length()
+        written = sum(byte_size(r.type) for r in self.results)
+        return Work(0, rows * stages * (stages + 1) // 2, byte_size(self.input.type), written)

@@ -1,0 +1,445 @@
+"""Ops that give a tensor another shape or order and keep its elements, and the shape itself.
+
+reshape, squeeze and unsqueeze move nothing (the elements keep their order in memory); the others
+move each element once.
+"""
+
+from abc import ABC
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import BoolAttr, IntegerAttr, StringAttr, UnrankedTensorType, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.graph.parameters import (
+    INT,
+    INTS,
+    Elements,
+    Movement,
+    Parameter,
+    ShapeComputation,
+    check_length,
+    dims,
+    distinct_axes,
+    element_axis,
+    elements_of,
+    parameter,
+    partial_ints,
+    same_static_type,
+    vector_length,
+)
+from ge.dialects.graph.reduction import check_choice
+from ge.dialects.interfaces import TensorOp, Work
+from ge.dialects.types import (
+    DYNAMIC,
+    Shape,
+    broadcast,
+    byte_size,
+    element_type,
+    is_static,
+    numel,
+    rank_of,
+    shape_of,
+    shape_text,
+    tensor,
+)
+
+ENDING = " attr-dict `:` type($input) `->` type($result)"
+"""The end of an assembly format: types of input and result; parameters state their own."""
+
+
+def of_rank(count: int, element: Attribute) -> Attribute:
+    """The type of a tensor of that rank and no known dimension."""
+    return UnrankedTensorType(element) if count == DYNAMIC else tensor((DYNAMIC,) * count, element)
+
+
+# ---- the same elements in the same order -----------------------------------------------------
+
+
+class View(TensorOp, ShapeComputation, ABC):
+    """Base of ops whose result is the input's memory under another shape."""
+
+    input = operand_def()  # again in each op: its own operands would come first otherwise
+    result = result_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+
+    def static_work(self) -> Work:
+        return Work()
+
+    def elements(self, steps: int) -> Elements | None:
+        return elements_of(self.input, steps)
+
+    def unchanged(self) -> SSAValue | None:
+        return self.input if same_static_type(self.input, self.result) else None
+
+
+def reshaped(shape: Shape, target: Sequence[int | None], allow_zero: bool = False) -> Shape:
+    """The shape that a tensor of `shape` has after reshape to `target`: -1 stands for what is
+    left over, 0 (unless `allow_zero`) for the input's dimension at the same place. Dimensions
+    copied so cancel out: what is left over may be known where others are not."""
+    result: list[int] = []
+    copied: list[int] = []
+    for i, d in enumerate(target):
+        if d == 0 and not allow_zero:
+            if i >= len(shape):
+                raise VerifyException(
+                    f"dimension {i} is 0 (copy), but the input is {shape_text(shape)}"
+                )
+            copied.append(i)
+            result.append(shape[i])
+        elif d is not None and d < -1:
+            raise VerifyException(f"dimension {i} is {d}: use -1 for the dimension to infer")
+        else:
+            result.append(DYNAMIC if d is None else d)
+    if target.count(-1) > 1:
+        raise VerifyException(f"only one dimension can be -1, got {list(target)}")
+    hidden = target.index(-1) if -1 in target else None
+    kept = [d for i, d in enumerate(result) if i != hidden and i not in copied]
+    rest = [d for i, d in enumerate(shape) if i not in copied]
+    if hidden is not None:
+        result[hidden] = leftover(shape, rest, kept)
+    elif is_static(rest) and is_static(kept) and numel(rest) != numel(kept):
+        raise VerifyException(f"cannot reshape {shape_text(shape)} to {shape_text(result)}")
+    return tuple(result)
+
+
+def leftover(shape: Shape, rest: Sequence[int], kept: Sequence[int]) -> int:
+    """numel(rest) / numel(kept), for the dimension that is -1."""
+    if 0 in kept:
+        raise VerifyException("dimension -1 cannot follow from others of which one is 0")
+    if not (is_static(rest) and is_static(kept)):
+        return DYNAMIC
+    if numel(rest) % numel(kept):
+        raise VerifyException(
+            f"{shape_text(shape)} does not divide into parts of {numel(kept)} elements"
+        )
+    return numel(rest) // numel(kept)
+
+
+@irdl_op_definition
+class ReshapeOp(View):
+    """The elements in their order under another shape. In `shape` one -1 stands for what is left
+    over, and 0 for the input's dimension at the same place (for itself if `allow_zero`)."""
+
+    name = "graph.reshape"
+    input = operand_def()
+    shape_value = opt_operand_def()
+    shape = opt_prop_def(INTS)
+    allow_zero = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    PARAMETERS: ClassVar = {"shape_value": "shape"}
+    custom_directives = (Parameter,)
+    assembly_format = "$input " + parameter("shape") + ENDING
+
+    def infer(self) -> Sequence[Attribute]:
+        if self.shape is None and self.shape_value is None:
+            raise VerifyException("the shape is missing")
+        count = DYNAMIC
+        if self.shape_value is not None:
+            count = vector_length(self.shape_value, "shape")
+        target, element = partial_ints(self, "shape"), element_type(self.input)
+        if target is None:
+            return (of_rank(count, element),)
+        allow_zero = bool(self.allow_zero.value.data)
+        return (tensor(reshaped(shape_of(self.input), target, allow_zero), element),)
+
+
+@irdl_op_definition
+class SqueezeOp(View):
+    """Without the dimensions of size 1 at `axes` (all of size 1 when absent)."""
+
+    name = "graph.squeeze"
+    input = operand_def()
+    axes_value = opt_operand_def()
+    axes = opt_prop_def(INTS)
+    PARAMETERS: ClassVar = {"axes_value": "axes"}
+    custom_directives = (Parameter,)
+    assembly_format = "$input " + parameter("axes") + ENDING
+
+    def infer(self) -> Sequence[Attribute]:
+        shape, element = shape_of(self.input), element_type(self.input)
+        axes = self.ints("axes")
+        if axes is None and self.axes_value is not None:
+            count = vector_length(self.axes_value, "axes")
+            return (of_rank(count if count == DYNAMIC else len(shape) - count, element),)
+        if axes is None:
+            if DYNAMIC in shape:
+                return (UnrankedTensorType(element),)
+            return (tensor([d for d in shape if d != 1], element),)
+        removed = distinct_axes(axes, len(shape))
+        for a in removed:
+            if shape[a] not in (1, DYNAMIC):
+                raise VerifyException(f"dimension {a} of {shape_text(shape)} is not 1")
+        return (tensor([d for i, d in enumerate(shape) if i not in removed], element),)
+
+
+@irdl_op_definition
+class UnsqueezeOp(View):
+    """With dimensions of size 1 put in, which are `axes` of the result."""
+
+    name = "graph.unsqueeze"
+    input = operand_def()
+    axes_value = opt_operand_def()
+    axes = opt_prop_def(INTS)
+    PARAMETERS: ClassVar = {"axes_value": "axes"}
+    custom_directives = (Parameter,)
+    assembly_format = "$input " + parameter("axes") + ENDING
+
+    def infer(self) -> Sequence[Attribute]:
+        shape, element = shape_of(self.input), element_type(self.input)
+        axes = self.ints("axes")
+        if axes is not None:
+            return (tensor(unsqueezed(shape, axes), element),)
+        if self.axes_value is None:
+            raise VerifyException("the axes are missing")
+        count = vector_length(self.axes_value, "axes")
+        return (of_rank(count if count == DYNAMIC else len(shape) + count, element),)
+
+
+def unsqueezed(shape: Shape, axes: Sequence[int]) -> Shape:
+    """The shape with ones put in that become `axes` of it."""
+    added = distinct_axes(axes, len(shape) + len(axes))
+    rest = iter(shape)
+    return tuple(1 if i in added else next(rest) for i in range(len(shape) + len(axes)))
+
+
+# ---- another order ---------------------------------------------------------------------------
+
+
+@irdl_op_definition
+class TransposeOp(Movement):
+    """result[i, j, ...] has the input's dimension permutation[0] first, and so on."""
+
+    name = "graph.transpose"
+    input = operand_def()
+    permutation = prop_def(INTS)
+    result = result_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$input `permutation` $permutation" + ENDING
+
+    def infer(self) -> Sequence[Attribute]:
+        shape, order = shape_of(self.input), self.permutation.get_values()
+        if sorted(order) != list(range(len(shape))):
+            raise VerifyException(f"{list(order)} is not a permutation of {len(shape)} dimensions")
+        return (tensor([shape[i] for i in order], element_type(self.input)),)
+
+    def fold(self) -> Sequence[SSAValue | Attribute] | None:
+        order = self.permutation.get_values()
+        if list(order) == list(range(len(order))) and self.input.type == self.result.type:
+            return (self.input,)
+        return None
+
+
+class BlockOp(Movement, ABC):
+    """Base of the two ops that move elements between channels and space."""
+
+    input = operand_def()
+    block = prop_def(INT)
+    mode = prop_def(StringAttr, default_value=StringAttr("dcr"))
+    result = result_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$input `block` $block" + ENDING
+
+    def checked_shape(self) -> Shape:
+        check_choice("mode", self.mode.data, ("dcr", "crd"))
+        if (block := self.block.value.data) < 1:
+            raise VerifyException(f"block is at least 1, not {block}")
+        if len(shape := shape_of(self.input)) != 4:
+            raise VerifyException(
+                f"input is batch x channel x height x width, not {self.input.type}"
+            )
+        return shape
+
+
+def divided(dim: int, by: int, name: str) -> int:
+    if dim == DYNAMIC:
+        return DYNAMIC
+    if dim % by:
+        raise VerifyException(f"{name} {dim} does not divide by {by}")
+    return dim // by
+
+
+def times(dim: int, by: int) -> int:
+    return DYNAMIC if dim == DYNAMIC else dim * by
+
+
+@irdl_op_definition
+class DepthToSpaceOp(BlockOp):
+    """Channels become blocks of `block` x `block` positions. `mode` is the order in which the
+    input's channels hold row in block, column in block and channel: "dcr" or "crd"."""
+
+    name = "graph.depth_to_space"
+
+    def infer(self) -> Sequence[Attribute]:
+        n, c, h, w = self.checked_shape()
+        b = self.block.value.data
+        shape = (n, divided(c, b * b, "number of channels"), times(h, b), times(w, b))
+        return (tensor(shape, element_type(self.input)),)
+
+
+@irdl_op_definition
+class SpaceToDepthOp(BlockOp):
+    """Blocks of `block` x `block` positions become channels: the inverse of depth_to_space."""
+
+    name = "graph.space_to_depth"
+
+    def infer(self) -> Sequence[Attribute]:
+        n, c, h, w = self.checked_shape()
+        b = self.block.value.data
+        shape = (n, times(c, b * b), divided(h, b, "height"), divided(w, b, "width"))
+        return (tensor(shape, element_type(self.input)),)
+
+
+@irdl_op_definition
+class ReverseSequenceOp(Movement):
+    """Along `time_axis` the first lengths[b] elements of batch b (a place on `batch_axis`) come
+    in reverse order; the rest stay."""
+
+    name = "graph.reverse_sequence"
+    input = operand_def()
+    lengths = operand_def()
+    batch_axis = prop_def(INT)
+    time_axis = prop_def(INT)
+    result = result_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$input `,` $lengths `batch_axis` $batch_axis `time_axis` $time_axis "
+        "attr-dict `:` functional-type(operands, results)"
+    )
+
+    def infer(self) -> Sequence[Attribute]:
+        shape = shape_of(self.input)
+        batch = element_axis(self.batch_axis.value.data, len(shape), "batch_axis")
+        time = element_axis(self.time_axis.value.data, len(shape), "time_axis")
+        if batch == time:
+            raise VerifyException(f"batch_axis and time_axis are both {batch}")
+        check_length("lengths", vector_length(self.lengths, "lengths"), shape[batch])
+        return (self.input.type,)
+
+
+# ---- repetition ------------------------------------------------------------------------------
+
+
+@irdl_op_definition
+class BroadcastToOp(Movement, ShapeComputation):
+    """The input repeated to `shape` by numpy's rules in both directions: the result's shape is
+    the broadcast of the input's shape and `shape`."""
+
+    name = "graph.broadcast_to"
+    input = operand_def()
+    shape_value = opt_operand_def()
+    shape = opt_prop_def(INTS)
+    result = result_def()
+    PARAMETERS: ClassVar = {"shape_value": "shape"}
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    custom_directives = (Parameter,)
+    assembly_format = "$input " + parameter("shape") + ENDING
+
+    def infer(self) -> Sequence[Attribute]:
+        if self.shape_value is not None:
+            vector_length(self.shape_value, "shape")
+        elif self.shape is None:
+            raise VerifyException("the shape is missing")
+        target, element = partial_ints(self, "shape"), element_type(self.input)
+        if target is None:
+            return (UnrankedTensorType(element),)
+        if any(d is not None and d < 0 for d in target):
+            raise VerifyException(f"shape {list(target)} has a negative dimension")
+        return (tensor(broadcast(shape_of(self.input), dims(target)), element),)
+
+    def static_work(self) -> Work:
+        return Work(0, numel(shape_of(self.result)), *self.traffic())
+
+    def elements(self, steps: int) -> Elements | None:
+        known = elements_of(self.input, steps)
+        shape = shape_of(self.result)
+        return known * numel(shape) if known and len(known) == 1 and is_static(shape) else None
+
+    def unchanged(self) -> SSAValue | None:
+        return self.input if same_static_type(self.input, self.result) else None
+
+
+@irdl_op_definition
+class TileOp(Movement):
+    """The input set side by side repeats[i] times along dimension i."""
+
+    name = "graph.tile"
+    input = operand_def()
+    repeats_value = opt_operand_def()
+    repeats = opt_prop_def(INTS)
+    result = result_def()
+    PARAMETERS: ClassVar = {"repeats_value": "repeats"}
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    custom_directives = (Parameter,)
+    assembly_format = "$input " + parameter("repeats") + ENDING
+
+    def infer(self) -> Sequence[Attribute]:
+        shape, element = shape_of(self.input), element_type(self.input)
+        if self.repeats_value is not None:
+            check_length("repeats", vector_length(self.repeats_value, "repeats"), len(shape))
+        elif self.repeats is None:
+            raise VerifyException("the repeats are missing")
+        repeats = partial_ints(self, "repeats")
+        if repeats is None:
+            return (of_rank(len(shape), element),)
+        check_length("repeats", len(repeats), len(shape))
+        if any(r is not None and r < 0 for r in repeats):
+            raise VerifyException(f"repeats {list(repeats)} has a negative number")
+        pairs = zip(shape, repeats, strict=True)
+        return (tensor([DYNAMIC if r is None else times(d, r) for d, r in pairs], element),)
+
+    def static_work(self) -> Work:
+        return Work(0, numel(shape_of(self.result)), *self.traffic())
+
+    def fold(self) -> Sequence[SSAValue | Attribute] | None:
+        repeats = self.ints("repeats")
+        plain = repeats is not None and all(r == 1 for r in repeats)
+        return (self.input,) if plain and self.input.type == self.result.type else None
+
+
+# ---- the shape -------------------------------------------------------------------------------
+
+
+@irdl_op_definition
+class ShapeOfOp(TensorOp, ShapeComputation):
+    """The input's dimensions from `start` up to, not including, `end` (the rank when absent),
+    as a vector of i64; both count from the end when negative and are clamped to the rank."""
+
+    name = "graph.shape_of"
+    input = operand_def()
+    start = prop_def(INT, default_value=IntegerAttr(0, i64))
+    end = opt_prop_def(INT)
+    result = result_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$input (`start` $start^)? (`end` $end^)?" + ENDING
+
+    def bounds(self) -> slice:
+        end = None if self.end is None else self.end.value.data
+        return slice(self.start.value.data, end)
+
+    def infer(self) -> Sequence[Attribute]:
+        return (tensor((len(range(rank_of(self.input))[self.bounds()]),), i64),)
+
+    def elements(self, steps: int) -> Elements | None:
+        return tuple(None if d == DYNAMIC else d for d in shape_of(self.input)[self.bounds()])
+
+    def static_work(self) -> Work:
+        return Work(0, 0, 0, byte_size(self.result.type))

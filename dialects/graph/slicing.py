@@ -1,0 +1,343 @@
+"""Tensors taken apart and put together along axes: concat, split, slice and pad."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.graph.parameters import (
+    INT,
+    INTS,
+    Elements,
+    Movement,
+    Parameter,
+    ShapeComputation,
+    check_length,
+    check_same_element,
+    check_scalar,
+    dims,
+    distinct_axes,
+    element_axis,
+    elements_of,
+    parameter,
+    partial_ints,
+    same_static_type,
+    vector_length,
+)
+from ge.dialects.graph.reduction import check_choice
+from ge.dialects.graph.shape import ENDING, of_rank
+from ge.dialects.interfaces import Work
+from ge.dialects.types import (
+    DYNAMIC,
+    Shape,
+    element_type,
+    merge_dims,
+    numel,
+    rank_of,
+    shape_of,
+    shape_text,
+    tensor,
+)
+
+
+@irdl_op_definition
+class ConcatOp(Movement, ShapeComputation):
+    """The inputs one after the other along `axis`; their other dimensions agree."""
+
+    name = "graph.concat"
+    inputs = var_operand_def()
+    axis = prop_def(INT)
+    result = result_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$inputs `axis` $axis attr-dict `:` functional-type(operands, results)"
+
+    def infer(self) -> Sequence[Attribute]:
+        if not self.inputs:
+            raise VerifyException("nothing to concatenate")
+        first = self.inputs[0]
+        shape = list(shape_of(first))
+        axis = element_axis(self.axis.value.data, len(shape))
+        for value in self.inputs[1:]:
+            check_same_element(first, value)
+            other = shape_of(value)
+            if len(other) != len(shape):
+                raise VerifyException(f"ranks differ: {first.type} and {value.type}")
+            for i, d in enumerate(other):
+                if i == axis:
+                    shape[i] = DYNAMIC if DYNAMIC in (d, shape[i]) else shape[i] + d
+                else:
+                    shape[i] = merge_dims(shape[i], d)
+        return (tensor(shape, element_type(first)),)
+
+    def static_work(self) -> Work:
+        return Work(0, numel(shape_of(self.result)), *self.traffic())
+
+    def elements(self, steps: int) -> Elements | None:
+        result: list[int | None] = []
+        if rank_of(self.result) != 1:
+            return None
+        for value in self.inputs:
+            known = elements_of(value, steps)
+            if known is None:
+                return None
+            result.extend(known)
+        return tuple(result)
+
+    def unchanged(self) -> SSAValue | None:
+        one = len(self.inputs) == 1 and self.inputs[0].type == self.result.type
+        return self.inputs[0] if one else None
+
+
+@irdl_op_definition
+class SplitOp(Movement):
+    """Consecutive parts along `axis`, one a result, of the given `sizes`; without sizes all of
+    ceil(dimension / number of results) but the last, which takes what is left."""
+
+    name = "graph.split"
+    input = operand_def()
+    sizes_value = opt_operand_def()
+    sizes = opt_prop_def(INTS)
+    axis = prop_def(INT)
+    parts = var_result_def()
+    PARAMETERS: ClassVar = {"sizes_value": "sizes"}
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    custom_directives = (Parameter,)
+    assembly_format = (
+        "$input `axis` $axis "
+        + parameter("sizes")
+        + " attr-dict `:` type($input) `->` type($parts)"
+    )
+
+    def infer(self) -> Sequence[Attribute]:
+        shape, count = shape_of(self.input), len(self.parts)
+        axis = element_axis(self.axis.value.data, len(shape))
+        if count == 0:
+            raise VerifyException("a split has at least one result")
+        if self.sizes_value is not None:
+            check_length("sizes", vector_length(self.sizes_value, "sizes"), count)
+        sizes = partial_ints(self, "sizes")
+        if sizes is not None:
+            check_length("sizes", len(sizes), count)
+            check_sizes(sizes, shape[axis])
+        elif self.sizes_value is None and shape[axis] != DYNAMIC:
+            sizes = even_sizes(shape[axis], count)
+        else:
+            sizes = (None,) * count
+        element, before, after = element_type(self.input), shape[:axis], shape[axis + 1 :]
+        return [tensor((*before, d, *after), element) for d in dims(sizes)]
+
+
+def check_sizes(sizes: Elements, dim: int) -> None:
+    if any(s is not None and s < 0 for s in sizes):
+        raise VerifyException(f"sizes {list(sizes)} has a negative number")
+    total = sum(s for s in sizes if s is not None)
+    if None not in sizes and dim != DYNAMIC and total != dim:
+        raise VerifyException(f"sizes {list(sizes)} add up to {total}, but the dimension is {dim}")
+
+
+def even_sizes(dim: int, count: int) -> tuple[int, ...]:
+    """`dim` in `count` parts of equal size, the last smaller where it does not divide."""
+    size = -(-dim // count)
+    last = dim - size * (count - 1)
+    if last < 0:
+        raise VerifyException(f"dimension {dim} does not split into {count} parts of {size}")
+    return (size,) * (count - 1) + (last,)
+
+
+def slice_bounds(start: int, end: int, step: int, dim: int) -> tuple[int, int]:
+    """First index and number of elements of start:end:step in a dimension of size `dim`:
+    negative bounds count from the end, bounds outside are clamped (ONNX Slice)."""
+    low, high = (0, dim) if step > 0 else (-1, dim - 1)
+    first = min(max(start + dim if start < 0 else start, 0), high)
+    last = min(max(end + dim if end < 0 else end, low), high)
+    return first, max(-((first - last) // step), 0)
+
+
+@irdl_op_definition
+class SliceOp(Movement, ShapeComputation):
+    """The elements starts[i], starts[i] + steps[i], ... before ends[i] of dimension axes[i] (of
+    dimension i when axes are absent; steps are 1 when absent). Negative bounds count from the
+    end; bounds outside the dimension are clamped; a negative step goes backward."""
+
+    name = "graph.slice"
+    input = operand_def()
+    starts_value = opt_operand_def()
+    ends_value = opt_operand_def()
+    axes_value = opt_operand_def()
+    steps_value = opt_operand_def()
+    starts = opt_prop_def(INTS)
+    ends = opt_prop_def(INTS)
+    axes = opt_prop_def(INTS)
+    steps = opt_prop_def(INTS)
+    result = result_def()
+    PARAMETERS: ClassVar = {
+        "starts_value": "starts", "ends_value": "ends",
+        "axes_value": "axes", "steps_value": "steps",
+    }  # fmt: skip
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    traits = traits_def(Pure())
+    custom_directives = (Parameter,)
+    assembly_format = (
+        "$input " + " ".join(parameter(p) for p in ("starts", "ends", "axes", "steps")) + ENDING
+    )
+
+    def count(self) -> int:
+        """The number of sliced axes, DYNAMIC where unknown."""
+        counts: list[int] = []
+        for operand, prop in self.PARAMETERS.items():
+            if (value := getattr(self, operand)) is not None:
+                counts.append(vector_length(value, prop))
+            elif (ints := self.ints(prop)) is not None:
+                counts.append(len(ints))
+            elif prop in ("starts", "ends"):
+                raise VerifyException(f"the {prop} are missing")
+        known = {c for c in counts if c != DYNAMIC}
+        if len(known) > 1:
+            raise VerifyException(f"starts, ends, axes and steps differ in length: {counts}")
+        return known.pop() if known else DYNAMIC
+
+    def bounds(self) -> list[tuple[int, int | None, int | None, int | None]] | None:
+        """Axis, start, end and step of each sliced axis, None where only known at run time; None
+        altogether when the axes themselves are."""
+        count, rank = self.count(), rank_of(self.input)
+        if self.axes is None and self.axes_value is None:
+            axes = None if count == DYNAMIC else tuple(range(count))
+        else:
+            axes = self.ints("axes")
+        if axes is None:
+            return None
+        axes = distinct_axes(axes, rank)
+        unknown = (None,) * len(axes)
+        starts = partial_ints(self, "starts") or unknown
+        ends = partial_ints(self, "ends") or unknown
+        one = self.steps is None and self.steps_value is None
+        steps = (1,) * len(axes) if one else partial_ints(self, "steps") or unknown
+        return list(zip(axes, starts, ends, steps, strict=True))
+
+    def infer(self) -> Sequence[Attribute]:
+        shape, bounds = list(shape_of(self.input)), self.bounds()
+        if bounds is None:
+            return (of_rank(len(shape), element_type(self.input)),)
+        for axis, start, end, step in bounds:
+            if step == 0:
+                raise VerifyException("a step is 0")
+            shape[axis] = sliced_dim(shape[axis], start, end, step)
+        return (tensor(shape, element_type(self.input)),)
+
+    def elements(self, steps: int) -> Elements | None:
+        known, bounds = elements_of(self.input, steps), self.bounds()
+        if known is None or bounds is None or rank_of(self.input) != 1:
+            return None
+        for _, start, end, step in bounds:
+            if start is None or end is None or step is None:
+                return None
+            first, count = slice_bounds(start, end, step, len(known))
+            known = tuple(known[first + i * step] for i in range(count))
+        return known
+
+    def unchanged(self) -> SSAValue | None:
+        forward = all(step is not None and step > 0 for *_, step in self.bounds() or ())
+        same = forward and same_static_type(self.input, self.result)
+        return self.input if same and self.bounds() is not None else None
+
+
+def sliced_dim(dim: int, start: int | None, end: int | None, step: int | None) -> int:
+    """The size of a dimension after start:end:step, DYNAMIC where unknown."""
+    if start is None or end is None or step is None:
+        return 0 if dim == 0 else DYNAMIC
+    if dim != DYNAMIC:
+        return slice_bounds(start, end, step, dim)[1]
+    if step > 0 and start >= 0 and 0 <= end <= start:
+        return 0
+    return DYNAMIC
+
+
+PAD_MODES = ("constant", "edge", "reflect", "wrap")
+
+
+@irdl_op_definition
+class PadOp(Movement):
+    """Elements added before and after each of `axes` (all when absent): `pads` has the numbers
+    to add before each axis, then those after; negative ones take away. `mode` says what comes
+    in: "constant" (the scalar `value`, 0 when absent), "edge" (the outermost element), "reflect"
+    (mirrored at the outermost element) or "wrap" (from the other end)."""
+
+    name = "graph.pad"
+    input = operand_def()
+    pads_value = opt_operand_def()
+    axes_value = opt_operand_def()
+    value = opt_operand_def()
+    pads = opt_prop_def(INTS)
+    axes = opt_prop_def(INTS)
+    mode = prop_def(StringAttr, default_value=StringAttr("constant"))
+    result = result_def()
+    PARAMETERS: ClassVar = {"pads_value": "pads", "axes_value": "axes"}
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    traits = traits_def(Pure())
+    custom_directives = (Parameter,)
+    assembly_format = (
+        "$input "
+        + parameter("pads")
+        + parameter("axes")
+        + "(`mode` $mode^)? (`value` `(` $value^ `:` type($value) `)`)?"
+        + ENDING
+    )
+
+    def infer(self) -> Sequence[Attribute]:
+        shape = shape_of(self.input)
+        element = element_type(self.input)
+        check_choice("mode", self.mode.data, PAD_MODES)
+        if self.value is not None:
+            check_scalar(self.value, "value")
+            check_same_element(self.input, self.value)
+        if self.pads is None and self.pads_value is None:
+            raise VerifyException("the pads are missing")
+        if self.axes is None and self.axes_value is None:
+            axes = tuple(range(len(shape)))
+        else:
+            axes = self.ints("axes")
+        for operand, name in ((self.pads_value, "pads"), (self.axes_value, "axes")):
+            if operand is not None:
+                vector_length(operand, name)
+        pads = partial_ints(self, "pads")
+        if axes is None or pads is None:
+            return (of_rank(len(shape), element),)
+        check_length("pads", len(pads), 2 * len(axes))
+        return (tensor(padded(shape, distinct_axes(axes, len(shape)), pads), element),)
+
+    def fold(self) -> Sequence[SSAValue | Attribute] | None:
+        plain = (pads := self.ints("pads")) is not None and not any(pads)
+        return (self.input,) if plain and self.input.type == self.result.type else None
+
+
+def padded(shape: Shape, axes: Sequence[int], pads: Elements) -> Shape:
+    """The shape after adding pads[i] before and pads[i + len(axes)] after axis i."""
+    result = list(shape)
+    for i, axis in enumerate(axes):
+        before, after = pads[i], pads[i + len(axes)]
+        if before is None or after is None or shape[axis] == DYNAMIC:
+            result[axis] = DYNAMIC if (before, after) != (0, 0) else shape[axis]
+            continue
+        result[axis] += before + after
+        if result[axis] < 0:
+            text = f"pads {before} and {after} of dimension {axis} of {shape_text(shape)}"
+            raise VerifyException(f"{text} take away more than there is")
+    return tuple(result)
