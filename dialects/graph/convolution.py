@@ -1,0 +1,329 @@
+"""Convolutions of one to three spatial dimensions, layout [batch, channels, spatial...]."""
+
+from abc import ABC
+from collections.abc import Sequence
+from math import prod
+from typing import ClassVar
+
+from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.graph.linear import product_element
+from ge.dialects.graph.parameters import INT, INTS, Parameter, dims, parameter, partial_ints
+from ge.dialects.graph.window import WINDOW, Window, WindowedOp, agree, spatial_dims
+from ge.dialects.interfaces import Work
+from ge.dialects.types import (
+    DYNAMIC,
+    Shape,
+    element_type,
+    is_float,
+    is_integer,
+    is_static,
+    merge_dims,
+    numel,
+    rank_of,
+    shape_of,
+    shape_text,
+    tensor,
+)
+
+
+def check_vector(value: SSAValue | None, name: str, size: int, element: Attribute) -> None:
+    """Raises VerifyException unless the value is absent or a vector of this size and type."""
+    if value is None:
+        return
+    shape = shape_of(value)
+    if not agree(shape, (size,)):
+        raise VerifyException(
+            f"{name} has shape {shape_text(shape)}, expected {shape_text((size,))}"
+        )
+    if element_type(value) != element:
+        raise VerifyException(f"{name} has element type {element_type(value)}, expected {element}")
+
+
+def check_same_dim(a: int, b: int, text: str) -> int:
+    """The dimension that is known to be both. Raises VerifyException with `text` on a clash."""
+    try:
+        return merge_dims(a, b)
+    except VerifyException:
+        raise VerifyException(text) from None
+
+
+class Convolution(WindowedOp, ABC):
+    """Base: input, weight, optional bias for each output channel, `group` equal parts of the
+    channels that do not see each other."""
+
+    input = operand_def()
+    weight = operand_def()
+    bias = opt_operand_def()
+    group = prop_def(INT, default_value=IntegerAttr(1, i64))
+    result = result_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$input `,` $weight (`bias` $bias^)? "
+        f"{WINDOW} attr-dict `:` functional-type(operands, results)"
+    )
+
+    @property
+    def groups(self) -> int:
+        return self.group.value.data
+
+    def window(self) -> Window:
+        """The window that the weight's spatial dimensions make."""
+        return self.window_over(shape_of(self.weight)[2:])
+
+    def spatial(self) -> Shape:
+        """The input's spatial dimensions, once input, weight and group are known to fit."""
+        spatial, weight = spatial_dims(shape_of(self.input)), shape_of(self.weight)
+        if len(weight) != len(spatial) + 2:
+            raise VerifyException(
+                f"weight of shape {shape_text(weight)} does not fit an input of shape "
+                f"{shape_text(shape_of(self.input))}: ranks differ"
+            )
+        if self.groups < 1:
+            raise VerifyException(f"'group' is positive, got {self.groups}")
+        return spatial
+
+    def check_divides(self, channels: int, what: str) -> None:
+        if channels != DYNAMIC and channels % self.groups:
+            raise VerifyException(f"{channels} {what} do not divide into {self.groups} groups")
+
+    def bias_work(self) -> int:
+        return 0 if self.bias is None else numel(shape_of(self.result))
+
+
+@irdl_op_definition
+class ConvOp(Convolution):
+    """Convolution (cross-correlation): y[n, m, p] = bias[m] + the sum over input channels c of
+    the group and kernel places k of weight[m, c, k] * x[n, c, p * stride - pad + k * dilation].
+    Weight: [output channels, input channels / group, kernel...]. 8-bit integers give i32."""
+
+    name = "graph.conv"
+
+    def infer(self) -> Sequence[Attribute]:
+        spatial, weight, window = self.spatial(), shape_of(self.weight), self.window()
+        batch, channels = shape_of(self.input)[:2]
+        expected = DYNAMIC if weight[1] == DYNAMIC else weight[1] * self.groups
+        check_same_dim(
+            channels,
+            expected,
+            f"input has {channels} channels, but a weight of shape {shape_text(weight)} with "
+            f"group {self.groups} takes {expected}",
+        )
+        self.check_divides(weight[0], "output channels")
+        element = product_element(self.input, self.weight)
+        check_vector(self.bias, "bias", weight[0], element)
+        output = window.resolved(spatial).output(spatial)
+        return (tensor((batch, weight[0], *output), element),)
+
+    def static_work(self) -> Work:
+        macs = numel(shape_of(self.result)) * numel(shape_of(self.weight)[1:])
+        return Work(macs, self.bias_work(), *self.traffic())
+
+
+@irdl_op_definition
+class ConvTransposeOp(Convolution):
+    """Transposed convolution, the gradient of `graph.conv` for its input: each input element adds
+    its multiple of the kernel to the output, at its place * stride - pad.
+    Weight: [input channels, output channels / group, kernel...]. `output_padding` lengthens the
+    output at the end; `auto_pad` asks for input * stride outputs."""
+
+    name = "graph.conv_transpose"
+    output_padding = opt_prop_def(INTS)
+
+    def extra(self) -> Shape:
+        """The output padding."""
+        return self.window_ints("output_padding", rank_of(self.weight) - 2, 0, least=0)
+
+    def transposed_window(self, kernel: Shape) -> Window:
+        """The window with the pads that `auto_pad` means: they do not depend on the input."""
+        window = self.window_over(kernel)
+        if not window.auto_pad or not is_static(kernel):
+            return window
+        extra = self.extra()
+        totals = [window.extent(i) + extra[i] - s for i, s in enumerate(window.strides)]
+        return window.with_pads(totals)
+
+    def infer(self) -> Sequence[Attribute]:
+        spatial, weight, extra = self.spatial(), shape_of(self.weight), self.extra()
+        batch, channels = shape_of(self.input)[:2]
+        check_same_dim(
+            channels,
+            weight[0],
+            f"input has {channels} channels, but a weight of shape {shape_text(weight)} takes "
+            f"{weight[0]}",
+        )
+        self.check_divides(channels, "input channels")
+        element = product_element(self.input, self.weight)
+        out_channels = DYNAMIC if weight[1] == DYNAMIC else weight[1] * self.groups
+        check_vector(self.bias, "bias", out_channels, element)
+        window = self.transposed_window(weight[2:])
+        output = [transposed_dim(window, extra, i, size) for i, size in enumerate(spatial)]
+        return (tensor((batch, out_channels, *output), element),)
+
+    def static_work(self) -> Work:
+        macs = numel(shape_of(self.input)) * numel(shape_of(self.weight)[1:])
+        return Work(macs, self.bias_work(), *self.traffic())
+
+
+def transposed_dim(window: Window, extra: Shape, i: int, size: int) -> int:
+    """Spatial dimension i of the output of a transposed convolution."""
+    if size == DYNAMIC or window.kernel[i] == DYNAMIC:
+        return DYNAMIC
+    pads = window.pads[i] + window.pads[i + window.rank]
+    result = (size - 1) * window.strides[i] + window.extent(i) + extra[i] - pads
+    if result < 0:
+        raise VerifyException(f"pads {pads} leave nothing of spatial dimension {i}")
+    return result
+
+
+@irdl_op_definition
+class DeformConvOp(WindowedOp):
+    """Deformable convolution of two spatial dimensions (arXiv 1811.11168): like `graph.conv`,
+    but each kernel place of each output place is moved by its own `offset` (row, column), read
+    by bilinear interpolation, zero outside, and multiplied by `mask`.
+    Offset: [batch, offset_group * kernel size * 2, output...], mask half of its channels."""
+
+    name = "graph.deform_conv"
+    input = operand_def()
+    weight = operand_def()
+    offset = operand_def()
+    bias = opt_operand_def()
+    mask = opt_operand_def()
+    group = prop_def(INT, default_value=IntegerAttr(1, i64))
+    offset_group = prop_def(INT, default_value=IntegerAttr(1, i64))
+    result = result_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$input `,` $weight `,` $offset (`bias` $bias^ `:` type($bias))? "
+        f"(`mask` $mask^ `:` type($mask))? {WINDOW} attr-dict "
+        "`:` type($input) `,` type($weight) `,` type($offset) `->` type($result)"
+    )
+
+    def window(self) -> Window:
+        return self.window_over(shape_of(self.weight)[2:])
+
+    def infer(self) -> Sequence[Attribute]:
+        shape, weight = shape_of(self.input), shape_of(self.weight)
+        if len(shape) != 4 or len(weight) != 4:
+            raise VerifyException(
+                f"input and weight have two spatial dimensions, got shapes {shape_text(shape)} "
+                f"and {shape_text(weight)}"
+            )
+        if not is_static(weight):
+            raise VerifyException(f"the shape of the weight is known, not {shape_text(weight)}")
+        group, parts = self.group.value.data, self.offset_group.value.data
+        if group < 1 or weight[0] % group or shape[1] not in (DYNAMIC, weight[1] * group):
+            raise VerifyException(
+                f"{shape[1]} channels and a weight of shape {shape_text(weight)} do not fit "
+                f"group {group}"
+            )
+        if parts < 1 or weight[1] * group % parts:
+            raise VerifyException(
+                f"{weight[1] * group} channels do not divide into {parts} offset groups"
+            )
+        element = product_element(self.input, self.weight)
+        if not is_float(element):
+            raise VerifyException(f"element type {element} is not supported")
+        output = self.window().resolved(shape[2:]).output(shape[2:])
+        places = parts * prod(weight[2:])
+        self.check_places(self.offset, "offset", (shape[0], 2 * places, *output), element)
+        if self.mask is not None:
+            self.check_places(self.mask, "mask", (shape[0], places, *output), element)
+        check_vector(self.bias, "bias", weight[0], element)
+        return (tensor((shape[0], weight[0], *output), element),)
+
+    def check_places(self, value: SSAValue, name: str, expected: Shape, element: Attribute) -> None:
+        shape = shape_of(value)
+        if not agree(shape, expected):
+            raise VerifyException(
+                f"{name} has shape {shape_text(shape)}, expected {shape_text(expected)}"
+            )
+        if element_type(value) != element:
+            raise VerifyException(f"element types differ: {element} and {element_type(value)}")
+
+    def static_work(self) -> Work:
+        weight = shape_of(self.weight)
+        macs = numel(shape_of(self.result)) * prod(weight[1:])
+        samples = numel(shape_of(self.offset)) // 2 * weight[1] * self.group.value.data
+        return Work(macs, samples * 8, *self.traffic())
+
+
+@irdl_op_definition
+class Col2ImOp(WindowedOp):
+    """The sum of overlapping blocks: column l of the input, [batch, channels * block size, L],
+    is a block of `block_shape` that is added to the image at the l-th place of the window."""
+
+    name = "graph.col2im"
+    input = operand_def()
+    image_shape_value = opt_operand_def()
+    block_shape_value = opt_operand_def()
+    image_shape = opt_prop_def(INTS)
+    block_shape = opt_prop_def(INTS)
+    result = result_def()
+    PARAMETERS: ClassVar = {
+        "image_shape_value": "image_shape",
+        "block_shape_value": "block_shape",
+    }
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    traits = traits_def(Pure())
+    custom_directives = (Parameter,)
+    assembly_format = (
+        f"$input {parameter('image_shape')} {parameter('block_shape')} {WINDOW} attr-dict "
+        "`:` type($input) `->` type($result)"
+    )
+
+    def infer(self) -> Sequence[Attribute]:
+        shape, element = shape_of(self.input), element_type(self.input)
+        if len(shape) != 3:
+            raise VerifyException(
+                f"input is [batch, channels * block size, blocks], not {shape_text(shape)}"
+            )
+        image = self.size("image_shape", self.image_shape_value)
+        block = self.size("block_shape", self.block_shape_value)
+        if len(image) != len(block):
+            raise VerifyException(f"image has {len(image)} dimensions, block {len(block)}")
+        window = self.window_over(block)
+        if not is_static(block):
+            return (tensor((shape[0], DYNAMIC, *image), element),)
+        if shape[1] != DYNAMIC and shape[1] % prod(block):
+            raise VerifyException(
+                f"{shape[1]} rows do not divide into blocks of {shape_text(block)}"
+            )
+        if is_static(image) and shape[2] not in (DYNAMIC, prod(window.output(image))):
+            raise VerifyException(
+                f"{shape[2]} blocks given, but the window has {prod(window.output(image))} places"
+            )
+        channels = DYNAMIC if shape[1] == DYNAMIC else shape[1] // prod(block)
+        return (tensor((shape[0], channels, *image), element),)
+
+    def size(self, name: str, operand: SSAValue | None) -> Shape:
+        """The dimensions that a parameter names, `?` each when they come at run time."""
+        if (known := partial_ints(self, name)) is not None:
+            return dims(known)
+        if operand is None:
+            raise VerifyException(f"'{name}' is missing")
+        shape = shape_of(operand)
+        if len(shape) != 1 or shape[0] == DYNAMIC or not is_integer(element_type(operand)):
+            raise VerifyException(
+                f"{name} is a vector of integers of known size, not {operand.type}"
+            )
+        return (DYNAMIC,) * shape[0]
+
+    def static_work(self) -> Work:
+        return Work(0, numel(shape_of(self.input)), *self.traffic())

@@ -1,0 +1,299 @@
+"""Resampling of images (tensors with spatial dimensions): resize, grid_sample, affine_grid."""
+
+import struct
+from collections.abc import Sequence
+from math import floor
+from typing import ClassVar, cast
+
+from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, FloatAttr, StringAttr, f64, i1
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.graph.parameters import INTS, Parameter, dims, parameter, partial_ints
+from ge.dialects.graph.window import spatial_dims
+from ge.dialects.interfaces import TensorOp, Work
+from ge.dialects.types import (
+    DYNAMIC,
+    Shape,
+    constant_value,
+    element_type,
+    is_float,
+    is_integer,
+    merge_dims,
+    normalize_axis,
+    numel,
+    shape_of,
+    shape_text,
+    tensor,
+)
+
+NO = BoolAttr.from_bool(False)
+
+INTERPOLATIONS = ("nearest", "linear", "cubic")
+COORDINATES = (
+    "half_pixel",
+    "half_pixel_symmetric",
+    "pytorch_half_pixel",
+    "align_corners",
+    "asymmetric",
+    "tf_half_pixel_for_nn",
+    "tf_crop_and_resize",
+)
+NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+POLICIES = ("stretch", "not_larger", "not_smaller")
+PADDINGS = ("zeros", "border", "reflection")
+
+
+def check_choices(*choices: tuple[str, StringAttr, Sequence[str]]) -> None:
+    """Raises VerifyException for the first property that is none of its choices."""
+    for name, value, known in choices:
+        if value.data not in known:
+            raise VerifyException(f'{name} is one of {", ".join(known)}, not "{value.data}"')
+
+
+def scaled_dim(size: int, scale: float) -> int:
+    """floor(size * scale), the product rounded to float32 as ONNX implementations do."""
+    (product,) = struct.unpack("f", struct.pack("f", size * scale))
+    return floor(product)
+
+
+def fitted_scale(size: Shape, target: Shape, policy: str) -> float:
+    """The one scale of all axes that "not_larger" or "not_smaller" chooses."""
+    scales = [t / s for t, s in zip(target, size, strict=True)]
+    return min(scales) if policy == "not_larger" else max(scales)
+
+
+@irdl_op_definition
+class ResizeOp(TensorOp):
+    """The input resampled along `axes` (all when absent), to `sizes` or by `scales`.
+
+    Place i of the result reads the input around a coordinate that `coordinates` gives, for input
+    size n, result size m, scale s = m / n or as given:
+      half_pixel (i + 0.5) / s - 0.5; half_pixel_symmetric the same about the image's centre;
+      pytorch_half_pixel the same, 0 when m = 1; align_corners i * (n - 1) / (m - 1);
+      asymmetric i / s; tf_half_pixel_for_nn (i + 0.5) / s;
+      tf_crop_and_resize the crop `roi` (starts, then ends, relative) of the input, with
+      `extrapolation_value` outside of the input.
+    `mode` is "nearest" (rounding by `nearest_mode`), "linear" or "cubic" (Keys' kernel with
+    coefficient `cubic_coeff_a`). Outside of the input the border is repeated, or with
+    `exclude_outside` its weights are left out. `antialias` widens the kernel when shrinking.
+    `keep_aspect_ratio_policy` "not_larger" or "not_smaller" makes `sizes` a bound.
+    """
+
+    name = "graph.resize"
+    input = operand_def()
+    roi = opt_operand_def()
+    scales_value = opt_operand_def()
+    sizes_value = opt_operand_def()
+    scales = opt_prop_def(DenseArrayBase.constr(f64))
+    sizes = opt_prop_def(INTS)
+    axes = opt_prop_def(INTS)
+    mode = prop_def(StringAttr, default_value=StringAttr("nearest"))
+    coordinates = prop_def(StringAttr, default_value=StringAttr("half_pixel"))
+    nearest_mode = prop_def(StringAttr, default_value=StringAttr("round_prefer_floor"))
+    cubic_coeff_a = prop_def(FloatAttr, default_value=FloatAttr(-0.75, 64))
+    exclude_outside = prop_def(BoolAttr, default_value=NO)
+    antialias = prop_def(BoolAttr, default_value=NO)
+    extrapolation_value = prop_def(FloatAttr, default_value=FloatAttr(0.0, 64))
+    keep_aspect_ratio_policy = prop_def(StringAttr, default_value=StringAttr("stretch"))
+    result = result_def()
+    PARAMETERS: ClassVar = {"scales_value": "scales", "sizes_value": "sizes"}
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    traits = traits_def(Pure())
+    custom_directives = (Parameter,)
+    assembly_format = (
+        "$input (`roi` $roi^ `:` type($roi))? "
+        f"{parameter('scales')} {parameter('sizes')} attr-dict "
+        "`:` type($input) `->` type($result)"
+    )
+
+    def resized_axes(self) -> tuple[int, ...]:
+        """The axes, counted from the front."""
+        rank = len(shape_of(self.input))
+        axes = self.ints("axes")
+        if axes is None:
+            return tuple(range(rank))
+        result = tuple(normalize_axis(a, rank) for a in axes)
+        if len(set(result)) < len(result):
+            raise VerifyException(f"axes {list(axes)} name an axis twice")
+        return result
+
+    def scale_values(self) -> tuple[float, ...] | None:
+        """The scales, None when they are absent or known only at run time."""
+        if self.scales is not None:
+            return tuple(float(v) for v in self.scales.get_values())
+        known = None if self.scales_value is None else constant_value(self.scales_value)
+        if known is None:
+            return None
+        return tuple(float(v) for v in cast(Sequence[float], known.get_values()))
+
+    def check(self) -> None:
+        check_choices(
+            ("mode", self.mode, INTERPOLATIONS),
+            ("coordinates", self.coordinates, COORDINATES),
+            ("nearest_mode", self.nearest_mode, NEAREST),
+            ("keep_aspect_ratio_policy", self.keep_aspect_ratio_policy, POLICIES),
+        )
+        targets = (self.scales, self.scales_value, self.sizes, self.sizes_value)
+        if sum(t is not None for t in targets) != 1:
+            raise VerifyException("exactly one of 'scales' and 'sizes' is given")
+        if self.antialias.value.data and self.mode.data == "nearest":
+            raise VerifyException('antialias does not go with mode "nearest"')
+        if self.coordinates.data == "tf_crop_and_resize" and self.roi is None:
+            raise VerifyException('coordinates "tf_crop_and_resize" need a roi')
+        if element_type(self.input) == i1 and self.mode.data != "nearest":
+            raise VerifyException(f'element type i1 is not supported by mode "{self.mode.data}"')
+        count = len(self.resized_axes())
+        check_float_vector(self.roi, "roi", 2 * count)
+        check_float_vector(self.scales_value, "scales", count)
+        sizes = self.sizes_value
+        if sizes is not None and (
+            not is_integer(element_type(sizes)) or shape_of(sizes) not in ((count,), (DYNAMIC,))
+        ):
+            raise VerifyException(f"sizes are a vector of {count} integers, not {sizes.type}")
+
+    def infer(self) -> Sequence[Attribute]:
+        self.check()
+        shape, axes = shape_of(self.input), self.resized_axes()
+        result = list(shape)
+        size = tuple(shape[a] for a in axes)
+        for axis, target in zip(axes, self.targets(size), strict=True):
+            if shape[axis] == 0 and target > 0:
+                raise VerifyException(f"an empty axis cannot be resized to {target}")
+            result[axis] = target
+        return (tensor(result, element_type(self.input)),)
+
+    def targets(self, size: Shape) -> Sequence[int]:
+        """The sizes of the resized axes, which are now `size`."""
+        scales, sizes = self.scale_values(), partial_ints(self, "sizes")
+        given = scales if sizes is None else sizes
+        if given is None:
+            return [DYNAMIC] * len(size)
+        if len(given) != len(size):
+            raise VerifyException(f"{len(given)} targets are given for {len(size)} axes")
+        if sizes is not None:
+            return self.bounded_sizes(size, dims(sizes))
+        assert scales is not None
+        if min(scales, default=1.0) <= 0:
+            raise VerifyException(f"scales are positive, got {list(scales)}")
+        return [
+            DYNAMIC if n == DYNAMIC else scaled_dim(n, s) for n, s in zip(size, scales, strict=True)
+        ]
+
+    def bounded_sizes(self, size: Shape, sizes: Shape) -> Sequence[int]:
+        """The sizes after the aspect ratio policy."""
+        if any(s != DYNAMIC and s < 0 for s in sizes):
+            raise VerifyException(f"sizes are not negative, got {list(sizes)}")
+        policy = self.keep_aspect_ratio_policy.data
+        if policy == "stretch":
+            return sizes
+        if DYNAMIC in (*size, *sizes):
+            return [DYNAMIC] * len(size)
+        scale = fitted_scale(size, sizes, policy)
+        return [floor(scale * s + 0.5) for s in size]
+
+    def static_work(self) -> Work:
+        taps = {"nearest": 1, "linear": 2, "cubic": 4}[self.mode.data]
+        elements = numel(shape_of(self.result))
+        return Work(0, elements * 2 * taps * len(self.resized_axes()), *self.traffic())
+
+
+def check_float_vector(value: SSAValue | None, name: str, count: int) -> None:
+    if value is not None and (
+        not is_float(element_type(value)) or shape_of(value) not in ((count,), (DYNAMIC,))
+    ):
+        raise VerifyException(f"{name} is a vector of {count} floats, not {value.type}")
+
+
+@irdl_op_definition
+class GridSampleOp(TensorOp):
+    """Samples of the input, [batch, channels, spatial...], at the coordinates in `grid`, [batch,
+    output..., rank], last spatial dimension first; -1 and 1 are the outer edges of the border
+    elements, or their centres with `align_corners`. Outside of the input `padding_mode` holds:
+    "zeros", "border" repeated, "reflection" at the edges."""
+
+    name = "graph.grid_sample"
+    input = operand_def()
+    grid = operand_def()
+    mode = prop_def(StringAttr, default_value=StringAttr("linear"))
+    padding_mode = prop_def(StringAttr, default_value=StringAttr("zeros"))
+    align_corners = prop_def(BoolAttr, default_value=NO)
+    result = result_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$input `,` $grid attr-dict `:` functional-type(operands, results)"
+
+    def infer(self) -> Sequence[Attribute]:
+        check_choices(
+            ("mode", self.mode, INTERPOLATIONS),
+            ("padding_mode", self.padding_mode, PADDINGS),
+        )
+        shape, grid = shape_of(self.input), shape_of(self.grid)
+        rank = len(spatial_dims(shape))
+        if len(grid) != len(shape) or grid[-1] not in (rank, DYNAMIC):
+            raise VerifyException(
+                f"a grid for an input of shape {shape_text(shape)} has {len(shape)} dimensions, "
+                f"the last {rank}, not shape {shape_text(grid)}"
+            )
+        if not is_float(element_type(self.grid)):
+            raise VerifyException(f"the grid is of floats, not {element_type(self.grid)}")
+        try:
+            batch = merge_dims(shape[0], grid[0])
+        except VerifyException:
+            raise VerifyException(
+                f"input and grid differ in batch size: {shape[0]} and {grid[0]}"
+            ) from None
+        return (tensor((batch, shape[1], *grid[1:-1]), element_type(self.input)),)
+
+    def static_work(self) -> Work:
+        taps = {"nearest": 1, "linear": 2, "cubic": 4}[self.mode.data]
+        rank = len(shape_of(self.input)) - 2
+        return Work(0, numel(shape_of(self.result)) * 2 * taps**rank, *self.traffic())
+
+
+@irdl_op_definition
+class AffineGridOp(TensorOp):
+    """The grid (see `graph.grid_sample`) of an affine map: `theta` [batch, rank, rank + 1] times
+    the coordinates of each place of an image of `size` [batch, channels, spatial...]."""
+
+    name = "graph.affine_grid"
+    theta = operand_def()
+    size_value = opt_operand_def()
+    size = opt_prop_def(INTS)
+    align_corners = prop_def(BoolAttr, default_value=NO)
+    result = result_def()
+    PARAMETERS: ClassVar = {"size_value": "size"}
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    custom_directives = (Parameter,)
+    assembly_format = f"$theta {parameter('size')} attr-dict `:` type($theta) `->` type($result)"
+
+    def infer(self) -> Sequence[Attribute]:
+        theta, element = shape_of(self.theta), element_type(self.theta)
+        if len(theta) != 3 or theta[1:] not in ((2, 3), (3, 4)) or not is_float(element):
+            raise VerifyException(
+                f"theta is [batch, 2, 3] or [batch, 3, 4] of floats, not {self.theta.type}"
+            )
+        rank, size = theta[1], partial_ints(self, "size")
+        if size is None:
+            if self.size_value is None:
+                raise VerifyException("'size' is missing")
+            size = (None,) * (rank + 2)
+        elif len(size) != rank + 2 or any(s is not None and s < 0 for s in size):
+            raise VerifyException(f"size has {rank + 2} dimensions, got {list(size)}")
+        return (tensor((theta[0], *dims(size[2:]), rank), element),)
+
+    def static_work(self) -> Work:
+        return Work(0, numel(shape_of(self.result)) * 2 * shape_of(self.theta)[2], *self.traffic())

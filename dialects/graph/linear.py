@@ -1,0 +1,202 @@
+"""Products of matrices: matmul, einsum, determinant."""
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import BoolAttr, StringAttr, i8, i32
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.interfaces import TensorOp, Work
+from ge.dialects.types import (
+    Shape,
+    bitwidth,
+    broadcast,
+    broadcast_dims,
+    element_type,
+    is_float,
+    is_integer,
+    merge_dims,
+    numel,
+    shape_of,
+    shape_text,
+    tensor,
+    ui8,
+)
+
+
+def product_element(lhs: SSAValue, rhs: SSAValue) -> Attribute:
+    """The element type of a sum of products: that of the operands, i32 for 8-bit integers
+    (which may differ in sign). Raises VerifyException for element types that do not multiply."""
+    a, b = element_type(lhs), element_type(rhs)
+    if a in (i8, ui8) and b in (i8, ui8):
+        return i32
+    if a != b:
+        raise VerifyException(f"element types differ: {a} and {b}")
+    if is_float(a) or (is_integer(a) and bitwidth(a) >= 32):
+        return a
+    raise VerifyException(f"element type {a} is not supported")
+
+
+@irdl_op_definition
+class MatmulOp(TensorOp):
+    """Matrix product of the last two dimensions, which `transpose_lhs` and `transpose_rhs`
+    exchange first; the dimensions before them broadcast. 8-bit integers give i32."""
+
+    name = "graph.matmul"
+    lhs = operand_def()
+    rhs = operand_def()
+    transpose_lhs = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    transpose_rhs = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    result = result_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
+
+    def dimensions(self) -> tuple[Shape, int, int, int]:
+        """Batch dimensions and M, N, K of the products [M, K] x [K, N]."""
+        lhs, rhs = shape_of(self.lhs), shape_of(self.rhs)
+        if min(len(lhs), len(rhs)) < 2:
+            raise VerifyException(
+                f"operands have two dimensions or more, got {shape_text(lhs)} and {shape_text(rhs)}"
+            )
+        m, k = lhs[:-3:-1] if self.transpose_lhs.value.data else lhs[-2:]
+        k_rhs, n = rhs[:-3:-1] if self.transpose_rhs.value.data else rhs[-2:]
+        try:
+            k = merge_dims(k, k_rhs)
+        except VerifyException:
+            raise VerifyException(
+                f"cannot multiply {shape_text(lhs)} by {shape_text(rhs)}: "
+                f"{k} columns meet {k_rhs} rows"
+            ) from None
+        return broadcast(lhs[:-2], rhs[:-2]), m, n, k
+
+    def infer(self) -> Sequence[Attribute]:
+        batch, m, n, _ = self.dimensions()
+        return (tensor((*batch, m, n), product_element(self.lhs, self.rhs)),)
+
+    def static_work(self) -> Work:
+        batch, m, n, k = self.dimensions()
+        return Work(numel((*batch, m, n, k)), 0, *self.traffic())
+
+
+Labels = tuple[str, ...]
+
+
+def parse_equation(equation: str, ranks: Sequence[int]) -> tuple[list[Labels], Labels]:
+    """The label of each dimension of the operands and of the result. The dimensions that an
+    ellipsis stands for are labelled "0", "1", ... so that the last of them agree."""
+    text, arrow, target = equation.replace(" ", "").partition("->")
+    terms = text.split(",")
+    if len(terms) != len(ranks):
+        raise VerifyException(f'"{equation}" has {len(terms)} terms for {len(ranks)} operands')
+    widths = [rank - len(t.replace("...", "")) for t, rank in zip(terms, ranks, strict=True)]
+    for term, rank, width in zip(terms, ranks, widths, strict=True):
+        if width < 0 or (width > 0 and "..." not in term):
+            raise VerifyException(f'"{term}" does not fit an operand of rank {rank}')
+    most = max((w for t, w in zip(terms, widths, strict=True) if "..." in t), default=0)
+
+    def labels(term: str, width: int) -> Labels:
+        before, ellipsis, after = term.partition("...")
+        if not all(c.isalpha() for c in before + after):
+            raise VerifyException(f'"{term}" is not a term: use letters and at most one "..."')
+        dims = [str(i) for i in range(most - width, most)] if ellipsis else []
+        return (*before, *dims, *after)
+
+    operands = [labels(t, w) for t, w in zip(terms, widths, strict=True)]
+    if arrow:
+        return operands, labels(target, most)
+    letters = [c for c in text if c.isalpha()]
+    once = sorted(c for c in set(letters) if letters.count(c) == 1)
+    return operands, (*(str(i) for i in range(most)), *once)
+
+
+@irdl_op_definition
+class EinsumOp(TensorOp):
+    """Einstein summation: `equation` labels the dimensions of the operands and of the result
+    ("bij,bjk->bik"); the product is summed over the labels that the result does not have."""
+
+    name = "graph.einsum"
+    equation = prop_def(StringAttr)
+    inputs = var_operand_def()
+    result = result_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$equation $inputs attr-dict `:` functional-type(operands, results)"
+
+    def label_sizes(self) -> tuple[dict[str, int], Labels]:
+        """The size of each label, and the labels of the result."""
+        shapes = [shape_of(i) for i in self.inputs]
+        operands, target = parse_equation(self.equation.data, [len(s) for s in shapes])
+        sizes: dict[str, int] = {}
+        for labels, shape in zip(operands, shapes, strict=True):
+            for label, dim in zip(labels, shape, strict=True):
+                try:
+                    sizes[label] = broadcast_dims(sizes.get(label, 1), dim)
+                except VerifyException:
+                    name = "..." if label.isdigit() else label
+                    raise VerifyException(
+                        f'"{name}" stands for dimensions {sizes[label]} and {dim}'
+                    ) from None
+        for label in target:
+            if label not in sizes or target.count(label) > 1:
+                raise VerifyException(
+                    f'label "{label}" of the result must stand once in it and in an operand'
+                )
+        return sizes, target
+
+    def infer(self) -> Sequence[Attribute]:
+        if not self.inputs:
+            raise VerifyException("expected at least one operand")
+        element = element_type(self.inputs[0])
+        for operand in self.inputs[1:]:
+            if element_type(operand) != element:
+                raise VerifyException(
+                    f"element types differ: {element} and {element_type(operand)}"
+                )
+        sizes, target = self.label_sizes()
+        return (tensor((sizes[label] for label in target), element),)
+
+    def static_work(self) -> Work:
+        sizes, target = self.label_sizes()
+        points = numel(tuple(sizes.values()))
+        if len(self.inputs) > 1 and len(sizes) > len(target):
+            return Work(points * (len(self.inputs) - 1), 0, *self.traffic())
+        return Work(0, points * max(len(self.inputs) - 1, 1), *self.traffic())
+
+
+@irdl_op_definition
+class DetOp(TensorOp):
+    """The determinant of the square matrices in the last two dimensions."""
+
+    name = "graph.det"
+    input = operand_def()
+    result = result_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
+
+    def infer(self) -> Sequence[Attribute]:
+        shape, element = shape_of(self.input), element_type(self.input)
+        if not is_float(element):
+            raise VerifyException(f"element type {element} is not supported")
+        if len(shape) < 2:
+            raise VerifyException(f"a matrix has two dimensions, got shape {shape_text(shape)}")
+        try:
+            merge_dims(*shape[-2:])
+        except VerifyException:
+            raise VerifyException(f"a matrix of {shape[-2]} x {shape[-1]} is not square") from None
+        return (tensor(shape[:-2], element),)
+
+    def static_work(self) -> Work:
+        shape = shape_of(self.input)
+        return Work(0, numel(shape) * max(numel(shape[-1:]), 1), *self.traffic())  # LU: n^3

@@ -1,0 +1,293 @@
+"""Pooling over sliding windows and regions, and normalization over neighbouring channels."""
+
+from abc import ABC
+from collections.abc import Sequence
+from math import prod
+from typing import ClassVar
+
+from xdsl.dialects.builtin import (
+    BoolAttr,
+    FloatAttr,
+    IntegerAttr,
+    StringAttr,
+    i1,
+    i64,
+)
+from xdsl.ir import Attribute
+from xdsl.irdl import (
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.graph.parameters import INT, INTS, Parameter, parameter
+from ge.dialects.graph.window import WINDOW, Window, WindowedOp, agree, spatial_dims
+from ge.dialects.interfaces import TensorOp, Work
+from ge.dialects.types import (
+    DYNAMIC,
+    Shape,
+    element_type,
+    is_float,
+    is_integer,
+    numel,
+    shape_of,
+    shape_text,
+    tensor,
+)
+
+NO = BoolAttr.from_bool(False)
+
+
+class Pooling(WindowedOp, ABC):
+    """Base: one value from the elements under a window of shape `kernel`, channel by channel.
+    `ceil_mode` also takes a last window that hangs over the end."""
+
+    input = operand_def()
+    kernel = prop_def(INTS)
+    ceil_mode = prop_def(BoolAttr, default_value=NO)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+
+    def window(self) -> Window:
+        kernel = self.ints("kernel") or ()
+        return self.window_over(kernel, bool(self.ceil_mode.value.data))
+
+    def pooled_shape(self) -> Shape:
+        shape = shape_of(self.input)
+        spatial, window = spatial_dims(shape), self.window()
+        if window.rank != len(spatial):
+            raise VerifyException(
+                f"a kernel of shape {shape_text(window.kernel)} does not fit an input of shape "
+                f"{shape_text(shape)}"
+            )
+        return (*shape[:2], *window.resolved(spatial).output(spatial))
+
+    def static_work(self) -> Work:
+        elements = numel(shape_of(self.results[0])) * prod(self.window().kernel)
+        return Work(0, elements, *self.traffic())
+
+
+POOL_KINDS = ("max", "average", "lp")
+
+
+@irdl_op_definition
+class PoolOp(Pooling):
+    """Pooling of `kind` "max", "average" or "lp" = (sum |x|^p)^(1/p). Padding does not count,
+    except as zeros in the number of elements of an average with `count_include_pad`."""
+
+    name = "graph.pool"
+    kind = prop_def(StringAttr)
+    count_include_pad = prop_def(BoolAttr, default_value=NO)
+    p = prop_def(INT, default_value=IntegerAttr(2, i64))
+    result = result_def()
+    assembly_format = (
+        f"$kind $input `kernel` $kernel {WINDOW} attr-dict `:` functional-type(operands, results)"
+    )
+
+    def infer(self) -> Sequence[Attribute]:
+        kind, element = self.kind.data, element_type(self.input)
+        if kind not in POOL_KINDS:
+            raise VerifyException(f'kind is one of {", ".join(POOL_KINDS)}, not "{kind}"')
+        if element == i1 or (kind != "max" and not is_float(element)):
+            raise VerifyException(f'element type {element} is not supported by kind "{kind}"')
+        if self.p.value.data < 1:
+            raise VerifyException(f"'p' is positive, got {self.p.value.data}")
+        return (tensor(self.pooled_shape(), element),)
+
+
+@irdl_op_definition
+class MaxPoolIndicesOp(Pooling):
+    """Max pooling that also gives where each maximum stands (the first of equal ones): its index
+    in the whole flattened input, or as if the spatial dimensions were stored in reverse order
+    with `column_major`."""
+
+    name = "graph.max_pool_indices"
+    column_major = prop_def(BoolAttr, default_value=NO)
+    result = result_def()
+    indices = result_def()
+    assembly_format = (
+        f"$input `kernel` $kernel {WINDOW} attr-dict `:` functional-type(operands, results)"
+    )
+
+    def infer(self) -> Sequence[Attribute]:
+        element, shape = element_type(self.input), self.pooled_shape()
+        if element == i1:
+            raise VerifyException(f"element type {element} is not supported")
+        return (tensor(shape, element), tensor(shape, i64))
+
+
+@irdl_op_definition
+class MaxUnpoolOp(WindowedOp):
+    """The inverse of max pooling: zeros, but for the input's elements at their `indices` into
+    the flattened result. A result of larger `output_shape` (all dimensions) is filled up with
+    zeros at the end of its dimensions."""
+
+    name = "graph.max_unpool"
+    input = operand_def()
+    indices = operand_def()
+    output_shape_value = opt_operand_def()
+    kernel = prop_def(INTS)
+    output_shape = opt_prop_def(INTS)
+    result = result_def()
+    PARAMETERS: ClassVar = {"output_shape_value": "output_shape"}
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    custom_directives = (Parameter,)
+    assembly_format = (
+        f"$input `,` $indices {parameter('output_shape')} `kernel` $kernel {WINDOW} attr-dict "
+        "`:` type($input) `,` type($indices) `->` type($result)"
+    )
+
+    def unpooled_shape(self, shape: Shape) -> Shape:
+        """The shape that pooling with this window makes to `shape`."""
+        window = self.window_over(self.ints("kernel") or ())
+        if window.rank != len(spatial_dims(shape)):
+            raise VerifyException(
+                f"a kernel of shape {shape_text(window.kernel)} does not fit an input of shape "
+                f"{shape_text(shape)}"
+            )
+        rank = window.rank
+        spatial = (
+            DYNAMIC
+            if size == DYNAMIC
+            else (size - 1) * window.strides[i]
+            + window.extent(i)
+            - window.pads[i]
+            - window.pads[i + rank]
+            for i, size in enumerate(shape[2:])
+        )
+        return (*shape[:2], *spatial)
+
+    def infer(self) -> Sequence[Attribute]:
+        shape, element = shape_of(self.input), element_type(self.input)
+        indices = shape_of(self.indices)
+        if element_type(self.indices) != i64:
+            raise VerifyException(f"indices are i64, not {element_type(self.indices)}")
+        if not agree(indices, shape):
+            raise VerifyException(
+                f"indices have shape {shape_text(indices)}, input {shape_text(shape)}"
+            )
+        inferred, given = self.unpooled_shape(shape), self.ints("output_shape")
+        if given is not None:
+            if len(given) != len(shape) or any(
+                a < b for a, b in zip(given, inferred, strict=True) if b != DYNAMIC
+            ):
+                raise VerifyException(
+                    f"output_shape {shape_text(given)} is smaller than {shape_text(inferred)}"
+                )
+            return (tensor(given, element),)
+        if self.output_shape_value is not None:
+            return (tensor([DYNAMIC] * len(shape), element),)
+        return (tensor(inferred, element),)
+
+
+@irdl_op_definition
+class LrnOp(TensorOp):
+    """Local response normalization (Krizhevsky et al., 2012): x / (bias + alpha / size * s)^beta,
+    s the sum of x^2 over the `size` channels around the element's own."""
+
+    name = "graph.lrn"
+    input = operand_def()
+    size = prop_def(INT)
+    alpha = prop_def(FloatAttr, default_value=FloatAttr(1e-4, 64))
+    beta = prop_def(FloatAttr, default_value=FloatAttr(0.75, 64))
+    bias = prop_def(FloatAttr, default_value=FloatAttr(1.0, 64))
+    result = result_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
+
+    def infer(self) -> Sequence[Attribute]:
+        spatial_dims(shape_of(self.input))
+        if not is_float(element_type(self.input)):
+            raise VerifyException(f"element type {element_type(self.input)} is not supported")
+        if self.size.value.data < 1:
+            raise VerifyException(f"'size' is positive, got {self.size.value.data}")
+        return (self.input.type,)
+
+    def static_work(self) -> Work:
+        elements = numel(shape_of(self.input))
+        return Work(0, elements * (self.size.value.data + 12), *self.traffic())
+
+
+class RegionPooling(TensorOp, ABC):
+    """Base: each region of interest of a feature map divided into a grid of `output_size`, one
+    value a cell. Coordinates are multiplied by `spatial_scale` first."""
+
+    input = operand_def()
+    rois = operand_def()
+    output_size = prop_def(INTS)
+    spatial_scale = prop_def(FloatAttr, default_value=FloatAttr(1.0, 64))
+    result = result_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    ROI_COLUMNS: ClassVar[int]
+
+    def infer(self) -> Sequence[Attribute]:
+        shape, element = shape_of(self.input), element_type(self.input)
+        rois, size = shape_of(self.rois), self.ints("output_size") or ()
+        if len(shape) != 4 or not is_float(element):
+            raise VerifyException(
+                f"input is [batch, channels, height, width] of floats, not {self.input.type}"
+            )
+        columns = type(self).ROI_COLUMNS
+        if not agree(rois, (DYNAMIC, columns)) or element_type(self.rois) != element:
+            raise VerifyException(
+                f"rois are [regions, {columns}] of {element}, not {self.rois.type}"
+            )
+        if len(size) != 2 or min(size) < 1:
+            raise VerifyException(f"'output_size' is a positive height and width, got {list(size)}")
+        return (tensor((rois[0], shape[1], *size), element),)
+
+
+@irdl_op_definition
+class RoiAlignOp(RegionPooling):
+    """RoIAlign (Mask R-CNN, arXiv 1703.06870). A row of `rois` is x1, y1, x2, y2;
+    `batch_indices` tells the image of each. A cell is the `mode` ("average" or "max") of
+    `sampling_ratio` x `sampling_ratio` samples read by bilinear interpolation (0: one sample for
+    about each element). With `half_pixel` coordinates are shifted by -0.5."""
+
+    name = "graph.roi_align"
+    input = operand_def()
+    rois = operand_def()
+    batch_indices = operand_def()
+    mode = prop_def(StringAttr, default_value=StringAttr("average"))
+    sampling_ratio = prop_def(INT, default_value=IntegerAttr(0, i64))
+    half_pixel = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
+    ROI_COLUMNS: ClassVar = 4
+    assembly_format = (
+        "$input `,` $rois `,` $batch_indices attr-dict `:` functional-type(operands, results)"
+    )
+
+    def infer(self) -> Sequence[Attribute]:
+        if self.mode.data not in ("average", "max"):
+            raise VerifyException(f'mode is "average" or "max", not "{self.mode.data}"')
+        if self.sampling_ratio.value.data < 0:
+            raise VerifyException(
+                f"'sampling_ratio' is not negative, got {self.sampling_ratio.value.data}"
+            )
+        indices = self.batch_indices
+        if len(shape_of(indices)) != 1 or not is_integer(element_type(indices)):
+            raise VerifyException(f"batch_indices are a vector of integers, not {indices.type}")
+        return super().infer()
+
+    def static_work(self) -> Work:
+        samples = max(self.sampling_ratio.value.data, 2) ** 2
+        return Work(0, numel(shape_of(self.result)) * samples * 8, *self.traffic())
+
+
+@irdl_op_definition
+class MaxRoiPoolOp(RegionPooling):
+    """RoI max pooling (Fast R-CNN, arXiv 1504.08083). A row of `rois` is batch index, x1, y1, x2,
+    y2; corners are rounded and belong to the region. An empty cell is 0."""
+
+    name = "graph.max_roi_pool"
+    ROI_COLUMNS: ClassVar = 5
+    assembly_format = "$input `,` $rois attr-dict `:` functional-type(operands, results)"

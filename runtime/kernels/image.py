@@ -1,0 +1,261 @@
+"""Kernels of resampling: for each place of the result the elements around its coordinate in the
+input, and their weights. Resizing does one axis after the other."""
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from ge.dialects.graph import image as g
+from ge.runtime.arrays import Array, dtype_of
+from ge.runtime.kernels import Fn, kernel
+from ge.runtime.kernels.convolution import dimensions
+from ge.runtime.kernels.linear import compute_dtype, rounded
+
+
+def linear_weight(distance: Array) -> Array:
+    return np.clip(1 - np.abs(distance), 0, 1)
+
+
+def cubic_weight(distance: Array, a: float) -> Array:
+    """Keys' cubic convolution kernel (IEEE ASSP 29, 1981)."""
+    d = np.abs(distance)
+    near = ((a + 2) * d - (a + 3)) * d * d + 1
+    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+    return np.where(d <= 1, near, np.where(d < 2, far, 0))
+
+
+def coordinates(kind: str, count: int, size: int, scale: float, roi: tuple[float, float]) -> Array:
+    """The coordinates in an axis of `size` elements of the `count` places of the result."""
+    i = np.arange(count, dtype=np.float64)
+    length = scale * size
+    if kind == "align_corners":
+        return i * (size - 1) / (length - 1) if length != 1 else np.zeros(count)
+    if kind == "asymmetric":
+        return i / scale
+    if kind == "tf_half_pixel_for_nn":
+        return (i + 0.5) / scale
+    if kind == "tf_crop_and_resize":
+        start, end = roi[0] * (size - 1), roi[1] * (size - 1)
+        if length == 1:
+            return np.full(count, (start + end) / 2)
+        return start + i * (end - start) / (length - 1)
+    if kind == "pytorch_half_pixel" and count == 1:
+        return np.zeros(count)
+    shift = size / 2 * (1 - count / length) if kind == "half_pixel_symmetric" else 0.0
+    return shift + (i + 0.5) / scale - 0.5
+
+
+def nearest_index(x: Array, mode: str) -> Array:
+    """The element nearest to each coordinate. Rounded to float32 first, so that a scale such as
+    0.4, which float32 does not hold exactly, does not spoil a tie."""
+    x = x.astype(np.float32)
+    if mode == "floor":
+        return np.floor(x)
+    if mode == "ceil":
+        return np.ceil(x)
+    half = np.float32(0.5)
+    return np.ceil(x - half) if mode == "round_prefer_floor" else np.floor(x + half)
+
+
+def weighted(x: Array, axis: int, index: Array, weights: Array) -> Array:
+    """The sum over t of weights[:, t] * x[index[:, t]] along an axis; the border repeats."""
+    index = np.clip(index, 0, x.shape[axis] - 1).astype(np.intp)
+    result = np.zeros((*x.shape[:axis], len(index), *x.shape[axis + 1 :]), x.dtype)
+    after = (1,) * (x.ndim - axis - 1)
+    for t in range(index.shape[1]):
+        part = x.take(index[:, t], axis)
+        part *= weights[:, t].astype(x.dtype).reshape(-1, *after)
+        result += part
+    return result
+
+
+class Resampler:
+    """Resizes one axis as the properties of a resize op say."""
+
+    def __init__(self, op: g.ResizeOp) -> None:
+        self.mode, self.kind = op.mode.data, op.coordinates.data
+        self.nearest_mode = op.nearest_mode.data
+        self.a = op.cubic_coeff_a.value.data
+        self.exclude_outside = bool(op.exclude_outside.value.data)
+        self.antialias = bool(op.antialias.value.data)
+
+    def taps(self, x: Array, size: int, scale: float) -> tuple[Array, Array]:
+        """The elements around each coordinate, and their weights."""
+        shrink = min(scale, 1.0) if self.antialias else 1.0
+        radius = (1 if self.mode == "linear" else 2) / shrink
+        start = int(np.floor(-radius)) + 1
+        index = np.floor(x)[:, None] + np.arange(start, 2 - start)
+        distance = (index - x[:, None]) * shrink
+        linear = self.mode == "linear"
+        weights = linear_weight(distance) if linear else cubic_weight(distance, self.a)
+        if self.exclude_outside:
+            weights = np.where((index >= 0) & (index < size), weights, 0)
+        if self.exclude_outside or self.antialias:
+            total = weights.sum(axis=1, keepdims=True)
+            weights = weights / np.where(total == 0, 1, total)
+        return index, weights
+
+    def __call__(
+        self, x: Array, axis: int, count: int, scale: float, roi: tuple[float, float]
+    ) -> tuple[Array, Array | None]:
+        """The axis resized, and which places lie outside of the input (None for no place)."""
+        size = x.shape[axis]
+        if count == size and scale == 1.0 and roi == (0.0, 1.0):
+            return x, None
+        at = coordinates(self.kind, count, size, scale, roi)
+        outside = None
+        if self.kind == "tf_crop_and_resize":
+            outside = (at < 0) | (at > size - 1)
+        if self.mode == "nearest":
+            index = np.clip(nearest_index(at, self.nearest_mode), 0, size - 1)
+            return x.take(index.astype(np.intp), axis), outside
+        return weighted(x, axis, *self.taps(at, size, scale)), outside
+
+
+@kernel(g.ResizeOp)
+def resize(op: g.ResizeOp) -> Fn:
+    axes, resample = op.resized_axes(), Resampler(op)
+    fixed_scales, fixed_sizes = op.scale_values(), op.ints("sizes")
+    value = op.extrapolation_value.value.data
+    policy, nearest = op.keep_aspect_ratio_policy.data, op.mode.data == "nearest"
+
+    def targets(x: Array, scales: Array | None, sizes: Array | None) -> list[tuple[int, float]]:
+        """Size and scale of each axis."""
+        shape = tuple(x.shape[a] for a in axes)
+        factors = fixed_scales if scales is None else tuple(float(s) for s in scales)
+        if factors is not None:
+            return [(g.scaled_dim(n, s), s) for n, s in zip(shape, factors, strict=True)]
+        wanted = dimensions(sizes, fixed_sizes)
+        if policy == "stretch":
+            return [(m, m / n) for n, m in zip(shape, wanted, strict=True)]
+        scale = g.fitted_scale(shape, wanted, policy)
+        return [(m, scale) for m in op.bounded_sizes(shape, wanted)]
+
+    def run(
+        x: Array, roi: Array | None, scales: Array | None = None, sizes: Array | None = None
+    ) -> Array:
+        wide = x if nearest else x.astype(compute_float(x), copy=False)
+        crop = [0.0] * len(axes) + [1.0] * len(axes) if roi is None or not roi.size else roi
+        outside: list[tuple[int, Array]] = []
+        for i, (axis, (count, scale)) in enumerate(
+            zip(axes, targets(x, scales, sizes), strict=True)
+        ):
+            part = float(crop[i]), float(crop[i + len(axes)])
+            wide, missed = resample(wide, axis, count, scale, part)
+            if missed is not None:
+                outside.append((axis, missed))
+        if any(missed.any() for _, missed in outside):
+            wide = wide.copy()
+            for axis, missed in outside:
+                wide[(slice(None),) * axis + (missed,)] = value
+        return to_type(wide, x.dtype)
+
+    return run
+
+
+def compute_float(x: Array) -> np.dtype[Any]:
+    """The dtype to interpolate in."""
+    return np.dtype(np.float32) if x.dtype.kind in "iub" else compute_dtype(x)
+
+
+def to_type(x: Array, dtype: np.dtype[Any]) -> Array:
+    """x rounded to `dtype`; to an integer type with saturation."""
+    if dtype.kind in "iu" and x.dtype.kind == "f":
+        limits = np.iinfo(dtype)
+        return np.clip(np.rint(x), limits.min, limits.max).astype(dtype)
+    return rounded(x, dtype)
+
+
+def reflect(x: Array, low: float, high: float) -> Array:
+    """x mirrored at `low` and `high` until it lies between them."""
+    span = high - low
+    if span == 0:
+        return np.full_like(x, low)
+    t = np.mod(x - low, 2 * span)
+    return low + np.where(t > span, 2 * span - t, t)
+
+
+class Border:
+    """What stands outside of the input of grid_sample."""
+
+    def __init__(self, mode: str, align_corners: bool) -> None:
+        self.mode, self.align_corners = mode, align_corners
+
+    def edges(self, size: int) -> tuple[float, float]:
+        return (0.0, size - 1.0) if self.align_corners else (-0.5, size - 0.5)
+
+    def coordinate(self, x: Array, size: int) -> Array:
+        """Coordinates brought inside, unless zeros stand outside."""
+        if self.mode == "zeros":
+            return x
+        return np.clip(x, 0, size - 1) if self.mode == "border" else reflect(x, *self.edges(size))
+
+    def element(self, index: Array, size: int) -> tuple[Array, Array]:
+        """Element numbers brought inside, and which of them count."""
+        inside = (index >= 0) & (index < size)
+        if self.mode == "reflection":
+            index = reflect(index, *self.edges(size))
+        return np.clip(index, 0, size - 1).astype(np.intp), inside | (self.mode != "zeros")
+
+
+@kernel(g.GridSampleOp)
+def grid_sample(op: g.GridSampleOp) -> Fn:
+    align_corners = bool(op.align_corners.value.data)
+    border = Border(op.padding_mode.data, align_corners)
+    mode = op.mode.data
+    kernels: dict[str, tuple[range, Callable[[Array], Array]]] = {
+        "nearest": (range(1), np.ones_like),
+        "linear": (range(2), linear_weight),
+        "cubic": (range(-1, 3), lambda d: cubic_weight(d, -0.75)),
+    }
+    offsets, weight = kernels[mode]
+
+    def axis_taps(normal: Array, size: int) -> list[tuple[Array, Array]]:
+        """Element and weight for each tap along one axis of the input."""
+        x = (normal + 1) / 2 * (size - 1) if align_corners else ((normal + 1) * size - 1) / 2
+        x = border.coordinate(np.rint(x) if mode == "nearest" else x, size)
+        base = np.floor(x)
+        result: list[tuple[Array, Array]] = []
+        for o in offsets:
+            index, counts = border.element(base + o, size)
+            result.append((index, np.where(counts, weight(base + o - x), 0)))
+        return result
+
+    def run(x: Array, grid: Array) -> Array:
+        sizes = x.shape[2:]
+        wide = x.astype(compute_float(x), copy=False)
+        result = np.zeros((*x.shape[:2], *grid.shape[1:-1]), wide.dtype)
+        for n, places in enumerate(grid.astype(compute_dtype(grid))):
+            taps = [axis_taps(places[..., -1 - i], size) for i, size in enumerate(sizes)]
+            for choice in np.ndindex(*(len(t) for t in taps)):
+                picked: list[tuple[Array, Array]] = [taps[i][c] for i, c in enumerate(choice)]
+                weights = reduce(np.multiply, (w for _, w in picked)).astype(wide.dtype)
+                values = wide[n][(slice(None), *(index for index, _ in picked))]
+                result[n] += np.where(weights != 0, values * weights, 0)
+        return to_type(result, x.dtype)
+
+    return run
+
+
+@kernel(g.AffineGridOp)
+def affine_grid(op: g.AffineGridOp) -> Fn:
+    fixed, dtype = op.ints("size"), dtype_of(g.element_type(op.result))
+    align_corners = bool(op.align_corners.value.data)
+
+    def line(size: int) -> Array:
+        i = np.arange(size, dtype=np.float64)
+        if align_corners:
+            return 2 * i / (size - 1) - 1 if size > 1 else np.zeros(size)
+        return (2 * i + 1) / size - 1
+
+    def run(theta: Array, size: Array | None = None) -> Array:
+        sizes = dimensions(size, fixed)[2:]
+        lines = [line(n) for n in sizes]
+        places = np.meshgrid(*lines, indexing="ij")[::-1]
+        homogeneous = np.stack([*places, np.ones(sizes)], axis=-1).reshape(-1, len(sizes) + 1)
+        grid = homogeneous @ theta.astype(np.float64).swapaxes(1, 2)
+        return grid.reshape(len(theta), *sizes, len(sizes)).astype(dtype)
+
+    return run

@@ -1,0 +1,173 @@
+"""Kernels of matrix products, all through BLAS.
+
+16-bit floats are computed in float32 and rounded once. Integers are computed in floats as long
+as each partial sum is an integer that the float type holds exactly, else by numpy itself (which
+is 100 times slower).
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ge.dialects.graph import linear as g
+from ge.dialects.types import element_type, is_float
+from ge.runtime.arrays import BFLOAT16, Array, dtype_of
+from ge.runtime.kernels import Fn, kernel
+
+HALF = (np.dtype(np.float16), BFLOAT16)
+FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+
+
+class Converted:
+    """Converts arrays to another dtype and keeps the last result of a read-only array: that is
+    a weight, and comes again in the next run."""
+
+    def __init__(self) -> None:
+        self.source: Array | None = None
+        self.result: Array | None = None
+
+    def __call__(self, x: Array, dtype: np.dtype[Any]) -> Array:
+        if x.dtype == dtype:
+            return x
+        if x is self.source and self.result is not None and self.result.dtype == dtype:
+            return self.result
+        result = x.astype(dtype)
+        if not x.flags.writeable:
+            self.source, self.result = x, result
+        return result
+
+
+def compute_dtype(x: Array) -> np.dtype[Any]:
+    """The dtype in which floats of the dtype of x are computed."""
+    return FLOAT32 if x.dtype in HALF else x.dtype
+
+
+def magnitude(x: Array) -> int:
+    """A bound of the absolute values of an integer array."""
+    if x.dtype.itemsize == 1:
+        return 255 if x.dtype.kind == "u" else 128
+    return max(int(x.max(initial=0)), -int(x.min(initial=0)))
+
+
+def exact_terms(dtype: np.dtype[Any], bound: int) -> int:
+    """How many products of absolute value up to `bound` a float sum holds without rounding."""
+    return 2 ** (24 if dtype == FLOAT32 else 53) // max(bound, 1)
+
+
+def exact_dtype(bound: int, terms: int) -> np.dtype[Any] | None:
+    """The float type for sums of `terms` products up to `bound`, None when there is none. Sums
+    are split where they get too long, but not into tiny pieces."""
+    if exact_terms(FLOAT32, bound) >= min(terms, 128):
+        return FLOAT32
+    return FLOAT64 if exact_terms(FLOAT64, bound) >= terms else None
+
+
+def exact_matmul(a: Array, b: Array, bound: int, out: Array) -> None:
+    """The product of float arrays that hold integers, products up to `bound`, into an integer
+    array; sums wrap around as its type does."""
+    terms, step = a.shape[-1], exact_terms(a.dtype, bound)
+    whole = np.int32 if a.dtype == FLOAT32 else np.int64
+    out[...] = 0
+    for k in range(0, terms, step):
+        part = float_matmul(a[..., k : k + step], b[..., k : k + step, :])
+        out += part.astype(whole).astype(out.dtype, copy=False)
+
+
+def for_blas(x: Array) -> Array:
+    """The array itself if BLAS can read its matrices (one of the last two dimensions is
+    contiguous), else a copy."""
+    return x if x.itemsize in x.strides[-2:] else np.ascontiguousarray(x)
+
+
+def float_matmul(a: Array, b: Array, out: Array | None = None) -> Array:
+    """np.matmul; for one right-hand matrix one large product instead of one for each batch."""
+    if b.ndim > 2 or a.ndim == 2 or not a.flags.c_contiguous:
+        return np.matmul(a, b, out=out)
+    shape = (*a.shape[:-1], b.shape[-1])
+    flat = a.reshape(-1, a.shape[-1])
+    if out is None or not out.flags.c_contiguous:
+        product = np.matmul(flat, b).reshape(shape)
+        if out is None:
+            return product
+        out[...] = product
+        return out
+    np.matmul(flat, b, out=out.reshape(-1, shape[-1]))
+    return out
+
+
+@kernel(g.MatmulOp, into=True)
+def matmul(op: g.MatmulOp) -> Fn:
+    """Transposition is a view; the weight is converted only once."""
+    transpose_lhs = bool(op.transpose_lhs.value.data)
+    transpose_rhs = bool(op.transpose_rhs.value.data)
+    multiply = float_product() if is_float(element_type(op.lhs)) else integer_product(op)
+
+    def run(a: Array, b: Array, out: Array | None = None) -> Array:
+        return multiply(a, b, transpose_lhs, transpose_rhs, out)
+
+    return run
+
+
+def oriented(x: Array, transpose: bool) -> Array:
+    return for_blas(x.swapaxes(-1, -2) if transpose else x)
+
+
+def float_product() -> Fn:
+    lhs, rhs = Converted(), Converted()
+
+    def run(a: Array, b: Array, ta: bool, tb: bool, out: Array | None) -> Array:
+        wide = compute_dtype(a)
+        left, right = oriented(lhs(a, wide), ta), oriented(rhs(b, wide), tb)
+        if wide == a.dtype:
+            return float_matmul(left, right, out)
+        return rounded(float_matmul(left, right), a.dtype, out)
+
+    return run
+
+
+def integer_product(op: g.MatmulOp) -> Fn:
+    lhs, rhs = Converted(), Converted()
+    dtype = dtype_of(element_type(op.result))
+
+    def run(a: Array, b: Array, ta: bool, tb: bool, out: Array | None) -> Array:
+        bound = magnitude(a) * magnitude(b)
+        wide = exact_dtype(bound, a.shape[-2 if ta else -1])
+        left, right = (lhs(a, wide or dtype), rhs(b, wide or dtype))
+        left, right = oriented(left, ta), oriented(right, tb)
+        if wide is None:
+            return np.matmul(left, right, out=out)
+        if out is None:
+            batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+            out = np.empty((*batch, left.shape[-2], right.shape[-1]), dtype)
+        exact_matmul(left, right, bound, out)
+        return out
+
+    return run
+
+
+def rounded(x: Array, dtype: np.dtype[Any], out: Array | None = None) -> Array:
+    """x converted to `dtype`, in `out` if given."""
+    with np.errstate(over="ignore"):
+        if out is None:
+            return x.astype(dtype, copy=False)
+        out[...] = x
+        return out
+
+
+@kernel(g.EinsumOp)
+def einsum(op: g.EinsumOp) -> Fn:
+    equation, dtype = op.equation.data, dtype_of(element_type(op.result))
+
+    def run(*arrays: Array) -> Array:
+        wide = [a.astype(compute_dtype(a), copy=False) for a in arrays]
+        return rounded(np.asarray(np.einsum(equation, *wide, optimize=len(wide) > 1)), dtype)
+
+    return run
+
+
+@kernel(g.DetOp)
+def det(op: g.DetOp) -> Fn:
+    def run(x: Array) -> Array:
+        return rounded(np.asarray(np.linalg.det(x.astype(compute_dtype(x), copy=False))), x.dtype)
+
+    return run
