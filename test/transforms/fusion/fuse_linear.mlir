@@ -85,7 +85,7 @@ func.func @main(%x: tensor<1x64xf32>, %w: tensor<64x32xf32>) -> tensor<8x32xf32>
 // An activation that the vector unit does not apply to the tile: a reshape stands between.
 func.func @main(%x: tensor<8x64xf32>, %w: tensor<64x32xf32>) -> tensor<256xf32> {
   %0 = graph.matmul %x, %w : (tensor<8x64xf32>, tensor<64x32xf32>) -> tensor<8x32xf32>
-  %1 = graph.reshape %0 {shape = array<i64: 256>} : (tensor<8x32xf32>) -> tensor<256xf32>
+  %1 = graph.reshape %0 shape [256] : tensor<8x32xf32> -> tensor<256xf32>
   %2 = graph.relu %1 : (tensor<256xf32>) -> tensor<256xf32>
   func.return %2 : tensor<256xf32>
 }

@@ -5,11 +5,11 @@ func.func @main(%x: tensor<4x3xf32>) -> tensor<?x?xf32> {
   %0 = graph.constant dense<[2, 3]> : tensor<2xi64>
   %1 = graph.constant dense<[1, 2]> : tensor<2xi64>
   %2 = graph.mul %0, %1 : (tensor<2xi64>, tensor<2xi64>) -> tensor<2xi64>
-  %3 = graph.reshape %x to %2 : tensor<2xi64> : tensor<4x3xf32> -> tensor<?x?xf32>
+  %3 = graph.reshape %x shape(%2 : tensor<2xi64>) : tensor<4x3xf32> -> tensor<?x?xf32>
   func.return %3 : tensor<?x?xf32>
 }
 // CHECK:      func.func @main(%x: tensor<4x3xf32>) -> tensor<2x6xf32> {
-// CHECK-NEXT:   %[[Y:.*]] = graph.reshape %x {shape = array<i64: 2, 6>}
+// CHECK-NEXT:   %[[Y:.*]] = graph.reshape %x shape [2, 6]
 // CHECK-NEXT:   func.return %[[Y]] : tensor<2x6xf32>
 
 // -----
@@ -39,7 +39,7 @@ func.func @main() -> tensor<1024xf32> {
 
 // The shape of a static tensor is known even where its value is not.
 func.func @main(%x: tensor<4x3xf32>) -> tensor<2xi64> {
-  %0 = graph.shape_of %x : (tensor<4x3xf32>) -> tensor<2xi64>
+  %0 = graph.shape_of %x : tensor<4x3xf32> -> tensor<2xi64>
   func.return %0 : tensor<2xi64>
 }
 // CHECK-LABEL: func.func @main(%x: tensor<4x3xf32>) -> tensor<2xi64>
