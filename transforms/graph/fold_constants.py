@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.func import FuncOp
+from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.irdl import ConstraintContext, OpDef
 from xdsl.passes import ModulePass
@@ -60,6 +61,14 @@ def fold(op: TensorOp, limit: int) -> list[DenseIntOrFPElementsAttr] | None:
     if sum(r.nbytes for r in results) > limit:
         return None
     return [dense(r) for r in results]
+
+
+def fold_identity(op: TensorOp) -> Sequence[SSAValue | Attribute] | None:
+    """What the op's own `fold` says: an operand that a result equals, or a value that follows
+    from types alone (the shape of a static tensor)."""
+    if isinstance(op, ConstantOp) or not isinstance(op, HasFolderInterface):
+        return None
+    return op.fold()
 
 
 def fold_parameters(op: TensorOp) -> TensorOp | None:
@@ -118,13 +127,21 @@ def fold_block(block: Block, limit: int) -> None:
             _replace(op, simpler)
             op = simpler
         infer_op(op)
-        if (values := fold(op, limit)) is not None:
-            for result, value in zip(op.results, values, strict=True):
-                constant = ConstantOp.make(value, type_of(array_of(value)))
-                constant.location = op.location
-                block.insert_op_before(constant, op)
-                result.replace_all_uses_with(constant.result)
-            _erase(op)
+        if (values := fold_identity(op) or fold(op, limit)) is not None:
+            _replace_by_values(op, values)
+
+
+def _replace_by_values(op: TensorOp, values: Sequence[SSAValue | Attribute]) -> None:
+    assert op.parent is not None
+    for result, value in zip(op.results, values, strict=True):
+        if isinstance(value, DenseIntOrFPElementsAttr):
+            constant = ConstantOp.make(value, type_of(array_of(value)))
+            constant.location = op.location
+            op.parent.insert_op_before(constant, op)
+            value = constant.result
+        assert isinstance(value, SSAValue)
+        result.replace_all_uses_with(value)
+    _erase(op)
 
 
 def _replace(old: Operation, new: Operation) -> None:
