@@ -33,6 +33,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.normalization import check_broadcast_to, check_floats
+from ge.dialects.graph.parameters import INT, Parameter, parameter
 from ge.dialects.interfaces import TensorOp, Work
 from ge.dialects.types import (
     DYNAMIC,
@@ -53,7 +54,8 @@ STAGES = ("raw", "capped", "biased", "weights")
 _OPTIONS = (
     "(`mask` $mask^ `:` type($mask))? "
     "(`key_lengths` $key_lengths^ `:` type($key_lengths))? "
-    "(`offset` $offset_value^ `:` type($offset_value))? attr-dict `:` "
+    + parameter("offset")
+    + " attr-dict `:` "
 )
 
 
@@ -76,7 +78,7 @@ class AttentionLike(TensorOp, ABC):
     mask = opt_operand_def()
     key_lengths = opt_operand_def()
     offset_value = opt_operand_def()
-    offset = opt_prop_def(IntegerAttr)
+    offset = opt_prop_def(INT)
     scale = opt_prop_def(FloatAttr)
     """Factor of the scores; 1 / sqrt(E) when absent."""
     softcap = prop_def(FloatAttr, default_value=FloatAttr(0.0, 64))
@@ -86,6 +88,7 @@ class AttentionLike(TensorOp, ABC):
     right_window = prop_def(IntegerAttr, default_value=IntegerAttr(-1, i64))
     result = result_def()
     PARAMETERS: ClassVar = {"offset_value": "offset"}
+    custom_directives = (Parameter,)
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     traits = traits_def(Pure())
 
@@ -211,5 +214,5 @@ class RotaryEmbeddingOp(TensorOp):
             raise VerifyException(
                 f"cos and sin rotate {2 * table[-1]} elements, but there are {shape[-1]}"
             )
-        check_broadcast_to(table[:-1], shape[:-1], "cos and sin without the last dimension")
+        check_broadcast_to(table, (*shape[:-1], table[-1]), "table of cos and sin")
         return (self.input.type,)

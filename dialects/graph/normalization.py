@@ -22,7 +22,6 @@ from ge.dialects.interfaces import TensorOp
 from ge.dialects.types import (
     DYNAMIC,
     Shape,
-    broadcast,
     element_type,
     is_float,
     merge_dims,
@@ -119,9 +118,9 @@ class TrailingNorm(TensorOp, ABC):
 
 def check_broadcast_to(small: Shape, large: Shape, name: str) -> None:
     """Raises VerifyException unless `small` broadcasts to exactly `large`."""
-    result = broadcast(small, large)
-    if len(result) != len(large) or any(
-        a != b and DYNAMIC not in (a, b) for a, b in zip(result, large, strict=True)
+    first = len(large) - len(small)
+    if first < 0 or any(
+        a not in (1, b) and DYNAMIC not in (a, b) for a, b in zip(small, large[first:], strict=True)
     ):
         raise VerifyException(
             f"{name} of shape {shape_text(small)} does not broadcast to {shape_text(large)}"

@@ -14,7 +14,7 @@ states [D, B, H]. Gates stand in ONNX's order.
 
 from abc import ABC
 from collections.abc import Sequence
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, BoolAttr, DenseArrayBase, FloatAttr, StringAttr
 from xdsl.ir import Attribute, SSAValue
@@ -92,7 +92,7 @@ class Recurrent(TensorOp, ABC):
     lengths = opt_operand_def()
     initial_state = opt_operand_def()
     direction = prop_def(StringAttr, default_value=StringAttr("forward"))
-    activations = opt_prop_def(ArrayAttr)
+    activations = opt_prop_def(ArrayAttr[StringAttr])
     alphas = opt_prop_def(DenseArrayBase)
     betas = opt_prop_def(DenseArrayBase)
     clip = opt_prop_def(FloatAttr)
@@ -115,7 +115,7 @@ class Recurrent(TensorOp, ABC):
         """The activations of all directions."""
         if self.activations is None:
             return self.DEFAULTS * self.directions
-        return tuple(cast(StringAttr, a).data for a in self.activations)
+        return tuple(a.data for a in self.activations)
 
     def infer(self) -> Sequence[Attribute]:
         if self.direction.data not in DIRECTIONS:

@@ -1,0 +1,25 @@
+// RUN: ge-opt %s | ge-opt --print-op-generic | ge-opt | filecheck %s
+
+// Attention with its masks, its scores, and rotary embedding.
+
+// CHECK-LABEL: func.func @attention(
+func.func @attention(%q: tensor<2x8x4x16xf16>, %k: tensor<2x2x?x16xf16>, %v: tensor<2x2x?x32xf16>, %mask: tensor<4x?xi1>, %bias: tensor<2x1x4x?xf16>, %lengths: tensor<2xi64>, %offset: tensor<1xi64>) {
+  // CHECK-NEXT: %plain = graph.attention %q, %k, %v : tensor<2x8x4x16xf16>, tensor<2x2x?x16xf16>, tensor<2x2x?x32xf16> -> tensor<2x8x4x32xf16>
+  %plain = graph.attention %q, %k, %v : tensor<2x8x4x16xf16>, tensor<2x2x?x16xf16>, tensor<2x2x?x32xf16> -> tensor<2x8x4x32xf16>
+  // CHECK-NEXT: %masked = graph.attention %q, %k, %v mask %mask : tensor<4x?xi1> offset 3 {causal = true, scale = 5.000000e-01 : f64, softcap = 3.000000e+01 : f64} : tensor<2x8x4x16xf16>, tensor<2x2x?x16xf16>, tensor<2x2x?x32xf16> -> tensor<2x8x4x32xf16>
+  %masked = graph.attention %q, %k, %v mask %mask : tensor<4x?xi1> offset 3 {causal = true, scale = 5.000000e-01 : f64, softcap = 3.000000e+01 : f64} : tensor<2x8x4x16xf16>, tensor<2x2x?x16xf16>, tensor<2x2x?x32xf16> -> tensor<2x8x4x32xf16>
+  // CHECK-NEXT: %window = graph.attention %q, %k, %v mask %bias : tensor<2x1x4x?xf16> key_lengths %lengths : tensor<2xi64> offset(%offset : tensor<1xi64>) {left_window = 2 : i64, right_window = 0 : i64} : tensor<2x8x4x16xf16>, tensor<2x2x?x16xf16>, tensor<2x2x?x32xf16> -> tensor<2x8x4x32xf16>
+  %window = graph.attention %q, %k, %v mask %bias : tensor<2x1x4x?xf16> key_lengths %lengths : tensor<2xi64> offset(%offset : tensor<1xi64>) {left_window = 2 : i64, right_window = 0 : i64} : tensor<2x8x4x16xf16>, tensor<2x2x?x16xf16>, tensor<2x2x?x32xf16> -> tensor<2x8x4x32xf16>
+  // CHECK-NEXT: %scores = graph.attention_scores "weights" %q, %k {causal = true} : tensor<2x8x4x16xf16>, tensor<2x2x?x16xf16> -> tensor<2x8x4x?xf16>
+  %scores = graph.attention_scores "weights" %q, %k {causal = true} : tensor<2x8x4x16xf16>, tensor<2x2x?x16xf16> -> tensor<2x8x4x?xf16>
+  func.return
+}
+
+// CHECK-LABEL: func.func @rotary(
+func.func @rotary(%x: tensor<1x8x?x64xf16>, %cos: tensor<1x1x?x16xf16>, %y: tensor<2x5x64xf32>, %t: tensor<5x32xf32>) {
+  // CHECK-NEXT: %partial = graph.rotary_embedding %x, %cos, %cos : (tensor<1x8x?x64xf16>, tensor<1x1x?x16xf16>, tensor<1x1x?x16xf16>) -> tensor<1x8x?x64xf16>
+  %partial = graph.rotary_embedding %x, %cos, %cos : (tensor<1x8x?x64xf16>, tensor<1x1x?x16xf16>, tensor<1x1x?x16xf16>) -> tensor<1x8x?x64xf16>
+  // CHECK-NEXT: %pairs = graph.rotary_embedding %y, %t, %t {interleaved = true} : (tensor<2x5x64xf32>, tensor<5x32xf32>, tensor<5x32xf32>) -> tensor<2x5x64xf32>
+  %pairs = graph.rotary_embedding %y, %t, %t {interleaved = true} : (tensor<2x5x64xf32>, tensor<5x32xf32>, tensor<5x32xf32>) -> tensor<2x5x64xf32>
+  func.return
+}

@@ -1,0 +1,183 @@
+// RUN: ge-opt %s --split-input-file --verify-diagnostics | filecheck %s
+
+// CHECK: error: 'graph.attention' op element type i8 is not supported; it must be a float
+func.func @f(%q: tensor<2x4x5x8xi8>, %k: tensor<2x2x6x8xi8>, %v: tensor<2x2x6x8xi8>) {
+  %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xi8>, tensor<2x2x6x8xi8>, tensor<2x2x6x8xi8> -> tensor<2x4x5x8xi8>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.attention' op element types differ: f32 and f16
+func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf16>) {
+  %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf16> -> tensor<2x4x5x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.attention' op query has 4 dimensions, not [4, 5, 8]
+func.func @f(%q: tensor<4x5x8xf32>, %k: tensor<4x6x8xf32>, %v: tensor<4x6x8xf32>) {
+  %0 = graph.attention %q, %k, %v : tensor<4x5x8xf32>, tensor<4x6x8xf32>, tensor<4x6x8xf32> -> tensor<4x5x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.attention' op value has 4 dimensions, not [2, 6, 8]
+func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x6x8xf32>) {
+  %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x6x8xf32> -> tensor<2x4x5x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.attention' op sizes of query and key differ: 8 and 9
+func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x9xf32>, %v: tensor<2x2x6x8xf32>) {
+  %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xf32>, tensor<2x2x6x9xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.attention' op 4 heads do not divide among 3 key heads
+func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x3x6x8xf32>, %v: tensor<2x3x6x8xf32>) {
+  %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xf32>, tensor<2x3x6x8xf32>, tensor<2x3x6x8xf32> -> tensor<2x4x5x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.attention' op batches of query and key differ: 2 and 3
+func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<3x2x6x8xf32>, %v: tensor<3x2x6x8xf32>) {
+  %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xf32>, tensor<3x2x6x8xf32>, tensor<3x2x6x8xf32> -> tensor<2x4x5x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.attention' op batches of query and value differ: 2 and 3
+func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<3x2x6x8xf32>) {
+  %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<3x2x6x8xf32> -> tensor<2x4x5x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.attention' op heads of key and value differ: 2 and 4
+func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x4x6x8xf32>) {
+  %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x4x6x8xf32> -> tensor<2x4x5x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.attention' op numbers of keys and values differ: 6 and 7
+func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x7x8xf32>) {
+  %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x7x8xf32> -> tensor<2x4x5x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.attention' op mask is i1 or f32, not i8
+func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf32>, %m: tensor<5x6xi8>) {
+  %0 = graph.attention %q, %k, %v mask %m : tensor<5x6xi8> : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.attention' op mask of shape [5, 7] does not broadcast to [2, 4, 5, 6]
+func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf32>, %m: tensor<5x7xi1>) {
+  %0 = graph.attention %q, %k, %v mask %m : tensor<5x7xi1> : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.attention' op mask of shape [3, 2, 4, 5, 6] does not broadcast to [2, 4, 5, 6]
+func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf32>, %m: tensor<3x2x4x5x6xi1>) {
+  %0 = graph.attention %q, %k, %v mask %m : tensor<3x2x4x5x6xi1> : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.attention' op key_lengths is of integers, not f32
+func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf32>, %m: tensor<2xf32>) {
+  %0 = graph.attention %q, %k, %v key_lengths %m : tensor<2xf32> : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.attention' op key_lengths is a vector, not [2, 1]
+func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf32>, %m: tensor<2x1xi64>) {
+  %0 = graph.attention %q, %k, %v key_lengths %m : tensor<2x1xi64> : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.attention' op batches of query and key_lengths differ: 2 and 3
+func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf32>, %m: tensor<3xi64>) {
+  %0 = graph.attention %q, %k, %v key_lengths %m : tensor<3xi64> : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.attention' op offset has one element, not shape [2]
+func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf32>, %m: tensor<2xi64>) {
+  %0 = graph.attention %q, %k, %v offset(%m : tensor<2xi64>) : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.attention' op offset is of integers, not f32
+func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf32>, %m: tensor<1xf32>) {
+  %0 = graph.attention %q, %k, %v offset(%m : tensor<1xf32>) : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.attention_scores' op stage is one of raw, capped, biased, weights, not "soft"
+func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>) {
+  %0 = graph.attention_scores "soft" %q, %k : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x6xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.rotary_embedding' op element types differ: f32 and f16
+func.func @f(%x: tensor<2x8xf32>, %c: tensor<2x4xf16>) {
+  %0 = graph.rotary_embedding %x, %c, %c : (tensor<2x8xf32>, tensor<2x4xf16>, tensor<2x4xf16>) -> tensor<2x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.rotary_embedding' op a tensor of rank 0 has nothing to rotate
+func.func @f(%x: tensor<f32>, %c: tensor<4xf32>) {
+  %0 = graph.rotary_embedding %x, %c, %c : (tensor<f32>, tensor<4xf32>, tensor<4xf32>) -> tensor<f32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.rotary_embedding' op cos and sin rotate 10 elements, but there are 8
+func.func @f(%x: tensor<2x8xf32>, %c: tensor<2x5xf32>) {
+  %0 = graph.rotary_embedding %x, %c, %c : (tensor<2x8xf32>, tensor<2x5xf32>, tensor<2x5xf32>) -> tensor<2x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.rotary_embedding' op table of cos and sin of shape [3, 4] does not broadcast to [2, 4]
+func.func @f(%x: tensor<2x8xf32>, %c: tensor<3x4xf32>) {
+  %0 = graph.rotary_embedding %x, %c, %c : (tensor<2x8xf32>, tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<2x8xf32>
+  func.return
+}

@@ -1,0 +1,119 @@
+// RUN: ge-opt %s --split-input-file --verify-diagnostics | filecheck %s
+
+// CHECK: error: 'graph.softmax' op element type i32 is not supported; it must be a float
+func.func @f(%x: tensor<4xi32>) {
+  %0 = graph.softmax %x : (tensor<4xi32>) -> tensor<4xi32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.log_softmax' op axis 2 is out of range for rank 2
+func.func @f(%x: tensor<4x2xf32>) {
+  %0 = graph.log_softmax %x {axis = 2 : i64} : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.hardmax' op a tensor of rank 0 has no axis
+func.func @f(%x: tensor<f32>) {
+  %0 = graph.hardmax %x : (tensor<f32>) -> tensor<f32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.layer_norm' op element types differ: f32 and f16
+func.func @f(%x: tensor<4x2xf32>, %s: tensor<2xf16>) {
+  %0 = graph.layer_norm %x, %s : (tensor<4x2xf32>, tensor<2xf16>) -> tensor<4x2xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.layer_norm' op axis -3 is out of range for rank 2
+func.func @f(%x: tensor<4x2xf32>, %s: tensor<2xf32>) {
+  %0 = graph.layer_norm %x, %s {axis = -3 : i64} : (tensor<4x2xf32>, tensor<2xf32>) -> tensor<4x2xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.layer_norm' op bias of shape [3] does not broadcast to [4, 2]
+func.func @f(%x: tensor<4x2xf32>, %s: tensor<2xf32>, %b: tensor<3xf32>) {
+  %0 = graph.layer_norm %x, %s, %b : (tensor<4x2xf32>, tensor<2xf32>, tensor<3xf32>) -> tensor<4x2xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.layer_norm' op bias of shape [4, 2] does not broadcast to [1, 2]
+func.func @f(%x: tensor<1x2xf32>, %s: tensor<2xf32>, %b: tensor<4x2xf32>) {
+  %0 = graph.layer_norm %x, %s, %b : (tensor<1x2xf32>, tensor<2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.rms_norm' op scale of shape [3, 4, 2] does not broadcast to [4, 2]
+func.func @f(%x: tensor<4x2xf32>, %s: tensor<3x4x2xf32>) {
+  %0 = graph.rms_norm %x, %s : (tensor<4x2xf32>, tensor<3x4x2xf32>) -> tensor<3x4x2xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.group_norm' op the input has batch and channels first, not [4]
+func.func @f(%x: tensor<4xf32>, %s: tensor<4xf32>) {
+  %0 = graph.group_norm %x, %s, %s {groups = 2 : i64} : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.group_norm' op element type i8 is not supported; it must be a float
+func.func @f(%x: tensor<1x4xi8>, %s: tensor<4xf32>) {
+  %0 = graph.group_norm %x, %s, %s {groups = 2 : i64} : (tensor<1x4xi8>, tensor<4xf32>, tensor<4xf32>) -> tensor<1x4xi8>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.group_norm' op 4 channels do not make 3 equal groups
+func.func @f(%x: tensor<1x4xf32>, %s: tensor<4xf32>) {
+  %0 = graph.group_norm %x, %s, %s {groups = 3 : i64} : (tensor<1x4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<1x4xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.group_norm' op ? channels do not make 0 equal groups
+func.func @f(%x: tensor<1x?xf32>, %s: tensor<?xf32>) {
+  %0 = graph.group_norm %x, %s, %s {groups = 0 : i64} : (tensor<1x?xf32>, tensor<?xf32>, tensor<?xf32>) -> tensor<1x?xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.group_norm' op bias is a vector, not [4, 1]
+func.func @f(%x: tensor<1x4xf32>, %s: tensor<4xf32>, %b: tensor<4x1xf32>) {
+  %0 = graph.group_norm %x, %s, %b {groups = 2 : i64} : (tensor<1x4xf32>, tensor<4xf32>, tensor<4x1xf32>) -> tensor<1x4xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.batch_norm' op variance has 5 elements for 4 channels
+func.func @f(%x: tensor<1x4x5xf32>, %s: tensor<4xf32>, %v: tensor<5xf32>) {
+  %0 = graph.batch_norm %x, %s, %s, %s, %v : (tensor<1x4x5xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<5xf32>) -> tensor<1x4x5xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.batch_norm' op mean is a float, not i32
+func.func @f(%x: tensor<1x4x5xf32>, %s: tensor<4xf32>, %m: tensor<4xi32>) {
+  %0 = graph.batch_norm %x, %s, %s, %m, %s : (tensor<1x4x5xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xi32>, tensor<4xf32>) -> tensor<1x4x5xf32>
+  func.return
+}
