@@ -1,7 +1,7 @@
 """Numbers of every model of a folder against the outputs stored beside it (`NAME.npz`): at the
 graph level and as a program, all input sets, with symbolic dimensions kept and fixed.
 
-    python test/bench/numbers.py FOLDER [--only TEXT] [--levels graph,program]
+    python test/bench/accuracy.py FOLDER [--only TEXT] [--levels graph,program]
 
 Tolerance: fp32 1e-4 of the output's largest magnitude, fp16 2e-2 of its fp32 twin, quantized
 models 40 dB signal-to-noise, integers exact.
