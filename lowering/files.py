@@ -2,13 +2,21 @@
 
 import json
 import os
+import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, TextIO
+from zipfile import ZipFile
 
 from ge.dialects.errors import GeError
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from ge.runtime.arrays import Array
+    from ge.runtime.weights import Payload
 
 
 class Outputs:
@@ -23,7 +31,7 @@ class Outputs:
     def stage(self, path: Path | str) -> Path:
         """The file to write instead of `path`, in the same folder."""
         path = Path(path)
-        if path.exists() and not path.is_file():  # /dev/stdout, a pipe: nothing to rename
+        if is_device(path):
             if path.is_dir():
                 raise GeError(f"cannot write '{path}': it is a folder")
             return path
@@ -53,6 +61,27 @@ class Outputs:
         except OSError as e:
             raise _cannot_write(path, e) from None
 
+    def binary(self, path: Path | str, write: Callable[[BinaryIO], object]) -> None:
+        """Write what a function writes to the open file."""
+        try:
+            with open(self.stage(path), "wb") as file:
+                write(file)
+        except OSError as e:
+            raise _cannot_write(path, e) from None
+
+    def npz(self, path: Path | str, arrays: Mapping[str, "Array"]) -> None:
+        """Write arrays by name."""
+        import numpy as np
+
+        def write(file: BinaryIO) -> None:
+            # not np.savez: it takes names as keyword arguments, of which `file` is its own
+            with ZipFile(file, "w", allowZip64=True) as archive:
+                for name, array in arrays.items():
+                    with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                        np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+
+        self.binary(path, write)
+
     def json(self, path: Path | str, value: Any) -> None:
         self.text(path, json.dumps(value, indent=2) + "\n")
 
@@ -78,10 +107,46 @@ class Outputs:
                 staged.unlink(missing_ok=True)
 
 
+def is_device(path: Path) -> bool:
+    """Whether a path is written to directly, with nothing beside it and nothing to rename: a
+    pipe, a device, /dev/stdout even where that is a file."""
+    return path.parts[:2] == ("/", "dev") or (path.exists() and not path.is_file())
+
+
 def write_text(path: Path | str, text: str) -> None:
     """Replace a file's contents in one step. Raises GeError, and then the old file is intact."""
     with Outputs() as out:
         out.text(path, text)
+
+
+def write_module(
+    out: Outputs, path: Path | str, module: "ModuleOp", payload: "Payload", locations: bool = False
+) -> None:
+    """Write a module, and beside it the weights that it refers to as NAME.safetensors. Standard
+    output ("-") and devices have no place for weights beside them: they are left out."""
+    from xdsl.dialects.builtin import StringAttr
+    from xdsl.printer import Printer
+
+    from ge.runtime.weights import PAYLOAD, weights_of, write_safetensors
+
+    path = Path(path)
+    module.attributes.pop(PAYLOAD, None)
+    if str(path) != "-" and not is_device(path):
+        keys = {op.key for op in weights_of(module) if op.key is not None}
+        weights = {k: array for k in keys if (array := payload.get(k)) is not None}
+        if weights:
+            file = path.with_suffix(".safetensors")
+            out.binary(file, lambda f: write_safetensors(f, weights))
+            module.attributes[PAYLOAD] = StringAttr(file.name)
+
+    def write(file: TextIO) -> None:
+        Printer(file, print_debuginfo=locations).print_op(module)
+        file.write("\n")
+
+    if str(path) == "-":
+        write(sys.stdout)
+    else:
+        out.text(path, write)
 
 
 def _cannot_write(path: Path | str, error: OSError) -> GeError:

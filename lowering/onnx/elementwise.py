@@ -140,7 +140,7 @@ def bitcast(n: Node) -> SSAValue:
 
 @onnx_op("Identity")
 def identity(n: Node) -> object:
-    return n.inputs[0]
+    return [n.inputs[0]]
 
 
 @onnx_op("Constant")

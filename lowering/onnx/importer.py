@@ -1,27 +1,25 @@
 """ONNX model -> one module at the graph level, and the payload of its weights."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
 
-import numpy as np
 import onnx
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, numpy_helper
+from onnx import ModelProto, NodeProto
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Region, SSAValue
-from xdsl.utils.exceptions import VerifyException
+from xdsl.ir import Attribute, Region, SSAValue
 
 from ge.dialects.errors import GeError
-from ge.dialects.graph.constant import ConstantOp, WeightAttr
-from ge.dialects.interfaces import name_loc
-from ge.dialects.types import DYNAMIC, AnyTensor, tensor
-from ge.lowering.onnx.registry import Node, Unsupported, Value, find
-from ge.runtime.arrays import Array, dense, element_of
+from ge.lowering.onnx.functions import Function, local_function, local_key
+from ge.lowering.onnx.inputs import Fixed, make_arguments
+from ge.lowering.onnx.model import OLDEST_OPSET, Tensors, check_names, read_model
+from ge.lowering.onnx.registry import Unsupported, Value
+from ge.lowering.onnx.scope import Failed, Scope
+from ge.runtime.arrays import Array
 
-INLINE_BYTES = 1024
-"""Constants up to this size stand in the text; larger ones are keyed into the payload."""
+MAX_NODES = 1_000_000
+"""More nodes than this, functions and constant loops written out, are taken for an attack."""
 
 
 @dataclass
@@ -32,154 +30,180 @@ class Imported:
     payload: dict[str, Array] = field(default_factory=dict[str, Array])
 
 
-class Scope:
-    """The names visible in one ONNX graph, and the block that its ops go to."""
+@dataclass(frozen=True)
+class Problem:
+    """A node (or an initializer) that cannot be imported."""
 
-    def __init__(self, importer: "Importer", block: Block, parent: "Scope | None" = None) -> None:
-        self.importer, self.block, self.parent = importer, block, parent
-        self.values: dict[str, Value] = {}
-        self.failed: set[str] = set()
-
-    def lookup(self, name: str) -> Value:
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.values:
-                return scope.values[name]
-            scope = scope.parent
-        raise KeyError(name)
-
-    def has_failed(self, name: str) -> bool:
-        return name in self.failed or (self.parent is not None and self.parent.has_failed(name))
-
-    def known(self, value: SSAValue) -> Array | None:
-        """The elements of a weight whose payload is at hand, else None."""
-        owner = value.owner
-        if isinstance(owner, ConstantOp) and owner.key is not None:
-            return self.importer.payload.get(owner.key)
-        return None
-
-    def add_constant(self, name: str, array: Array) -> None:
-        """Bind `name` to a constant: in the text if small, else a weight with that key."""
-        if array.nbytes <= INLINE_BYTES:
-            op = ConstantOp.make(dense(array), tensor(array.shape, element_of(array.dtype)))
-        else:
-            key = self.importer.unique_key(name)
-            self.importer.payload[key] = array
-            op = ConstantOp.make(WeightAttr(key), tensor(array.shape, element_of(array.dtype)))
-        op.location = name_loc(name)
-        self.block.add_op(op)
-        self.values[name] = op.result
-
-    def import_graph(self, graph: GraphProto, skip_inputs: bool = False) -> list[Value]:
-        """Add the graph's initializers and nodes to the block; returns its output values."""
-        for init in graph.initializer:
-            self.importer.add_initializer(self, init)
-        for node in graph.node:
-            self.import_node(node)
-        return [self.lookup(o.name) for o in graph.output if not self.has_failed(o.name)]
-
-    def import_node(self, proto: NodeProto) -> None:
-        outputs = [o for o in proto.output if o]
-        if any(self.has_failed(i) for i in proto.input if i):
-            self.failed.update(outputs)
-            return
-        try:
-            inputs = [self.lookup(i) if i else None for i in proto.input]
-            handler = find(proto.domain, proto.op_type)
-            if handler is None:
-                raise Unsupported("no such op in ge")
-            opset = self.importer.opsets.get(proto.domain, 1)
-            node = Node(proto, inputs, opset, self.block, self)
-            if proto.op_type == "Constant" and "value" in node.attributes:
-                self.importer.add_initializer(self, node.attributes["value"].t, proto.output[0])
-                return
-            result = handler(node)
-        except (Unsupported, VerifyException) as e:
-            self.importer.problems.append((proto, str(e)))
-            self.failed.update(outputs)
-            return
-        values = (result,) if isinstance(result, SSAValue) or result is None else tuple(result)
-        if len(proto.output) == 1 and isinstance(result, tuple) and len(values) != 1:
-            values = (result,)  # one output that is a sequence
-        for name, value in zip(proto.output, values, strict=False):
-            if name:
-                self.values[name] = value
+    op_type: str
+    name: str
+    reason: str
 
 
 class Importer:
-    """Imports one model. `shapes` fixes the shapes of inputs by name, `dims` symbolic dims."""
+    """Imports one model. `folder` holds its external data."""
 
-    def __init__(
-        self,
-        model: ModelProto,
-        shapes: Mapping[str, Sequence[int]] | None = None,
-        dims: Mapping[str, int] | None = None,
-    ) -> None:
-        self.model = model
-        self.shapes, self.dims = dict(shapes or {}), dict(dims or {})
+    def __init__(self, model: ModelProto, fixed: Fixed, folder: Path | None = None) -> None:
+        self.model = model = upgraded(model)
+        self.fixed = fixed
+        self.tensors = Tensors(folder)
         self.payload: dict[str, Array] = {}
-        self.keys: set[str] = set()
-        self.opsets = {("" if o.domain == "ai.onnx" else o.domain): o.version for o in model.opset_import}
-        self.problems: list[tuple[NodeProto, str]] = []
+        self.keys: dict[str, int] = {}
+        self.computed: dict[SSAValue, Array] = {}
+        self.problems: list[Problem] = []
+        self.opsets = {
+            ("" if o.domain == "ai.onnx" else o.domain): o.version for o in model.opset_import
+        }
+        self.functions = {f.key: f for f in map(local_function, model.functions)}
+        self.nodes = 0
+
+    # ---- what scopes ask for
 
     def unique_key(self, name: str) -> str:
-        key, n = name, 1
+        """A key for a weight that no other weight has."""
+        key = name
         while key in self.keys:
-            key, n = f"{name}.{n}", n + 1
-        self.keys.add(key)
+            self.keys[name] += 1
+            key = f"{name}.{self.keys[name]}"
+        self.keys[key] = 0
         return key
 
-    def add_initializer(self, scope: Scope, init: TensorProto, name: str | None = None) -> None:
-        if init.data_location == TensorProto.EXTERNAL:
-            element = element_of(onnx.helper.tensor_dtype_to_np_dtype(init.data_type))
-            key = self.unique_key(name or init.name)
-            op = ConstantOp.make(WeightAttr(key), tensor(init.dims, element))
-            op.location = name_loc(key)
-            scope.block.add_op(op)
-            scope.values[name or init.name] = op.result
-            return
-        scope.add_constant(name or init.name, numpy_helper.to_array(init))
+    def mark(self) -> tuple[int, int]:
+        """The state to which `reset` goes back, before a subgraph that may be imported again."""
+        return len(self.payload), len(self.keys)
 
-    def input_type(self, info: ValueInfoProto) -> AnyTensor:
-        t = info.type.tensor_type
-        element = element_of(onnx.helper.tensor_dtype_to_np_dtype(t.elem_type))
-        if info.name in self.shapes:
-            return tensor(self.shapes[info.name], element)
-        dims = [
-            d.dim_value if d.HasField("dim_value") else self.dims.get(d.dim_param, DYNAMIC)
-            for d in t.shape.dim
-        ]
-        return tensor(dims, element)
+    def reset(self, mark: tuple[int, int]) -> None:
+        """Forget the weights that were made since `mark`."""
+        for made, count in zip((self.payload, self.keys), mark, strict=True):
+            while len(made) > count:
+                made.popitem()
+
+    def function(self, node: NodeProto) -> Function | None:
+        """The model's own function that a node calls."""
+        if not self.functions:
+            return None
+        return self.functions.get(local_key(node.domain, node.op_type, node.overload))
+
+    def count_node(self) -> None:
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
+            raise GeError(f"the model has more than {MAX_NODES:,} nodes with its functions inlined")
+
+    def report(self, op_type: str, name: str, why: Exception) -> None:
+        text = why.message if isinstance(why, GeError) else str(why)
+        self.problems.append(Problem(op_type, name, " ".join(text.split())))
+
+    def blame(self, node: NodeProto, error: Exception) -> Exception:
+        """What to tell about a node at which a handler stumbled: what is wrong with it as ONNX,
+        or else the exception."""
+        context = onnx.checker.C.CheckerContext()
+        context.ir_version = max(self.model.ir_version, 3)
+        context.opset_imports = self.opsets
+        try:
+            onnx.checker.check_node(node, context)
+        except onnx.checker.ValidationError as e:
+            return GeError(str(e).split("==>")[0])
+        except Exception:  # not even the checker can read it
+            pass
+        return GeError(f"the node cannot be read ({type(error).__name__}: {error})")
+
+    # ---- the model
 
     def run(self) -> Imported:
         graph = self.model.graph
+        check_names(graph)
         initialized = {i.name for i in graph.initializer}
-        inputs = [i for i in graph.input if i.name not in initialized]
-        block = Block(arg_types=[self.input_type(i) for i in inputs])
-        scope = Scope(self, block)
-        for info, arg in zip(inputs, block.args, strict=True):
-            scope.values[info.name] = arg
-        outputs = scope.import_graph(graph)
+        inputs = make_arguments([i for i in graph.input if i.name not in initialized], self.fixed)
+        try:
+            outputs = Scope(self, inputs.block, self.opsets).import_graph(graph, inputs.values)
+        except Failed:
+            outputs = []
+        except (Unsupported, GeError) as e:  # of the graph itself, beside those of nodes
+            if not self.problems:
+                raise GeError(str(e) if isinstance(e, Unsupported) else e.message) from e
+            outputs = []
         if self.problems:
-            lines = [f"{p.op_type} '{p.name or p.output[0]}': {why}" for p, why in self.problems]
-            raise GeError(f"{len(lines)} nodes are not supported:\n  " + "\n  ".join(lines))
-        results = [v for v in outputs if isinstance(v, SSAValue)]
-        block.add_op(ReturnOp(*results))
-        names = [i.name for i in inputs], [o.name for o in graph.output]
+            raise GeError(problems_text(self.problems))
+        results: list[SSAValue] = []
+        attributes: list[DictionaryAttr] = []
+        for info, value in zip(graph.output, outputs, strict=True):
+            for v, attrs in output_values(info.name, value):
+                results.append(v)
+                attributes.append(DictionaryAttr(attrs))
+        inputs.block.add_op(ReturnOp(*results))
         func = FuncOp(
             "main",
-            ([a.type for a in block.args], [v.type for v in results]),
-            Region(block),
-            arg_attrs=_names(names[0]),
-            res_attrs=_names(names[1]),
+            ([a.type for a in inputs.block.args], [v.type for v in results]),
+            Region(inputs.block),
+            arg_attrs=ArrayAttr(inputs.attributes),
+            res_attrs=ArrayAttr(attributes),
         )
         return Imported(ModuleOp([func]), self.payload)
 
 
-def _names(names: Sequence[str]) -> Any:
-    return ArrayAttr([DictionaryAttr({"graph.name": StringAttr(n)}) for n in names])
+def output_values(name: str, value: Value) -> list[tuple[SSAValue, dict[str, Attribute]]]:
+    """An output as results of the main function: one, or one for each member of a sequence."""
+    if isinstance(value, SSAValue):
+        return [(value, {"graph.name": StringAttr(name)})]
+    if value is None:
+        raise GeError(f"output '{name}' is an empty optional, which a program cannot return")
+    return [
+        (v, {"graph.name": StringAttr(f"{name}.{i}"), "graph.sequence": StringAttr(name)})
+        for i, v in enumerate(value)
+    ]
 
 
-def import_model(model: ModelProto, **options: Any) -> Imported:
-    """Import a model proto. Raises GeError naming every unsupported node."""
-    return Importer(model, **options).run()
+def upgraded(model: ModelProto) -> ModelProto:
+    """The model at an opset that the handlers read: older ones by ONNX's own converter."""
+    for opset in model.opset_import:
+        if opset.domain in ("", "ai.onnx") and opset.version < OLDEST_OPSET:
+            try:
+                return onnx.version_converter.convert_version(model, OLDEST_OPSET)
+            except Exception as e:
+                text = " ".join(str(e).split())
+                raise GeError(
+                    f"opset {opset.version} cannot be converted to {OLDEST_OPSET}: {text}",
+                    hint="export the model with a newer opset",
+                ) from e
+    return model
+
+
+def problems_text(problems: Sequence[Problem]) -> str:
+    """All problems: one in a line, more grouped by op and reason."""
+    if len(problems) == 1:
+        p = problems[0]
+        return f"{p.op_type} '{p.name}': {p.reason}"
+    groups: dict[tuple[str, str], list[str]] = {}
+    for p in problems:
+        groups.setdefault((p.op_type, p.reason), []).append(f"'{p.name}'")
+    lines = [
+        f"  {op_type}: {reason}: {', '.join(names)}"
+        for (op_type, reason), names in sorted(groups.items())
+    ]
+    return f"{len(problems)} nodes cannot be imported:\n" + "\n".join(lines)
+
+
+def import_model(
+    model: ModelProto,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+    folder: Path | None = None,
+    lengths: Mapping[str, int | None] | None = None,
+) -> Imported:
+    """Import a model proto. `shapes` fixes inputs by name, `dims` symbolic dimensions, `lengths`
+    inputs that are sequences (None: an optional that is not given); `folder` holds external data.
+    Raises GeError naming every node that cannot be imported."""
+    given = {name: tuple(shape) for name, shape in (shapes or {}).items()}
+    return Importer(model, Fixed(given, dict(dims or {}), lengths or {}), folder).run()
+
+
+def import_file(
+    path: str | Path,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+) -> Imported:
+    """Import an ONNX file. Raises GeError that names the file for whatever is wrong with it."""
+    model = read_model(path)
+    try:
+        return import_model(model, shapes, dims, Path(path).parent)
+    except GeError as e:
+        raise GeError(e.message, str(path), e.hint) from e

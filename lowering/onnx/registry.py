@@ -4,7 +4,8 @@
     def transpose(n: Node) -> SSAValue:
         return n.emit(TransposeOp, n[0], permutation=n.ints("perm", range(n.rank(0))[::-1]))
 
-A handler reads the node through `Node` and returns its output value(s). It raises `Unsupported`
+A handler reads the node through `Node` and returns its output value, or a sequence with a value
+for each output (a value may be a sequence itself: a tuple of tensors). It raises `Unsupported`
 with the reason when it cannot; all such nodes of a model are reported together.
 """
 
@@ -27,6 +28,13 @@ Value: TypeAlias = SSAValue | tuple[SSAValue, ...] | None
 """What an ONNX name stands for: a tensor, a sequence of tensors, or an empty optional."""
 Handler: TypeAlias = Callable[["Node"], Any]
 OpT = TypeVar("OpT", bound=TensorOp)
+
+T = TypeVar("T")
+
+# Node has methods with these names, which hide the types from the annotations in its class
+Int: TypeAlias = int
+Float: TypeAlias = float
+Str: TypeAlias = str
 
 _HANDLERS: dict[tuple[str, str], Handler] = {}
 _loaded: list[bool] = []
@@ -132,7 +140,7 @@ class Node:
 
     # ---- attributes
 
-    def attribute(self, name: str) -> Any:
+    def attribute(self, name: Str) -> Any:
         """The attribute as a Python value (bytes become str, tensors arrays), None if absent."""
         proto = self.attributes.get(name)
         if proto is None:
@@ -141,41 +149,57 @@ class Node:
         if isinstance(value, bytes):
             return value.decode("utf-8", "replace")
         if proto.type == AttributeProto.TENSOR:
-            return numpy_helper.to_array(proto.t)
+            return (
+                numpy_helper.to_array(proto.t) if self.scope is None else self.scope.array(proto.t)
+            )
         return value
 
-    def int(self, name: str, default: int = 0) -> int:
+    def _typed(self, name: Str, kind: type[T]) -> T | None:
         value = self.attribute(name)
-        return default if value is None else cast(int, value)
+        if value is not None and not isinstance(value, kind):
+            raise Unsupported(f"attribute '{name}' is {value!r}, expected {kind.__name__}")
+        return value
 
-    def float(self, name: str, default: float = 0.0) -> float:
-        value = self.attribute(name)
-        return default if value is None else float(value)
+    def int(self, name: Str, default: Int = 0) -> Int:
+        value = self._typed(name, int)
+        return default if value is None else value
 
-    def str(self, name: str, default: str = "") -> str:
-        value = self.attribute(name)
-        return default if value is None else cast(str, value)
+    def float(self, name: Str, default: Float = 0.0) -> Float:
+        value = self._typed(name, float)
+        return default if value is None else value
 
-    def ints(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
+    def str(self, name: Str, default: Str = "") -> Str:
+        value = self._typed(name, str)
+        return default if value is None else value
+
+    def ints(self, name: Str, default: Sequence[Int] | None = None) -> tuple[Int, ...]:
         value = self.attribute(name)
         if value is None:
             if default is None:
                 raise Unsupported(f"attribute '{name}' is missing")
             return tuple(default)
-        return tuple(int(v) for v in value)
+        values = cast(list[object], value if isinstance(value, list) else [None])
+        if not all(isinstance(v, int) for v in values):
+            raise Unsupported(f"attribute '{name}' is {value!r}, expected integers")
+        return tuple(cast(list[Int], values))
 
-    def subgraph(self, name: str) -> GraphProto:
-        return self.attributes[name].g
+    def subgraph(self, name: Str) -> GraphProto:
+        attribute = self.attributes.get(name)
+        if attribute is None or attribute.type != AttributeProto.GRAPH:
+            raise Unsupported(f"attribute '{name}' is missing or not a graph")
+        return attribute.g
 
     # ---- results
 
-    def build(self, op: type[OpT], *operands: Any, **params: Param) -> OpT:
+    def build(self, op: type[OpT], *operands: Any, **params: Any) -> OpT:
         """Append an op (see TensorOp.of) and return it."""
         return self.add(op.of(*operands, location=self.location, **params))
 
     def add(self, op: OpT) -> OpT:
         op.location = self.location
         self.block.add_op(op)
+        if self.scope is not None:
+            self.scope.evaluate(op)
         return op
 
     def emit(self, op: type[TensorOp], *operands: Any, **params: Param) -> SSAValue:
@@ -194,6 +218,6 @@ class Node:
         op: Operation = self.add(ConstantOp.make(dense(value), type_of(value)))
         return op.results[0]
 
-    def like(self, scalar: float, value: SSAValue) -> SSAValue:
+    def like(self, scalar: Float, value: SSAValue) -> SSAValue:
         """A scalar constant of the element type of `value`."""
         return self.const(scalar, element_type(value))

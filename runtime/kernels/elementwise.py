@@ -241,7 +241,8 @@ def select(op: g.SelectOp) -> Fn:
 def clamp(op: g.ClampOp) -> Fn:
     def run(x: Array, low: Array | None, high: Array | None, out: Array | None = None) -> Array:
         if low is not None:
-            x = out = np.maximum(x, low.reshape(()), out=out)
+            x = np.maximum(x, low.reshape(()), out=out)
+            out = x if isinstance(x, np.ndarray) else None  # without dimensions: a numpy scalar
         if high is not None:
             return np.minimum(x, high.reshape(()), out=out)
         return x if x is out else store(x, out)

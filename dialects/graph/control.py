@@ -1,0 +1,308 @@
+"""Control flow: `graph.if` and `graph.loop` hold regions of graph ops and see the values around
+them. They have no kernels: the interpreter runs their regions.
+
+A value that comes together from several places (two branches, or the start and the end of a
+loop's body) has the most precise type that covers them all: dimensions that differ become `?`.
+"""
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import TensorType, i1, i64
+from xdsl.ir import Attribute, Region, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    lazy_traits_def,
+    operand_def,
+    opt_operand_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.printer import Printer
+from xdsl.traits import (
+    HasParent,
+    IsTerminator,
+    Pure,
+    RecursivelySpeculatable,
+    RecursiveMemoryEffect,
+    ReturnLike,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.interfaces import TensorOp, Work
+from ge.dialects.types import (
+    DYNAMIC,
+    AnyTensor,
+    constant_ints,
+    element_type,
+    is_refinement,
+    shape_of,
+    tensor,
+)
+
+ITERATION = tensor((), i64)
+"""The type of a loop's iteration number."""
+
+CONDITION = tensor((), i1)
+"""The type of a truth value."""
+
+
+def join(a: Attribute, b: Attribute, what: str) -> Attribute:
+    """The most precise tensor type that covers both. `what` names the place in an error."""
+    if a == b:
+        return a
+    if isinstance(a, TensorType) and isinstance(b, TensorType):
+        s, t = cast(AnyTensor, a), cast(AnyTensor, b)
+        m, n = s.get_shape(), t.get_shape()
+        if s.element_type == t.element_type and len(m) == len(n):
+            dims = (x if x == y else DYNAMIC for x, y in zip(m, n, strict=True))
+            return tensor(dims, s.element_type)
+    raise VerifyException(f"{what}: element type and rank must agree, but are {a} and {b}")
+
+
+def check_single(value: SSAValue, element: Attribute, what: str) -> None:
+    """Check that a value is a scalar, or a tensor of one element, of this element type."""
+    if element_type(value) != element or any(d not in (1, DYNAMIC) for d in shape_of(value)):
+        raise VerifyException(f"{what} must be one {element}, not {value.type}")
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """The values with which a branch or the body of a loop ends."""
+
+    name = "graph.yield"
+    values = var_operand_def()
+    traits = lazy_traits_def(
+        lambda: (IsTerminator(), ReturnLike(), Pure(), HasParent(IfOp, LoopOp))
+    )
+    assembly_format = "attr-dict ($values^ `:` type($values))?"
+
+    def __init__(self, *values: SSAValue):
+        super().__init__(operands=[values])
+
+
+def yielded(region: Region, what: str) -> Sequence[SSAValue]:
+    """What the single block of a region yields."""
+    last = region.block.last_op
+    if not isinstance(last, YieldOp):
+        raise VerifyException(f"{what} must end in graph.yield")
+    return last.operands
+
+
+@irdl_op_definition
+class IfOp(TensorOp):
+    """The values of one branch: of `then_region` if the condition holds, else of `else_region`.
+
+    %y = graph.if %cond : tensor<i1> -> (tensor<4xf32>) {
+      graph.yield %a : tensor<4xf32>
+    } else {
+      graph.yield %b : tensor<4xf32>
+    }
+    """
+
+    name = "graph.if"
+    condition = operand_def()
+    outputs = var_result_def()
+    then_region = region_def("single_block")
+    else_region = region_def("single_block")
+    traits = traits_def(RecursiveMemoryEffect(), RecursivelySpeculatable())
+    assembly_format = (
+        "$condition `:` type($condition) `->` `(` type($outputs) `)` $then_region `else` "
+        "$else_region attr-dict"
+    )
+
+    def infer(self) -> Sequence[Attribute]:
+        check_single(self.condition, i1, "the condition")
+        a = yielded(self.then_region, "the first branch")
+        b = yielded(self.else_region, "the second branch")
+        if self.then_region.block.args or self.else_region.block.args:
+            raise VerifyException("a branch has no arguments; it sees the values around it")
+        if len(a) != len(b):
+            raise VerifyException(f"the branches yield {len(a)} and {len(b)} values")
+        return [
+            join(x.type, y.type, f"result {i}") for i, (x, y) in enumerate(zip(a, b, strict=True))
+        ]
+
+    def static_work(self) -> Work:
+        raise ValueError("only the branch that is taken costs something")
+
+
+@irdl_op_definition
+class LoopOp(TensorOp):
+    """Runs its body again and again: at most `trip_count` times, and as long as the condition
+    holds; without a limit that is given, that limit does not end the loop.
+
+        %h, %ys = graph.loop (%i, %go) trip %n : tensor<i64> while %c : tensor<i1>
+            carry (%x = %h0 : tensor<2xf32>) -> (tensor<2xf32>, tensor<?x2xf32>) {
+          graph.yield %go, %x1, %y : tensor<i1>, tensor<2xf32>, tensor<2xf32>
+        }
+
+    The body's arguments are the iteration number, the condition and the carried values. It yields
+    the next condition, the next carried values and a slice of each scan result. The results are
+    the last carried values and the scan results (the slices stacked along a new first dimension).
+    A carried value whose shape changes from round to round has `?` there: `%x : tensor<?xf32> =
+    %h0 : tensor<2xf32>`.
+    """
+
+    name = "graph.loop"
+    trip_count = opt_operand_def()
+    condition = opt_operand_def()
+    carried = var_operand_def()
+    outputs = var_result_def()
+    body = region_def("single_block")
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(RecursiveMemoryEffect(), RecursivelySpeculatable())
+
+    def infer(self) -> Sequence[Attribute]:
+        if self.trip_count is not None:
+            check_single(self.trip_count, i64, "the trip count")
+        if self.condition is not None:
+            check_single(self.condition, i1, "the condition")
+        self.check_arguments()
+        values = yielded(self.body, "the body")
+        count = len(self.carried)
+        if len(values) < 1 + count:
+            raise VerifyException(
+                f"the body must yield a condition and {count} carried values, not {len(values)}"
+            )
+        check_single(values[0], i1, "the condition that the body yields")
+        length = self.length()
+        scans = [tensor((length, *shape_of(v)), element_type(v)) for v in values[1 + count :]]
+        return [*self.carried_types(), *scans]
+
+    def check_arguments(self) -> None:
+        """The body's arguments cover what comes in and what comes around."""
+        args = self.body.block.args
+        expected = (ITERATION, CONDITION, *(v.type for v in self.carried))
+        if len(args) != len(expected):
+            raise VerifyException(
+                f"the body has {len(args)} arguments, but {len(expected)} are needed: "
+                "iteration number, condition, carried values"
+            )
+        last = yielded(self.body, "the body")[1 : len(self.carried) + 1]
+        arriving = (*expected, ITERATION, CONDITION, *(v.type for v in last))
+        for arg, t in zip((*args, *args), arriving, strict=False):
+            if not is_refinement(t, arg.type):
+                raise VerifyException(f"argument {arg.index} is {arg.type}, but gets {t}")
+
+    def carried_types(self) -> list[Attribute]:
+        """The types that cover each carried value before the first and after each round.
+        When one is more general than the body's argument, the argument must take it on and the
+        types in the body be inferred again."""
+        last = yielded(self.body, "the body")[1:]
+        return [
+            join(a.type, b.type, f"carried value {i}")
+            for i, (a, b) in enumerate(zip(self.carried, last, strict=False))
+        ]
+
+    def length(self) -> int:
+        """The number of rounds, `?` when it is known only at run time."""
+        trips = None if self.trip_count is None else constant_ints(self.trip_count)
+        if trips is None or not self.is_counted():
+            return DYNAMIC
+        return max(trips[0], 0)
+
+    def is_counted(self) -> bool:
+        """Whether the condition always holds, so that the trip count alone ends the loop."""
+        start = (1,) if self.condition is None else constant_ints(self.condition)
+        end = yielded(self.body, "the body")[0]
+        steady = end is self.body.block.args[1] or _is_true(constant_ints(end))
+        return _is_true(start) and steady
+
+    def static_work(self) -> Work:
+        raise ValueError("the work of a loop depends on its rounds")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "LoopOp":
+        with parser.in_parens():
+            iteration = parser.parse_argument(expect_type=False)
+            parser.parse_punctuation(",")
+            going = parser.parse_argument(expect_type=False)
+        args = [iteration.resolve(ITERATION), going.resolve(CONDITION)]
+        trip = _parse_optional(parser, "trip")
+        condition = _parse_optional(parser, "while")
+        carried: list[SSAValue] = []
+        if parser.parse_optional_keyword("carry"):
+            items = parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN, lambda: _parse_carried(parser)
+            )
+            for name, arg_type, operand, t in items:
+                carried.append(parser.resolve_operand(operand, t))
+                args.append(name.resolve(arg_type or t))
+        parser.parse_punctuation("->")
+        results = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        body = parser.parse_region(args)
+        return cls(
+            operands=[trip, condition, carried],
+            result_types=[results],
+            regions=[body],
+            attributes=attributes.data if attributes else {},
+        )
+
+    def print(self, printer: Printer) -> None:
+        iteration, going, *args = self.body.block.args
+        printer.print_string(" (")
+        printer.print_list((iteration, going), printer.print_ssa_value)
+        printer.print_string(")")
+        for keyword, value in (("trip", self.trip_count), ("while", self.condition)):
+            if value is not None:
+                printer.print_string(f" {keyword} ")
+                _print_typed(printer, value)
+        if self.carried:
+            printer.print_string(" carry (")
+            printer.print_list(
+                list(zip(args, self.carried, strict=True)), lambda p: _print_carried(printer, *p)
+            )
+            printer.print_string(")")
+        printer.print_string(" -> (")
+        printer.print_list(self.result_types, printer.print_attribute)
+        printer.print_string(")")
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False)
+
+
+def _is_true(constant: tuple[int, ...] | None) -> bool:
+    return constant is not None and len(constant) == 1 and bool(constant[0])
+
+
+def _parse_optional(parser: Parser, keyword: str) -> SSAValue | None:
+    """`keyword %value : type`, if it is there."""
+    if not parser.parse_optional_keyword(keyword):
+        return None
+    operand = parser.parse_unresolved_operand()
+    parser.parse_punctuation(":")
+    return parser.resolve_operand(operand, parser.parse_type())
+
+
+def _parse_carried(
+    parser: Parser,
+) -> tuple[Parser.UnresolvedArgument, Attribute | None, UnresolvedOperand, Attribute]:
+    """`%argument (: type)? = %value : type`."""
+    name = parser.parse_argument(expect_type=False)
+    arg_type = parser.parse_type() if parser.parse_optional_punctuation(":") else None
+    parser.parse_punctuation("=")
+    operand = parser.parse_unresolved_operand()
+    parser.parse_punctuation(":")
+    return name, arg_type, operand, parser.parse_type()
+
+
+def _print_typed(printer: Printer, value: SSAValue) -> None:
+    printer.print_ssa_value(value)
+    printer.print_string(" : ")
+    printer.print_attribute(value.type)
+
+
+def _print_carried(printer: Printer, arg: SSAValue, value: SSAValue) -> None:
+    if arg.type == value.type:
+        printer.print_ssa_value(arg)
+    else:
+        _print_typed(printer, arg)
+    printer.print_string(" = ")
+    _print_typed(printer, value)

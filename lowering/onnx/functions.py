@@ -1,0 +1,99 @@
+"""Functions: ops whose meaning a model, or ONNX itself, writes down as a small graph.
+
+A call is imported by importing the body in its place, with the inputs that the call has. That
+needs no other copy of the model, keeps names apart by scope, and gives bodies that depend on the
+types of the inputs what they ask for.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, cast
+
+from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto, defs, helper
+from xdsl.ir import SSAValue
+
+from ge.dialects.types import DYNAMIC, element_type, shape_of
+from ge.lowering.onnx.model import ONNX_NUMBERS
+from ge.lowering.onnx.registry import Value
+
+
+@dataclass
+class Function:
+    """A function, the opsets of its body, and the attributes that a call need not give."""
+
+    key: tuple[str, ...]
+    proto: FunctionProto
+    opsets: Mapping[str, int]
+    defaults: Mapping[str, AttributeProto] = field(default_factory=dict[str, AttributeProto])
+    anonymous: bool = False
+    """Whether the body's own names mean nothing to the user."""
+
+
+def local_function(proto: FunctionProto) -> Function:
+    """A function of the model."""
+    opsets = {("" if o.domain == "ai.onnx" else o.domain): o.version for o in proto.opset_import}
+    defaults = {a.name: a for a in proto.attribute_proto}
+    return Function(local_key(proto.domain, proto.name, proto.overload), proto, opsets, defaults)
+
+
+def local_key(domain: str, name: str, overload: str) -> tuple[str, ...]:
+    return ("" if domain == "ai.onnx" else domain, name, overload)
+
+
+def find_function(node: NodeProto, inputs: Sequence[Value], opset: int) -> Function | None:
+    """The body that ONNX gives an op, for a call with these inputs; None if it gives none."""
+    try:
+        schema = defs.get_schema(node.op_type, opset, node.domain)
+    except defs.SchemaError:
+        return None
+    text = _body(cast(FunctionSchema, schema), node, inputs, opset)
+    if text is None:
+        return None
+    proto = FunctionProto()
+    proto.ParseFromString(text)
+    opsets = {o.domain: o.version for o in proto.opset_import} or {node.domain: opset}
+    defaults = {
+        name: a.default_value
+        for name, a in schema.attributes.items()
+        if a.default_value.type != AttributeProto.UNDEFINED
+    }
+    return Function(("onnx", node.domain, node.op_type), proto, opsets, defaults, anonymous=True)
+
+
+class FunctionSchema(Protocol):
+    """The part of an OpSchema that onnx's type stubs leave out."""
+
+    function_opset_versions: Sequence[int]
+    context_dependent_function_opset_versions: Sequence[int]
+
+    def get_function_with_opset_version(self, version: int) -> bytes: ...
+
+    def get_context_dependent_function_with_opset_version(
+        self, version: int, node: bytes, types: Sequence[bytes]
+    ) -> bytes: ...
+
+
+def _body(
+    schema: FunctionSchema, node: NodeProto, inputs: Sequence[Value], opset: int
+) -> bytes | None:
+    versions = [v for v in schema.function_opset_versions if v <= opset]
+    if versions:
+        return schema.get_function_with_opset_version(max(versions))
+    versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
+    if not versions:
+        return None
+    types = [_type(value).SerializeToString() for value in inputs]
+    text = schema.get_context_dependent_function_with_opset_version(
+        max(versions), node.SerializeToString(), types
+    )
+    return text or None
+
+
+def _type(value: Value) -> TypeProto:
+    """The ONNX type of a value; an empty one for an absent value."""
+    if value is None:
+        return TypeProto()
+    if not isinstance(value, SSAValue):
+        return helper.make_sequence_type_proto(_type(value[0]) if value else TypeProto())
+    dims = [None if d == DYNAMIC else d for d in shape_of(value)]
+    return helper.make_tensor_type_proto(ONNX_NUMBERS[element_type(value)], dims)

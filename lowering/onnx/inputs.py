@@ -1,0 +1,164 @@
+"""The inputs of an ONNX model as arguments of the main function."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from onnx import TensorShapeProto, TypeProto, ValueInfoProto
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
+from xdsl.ir import Attribute, Block, SSAValue
+
+from ge.dialects.errors import GeError
+from ge.dialects.types import DYNAMIC, AnyTensor, shape_text, tensor
+from ge.lowering.arguments import suggest
+from ge.lowering.onnx.model import MAX_ELEMENTS, element_of_onnx
+from ge.lowering.onnx.registry import Value
+
+
+@dataclass
+class Fixed:
+    """What the user says about inputs: shapes by input, symbolic dimensions by name, and for
+    inputs that are sequences how many tensors they have (None: an optional that is not given).
+    """
+
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    dims: dict[str, int] = field(default_factory=dict[str, int])
+    lengths: Mapping[str, int | None] = field(default_factory=dict[str, int | None])
+
+
+class Input:
+    """One input of the model: a tensor, or a sequence of tensors of one type."""
+
+    def __init__(self, info: ValueInfoProto, fixed: Fixed) -> None:
+        self.name = info.name
+        self.fixed = fixed
+        proto = info.type
+        if proto.HasField("optional_type"):
+            proto = proto.optional_type.elem_type
+        self.is_sequence = proto.HasField("sequence_type")
+        if self.is_sequence:
+            proto = proto.sequence_type.elem_type
+        if not proto.HasField("tensor_type"):
+            kind = (proto.WhichOneof("value") or "value without type").removesuffix("_type")
+            raise GeError(f"input '{self.name}' is a {kind.replace('_', ' ')}, not a tensor")
+        self.proto: TypeProto.Tensor = proto.tensor_type
+
+    @property
+    def dims(self) -> Sequence[TensorShapeProto.Dimension] | None:
+        """The declared dimensions, None when not even their number is known."""
+        return self.proto.shape.dim if self.proto.HasField("shape") else None
+
+    def size_of(self, dim: TensorShapeProto.Dimension) -> int:
+        """A declared dimension, `?` when nothing fixes it."""
+        if dim.HasField("dim_value"):
+            return dim.dim_value if dim.dim_value >= 0 else DYNAMIC
+        return self.fixed.dims.get(dim.dim_param, DYNAMIC)
+
+    def declared(self) -> str:
+        dims = self.dims or ()
+        return "[" + ", ".join(d.dim_param or str(d.dim_value) for d in dims) + "]"
+
+    def adopt_shape(self, shape: tuple[int, ...]) -> None:
+        """Let a shape that is given for this input fix the symbolic dimensions in it."""
+        if self.dims is None:
+            return
+        if len(self.dims) != len(shape):
+            raise GeError(
+                f"input '{self.name}' has rank {len(self.dims)} ({self.declared()}), but the "
+                f"shape {shape_text(shape)} is given"
+            )
+        for dim, size in zip(self.dims, shape, strict=True):
+            known = self.size_of(dim)
+            if known not in (DYNAMIC, size):
+                raise GeError(
+                    f"input '{self.name}' is {self.declared()}, so the shape {shape_text(shape)} "
+                    f"does not fit: {dim.dim_param or 'a dimension'} is {known}"
+                )
+            if dim.dim_param:
+                self.fixed.dims[dim.dim_param] = size
+
+    def type(self) -> AnyTensor:
+        """The type of the tensor, or of each member of the sequence."""
+        try:
+            element = element_of_onnx(self.proto.elem_type)
+        except GeError as e:
+            raise GeError(f"input '{self.name}': {e.message}") from e
+        shape = self.fixed.shapes.get(self.name)
+        if shape is None and self.dims is not None:
+            shape = tuple(self.size_of(d) for d in self.dims)
+        if shape is None:
+            raise GeError(
+                f"the shape of input '{self.name}' is not known",
+                hint=f"give --shape {self.name}=1x3x224x224",
+            )
+        if math.prod(d for d in shape if d > 0) > MAX_ELEMENTS:
+            raise GeError(f"input '{self.name}': shape {shape_text(shape)} is absurd")
+        return tensor(shape, element)
+
+    def argument_names(self) -> list[str]:
+        """The name of each argument of the main function that this input becomes."""
+        if self.name in self.fixed.lengths and self.fixed.lengths[self.name] is None:
+            return []
+        if not self.is_sequence:
+            return [self.name]
+        count = self.fixed.lengths.get(self.name)
+        if count is None:
+            raise GeError(f"input '{self.name}' is a sequence whose length is not known at import")
+        return [f"{self.name}.{i}" for i in range(count)]
+
+    def attributes(self, name: str) -> DictionaryAttr:
+        """An argument's name, and the names of its symbolic dimensions."""
+        attrs: dict[str, Attribute] = {"graph.name": StringAttr(name)}
+        if self.is_sequence:
+            attrs["graph.sequence"] = StringAttr(self.name)
+        names = [d.dim_param if self.size_of(d) == DYNAMIC else "" for d in self.dims or ()]
+        if any(names) and self.name not in self.fixed.shapes:
+            attrs["graph.dims"] = ArrayAttr([StringAttr(n) for n in names])
+        return DictionaryAttr(attrs)
+
+
+@dataclass
+class Arguments:
+    """The block of the main function, what its arguments are, and the inputs as values."""
+
+    block: Block
+    attributes: list[DictionaryAttr]
+    values: list[Value]
+
+
+def make_arguments(infos: Sequence[ValueInfoProto], fixed: Fixed) -> Arguments:
+    """The arguments for these inputs. Raises GeError for one that cannot be an argument, and
+    for fixed shapes or dimensions that do not belong to any."""
+    inputs = [Input(info, fixed) for info in infos]
+    by_name = {i.name: i for i in inputs}
+    if len(by_name) < len(inputs):
+        raise GeError("two inputs have the same name")
+    symbols = [d.dim_param for i in inputs for d in i.dims or () if d.dim_param]
+    for name in fixed.dims:
+        if name not in symbols:
+            raise GeError(f"there is no dimension '{name}'", hint=suggest(name, symbols))
+    for name, shape in fixed.shapes.items():
+        if name not in by_name:
+            raise GeError(f"there is no input '{name}'", hint=suggest(name, list(by_name)))
+        by_name[name].adopt_shape(shape)
+    block = Block()
+    made = Arguments(block, [], [])
+    for i in inputs:
+        args: list[SSAValue] = []
+        for name in i.argument_names():
+            arg = block.insert_arg(i.type(), len(block.args))
+            arg.name_hint = name_hint(name)
+            args.append(arg)
+            made.attributes.append(i.attributes(name))
+        absent = None if not i.is_sequence or fixed.lengths.get(i.name) is None else ()
+        made.values.append(tuple(args) if i.is_sequence and args else args[0] if args else absent)
+    return made
+
+
+def name_hint(name: str) -> str | None:
+    """The name as a value name of the text, None if nothing is left of it."""
+    hint = re.sub(r"[^A-Za-z0-9_$.-]", "_", name)
+    if hint[:1].isdigit():
+        hint = f"_{hint}"
+    return hint if SSAValue.is_valid_name(hint) else None

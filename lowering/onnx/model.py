@@ -1,0 +1,230 @@
+"""Reading an ONNX file: the model proto, and its tensors as arrays.
+
+Nothing in the file is believed: sizes are compared before anything is allocated, and external
+data is read only from regular files in the model's own folder (memory-mapped, so that weights
+that are not used are not read).
+"""
+
+import math
+import mmap
+import stat
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+from google.protobuf.message import DecodeError
+from onnx import GraphProto, ModelProto, SparseTensorProto, TensorProto, helper, numpy_helper
+from onnx.defs import onnx_opset_version
+from xdsl.ir import Attribute
+
+from ge.dialects.errors import GeError
+from ge.dialects.types import ELEMENT_TYPES, AnyTensor, tensor
+from ge.runtime.arrays import Array, dtype_of
+
+MAX_ELEMENTS = 1 << 40
+"""A tensor with more elements than this (65B models have 2^29 in one) is taken for damage."""
+
+OLDEST_OPSET = 7
+"""Models of older opsets are converted to this one first."""
+
+ONNX_ELEMENTS: dict[int, Attribute] = {
+    getattr(TensorProto, onnx_name): ELEMENT_TYPES[name]
+    for onnx_name, name in (
+        ("DOUBLE", "float64"), ("FLOAT", "float32"), ("FLOAT16", "float16"),
+        ("BFLOAT16", "bfloat16"), ("BOOL", "bool"), ("INT8", "int8"), ("INT16", "int16"),
+        ("INT32", "int32"), ("INT64", "int64"), ("UINT8", "uint8"), ("UINT16", "uint16"),
+        ("UINT32", "uint32"), ("UINT64", "uint64"),
+    )
+}  # fmt: skip
+"""ONNX's data type number -> element type."""
+
+ONNX_NUMBERS: dict[Attribute, int] = {t: n for n, t in ONNX_ELEMENTS.items()}
+
+
+def element_of_onnx(data_type: int) -> Attribute:
+    """The element type of an ONNX data type number. Raises GeError for one ge does not have."""
+    element = ONNX_ELEMENTS.get(data_type)
+    if element is None:
+        names = TensorProto.DataType
+        known = data_type in names.values()
+        name = names.Name(data_type).lower() if known else f"number {data_type}"  # pyright: ignore
+        raise GeError(f"element type {name} is not supported")
+    return element
+
+
+def read_model(path: str | Path) -> ModelProto:
+    """Read a model without its external data. Raises GeError for what is not an ONNX model."""
+    where = str(path)
+    try:
+        info = Path(path).stat()
+        if not stat.S_ISREG(info.st_mode):
+            raise GeError("this is not a file", where)
+        if info.st_size >= 1 << 31:
+            raise GeError(
+                "the file is 2 GiB or larger, which protobuf cannot read", where,
+                "save the model with external data",
+            )  # fmt: skip
+        data = Path(path).read_bytes()
+    except (OSError, ValueError) as e:
+        reason = e.strerror if isinstance(e, OSError) else str(e)
+        raise GeError(f"cannot read the model: {reason}", where) from e
+    if not data:
+        raise GeError("the file is empty", where)
+    model = ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError as e:
+        raise GeError(
+            "this is not an ONNX model, or it is damaged: it does not parse as protobuf", where
+        ) from e
+    check_header(model, where)
+    return model
+
+
+def check_header(model: ModelProto, where: str) -> None:
+    """Raises GeError for a message that is not an ONNX model that this version can read."""
+    if not model.HasField("graph") or not model.opset_import or not model.graph.output:
+        raise GeError(
+            "this is not an ONNX model, or it is damaged: no graph with outputs and opset", where
+        )
+    newest = onnx_opset_version()
+    for opset in model.opset_import:
+        if opset.domain in ("", "ai.onnx") and not 1 <= opset.version <= newest:
+            raise GeError(
+                f"opset {opset.version} is not known", where, f"export with opset 7 to {newest}"
+            )
+
+
+def check_names(graph: GraphProto) -> None:
+    """Raises GeError for a name that is not UTF-8 (protobuf hands those over as bytes)."""
+    for name in _names(graph):
+        if isinstance(name, bytes):
+            raise GeError(f"the name {name!r} is not UTF-8: the model is damaged")
+
+
+def _names(graph: GraphProto) -> Iterator[str | bytes]:
+    for value in (*graph.input, *graph.output, *graph.initializer):
+        yield value.name
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        for attribute in node.attribute:
+            yield attribute.name
+            yield attribute.ref_attr_name
+
+
+class Tensors:
+    """Turns tensor protos into arrays. `folder` holds the external data, None if unknown."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder
+        self.files: dict[str, mmap.mmap | None] = {}
+        """External files by location, None for one that does not exist."""
+
+    def type_of(self, proto: TensorProto) -> AnyTensor:
+        """The type of a tensor. Raises GeError for a bad element type or absurd dimensions."""
+        element = element_of_onnx(proto.data_type)
+        dims = tuple(proto.dims)
+        if any(d < 0 for d in dims) or math.prod(dims) > MAX_ELEMENTS:
+            raise GeError(f"dimensions {list(dims)} are absurd")
+        return tensor(dims, element)
+
+    def array(self, proto: TensorProto) -> Array | None:
+        """The elements of a tensor, None when they are in an external file that is not there.
+        Raises GeError when bytes and dimensions do not fit together."""
+        t = self.type_of(proto)
+        dtype, dims = dtype_of(t.element_type), t.get_shape()
+        count = math.prod(dims)
+        if proto.data_location == TensorProto.EXTERNAL:
+            data = self._external(proto, count * dtype.itemsize)
+        elif proto.HasField("raw_data"):
+            data = memoryview(proto.raw_data)
+        else:
+            return _typed(proto, dtype, dims)
+        if data is None:
+            return None
+        if len(data) != count * dtype.itemsize:
+            raise GeError(
+                f"{len(data)} bytes are given for {t}, which has {count * dtype.itemsize}"
+            )
+        if dtype == np.bool_:
+            return np.frombuffer(data, np.uint8).reshape(dims) != 0
+        return np.frombuffer(data, dtype).reshape(dims)
+
+    def sparse(self, proto: SparseTensorProto) -> Array:
+        """A sparse tensor as a dense array."""
+        values, indices = self.array(proto.values), self.array(proto.indices)
+        dims = tuple(proto.dims)
+        if values is None or indices is None:
+            raise GeError("sparse tensors in external data are not supported")
+        if any(d < 0 for d in dims) or math.prod(dims) > 1 << 28:
+            raise GeError(f"dimensions {list(dims)} are too large for a sparse tensor")
+        result = np.zeros(dims, values.dtype)
+        if not len(values):
+            return result
+        places = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), dims)
+        result.reshape(-1)[places] = values
+        return result
+
+    def _external(self, proto: TensorProto, size: int) -> memoryview | None:
+        """The bytes of a tensor in an external file, None when the file is not there."""
+        entries = {e.key: e.value for e in proto.external_data}
+        location = entries.get("location", "")
+        offset = _number(entries.get("offset", "0"), "offset")
+        length = _number(entries.get("length", str(size)), "length")
+        if length != size:
+            raise GeError(f"external data has length {length}, but the tensor has {size} bytes")
+        if location not in self.files:
+            self.files[location] = self._open(location)
+        data = self.files[location]
+        if data is None:
+            return None
+        if offset + length > len(data):
+            raise GeError(
+                f"external data at {offset} with length {length} is beyond the end of "
+                f"'{location}' ({len(data)} bytes)"
+            )
+        return memoryview(data)[offset : offset + length]
+
+    def _open(self, location: str) -> mmap.mmap | None:
+        path = PurePosixPath(location)
+        if not location or "\0" in location or "\\" in location:
+            raise GeError(f"external data has no usable location: {location!r}")
+        if path.is_absolute() or ".." in path.parts:
+            raise GeError(f"external data at '{location}' is outside of the model's folder")
+        if self.folder is None:
+            return None
+        file = self.folder
+        for part in path.parts:
+            file /= part
+            if file.is_symlink():
+                raise GeError(
+                    f"external data at '{location}' is reached through a link",
+                    hint="put the file itself beside the model",
+                )
+        if not file.exists():
+            return None
+        if not file.is_file():
+            raise GeError(f"external data at '{location}' is not a file")
+        if file.stat().st_size == 0:
+            raise GeError(f"external data at '{location}' is an empty file")
+        try:
+            with open(file, "rb") as f:
+                return mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
+        except OSError as e:
+            raise GeError(f"cannot read external data at '{location}': {e.strerror}") from e
+
+
+def _number(text: str, what: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise GeError(f"external data has {what} {text!r}")
+    return int(text)
+
+
+def _typed(proto: TensorProto, dtype: np.dtype[Any], dims: tuple[int, ...]) -> Array:
+    """The elements of a tensor that are stored as a list of numbers."""
+    field = helper.tensor_dtype_to_field(proto.data_type)
+    given, expected = len(getattr(proto, field)), math.prod(dims)
+    if given != expected:
+        raise GeError(f"{given} elements are given for dimensions {list(dims)}")
+    return numpy_helper.to_array(proto).astype(dtype, copy=False)

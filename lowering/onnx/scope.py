@@ -1,0 +1,320 @@
+"""The names visible in one ONNX graph while it is imported, and the block its ops go to."""
+
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from onnx import AttributeProto, GraphProto, NodeProto, SparseTensorProto, TensorProto
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, LocationAttr
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.errors import GeError
+from ge.dialects.graph.constant import ConstantOp, WeightAttr
+from ge.dialects.graph.parameters import ShapeComputation
+from ge.dialects.interfaces import TensorOp, name_loc
+from ge.dialects.types import AnyTensor, constant_value, is_static, numel, tensor_type
+from ge.lowering.onnx.functions import Function, find_function
+from ge.lowering.onnx.model import MAX_ELEMENTS, check_names
+from ge.lowering.onnx.order import in_order, node_name
+from ge.lowering.onnx.registry import Node, Unsupported, Value, find
+from ge.runtime import kernels
+from ge.runtime.arrays import Array, array_of, dense, type_of
+
+if TYPE_CHECKING:
+    from ge.lowering.onnx.importer import Importer
+
+INLINE_BYTES = 1024
+"""Constants up to this size stand in the text; larger ones are keyed into the payload."""
+
+SMALL = 4096
+"""Up to so many elements, what depends on constants only is computed during import."""
+
+
+class Failed(Exception):
+    """A value is missing because the node that makes it was reported already."""
+
+
+class Scope:
+    """A graph, a subgraph or the body of a function during import.
+
+    `parent` is the scope around a subgraph, whose names it sees. `prefix` goes before the names
+    of nodes in their locations, unless `location` gives them all the same one.
+    """
+
+    def __init__(
+        self,
+        importer: "Importer",
+        block: Block,
+        opsets: Mapping[str, int],
+        parent: "Scope | None" = None,
+    ) -> None:
+        self.importer, self.block, self.opsets, self.parent = importer, block, opsets, parent
+        self.values: dict[str, Value] = {}
+        self.failed: set[str] = set()
+        self.attributes: Mapping[str, AttributeProto] = parent.attributes if parent else {}
+        self.calls: tuple[tuple[str, ...], ...] = parent.calls if parent else ()
+        self.prefix: str = parent.prefix if parent else ""
+        self.location: LocationAttr | None = parent.location if parent else None
+
+    def child(self, arg_types: Sequence[Attribute] = ()) -> "Scope":
+        """The scope of a subgraph that goes to a block of its own."""
+        return Scope(self.importer, Block(arg_types=arg_types), self.opsets, self)
+
+    def inline(self, graph: GraphProto, arguments: Iterable[Value] = ()) -> list[Value]:
+        """Import a subgraph right here, as if its nodes stood in this graph."""
+        return Scope(self.importer, self.block, self.opsets, self).import_graph(graph, arguments)
+
+    # ---- names
+
+    def lookup(self, name: str) -> Value:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.values:
+                return scope.values[name]
+            if name in scope.failed:
+                raise Failed
+            scope = scope.parent
+        raise Unsupported(f"'{name}' is not defined by any input, initializer or node")
+
+    def define(self, name: str, value: Value) -> None:
+        if name in self.values:
+            raise GeError(f"the name '{name}' is defined twice")
+        self.values[name] = value
+
+    def place(self, name: str) -> LocationAttr:
+        """The location of what the graph calls `name`."""
+        if self.location is not None:
+            return self.location
+        return name_loc(f"{self.prefix}{name}")
+
+    # ---- constants
+
+    def constant(self, name: str, t: AnyTensor, array: Array | None) -> SSAValue:
+        """A constant: in the text if small, else a weight. `array` is None for a weight whose
+        payload is missing."""
+        if array is not None and array.nbytes <= INLINE_BYTES:
+            op = ConstantOp.make(dense(array), t)
+        else:
+            key = self.importer.unique_key(f"{self.prefix}{name}")
+            if array is not None:
+                self.importer.payload[key] = array
+            op = ConstantOp.make(WeightAttr(key), t)
+        op.location = self.place(name)
+        self.block.add_op(op)
+        return op.result
+
+    def add_tensor(self, name: str, proto: TensorProto) -> None:
+        """Bind `name` to a tensor of the file."""
+        tensors = self.importer.tensors
+        self.define(name, self.constant(name, tensors.type_of(proto), tensors.array(proto)))
+
+    def add_initializer(self, name: str, proto: TensorProto | SparseTensorProto) -> None:
+        """Bind `name` to an initializer, or report why that cannot be done."""
+        try:
+            if isinstance(proto, TensorProto):
+                self.add_tensor(name, proto)
+            else:
+                array = self.importer.tensors.sparse(proto)
+                self.define(name, self.constant(name, type_of(array), array))
+        except (GeError, ValueError) as e:
+            self.importer.report("initializer", name, e)
+            self.failed.add(name)
+
+    def array(self, proto: TensorProto) -> Array:
+        """The elements of a tensor attribute."""
+        array = self.importer.tensors.array(proto)
+        if array is None:
+            raise Unsupported(f"the external data of tensor '{proto.name}' is missing")
+        return array
+
+    def known(self, value: SSAValue) -> Array | None:
+        """The elements of a value that depends on constants only, if they are at hand."""
+        attr = constant_value(value)
+        if attr is not None:
+            return array_of(attr)
+        owner = value.owner
+        if isinstance(owner, ConstantOp) and owner.key is not None:
+            return self.importer.payload.get(owner.key)
+        return self.importer.computed.get(value)
+
+    def evaluate(self, op: Operation) -> None:
+        """Remember the values of a new op's results when they depend on constants only. The op
+        stays; whoever needs the value at import (a shape, a condition) finds it by `known`."""
+        if not isinstance(op, TensorOp) or isinstance(op, ConstantOp) or op.regions:
+            return
+        if isinstance(op, ShapeComputation) and (folded := op.fold()) is not None:
+            self._remember(op, [self._folded(v) for v in folded])
+            return
+        arrays: list[Array] = []
+        for operand in op.operands:
+            array = self.known(operand)
+            if array is None or array.size > SMALL:
+                return
+            arrays.append(array)
+        types = [r.type for r in op.results]
+        if not arrays or not op.has_trait(Pure) or not all(_is_small(t) for t in types):
+            return
+        try:
+            self._remember(op, kernels.evaluate(op, arrays))
+        except (GeError, ArithmeticError, ValueError, IndexError, MemoryError):
+            return  # whether it fails when it runs is for the run to find out
+
+    def _folded(self, value: SSAValue | Attribute) -> Array | None:
+        if isinstance(value, SSAValue):
+            return self.known(value)
+        return array_of(cast(Any, value)) if isinstance(value, DenseIntOrFPElementsAttr) else None
+
+    def _remember(self, op: Operation, arrays: Iterable[Array | None]) -> None:
+        for result, array in zip(op.results, arrays, strict=False):
+            if array is not None:
+                self.importer.computed[result] = array
+
+    # ---- graphs and nodes
+
+    def import_graph(self, graph: GraphProto, arguments: Iterable[Value] = ()) -> list[Value]:
+        """Add the graph's initializers and nodes to the block; its inputs stand for
+        `arguments`. Returns its outputs. Raises Failed when one depends on a reported node."""
+        check_names(graph)
+        own = {i.name for i in graph.initializer}
+        arguments = list(arguments)
+        inputs = [i.name for i in graph.input]
+        if len(inputs) > len(arguments):
+            inputs = [name for name in inputs if name not in own]
+        if len(inputs) != len(arguments):
+            raise Unsupported(f"{len(arguments)} values for the {len(inputs)} inputs of a subgraph")
+        for name, value in zip(inputs, arguments, strict=True):
+            self.define(name, value)
+        for init in graph.initializer:
+            self.add_initializer(init.name, init)
+        for sparse in graph.sparse_initializer:
+            self.add_initializer(sparse.values.name, sparse)
+        return self.import_nodes(graph.node, [o.name for o in graph.output])
+
+    def import_nodes(self, nodes: Sequence[NodeProto], outputs: Iterable[str]) -> list[Value]:
+        for node in in_order(nodes):
+            self.import_node(node)
+        return [self.lookup(name) for name in outputs]
+
+    def import_node(self, proto: NodeProto) -> None:
+        """Import a node and bind its outputs, or report why that cannot be done."""
+        self.importer.count_node()
+        try:
+            inputs = [self.lookup(name) if name else None for name in proto.input]
+            proto = self._resolved(proto)
+            if proto.op_type == "Constant" and not proto.domain and self._tensor(proto):
+                return
+            self._bind(proto, self.call(proto, inputs))
+            return
+        except Failed:
+            pass
+        except (Unsupported, VerifyException, GeError) as e:
+            self.importer.report(proto.op_type, node_name(proto), e)
+        except Exception as e:  # a damaged node: attributes of the wrong kind, missing inputs, ...
+            if os.environ.get("GE_DEBUG"):
+                raise
+            self.importer.report(proto.op_type, node_name(proto), self.importer.blame(proto, e))
+        self.failed.update(name for name in proto.output if name)
+
+    def _tensor(self, proto: NodeProto) -> bool:
+        """Bind the output of a Constant node that holds a tensor; it may be a weight."""
+        found = next((a for a in proto.attribute if a.name in ("value", "sparse_value")), None)
+        if found is None or not proto.output:
+            return False
+        name = proto.output[0]
+        if found.name == "value":
+            self.add_tensor(name, found.t)
+        else:
+            array = self.importer.tensors.sparse(found.sparse_tensor)
+            self.define(name, self.constant(name, type_of(array), array))
+        return True
+
+    def call(
+        self, proto: NodeProto, inputs: Sequence[Value], opset: int | None = None
+    ) -> list[Value]:
+        """Add what a node stands for and return the values of its outputs."""
+        function = self.importer.function(proto)
+        handler = None if function is not None else find(proto.domain, proto.op_type)
+        version = self.opsets.get(proto.domain, 1) if opset is None else opset
+        if function is None and handler is None:
+            function = find_function(proto, inputs, version)
+        if function is not None:
+            return self._expand(proto, function, inputs)
+        if handler is None:
+            where = f" of domain '{proto.domain}'" if proto.domain else ""
+            raise Unsupported(f"there is no such op{where} in ge")
+        node = Node(proto, inputs, version, self.block, self)
+        if self.prefix or self.location is not None:
+            node.location = self.place(node_name(proto))
+        return _outputs(handler(node))
+
+    def _bind(self, proto: NodeProto, values: Sequence[Value]) -> None:
+        for i, name in enumerate(proto.output):
+            if not name:
+                continue
+            if i >= len(values):
+                raise Unsupported(f"output {i} is not supported")
+            for value in _tensors(values[i]):
+                _check_size(value)
+            self.define(name, values[i])
+
+    # ---- functions
+
+    def _resolved(self, proto: NodeProto) -> NodeProto:
+        """The node with references to attributes of the function's call replaced by them."""
+        if not any(a.ref_attr_name for a in proto.attribute):
+            return proto
+        result = NodeProto()
+        result.CopyFrom(proto)
+        del result.attribute[:]
+        for attribute in proto.attribute:
+            given = self.attributes.get(attribute.ref_attr_name)
+            if not attribute.ref_attr_name:
+                result.attribute.append(attribute)
+            elif given is not None:
+                copy = result.attribute.add()
+                copy.CopyFrom(given)
+                copy.name = attribute.name
+        return result
+
+    def _expand(self, proto: NodeProto, function: Function, inputs: Sequence[Value]) -> list[Value]:
+        """Import the body of a function in place of a call."""
+        if function.key in self.calls:
+            raise Unsupported(f"function '{proto.op_type}' calls itself")
+        body = function.proto
+        scope = Scope(self.importer, self.block, function.opsets or self.opsets)
+        scope.calls = (*self.calls, function.key)
+        scope.attributes = {**function.defaults, **{a.name: a for a in proto.attribute}}
+        scope.prefix = f"{self.prefix}{node_name(proto)}/"
+        scope.location = self.place(node_name(proto)) if function.anonymous else self.location
+        if len(inputs) > len(body.input):
+            raise Unsupported(f"{len(inputs)} inputs for a function of {len(body.input)}")
+        for i, name in enumerate(body.input):
+            scope.define(name, inputs[i] if i < len(inputs) else None)
+        return scope.import_nodes(body.node, body.output)
+
+
+def _outputs(result: object) -> list[Value]:
+    """What a handler returned, as one value for each output."""
+    if result is None or isinstance(result, SSAValue):
+        return [result]
+    return list(cast(Sequence[Value], result))
+
+
+def _tensors(value: Value) -> tuple[SSAValue, ...]:
+    if value is None:
+        return ()
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _is_small(t: Attribute) -> bool:
+    shape = cast(AnyTensor, t).get_shape()
+    return is_static(shape) and numel(shape) <= SMALL
+
+
+def _check_size(value: SSAValue) -> None:
+    dims = [d for d in tensor_type(value).get_shape() if d > 0]
+    if math.prod(dims) > MAX_ELEMENTS:
+        raise Unsupported(f"the result {value.type} is too large")

@@ -1,0 +1,49 @@
+"""ge-import: an ONNX model to the graph level, as MLIR text with its weights beside it."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+EPILOG = """examples:
+  ge-import model.onnx -o model.mlir             (weights go to model.safetensors)
+  ge-import model.onnx --shape x=1x3x224x224     (prints the text; no weights are written)
+  ge-import model.onnx -o model.mlir --dim batch=2 --dim sequence=128
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "ge-import", description=__doc__, epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    add = parser.add_argument
+    add("model", help="the .onnx file; external data is read from its folder")
+    add("-o", "--output", default="-", help="the text; its weights go to a .safetensors file "
+        "beside it (default: the text alone, to standard output)")  # fmt: skip
+    add("--shape", action="append", default=[], metavar="NAME=1x3x224x224", help="fix an input")
+    add("--dim", action="append", default=[], metavar="NAME=N", help="fix a symbolic dimension")
+    add("--mlir-print-debuginfo", "--print-debuginfo", action="store_true",
+        help="write the names of the model's nodes as locations")  # fmt: skip
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = build_parser().parse_args(argv)
+    from ge.lowering.command_line import guarded
+
+    return guarded(lambda: run(args))
+
+
+def run(args: argparse.Namespace) -> int:
+    from ge.lowering.arguments import parse_dims, parse_shapes
+    from ge.lowering.files import Outputs, write_module
+    from ge.lowering.onnx.importer import import_file
+
+    imported = import_file(args.model, parse_shapes(args.shape), parse_dims(args.dim))
+    with Outputs() as out:
+        write_module(out, args.output, imported.module, imported.payload, args.mlir_print_debuginfo)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
