@@ -7,13 +7,13 @@ GeError (the file cannot be read). `ge.lowering.report` turns either into text f
 import re
 import sys
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from math import prod
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -108,6 +108,19 @@ def read_source(path: str | None) -> Source:
         raise GeError(
             f"byte 0x{data[e.start]:02x} is not UTF-8 text", f"{name}:{line}:{column}", hint
         ) from None
+
+
+class Bits(Parser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage]
+    """A hexadecimal number in dense<...>, which for a float type gives the bits of the value.
+    xDSL prints inf, nan and some large values so, but reads the number itself."""
+
+    def to_type(self, parser: Any, type: AnyFloat | IntegerType | IndexType | ComplexType) -> Any:
+        if not isinstance(type, AnyFloat) or self.is_negative:
+            return super().to_type(parser, type)
+        bits, size = self.to_int(parser), type.compile_time_size
+        if bits.bit_length() > 8 * size:
+            parser.raise_error(f"{type} has only {8 * size} bits", at_position=self.span)
+        return type.unpack(bits.to_bytes(size, "little"), 1)[0]
 
 
 class LocatingParser(Parser):
@@ -243,7 +256,7 @@ class LocatingParser(Parser):
             return super().parse_optional_attribute()
 
     @contextmanager
-    def _place_errors(self, start: int) -> Iterator[None]:
+    def _place_errors(self, start: int) -> Generator[None]:
         """Errors about the type or attribute that starts at `start` are placed there."""
         try:
             yield
@@ -256,6 +269,13 @@ class LocatingParser(Parser):
             raise
         except Exception as e:
             self._fail(start, self.pos, e)
+
+    def _parse_tensor_literal_element(self) -> Parser._TensorLiteralElement:
+        is_hexadecimal = self._current_token.text[:2] in ("0x", "0X")
+        element = super()._parse_tensor_literal_element()
+        if is_hexadecimal:
+            return Bits(element.is_negative, element.value, element.span)
+        return element
 
     def _parse_dense_literal_type(
         self,

@@ -56,6 +56,10 @@ def dense(array: Array) -> DenseIntOrFPElementsAttr:
 def array_of(attr: DenseIntOrFPElementsAttr) -> Array:
     """The elements of a dense constant, read-only."""
     t = cast(AnyTensor, attr.type)  # pyright: ignore[reportUnknownMemberType]
-    flat = np.frombuffer(attr.data.data, dtype_of(t.element_type))
+    dtype = dtype_of(t.element_type)
+    if dtype.kind == "b":  # true is any byte but 0: xDSL's parser writes 0xff
+        flat = np.frombuffer(attr.data.data, np.uint8) != 0
+    else:
+        flat = np.frombuffer(attr.data.data, dtype)
     shape: Sequence[int] = t.get_shape()
     return np.broadcast_to(flat.reshape(()), shape) if flat.size == 1 else flat.reshape(shape)

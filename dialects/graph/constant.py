@@ -12,7 +12,7 @@ from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.interfaces import TensorOp, Work
-from ge.dialects.types import AnyTensor, numel
+from ge.dialects.types import AnyTensor, is_static, numel, shape_of
 
 
 @irdl_attr_definition
@@ -62,6 +62,8 @@ class ConstantOp(TensorOp, HasFolderInterface):
                 raise VerifyException(f"{count} elements given for {t}")
             return (t,)
         if isinstance(self.value, WeightAttr):
+            if not is_static(shape_of(self.result)):
+                raise VerifyException(f"a weight has a static shape, not {self.result.type}")
             return (self.result.type,)
         raise VerifyException("a constant is dense<...> or #graph.weight<...>")
 

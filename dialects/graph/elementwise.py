@@ -576,7 +576,7 @@ class ClampOp(TensorOp):
     traits = traits_def(Pure())
     VECTOR_COST: ClassVar = 2
     assembly_format = (
-        "$input (`low` $low^ `:` type($low))? (`high` $high^ `:` type($high))? "
+        "$input (`low` `(` $low^ `:` type($low) `)`)? (`high` `(` $high^ `:` type($high) `)`)? "
         "attr-dict `:` type($input) `->` type($result)"
     )
 

@@ -1,0 +1,63 @@
+// RUN: ge-opt %s --split-input-file --verify-diagnostics | filecheck %s
+
+// CHECK: error: Shape mismatch in dense literal. Expected [3] shape from the type, but got [2] shape.
+func.func @f() {
+  %0 = graph.constant dense<[1, 2]> : tensor<3xi32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.constant' op a weight has a static shape, not tensor<?xf32>
+func.func @f() {
+  %0 = graph.constant #graph.weight<"w"> : tensor<?xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.constant' op expected a ranked tensor or memref, got f32
+func.func @f() {
+  %0 = graph.constant #graph.weight<"w"> : f32
+  func.return
+}
+
+// -----
+
+// CHECK: error: string literal expected
+func.func @f() {
+  %0 = graph.constant #graph.weight<w> : tensor<1xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: Expected ':'
+func.func @f() {
+  %0 = graph.constant 3 : i32
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.constant' op result 0 has type tensor<3xi32>, but tensor<2xi32> follows from the operands
+func.func @f() {
+  %0 = "graph.constant"() <{value = dense<1> : tensor<2xi32>}> : () -> tensor<3xi32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: f16 has only 16 bits
+func.func @f() {
+  %0 = graph.constant dense<[0x1FFFF]> : tensor<1xf16>
+  func.return
+}
+
+// -----
+
+// CHECK: error: Dense literal attribute should have a static shape.
+func.func @f() {
+  %0 = graph.constant dense<1> : tensor<2x?xi32>
+  func.return
+}

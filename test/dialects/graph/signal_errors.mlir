@@ -1,0 +1,119 @@
+// RUN: ge-opt %s --split-input-file --verify-diagnostics | filecheck %s
+
+// CHECK: error: 'graph.dft' op a signal has rank 2 or more and ends in 1 or 2, not tensor<2x10x3xf32>
+func.func @f(%x: tensor<2x10x3xf32>) {
+  %0 = graph.dft %x axis 1 : tensor<2x10x3xf32> -> tensor<2x10x2xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.dft' op element type i32 is not supported
+func.func @f(%x: tensor<2x10x1xi32>) {
+  %0 = graph.dft %x axis 1 : tensor<2x10x1xi32> -> tensor<2x10x2xi32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.dft' op the last dimension holds real and imaginary part: not an axis
+func.func @f(%x: tensor<2x10x1xf32>) {
+  %0 = graph.dft %x axis 2 : tensor<2x10x1xf32> -> tensor<2x10x2xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.dft' op a onesided transform takes a real signal, not tensor<2x10x2xf32>
+func.func @f(%x: tensor<2x10x2xf32>) {
+  %0 = graph.dft %x axis 1 {onesided = true} : tensor<2x10x2xf32> -> tensor<2x6x2xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.dft' op a onesided transform takes complex frequencies, not tensor<2x10x1xf32>
+func.func @f(%x: tensor<2x10x1xf32>) {
+  %0 = graph.dft %x axis 1 {inverse = true, onesided = true} : tensor<2x10x1xf32> -> tensor<2x18x1xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.dft' op length is 0, but must be positive
+func.func @f(%x: tensor<2x10x1xf32>) {
+  %0 = graph.dft %x length 0 axis 1 : tensor<2x10x1xf32> -> tensor<2x0x2xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.dft' op length is a scalar, not tensor<2xi64>
+func.func @f(%x: tensor<2x10x1xf32>, %n: tensor<2xi64>) {
+  %0 = graph.dft %x length(%n : tensor<2xi64>) axis 1 : tensor<2x10x1xf32> -> tensor<2x?x2xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.dft' op the axis is missing
+func.func @f(%x: tensor<2x10x1xf32>) {
+  %0 = graph.dft %x : tensor<2x10x1xf32> -> tensor<2x10x2xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.stft' op a frame of 256 is longer than the signal of 128
+func.func @f(%x: tensor<1x128x1xf32>) {
+  %0 = graph.stft %x frame_step 8 frame_length 256 : tensor<1x128x1xf32> -> tensor<1x15x9x2xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.stft' op window has 8 elements where 16 are expected
+func.func @f(%x: tensor<1x128x1xf32>, %w: tensor<8xf32>) {
+  %0 = graph.stft %x window(%w : tensor<8xf32>) frame_step 8 frame_length 16 : tensor<1x128x1xf32> -> tensor<1x15x9x2xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.stft' op the window is a vector, not tensor<8x1xf32>
+func.func @f(%x: tensor<1x128x1xf32>, %w: tensor<8x1xf32>) {
+  %0 = graph.stft %x window(%w : tensor<8x1xf32>) frame_step 8 : tensor<1x128x1xf32> -> tensor<1x15x9x2xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.stft' op a signal has rank 3 or more and ends in 1 or 2, not tensor<128x1xf32>
+func.func @f(%x: tensor<128x1xf32>) {
+  %0 = graph.stft %x frame_step 8 : tensor<128x1xf32> -> tensor<1x15x9x2xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.stft' op frame_step is missing
+func.func @f(%x: tensor<1x128x1xf32>) {
+  %0 = graph.stft %x frame_length 8 : tensor<1x128x1xf32> -> tensor<1x15x9x2xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.mel_weight_matrix' op sample_rate are integers, not f32
+func.func @f(%i: tensor<i64>, %f: tensor<f32>) {
+  %0 = graph.mel_weight_matrix %i, %i, %f, %f, %f : (tensor<i64>, tensor<i64>, tensor<f32>, tensor<f32>, tensor<f32>) -> tensor<?x?xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.mel_weight_matrix' op lower_edge_hertz is a float, not i64
+func.func @f(%i: tensor<i64>, %f: tensor<f32>) {
+  %0 = graph.mel_weight_matrix %i, %i, %i, %i, %f : (tensor<i64>, tensor<i64>, tensor<i64>, tensor<i64>, tensor<f32>) -> tensor<?x?xf32>
+  func.return
+}
