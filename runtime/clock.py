@@ -1,0 +1,475 @@
+"""When a program's tasks run: a discrete-event simulation of streams, events and engines.
+
+- A stream is a queue: a task starts after the one before it on its stream. A wait holds the tasks
+  after it back until all that was issued before the record is done.
+- A task that may start is launched (`launch_us` for a task in the device's queue) and starts when
+  enough cores of its engine are free, first come first served. A cube kernel with vector work
+  holds the vector cores of its clusters as well.
+- Inside branches and loops the host issues tasks one after the other, `host_launch_us` each, from
+  the moment that it knows which way to go; a task does not start before it is issued. All streams
+  are idle before and after a branch and between iterations.
+- How long a task takes alone is `cost.task_time`. Tasks that run together share the bandwidth of
+  HBM: while they ask for more than there is, each gets its max-min fair share and is slowed down.
+- Of a branch the longer side counts. A loop counts as often as its constant trip count says; a
+  loop that ends by its data counts once. `Timeline.notes` says where that happened.
+
+Idle time is that of the busiest of the two compute engines, by what went on meanwhile: the other
+one computed (`compute`), only copies ran (`memory`), a launch was under way (`schedule`), or
+nothing of these (`sync`: issue by the host, barriers).
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from ge.dialects import npu_task as task
+from ge.dialects.diagnostics import place_of
+from ge.dialects.errors import GeError
+from ge.dialects.interfaces import TensorOp
+from ge.dialects.npu_task import HOST, Engine, KernelOp, LaunchOp
+from ge.dialects.target import Target
+from ge.dialects.types import byte_size
+from ge.runtime.cost import TaskTime, copy_time, hbm_bytes_per_us, link_time, task_time
+from ge.runtime.function import functions
+
+DMA_IN, DMA_OUT = "dma_in", "dma_out"
+ENGINES = ("cube", "vector", DMA_IN, DMA_OUT, "host")
+COMPUTE = ("cube", "vector")
+CAUSES = ("compute", "memory", "schedule", "sync")
+
+TASKS = (LaunchOp, task.CopyOp, task.TransferOp)
+"""What runs on a stream."""
+
+SHOWN_ITERATIONS = 100
+"""Iterations of a loop whose tasks are in the timeline one by one; sums count all."""
+
+
+class UnknownShapes(GeError):
+    """A program cannot be timed because shapes are known only at run time."""
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """A task of the program, what it needs, and when it ran."""
+
+    op: Operation
+    name: str
+    kind: str
+    """The kernel's name, or `copy`."""
+    engine: str
+    stream: int
+    cores: tuple[tuple[str, int], ...]
+    time: TaskTime
+    after: "list[Task]"
+    """Tasks that must be done before: the one before on its stream, and those waited for."""
+    events: "list[Task]"
+    """Of these, the ones that an event makes it wait for."""
+    ready_us: float = 0.0
+    """When the last task that it has to wait for was done."""
+    start_us: float = 0.0
+    duration_us: float = 0.0
+    path_us: float = 0.0
+    """The longest chain of dependent tasks up to its end."""
+
+    @property
+    def wait_us(self) -> float:
+        return self.start_us - self.ready_us
+
+    @property
+    def end_us(self) -> float:
+        return self.start_us + self.duration_us
+
+
+@dataclass(slots=True)
+class Timeline:
+    """What a simulation found."""
+
+    tasks: list[Task] = field(default_factory=list[Task])
+    latency_us: float = 0.0
+    path_us: float = 0.0
+    busy_us: dict[str, float] = field(default_factory=lambda: dict.fromkeys(ENGINES, 0.0))
+    """Time in which at least one task of the engine ran."""
+    core_us: dict[str, float] = field(default_factory=lambda: dict.fromkeys(ENGINES, 0.0))
+    """Cores times the time alone, of all tasks that hold cores of the engine."""
+    bytes: int = 0
+    gaps_us: dict[str, dict[str, float]] = field(
+        default_factory=lambda: {e: dict.fromkeys(CAUSES, 0.0) for e in COMPUTE}
+    )
+    notes: list[str] = field(default_factory=list[str])
+
+    def append(self, other: "Timeline", times: int = 1) -> None:
+        """What `other` describes happens next, so many times."""
+        for i in range(min(times, SHOWN_ITERATIONS)):
+            shift = self.latency_us + i * other.latency_us
+            self.tasks += [
+                replace(t, ready_us=t.ready_us + shift, start_us=t.start_us + shift) if shift else t
+                for t in other.tasks
+            ]
+        self.latency_us += times * other.latency_us
+        self.path_us += times * other.path_us
+        self.bytes += times * other.bytes
+        for engine in ENGINES:
+            self.busy_us[engine] += times * other.busy_us[engine]
+            self.core_us[engine] += times * other.core_us[engine]
+        for engine in COMPUTE:
+            for cause in CAUSES:
+                self.gaps_us[engine][cause] += times * other.gaps_us[engine][cause]
+        self.notes += other.notes
+
+    def lower_bound_us(self, target: Target) -> float:
+        """No schedule of these tasks takes less: the longest chain of dependent tasks, the work
+        of the engine with the most, and the bytes that cross HBM."""
+        cores = capacities(target)
+        loads = [self.core_us[e] / cores[e] for e in ENGINES]
+        return max(self.path_us, self.bytes / bandwidth(target), *loads)
+
+    @property
+    def idle_us(self) -> dict[str, float]:
+        """Time in which the busiest compute engine did nothing, by cause."""
+        return self.gaps_us[max(COMPUTE, key=lambda e: self.busy_us[e])]
+
+
+def capacities(target: Target) -> dict[str, int]:
+    return {
+        "cube": target.cube_cores,
+        "vector": target.vector_cores,
+        DMA_IN: 1,
+        DMA_OUT: 1,
+        "host": 1,
+    }
+
+
+def bandwidth(target: Target) -> float:
+    """Bytes a microsecond of the whole HBM."""
+    return hbm_bytes_per_us(target.cube_cores, target)
+
+
+# ---- from the program to tasks ---------------------------------------------------------------
+
+
+class Builder:
+    """The tasks of the ops between two barriers, with what each has to wait for."""
+
+    def __init__(self) -> None:
+        self.tasks: list[Task] = []
+        self._last: dict[int, Task] = {}
+        self._events: dict[int, Task | None] = {}
+        self._waits: dict[int, list[Task]] = {}
+
+    def record(self, op: task.RecordOp) -> None:
+        self._events[op.event.value.data] = self._last.get(op.stream.value.data)
+
+    def wait(self, op: task.WaitOp) -> None:
+        event = op.event.value.data
+        if event not in self._events:
+            where = str(place_of(op))
+            raise GeError(f"event {event} is waited for but was not recorded before", where)
+        if (recorded := self._events[event]) is not None:
+            self._waits.setdefault(op.stream.value.data, []).append(recorded)
+
+    def add(
+        self,
+        op: Operation,
+        kind: str,
+        engine: str,
+        cores: tuple[tuple[str, int], ...],
+        time: TaskTime,
+    ) -> None:
+        stream = op.properties.get("stream")
+        number = stream.value.data if isinstance(stream, IntegerAttr) else 0
+        events = self._waits.pop(number, [])
+        after = [*events, self._last[number]] if number in self._last else list(events)
+        name = place_of(op).name or kind
+        new = Task(op, name, kind, engine, number, cores, time, after, events)
+        self.tasks.append(new)
+        self._last[number] = new
+
+
+class Program:
+    """A program as nested sequences of tasks. Raises GeError when it cannot be timed."""
+
+    def __init__(self, module: ModuleOp, target: Target) -> None:
+        self.target = target
+        self.kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
+        self.notes: list[str] = []
+        self._times: dict[str, TaskTime | None] = {}
+        self._unknown: list[Operation] = []
+        main = functions(module).get("main")
+        if main is None or not main.body.blocks:
+            raise GeError("the module has no function @main")
+        self.timeline = self.block(main.body.block, host_driven=False)
+        if self._unknown:
+            raise UnknownShapes(
+                f"{len(self._unknown)} launches have shapes that are known only at run time, "
+                f"the first is {place_of(self._unknown[0]) or self._unknown[0].name}",
+                hint="fix the model's shapes with --shape, --dim or --inputs",
+            )
+
+    def block(self, block: Block, host_driven: bool) -> Timeline:
+        result = Timeline()
+        builder = Builder()
+        for op in block.ops:
+            if isinstance(op, TensorOp) or (isinstance(op, TASKS) and op.stream is None):
+                what = "fixed on a stream" if isinstance(op, TASKS) else "a task"
+                hint = "compile it with ge-compile first"
+                raise GeError(f"{op.name} is not {what}: not a program", str(place_of(op)), hint)
+            match op:
+                case LaunchOp():
+                    self.launch(builder, op)
+                case task.CopyOp() | task.TransferOp():
+                    self.copy(builder, op, op.operands[0], (*op.operands, *op.results)[1])
+                case task.RecordOp():
+                    builder.record(op)
+                case task.WaitOp():
+                    builder.wait(op)
+                case task.IfOp() | task.LoopOp():
+                    result.append(self.run(builder, host_driven))
+                    builder = Builder()
+                    result.append(*self.branch(op) if isinstance(op, task.IfOp) else self.loop(op))
+                case task.YieldOp():
+                    self.carry(builder, op)
+                case _:
+                    pass
+        result.append(self.run(builder, host_driven))
+        return result
+
+    def run(self, builder: Builder, host_driven: bool) -> Timeline:
+        return Simulation(builder.tasks, self.target, host_driven).run()
+
+    def launch(self, builder: Builder, op: LaunchOp) -> None:
+        if op.callee not in self.kernels:
+            raise GeError(f"there is no kernel @{op.callee}", str(place_of(op)))
+        kernel = self.kernels[op.callee]
+        if op.callee not in self._times:
+            engine, tiling = kernel.engine.data, kernel.tiling
+            self._times[op.callee] = task_time(kernel.main, engine, tiling, self.target)
+        time = self._times[op.callee]
+        if time is None:
+            self._unknown.append(op)
+            return
+        engine = DMA_IN if kernel.engine.data is Engine.DMA else kernel.engine.data.value
+        builder.add(op, op.callee, engine, self.cores(kernel, engine, time), time)
+
+    def cores(self, kernel: KernelOp, engine: str, time: TaskTime) -> tuple[tuple[str, int], ...]:
+        if engine not in COMPUTE:
+            return ((engine, 1),)
+        capacity = capacities(self.target)
+        blocks = capacity[engine] if kernel.tiling is None else kernel.tiling.blocks.data
+        blocks = min(blocks, capacity[engine])
+        if engine == "cube" and time.vector_us:
+            cluster = max(capacity["vector"] // capacity["cube"], 1)
+            return (("cube", blocks), ("vector", min(blocks * cluster, capacity["vector"])))
+        return ((engine, blocks),)
+
+    def copy(self, builder: Builder, op: Operation, source: SSAValue, to: SSAValue) -> None:
+        try:
+            size = byte_size(to.type)
+        except ValueError:
+            self._unknown.append(op)
+            return
+        spaces = [getattr(v.type, "memory_space", None) for v in (source, to)]
+        if HOST in spaces and spaces[0] != spaces[1]:
+            engine = DMA_IN if spaces[0] == HOST else DMA_OUT
+            builder.add(op, "copy", engine, ((engine, 1),), link_time(size, self.target))
+            return
+        time = copy_time(size, self.target)
+        blocks = min(max(1, size // self.target.full_rate_bytes), self.target.vector_cores)
+        builder.add(op, "copy", "vector", (("vector", blocks),), time)
+
+    def carry(self, builder: Builder, op: task.YieldOp) -> None:
+        """What a branch or an iteration yields is copied where it is wanted."""
+        parent = op.parent_op()
+        if isinstance(parent, task.IfOp):
+            pairs = zip(op.values, parent.order.get_values(), strict=True)
+            places = iter(parent.outs)
+        elif isinstance(parent, task.LoopOp):
+            count = len(parent.order)
+            pairs = zip(op.values[1 : 1 + count], parent.order.get_values(), strict=True)
+            places = iter(parent.carried)
+        else:
+            return
+        for value, fixed in pairs:
+            if fixed and value is not (place := next(places)):
+                self.copy(builder, op, value, place)
+
+    def branch(self, op: task.IfOp) -> tuple[Timeline]:
+        sides = [self.block(r.block, host_driven=True) for r in (op.then, op.otherwise)]
+        self.notes.append(f"{place_of(op) or op.name}: the longer branch is counted")
+        return (max(sides, key=lambda t: t.latency_us),)
+
+    def loop(self, op: task.LoopOp) -> tuple[Timeline, int]:
+        body = self.block(op.body.block, host_driven=True)
+        trips = constant_trips(op)
+        if trips is None:
+            self.notes.append(f"{place_of(op) or op.name}: one iteration is counted")
+        return body, 1 if trips is None else trips
+
+
+def constant_trips(op: task.LoopOp) -> int | None:
+    """How often a loop runs if that is known before it runs, else None."""
+    trips = None if op.trip is None else _constant(op.trip)
+    last = op.body.block.last_op
+    going = None if last is None else last.operands[0]
+    steady = going is op.body.block.args[1] or (going is not None and bool(_constant(going)))
+    starts = op.condition is None or bool(_constant(op.condition))
+    return max(trips, 0) if trips is not None and steady and starts else None
+
+
+def _constant(value: SSAValue) -> int | None:
+    """The number that a constant in the text is, else None."""
+    op = value.owner
+    if isinstance(op, task.ConstantOp) and isinstance(op.value, DenseIntOrFPElementsAttr):
+        values = op.value.get_values()
+        return int(values[0]) if len(values) == 1 else None
+    return None
+
+
+# ---- simulation ------------------------------------------------------------------------------
+
+
+class Simulation:
+    """Runs tasks from idle engines to idle engines."""
+
+    def __init__(self, tasks: Sequence[Task], target: Target, host_driven: bool) -> None:
+        self.tasks, self.target, self.host_driven = tasks, target, host_driven
+        self.free = capacities(target)
+        self.bandwidth = bandwidth(target)
+        self.now = 0.0
+        self.launching: list[tuple[float, int]] = []
+        self.waiting: deque[int] = deque()
+        self.running: dict[int, float] = {}
+        """Task -> microseconds that it would still take alone."""
+        self.speeds: dict[int, float] = {}
+        self.missing = [len(t.after) for t in tasks]
+        index = {t: i for i, t in enumerate(tasks)}
+        self.followers: list[list[int]] = [[] for _ in tasks]
+        for i, t in enumerate(tasks):
+            for before in t.after:
+                self.followers[index[before]].append(i)
+        self.timeline = Timeline(tasks=list(tasks))
+
+    def run(self) -> Timeline:
+        result = self.timeline
+        for i, t in enumerate(self.tasks):
+            launch = self.target.host_launch_us if self.host_driven else self.target.launch_us
+            t.path_us = launch + t.time.total_us + max((b.path_us for b in t.after), default=0.0)
+            result.path_us = max(result.path_us, t.path_us)
+            result.bytes += t.time.bytes
+            for engine, cores in t.cores:
+                result.core_us[engine] += cores * t.time.total_us
+            if not t.after:
+                self.launch(i)
+        while self.launching or self.running or self.waiting:
+            self.advance()
+        result.latency_us = self.now
+        return result
+
+    def launch(self, i: int) -> None:
+        """All that task i has to wait for is done."""
+        self.tasks[i].ready_us = self.now
+        if self.host_driven:
+            at = max(self.now, (i + 1) * self.target.host_launch_us)
+        else:
+            at = self.now + self.target.launch_us
+        heappush(self.launching, (at, i))
+
+    def advance(self) -> None:
+        """Go to the next moment at which something happens."""
+        then = self.launching[0][0] if self.launching else float("inf")
+        for i, left in self.running.items():
+            then = min(then, self.now + left / self.speeds[i])
+        self.account(then - self.now)
+        step, self.now = then - self.now, then
+        nearly = 1e-9 + 1e-12 * self.now  # what rounding may leave of a duration
+        done: list[int] = []
+        for i in self.running:
+            self.running[i] -= step * self.speeds[i]
+            if self.running[i] <= nearly:
+                done.append(i)
+        for i in done:
+            self.finish(i)
+        while self.launching and self.launching[0][0] <= self.now + nearly:
+            self.waiting.append(heappop(self.launching)[1])
+        if self.start() or done:
+            self.share()
+
+    def finish(self, i: int) -> None:
+        t = self.tasks[i]
+        del self.running[i]
+        t.duration_us = self.now - t.start_us
+        for engine, cores in t.cores:
+            self.free[engine] += cores
+        for follower in self.followers[i]:
+            self.missing[follower] -= 1
+            if not self.missing[follower]:
+                self.launch(follower)
+
+    def start(self) -> bool:
+        """Start the tasks for which cores are free; a task does not overtake another one that
+        waits for the same engine."""
+        blocked: set[str] = set()
+        started = False
+        for i in list(self.waiting):
+            t = self.tasks[i]
+            engines = {e for e, _ in t.cores}
+            if engines & blocked or any(self.free[e] < n for e, n in t.cores):
+                blocked |= engines
+                continue
+            self.waiting.remove(i)
+            for engine, cores in t.cores:
+                self.free[engine] -= cores
+            t.start_us = self.now
+            self.running[i] = t.time.total_us
+            started = True
+        return started
+
+    def share(self) -> None:
+        """Give each running task its max-min fair share of the bandwidth of HBM."""
+        wanted = [(self.demand(i), i) for i in self.running]
+        self.speeds = dict.fromkeys(self.running, 1.0)
+        left = self.bandwidth
+        if sum(d for d, _ in wanted) <= left:
+            return
+        wanted.sort()
+        for position, (demand, i) in enumerate(wanted):
+            given = min(demand, left / (len(wanted) - position))
+            left -= given
+            if demand:
+                self.speeds[i] = given / demand
+
+    def demand(self, i: int) -> float:
+        time = self.tasks[i].time
+        return time.bytes / time.total_us if time.total_us else 0.0
+
+    def account(self, step: float) -> None:
+        """Say what the engines did for a while."""
+        active = {self.tasks[i].engine for i in self.running}
+        for engine in active:
+            self.timeline.busy_us[engine] += step
+        for engine in COMPUTE:
+            if engine in active:
+                continue
+            if active & {*COMPUTE, "host"}:
+                cause = "compute"
+            elif active:
+                cause = "memory"
+            else:
+                cause = "schedule" if self.launching and not self.host_driven else "sync"
+            self.timeline.gaps_us[engine][cause] += step
+
+
+def simulate(module: ModuleOp, target: Target) -> Timeline:
+    """When the tasks of a program run. Raises GeError for a module that is no program and for
+    one whose shapes are known only at run time."""
+    program = Program(module, target)
+    program.timeline.notes = program.notes
+    return program.timeline
+
+
+def longest(timeline: Timeline, count: int = 10) -> Iterator[Task]:
+    """The slowest tasks, first the slowest."""
+    yield from sorted(timeline.tasks, key=lambda t: -t.duration_us)[:count]
