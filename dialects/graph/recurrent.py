@@ -16,7 +16,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, BoolAttr, DenseArrayBase, FloatAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, BoolAttr, DenseArrayBase, FloatAttr, StringAttr, f64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -93,8 +93,8 @@ class Recurrent(TensorOp, ABC):
     initial_state = opt_operand_def()
     direction = prop_def(StringAttr, default_value=StringAttr("forward"))
     activations = opt_prop_def(ArrayAttr[StringAttr])
-    alphas = opt_prop_def(DenseArrayBase)
-    betas = opt_prop_def(DenseArrayBase)
+    alphas = opt_prop_def(DenseArrayBase.constr(f64))
+    betas = opt_prop_def(DenseArrayBase.constr(f64))
     clip = opt_prop_def(FloatAttr)
     states = result_def()
     last_state = result_def()

@@ -35,7 +35,8 @@ def _activations(n: Node) -> dict[str, Param]:
         if name.lower() not in _ACTIVATIONS:
             raise Unsupported(f"activation '{name}' is not supported")
         known.append(_ACTIVATIONS[name.lower()])
-    alphas, betas = (list(n.attribute(f"activation_{a}") or ()) for a in ("alpha", "beta"))
+    alphas: list[float] = list(n.attribute("activation_alpha") or ())
+    betas: list[float] = list(n.attribute("activation_beta") or ())
 
     def consume(values: list[float], default: float | None) -> float:
         if default is None:
@@ -74,7 +75,7 @@ def _layer(
         direction=n.str("direction", "forward").lower(), clip=clip or None,
         **_activations(n), **params,
     )  # fmt: skip
-    results = list(layer.results)
+    results: list[SSAValue] = list(layer.results)
     if batch_first:
         results[0] = n.emit(TransposeOp, results[0], permutation=(2, 0, 1, 3))
         results[1:] = [n.emit(TransposeOp, r, permutation=(1, 0, 2)) for r in results[1:]]

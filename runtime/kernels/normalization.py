@@ -147,7 +147,11 @@ def layer_norm(op: g.LayerNormOp) -> Fn:
 @kernel(g.RmsNormOp, into=True)
 def rms_norm(op: g.RmsNormOp) -> Fn:
     run = _trailing_norm(op, centered=False)
-    return lambda x, scale, out=None: run(x, scale, None, out)
+
+    def without_bias(x: Array, scale: Array, out: Array | None = None) -> Array:
+        return run(x, scale, None, out)
+
+    return without_bias
 
 
 @kernel(g.GroupNormOp, into=True)

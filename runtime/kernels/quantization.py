@@ -21,8 +21,8 @@ def _spread(op: g.Granular) -> Fn:
             return parameter.reshape(())
         assert axis is not None
         if block:
-            wide = np.repeat(parameter, block, axis)
-            return np.take(wide, np.arange(x.shape[axis]), axis) if wide.shape != x.shape else wide
+            # The last block may be cut.
+            return np.repeat(parameter, block, axis)[tuple(slice(d) for d in x.shape)]
         return parameter.reshape([-1 if i == axis % x.ndim else 1 for i in range(x.ndim)])
 
     return spread

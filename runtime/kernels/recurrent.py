@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase
+from xdsl.dialects.builtin import DenseArrayBase, Float64Type
 
 from ge.dialects.graph import recurrent as g
 from ge.runtime.arrays import Array
@@ -37,7 +37,7 @@ def activation(name: str, alpha: float, beta: float) -> Activation:
     return functions[name]
 
 
-def _parameters(attr: DenseArrayBase | None, count: int) -> Sequence[float]:
+def _parameters(attr: DenseArrayBase[Float64Type] | None, count: int) -> Sequence[float]:
     return [0.0] * count if attr is None else [float(v) for v in attr.get_values()]
 
 
