@@ -293,7 +293,8 @@ class Scope:
             raise Unsupported(f"{len(inputs)} inputs for a function of {len(body.input)}")
         for i, name in enumerate(body.input):
             scope.define(name, inputs[i] if i < len(inputs) else None)
-        return scope.import_nodes(body.node, body.output)
+        # A body may leave out outputs that the call does not ask for.
+        return scope.import_nodes(body.node, body.output[: len(proto.output)])
 
 
 def _outputs(result: object) -> list[Value]:
