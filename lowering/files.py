@@ -132,7 +132,7 @@ def write_module(
     path = Path(path)
     module.attributes.pop(PAYLOAD, None)
     if str(path) != "-" and not is_device(path):
-        keys = {op.key for op in weights_of(module) if op.key is not None}
+        keys = weights_of(module)
         weights = {k: array for k in keys if (array := payload.get(k)) is not None}
         if weights:
             file = path.with_suffix(".safetensors")

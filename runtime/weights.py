@@ -17,9 +17,11 @@ from safetensors import SafetensorError, safe_open  # pyright: ignore[reportUnkn
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from ge.dialects.errors import GeError
-from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.types import AnyTensor
-from ge.runtime.arrays import BFLOAT16, Array, array_of, dtype_of, type_of
+from ge.dialects.graph.constant import ConstantOp, WeightAttr
+from ge.dialects.npu_task import ConstantOp as TaskConstantOp
+from ge.dialects.npu_task import data_type
+from ge.dialects.types import AnyTensor, tensor
+from ge.runtime.arrays import BFLOAT16, Array, dtype_of
 
 PAYLOAD = "graph.payload"
 """The module attribute with the payload's file name."""
@@ -122,7 +124,7 @@ class RandomPayload:
 
     def __init__(self, module: ModuleOp, seed: int = 0) -> None:
         self.seed = seed
-        self.types = {op.key: cast(AnyTensor, op.result.type) for op in weights_of(module)}
+        self.types = weights_of(module)
         self._made: dict[str, Array] = {}
 
     def get(self, key: str, /) -> Array | None:
@@ -149,11 +151,14 @@ class RandomPayload:
         return values.astype(dtype, copy=False)
 
 
-def weights_of(module: ModuleOp) -> Iterator[ConstantOp]:
-    """The constants of a module whose values are in the payload."""
+def weights_of(module: ModuleOp) -> dict[str, AnyTensor]:
+    """The keys that a module of any level refers to, with the types of the weights."""
+    found: dict[str, AnyTensor] = {}
     for op in module.walk():
-        if isinstance(op, ConstantOp) and op.key is not None:
-            yield op
+        if isinstance(op, ConstantOp | TaskConstantOp) and isinstance(op.value, WeightAttr):
+            element, shape = data_type(op.result.type)
+            found[op.value.data] = tensor(shape, element)
+    return found
 
 
 def payload_path(module: ModuleOp, folder: str | Path) -> Path | None:
@@ -178,18 +183,3 @@ def open_payload(module: ModuleOp, folder: str | Path) -> Payload:
     if path is None or not path.exists():
         return cast(dict[str, Array], {})
     return SafetensorsPayload(path)
-
-
-def value_of(op: ConstantOp, payload: Payload) -> Array:
-    """The elements of a constant. Raises GeError when they are missing or of another type."""
-    if op.key is None:
-        return array_of(cast(Any, op.value))
-    array = payload.get(op.key)
-    if array is None:
-        raise GeError(
-            f"weight '{op.key}' is not in the payload",
-            hint="put the safetensors file beside the text, or run with --timing-only",
-        )
-    if type_of(array) != op.result.type:
-        raise GeError(f"weight '{op.key}' is {type_of(array)} in the payload, not {op.result.type}")
-    return array
