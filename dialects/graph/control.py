@@ -181,8 +181,8 @@ class LoopOp(TensorOp):
         expected = (ITERATION, CONDITION, *(v.type for v in self.carried))
         if len(args) != len(expected):
             raise VerifyException(
-                f"the body has {len(args)} arguments, but {len(expected)} are needed: "
-                "iteration number, condition, carried values"
+                f"the body needs {len(expected)} arguments (iteration number, condition, "
+                f"carried values), but has {len(args)}"
             )
         last = yielded(self.body, "the body")[1 : len(self.carried) + 1]
         arriving = (*expected, ITERATION, CONDITION, *(v.type for v in last))
