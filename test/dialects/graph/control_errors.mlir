@@ -51,7 +51,7 @@ func.func @f(%c: tensor<i1>, %x: tensor<2xf32>) {
 func.func @f(%c: tensor<i1>) {
   // CHECK: the first branch must end in graph.yield
   "graph.if"(%c) ({
-    %0 = graph.not %c : (tensor<i1>) -> tensor<i1>
+    fused_op.yield %c : tensor<i1>
   }, {
     graph.yield
   }) : (tensor<i1>) -> ()
