@@ -3,17 +3,59 @@
 Ops are grouped by family, a file each; `Graph` collects them from the modules below.
 """
 
+from collections.abc import Sequence
 from types import ModuleType
+from typing import Any
 
 from xdsl.dialect_interfaces.constant_materialization import ConstantMaterializationInterface
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
-from xdsl.ir import Attribute, Dialect, Operation, ParametrizedAttribute
+from xdsl.ir import Attribute, Dialect, Operation
 from xdsl.irdl import IRDLOperation
 
-from ge.dialects.graph import constant, elementwise, quantization, reduction
+from ge.dialects.graph import (
+    activation,
+    attention,
+    constant,
+    control,
+    convolution,
+    creation,
+    detection,
+    elementwise,
+    image,
+    indexing,
+    linear,
+    normalization,
+    pooling,
+    quantization,
+    recurrent,
+    reduction,
+    shape,
+    signal,
+    slicing,
+)
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 
-FAMILIES: tuple[ModuleType, ...] = (constant, elementwise, quantization, reduction)
+FAMILIES: tuple[ModuleType, ...] = (
+    activation,
+    attention,
+    constant,
+    control,
+    convolution,
+    creation,
+    detection,
+    elementwise,
+    image,
+    indexing,
+    linear,
+    normalization,
+    pooling,
+    quantization,
+    recurrent,
+    reduction,
+    shape,
+    signal,
+    slicing,
+)
 
 
 class _MaterializeConstant(ConstantMaterializationInterface):
@@ -23,33 +65,28 @@ class _MaterializeConstant(ConstantMaterializationInterface):
         return None
 
 
-def ops_of(*modules: ModuleType) -> list[type[IRDLOperation]]:
-    """The op classes that the modules define, in order of definition."""
+def _defined(kind: type, modules: Sequence[ModuleType]) -> list[Any]:
+    """The named classes of a kind that the modules define, in order of definition."""
     return [
         c
         for m in modules
         for c in vars(m).values()
+        # cheap tests first: this runs at the start of every tool
         if isinstance(c, type)
-        and issubclass(c, IRDLOperation)
         and c.__module__ == m.__name__
         and "name" in vars(c)
+        and issubclass(c, kind)
     ]
+
+
+def ops_of(*modules: ModuleType) -> list[type[IRDLOperation]]:
+    """The op classes that the modules define."""
+    return _defined(IRDLOperation, modules)
 
 
 def attributes_of(*modules: ModuleType) -> list[type[Attribute]]:
     """The attribute classes that the modules define."""
-    return [
-        c
-        for m in modules
-        for c in vars(m).values()
-        if isinstance(c, type)
-        and issubclass(c, Attribute)
-        and c is not ParametrizedAttribute
-        and c.__module__ == m.__name__
-        and "name" in vars(c)
-    ]
+    return _defined(Attribute, modules)
 
 
-Graph = Dialect(
-    "graph", ops_of(*FAMILIES), attributes_of(*FAMILIES), [_MaterializeConstant()]
-)
+Graph = Dialect("graph", ops_of(*FAMILIES), attributes_of(*FAMILIES), [_MaterializeConstant()])

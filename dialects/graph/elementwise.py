@@ -1,6 +1,6 @@
 """Elementwise ops: one result element from the element(s) at the same place, numpy broadcasting.
 
-Activation functions stand here too. `VECTOR_COST` is the number of vector instructions for one
+`VECTOR_COST` is the number of vector instructions for one
 element (transcendental functions are short polynomials on the vector unit).
 """
 
@@ -8,7 +8,7 @@ from abc import ABC
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import BoolAttr, FloatAttr, StringAttr, i1
+from xdsl.dialects.builtin import BoolAttr, StringAttr, i1
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -116,12 +116,16 @@ class SignOp(Unary):
 
 @irdl_op_definition
 class FloorOp(Unary):
+    """The largest integer not above x."""
+
     name = "graph.floor"
     ACCEPTS = staticmethod(is_float)
 
 
 @irdl_op_definition
 class CeilOp(Unary):
+    """The smallest integer not below x."""
+
     name = "graph.ceil"
     ACCEPTS = staticmethod(is_float)
 
@@ -152,79 +156,109 @@ class ReciprocalOp(FloatUnary):
 
 @irdl_op_definition
 class SqrtOp(FloatUnary):
+    """The square root; nan below 0."""
+
     name = "graph.sqrt"
     VECTOR_COST: ClassVar = 2
 
 
 @irdl_op_definition
 class ExpOp(FloatUnary):
+    """e to the power x."""
+
     name = "graph.exp"
     VECTOR_COST: ClassVar = 4
 
 
 @irdl_op_definition
 class LogOp(FloatUnary):
+    """The natural logarithm; -inf at 0, nan below."""
+
     name = "graph.log"
     VECTOR_COST: ClassVar = 4
 
 
 @irdl_op_definition
 class SinOp(FloatUnary):
+    """The sine of x in radians."""
+
     name = "graph.sin"
 
 
 @irdl_op_definition
 class CosOp(FloatUnary):
+    """The cosine of x in radians."""
+
     name = "graph.cos"
 
 
 @irdl_op_definition
 class TanOp(FloatUnary):
+    """The tangent of x in radians."""
+
     name = "graph.tan"
 
 
 @irdl_op_definition
 class AsinOp(FloatUnary):
+    """The inverse sine, in [-pi/2, pi/2]; nan outside [-1, 1]."""
+
     name = "graph.asin"
 
 
 @irdl_op_definition
 class AcosOp(FloatUnary):
+    """The inverse cosine, in [0, pi]; nan outside [-1, 1]."""
+
     name = "graph.acos"
 
 
 @irdl_op_definition
 class AtanOp(FloatUnary):
+    """The inverse tangent, in [-pi/2, pi/2]."""
+
     name = "graph.atan"
 
 
 @irdl_op_definition
 class SinhOp(FloatUnary):
+    """The hyperbolic sine."""
+
     name = "graph.sinh"
 
 
 @irdl_op_definition
 class CoshOp(FloatUnary):
+    """The hyperbolic cosine."""
+
     name = "graph.cosh"
 
 
 @irdl_op_definition
 class TanhOp(FloatUnary):
+    """The hyperbolic tangent."""
+
     name = "graph.tanh"
 
 
 @irdl_op_definition
 class AsinhOp(FloatUnary):
+    """The inverse hyperbolic sine."""
+
     name = "graph.asinh"
 
 
 @irdl_op_definition
 class AcoshOp(FloatUnary):
+    """The inverse hyperbolic cosine; nan below 1."""
+
     name = "graph.acosh"
 
 
 @irdl_op_definition
 class AtanhOp(FloatUnary):
+    """The inverse hyperbolic tangent; nan outside [-1, 1]."""
+
     name = "graph.atanh"
 
 
@@ -236,167 +270,35 @@ class ErfOp(FloatUnary):
     VECTOR_COST: ClassVar = 12
 
 
-# ---- activation functions --------------------------------------------------------------------
-
-
-@irdl_op_definition
-class ReluOp(Unary):
-    """max(x, 0)"""
-
-    name = "graph.relu"
-
-
-@irdl_op_definition
-class SigmoidOp(FloatUnary):
-    """1 / (1 + exp(-x))"""
-
-    name = "graph.sigmoid"
-    VECTOR_COST: ClassVar = 6
-
-
-@irdl_op_definition
-class SiluOp(FloatUnary):
-    """x * sigmoid(alpha * x); also called swish."""
-
-    name = "graph.silu"
-    alpha = prop_def(FloatAttr, default_value=FloatAttr(1.0, 64))
-    VECTOR_COST: ClassVar = 7
-
-
-@irdl_op_definition
-class GeluOp(FloatUnary):
-    """x * Phi(x) with the normal distribution function Phi: `approximate` is "none" (by erf),
-    "tanh" (Hendrycks and Gimpel, arXiv 1606.08415) or "sigmoid" (x * sigmoid(1.702 x))."""
-
-    name = "graph.gelu"
-    approximate = prop_def(StringAttr, default_value=StringAttr("none"))
-    VECTOR_COST: ClassVar = 14
-
-    def infer(self) -> Sequence[Attribute]:
-        if self.approximate.data not in ("none", "tanh", "sigmoid"):
-            raise VerifyException(
-                f'approximate is "none", "tanh" or "sigmoid", not "{self.approximate.data}"'
-            )
-        return super().infer()
-
-
-@irdl_op_definition
-class SoftplusOp(FloatUnary):
-    """log(1 + exp(x))"""
-
-    name = "graph.softplus"
-
-
-@irdl_op_definition
-class SoftsignOp(FloatUnary):
-    """x / (1 + |x|)"""
-
-    name = "graph.softsign"
-    VECTOR_COST: ClassVar = 3
-
-
-@irdl_op_definition
-class MishOp(FloatUnary):
-    """x * tanh(softplus(x))"""
-
-    name = "graph.mish"
-    VECTOR_COST: ClassVar = 16
-
-
-@irdl_op_definition
-class EluOp(FloatUnary):
-    """x for x >= 0, alpha * (exp(x) - 1) below."""
-
-    name = "graph.elu"
-    alpha = prop_def(FloatAttr, default_value=FloatAttr(1.0, 64))
-
-
-@irdl_op_definition
-class SeluOp(FloatUnary):
-    """gamma * x for x > 0, gamma * alpha * (exp(x) - 1) below (arXiv 1706.02515)."""
-
-    name = "graph.selu"
-    alpha = prop_def(FloatAttr, default_value=FloatAttr(1.67326319217681884765625, 64))
-    gamma = prop_def(FloatAttr, default_value=FloatAttr(1.05070102214813232421875, 64))
-
-
-@irdl_op_definition
-class CeluOp(FloatUnary):
-    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1)) (arXiv 1704.07483)."""
-
-    name = "graph.celu"
-    alpha = prop_def(FloatAttr, default_value=FloatAttr(1.0, 64))
-
-
-@irdl_op_definition
-class LeakyReluOp(FloatUnary):
-    """x for x >= 0, alpha * x below."""
-
-    name = "graph.leaky_relu"
-    alpha = prop_def(FloatAttr, default_value=FloatAttr(0.01, 64))
-    VECTOR_COST: ClassVar = 2
-
-
-@irdl_op_definition
-class ThresholdedReluOp(FloatUnary):
-    """x where x > alpha, else 0."""
-
-    name = "graph.thresholded_relu"
-    alpha = prop_def(FloatAttr, default_value=FloatAttr(1.0, 64))
-    VECTOR_COST: ClassVar = 2
-
-
-@irdl_op_definition
-class HardSigmoidOp(FloatUnary):
-    """max(0, min(1, alpha * x + beta))"""
-
-    name = "graph.hard_sigmoid"
-    alpha = prop_def(FloatAttr, default_value=FloatAttr(0.2, 64))
-    beta = prop_def(FloatAttr, default_value=FloatAttr(0.5, 64))
-    VECTOR_COST: ClassVar = 4
-
-
-@irdl_op_definition
-class HardSwishOp(FloatUnary):
-    """x * max(0, min(1, x / 6 + 1 / 2)) (arXiv 1905.02244)."""
-
-    name = "graph.hard_swish"
-    VECTOR_COST: ClassVar = 5
-
-
-@irdl_op_definition
-class ShrinkOp(Unary):
-    """x + bias below -lambd, x - bias above lambd, 0 between."""
-
-    name = "graph.shrink"
-    bias = prop_def(FloatAttr, default_value=FloatAttr(0.0, 64))
-    lambd = prop_def(FloatAttr, default_value=FloatAttr(0.5, 64))
-    VECTOR_COST: ClassVar = 4
-
-
 # ---- two operands ----------------------------------------------------------------------------
 
 
 @irdl_op_definition
 class AddOp(Binary):
+    """lhs + rhs; integers wrap around."""
+
     name = "graph.add"
     traits = traits_def(Pure(), Commutative())
 
 
 @irdl_op_definition
 class SubOp(Binary):
+    """lhs - rhs; integers wrap around."""
+
     name = "graph.sub"
 
 
 @irdl_op_definition
 class MulOp(Binary):
+    """lhs * rhs; integers wrap around."""
+
     name = "graph.mul"
     traits = traits_def(Pure(), Commutative())
 
 
 @irdl_op_definition
 class DivOp(Binary):
-    """Quotient; of integers rounded toward zero."""
+    """lhs / rhs; of integers rounded toward zero."""
 
     name = "graph.div"
 
@@ -486,14 +388,6 @@ class ShiftOp(Binary):
         return super().infer()
 
 
-@irdl_op_definition
-class PReluOp(Binary):
-    """lhs for lhs >= 0, lhs * rhs below; rhs is the slope."""
-
-    name = "graph.prelu"
-    VECTOR_COST: ClassVar = 3
-
-
 PREDICATES = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
@@ -529,6 +423,8 @@ class FloatTest(Unary, ABC):
 
 @irdl_op_definition
 class IsNanOp(FloatTest):
+    """Whether x is not a number."""
+
     name = "graph.is_nan"
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph import elementwise as e
+from ge.dialects.graph.activation import SiluOp
 from ge.dialects.graph.convolution import Col2ImOp, ConvOp, ConvTransposeOp, DeformConvOp
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp
@@ -159,4 +160,4 @@ def activated(n: Node, value: SSAValue) -> SSAValue:
         return value
     if activation not in ("silu", "swish"):
         raise Unsupported(f"activation {activation} is not known")
-    return n.emit(e.SiluOp, value)
+    return n.emit(SiluOp, value)

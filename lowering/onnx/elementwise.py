@@ -6,6 +6,7 @@ import numpy as np
 from onnx import helper
 from xdsl.ir import Attribute, SSAValue
 
+from ge.dialects.graph import activation as a
 from ge.dialects.graph import elementwise as g
 from ge.dialects.interfaces import TensorOp
 from ge.dialects.types import element_type
@@ -18,11 +19,11 @@ _SAME: dict[str, type[TensorOp]] = {
     "Log": g.LogOp, "Sin": g.SinOp, "Cos": g.CosOp, "Tan": g.TanOp, "Asin": g.AsinOp,
     "Acos": g.AcosOp, "Atan": g.AtanOp, "Sinh": g.SinhOp, "Cosh": g.CoshOp, "Tanh": g.TanhOp,
     "Asinh": g.AsinhOp, "Acosh": g.AcoshOp, "Atanh": g.AtanhOp, "Erf": g.ErfOp,
-    "Relu": g.ReluOp, "Sigmoid": g.SigmoidOp, "Softplus": g.SoftplusOp,
-    "Softsign": g.SoftsignOp, "Mish": g.MishOp, "HardSwish": g.HardSwishOp, "Not": g.NotOp,
+    "Relu": a.ReluOp, "Sigmoid": a.SigmoidOp, "Softplus": a.SoftplusOp,
+    "Softsign": a.SoftsignOp, "Mish": a.MishOp, "HardSwish": a.HardSwishOp, "Not": g.NotOp,
     "BitwiseNot": g.NotOp, "IsNaN": g.IsNanOp, "Add": g.AddOp, "Sub": g.SubOp, "Mul": g.MulOp,
     "Div": g.DivOp, "Pow": g.PowOp, "And": g.AndOp, "Or": g.OrOp, "Xor": g.XorOp,
-    "BitwiseAnd": g.AndOp, "BitwiseOr": g.OrOp, "BitwiseXor": g.XorOp, "PRelu": g.PReluOp,
+    "BitwiseAnd": g.AndOp, "BitwiseOr": g.OrOp, "BitwiseXor": g.XorOp, "PRelu": a.PReluOp,
     "Where": g.SelectOp,
 }  # fmt: skip
 """ONNX op type -> the graph op with the same operands and no attributes."""
@@ -49,7 +50,7 @@ def compare(n: Node) -> SSAValue:
 def variadic(n: Node) -> SSAValue:
     ops = {"Max": g.MaximumOp, "Min": g.MinimumOp, "Sum": g.AddOp, "Mean": g.AddOp}
     tensors = n.tensors()
-    total = reduce(lambda a, b: n.emit(ops[n.op_type], a, b), tensors)
+    total = reduce(lambda x, y: n.emit(ops[n.op_type], x, y), tensors)
     if n.op_type == "Mean" and len(tensors) > 1:
         return n.emit(g.DivOp, total, n.like(len(tensors), total))
     return total
@@ -67,19 +68,19 @@ def shift(n: Node) -> SSAValue:
 
 @onnx_op("Gelu")
 def gelu(n: Node) -> SSAValue:
-    return n.emit(g.GeluOp, n[0], approximate=n.str("approximate", "none"))
+    return n.emit(a.GeluOp, n[0], approximate=n.str("approximate", "none"))
 
 
 @onnx_op("Swish")
 def swish(n: Node) -> SSAValue:
-    return n.emit(g.SiluOp, n[0], alpha=n.float("alpha", 1.0))
+    return n.emit(a.SiluOp, n[0], alpha=n.float("alpha", 1.0))
 
 
 _WITH_ALPHA: dict[str, tuple[type[TensorOp], float]] = {
-    "Elu": (g.EluOp, 1.0),
-    "Celu": (g.CeluOp, 1.0),
-    "LeakyRelu": (g.LeakyReluOp, 0.01),
-    "ThresholdedRelu": (g.ThresholdedReluOp, 1.0),
+    "Elu": (a.EluOp, 1.0),
+    "Celu": (a.CeluOp, 1.0),
+    "LeakyRelu": (a.LeakyReluOp, 0.01),
+    "ThresholdedRelu": (a.ThresholdedReluOp, 1.0),
 }
 
 
@@ -92,17 +93,17 @@ def with_alpha(n: Node) -> SSAValue:
 @onnx_op("Selu")
 def selu(n: Node) -> SSAValue:
     alpha = n.float("alpha", 1.67326319217681884765625)
-    return n.emit(g.SeluOp, n[0], alpha=alpha, gamma=n.float("gamma", 1.05070102214813232421875))
+    return n.emit(a.SeluOp, n[0], alpha=alpha, gamma=n.float("gamma", 1.05070102214813232421875))
 
 
 @onnx_op("HardSigmoid")
 def hard_sigmoid(n: Node) -> SSAValue:
-    return n.emit(g.HardSigmoidOp, n[0], alpha=n.float("alpha", 0.2), beta=n.float("beta", 0.5))
+    return n.emit(a.HardSigmoidOp, n[0], alpha=n.float("alpha", 0.2), beta=n.float("beta", 0.5))
 
 
 @onnx_op("Shrink")
 def shrink(n: Node) -> SSAValue:
-    return n.emit(g.ShrinkOp, n[0], bias=n.float("bias"), lambd=n.float("lambd", 0.5))
+    return n.emit(a.ShrinkOp, n[0], bias=n.float("bias"), lambd=n.float("lambd", 0.5))
 
 
 @onnx_op("Clip")

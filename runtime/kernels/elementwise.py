@@ -8,8 +8,7 @@ import numpy as np
 
 from ge.dialects.graph import elementwise as g
 from ge.runtime.arrays import BFLOAT16, Array, dtype_of
-from ge.runtime.kernels import Fn, kernel
-from ge.runtime.kernels import special as f
+from ge.runtime.kernels import Fn, kernel, special
 from ge.runtime.kernels.special import in_blocks
 
 
@@ -77,94 +76,15 @@ def _float_ufunc(fn: Any) -> Callable[[Any], Fn]:
 for _op, _fn in _FLOAT_UFUNCS.items():
     kernel(_op, into=True)(_float_ufunc(_fn))
 
-_FORMULAS: dict[type[Any], Callable[[Array], Array]] = {
-    g.ErfOp: f.erf,
-    g.SigmoidOp: f.sigmoid,
-    g.SoftplusOp: f.softplus,
-    g.SoftsignOp: f.softsign,
-    g.MishOp: f.mish,
-    g.HardSwishOp: f.hard_swish,
-}
 
-
-def _formula(fn: Callable[[Array], Array]) -> Callable[[Any], Fn]:
-    return lambda op: in_blocks(fn)
-
-
-for _op, _fn in _FORMULAS.items():
-    kernel(_op, into=True)(_formula(_fn))
+@kernel(g.ErfOp, into=True)
+def erf(op: g.ErfOp) -> Fn:
+    return in_blocks(special.erf)
 
 
 @kernel(g.ReciprocalOp, into=True)
 def reciprocal(op: g.ReciprocalOp) -> Fn:
     return lambda x, out=None: np.divide(x.dtype.type(1), x, out=out)
-
-
-@kernel(g.ReluOp, into=True)
-def relu(op: g.ReluOp) -> Fn:
-    return lambda x, out=None: np.maximum(x, x.dtype.type(0), out=out)
-
-
-@kernel(g.SiluOp, into=True)
-def silu(op: g.SiluOp) -> Fn:
-    alpha = op.alpha.value.data
-    return in_blocks(lambda x: f.silu(x, alpha))
-
-
-@kernel(g.GeluOp, into=True)
-def gelu(op: g.GeluOp) -> Fn:
-    forms = {"none": f.gelu, "tanh": f.gelu_tanh, "sigmoid": lambda x: f.silu(x, 1.702)}
-    return in_blocks(forms[op.approximate.data])
-
-
-@kernel(g.EluOp, into=True)
-def elu(op: g.EluOp) -> Fn:
-    alpha = op.alpha.value.data
-    return in_blocks(lambda x: f.elu(x, alpha))
-
-
-@kernel(g.SeluOp, into=True)
-def selu(op: g.SeluOp) -> Fn:
-    alpha, gamma = op.alpha.value.data, op.gamma.value.data
-    return in_blocks(lambda x: f.elu(x, alpha) * gamma)
-
-
-@kernel(g.CeluOp, into=True)
-def celu(op: g.CeluOp) -> Fn:
-    alpha = op.alpha.value.data
-    return in_blocks(lambda x: f.elu(x / alpha, 1.0) * alpha)
-
-
-@kernel(g.LeakyReluOp, into=True)
-def leaky_relu(op: g.LeakyReluOp) -> Fn:
-    alpha = op.alpha.value.data
-    if 0 < alpha <= 1:
-        return in_blocks(lambda x: np.maximum(x, x * alpha))
-    return in_blocks(lambda x: np.where(x >= 0, x, x * alpha))
-
-
-@kernel(g.ThresholdedReluOp, into=True)
-def thresholded_relu(op: g.ThresholdedReluOp) -> Fn:
-    alpha = op.alpha.value.data
-    return in_blocks(lambda x: np.where(x > alpha, x, x.dtype.type(0)))
-
-
-@kernel(g.HardSigmoidOp, into=True)
-def hard_sigmoid(op: g.HardSigmoidOp) -> Fn:
-    alpha, beta = op.alpha.value.data, op.beta.value.data
-    return in_blocks(lambda x: f.hard_sigmoid(x, alpha, beta))
-
-
-@kernel(g.ShrinkOp)
-def shrink(op: g.ShrinkOp) -> Fn:
-    bias, lambd = op.bias.value.data, op.lambd.value.data
-
-    def run(x: Array) -> Array:
-        t = x.dtype.type
-        low = np.where(x < -lambd, x + t(bias), t(0))
-        return np.where(x > lambd, x - t(bias), low)
-
-    return run
 
 
 @kernel(g.DivOp, into=True)
@@ -201,11 +121,6 @@ def power(op: g.PowOp) -> Fn:
 @kernel(g.ShiftOp, into=True)
 def shift(op: g.ShiftOp) -> Fn:
     return np.left_shift if op.direction.data == "left" else np.right_shift
-
-
-@kernel(g.PReluOp)
-def prelu(op: g.PReluOp) -> Fn:
-    return lambda x, slope: np.where(x >= x.dtype.type(0), x, x * slope)
 
 
 _COMPARE = {

@@ -8,6 +8,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.fused_op import FusedOp
+from ge.dialects.graph import activation as a
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.interfaces import TensorOp
@@ -16,15 +17,15 @@ from ge.transforms.graph.prepare_weights import FUNCTION
 from ge.transforms.statistics import count
 
 ACTIVATIONS: tuple[type[TensorOp], ...] = (
-    g.ReluOp,
-    g.SigmoidOp,
-    g.SiluOp,
-    g.GeluOp,
+    a.ReluOp,
+    a.SigmoidOp,
+    a.SiluOp,
+    a.GeluOp,
     g.TanhOp,
-    g.LeakyReluOp,
-    g.HardSwishOp,
-    g.HardSigmoidOp,
-    g.EluOp,
+    a.LeakyReluOp,
+    a.HardSwishOp,
+    a.HardSigmoidOp,
+    a.EluOp,
     g.ClampOp,
 )
 """Activation functions that the vector unit applies to the cube's output tile."""
