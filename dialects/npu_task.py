@@ -7,15 +7,16 @@ tasks    `npu_task.kernel` outlines what one launch computes (equal kernels are 
            %0 = tensor.empty() : tensor<8x32xf32>
            %1 = npu_task.launch @linear_0 ins(%x, %w : ...) outs(%0 : ...) -> tensor<8x32xf32>
 buffers  the same launch on memrefs; static results are written to `outs` and are no SSA results:
-           npu_task.launch @linear_0 ins(%x, %w : ...) outs(%y : memref<8x32xf32, hbm>)
+           npu_task.launch @linear_0 ins(%x, %w : ...) outs(%y : memref<8x32xf32, ...>)
 program  buffers are slots of one pool, launches and copies are on streams, events order them:
-           %y = npu_task.slot "arena"[4096] : memref<8x32xf32, #npu_task.space<hbm>>
+           %y = npu_task.slot "arena" 4096 : memref<8x32xf32, #npu_task<space hbm>>
            npu_task.launch @linear_0 on 0 ins(...) outs(%y : ...)
            npu_task.record 3 on 0
            npu_task.wait 3 on 2
 
 A result whose shape is known only at run time has no destination: at every level it is an SSA
-result, and the device allocates it when the kernel has computed its shape.
+result, and the device allocates it when the kernel has computed its shape. Such a buffer is
+written once, by what defines it, and lives as long as it is used.
 """
 
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     SymbolNameConstraint,
     SymbolRefAttr,
+    TensorType,
     i64,
 )
 from xdsl.dialects.utils import EnumAttribute
@@ -44,9 +46,9 @@ from xdsl.ir import (
 )
 from xdsl.irdl import (
     AttrSizedOperandSegments,
+    BaseAttr,
     IRDLOperation,
     ParsePropInAttrDict,
-
     irdl_attr_definition,
     irdl_op_definition,
     lazy_traits_def,
@@ -125,9 +127,7 @@ class TilingAttr(ParametrizedAttribute):
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
-            tile = parser.parse_comma_separated_list(
-                parser.Delimiter.SQUARE, parser.parse_integer
-            )
+            tile = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
             parser.parse_keyword("blocks")
             blocks = parser.parse_integer()
             parser.parse_keyword("buffers")
@@ -144,6 +144,10 @@ class TilingAttr(ParametrizedAttribute):
             raise VerifyException("tile sizes and blocks are at least 1")
         if self.buffers.data not in (1, 2):
             raise VerifyException(f"buffers is 1 or 2, not {self.buffers.data}")
+
+
+SHAPED = BaseAttr(TensorType) | BaseAttr(MemRefType)
+"""What a launch is on: tensors, or memrefs once there are buffers."""
 
 
 # ---- kernels and launches --------------------------------------------------------------------
@@ -209,13 +213,27 @@ class KernelOp(IRDLOperation):
 
 def is_dynamic(t: Attribute) -> bool:
     """Whether a tensor or memref type has a dimension that is known only at run time."""
-    shape: Any = getattr(t, "get_shape", None)
-    return shape is None or any(d < 0 for d in shape())
+    if not isinstance(t, TensorType | MemRefType):
+        return True
+    return any(d < 0 for d in t.get_shape())
+
+
+def fits(source: Attribute, target: Attribute) -> bool:
+    """Whether the values of a memref type may be stored in another one: element type and rank
+    agree, dimensions too where both are known."""
+    (a, s), (b, t) = data_type(source), data_type(target)
+    return (
+        a == b
+        and len(s) == len(t)
+        and all(m == n or m < 0 or n < 0 for m, n in zip(s, t, strict=True))
+    )
 
 
 def data_type(t: Attribute) -> tuple[Attribute, tuple[int, ...]]:
-    """Element type and shape of a tensor or memref type."""
-    typed: Any = t
+    """Element type and shape of a tensor or memref type; any other type stands for itself."""
+    if not isinstance(t, TensorType | MemRefType):
+        return t, ()
+    typed: Any = t  # pyright: ignore[reportUnknownVariableType]
     return typed.element_type, typed.get_shape()
 
 
@@ -226,9 +244,9 @@ class LaunchOp(IRDLOperation):
     name = "npu_task.launch"
     kernel = prop_def(SymbolRefAttr)
     stream = opt_prop_def(IntegerAttr[I64])
-    ins = var_operand_def()
-    outs = var_operand_def()
-    results_ = var_result_def()
+    ins = var_operand_def(SHAPED)
+    outs = var_operand_def(SHAPED)
+    results_ = var_result_def(SHAPED)
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
         "$kernel (`on` $stream^)? (`ins` `(` $ins^ `:` type($ins) `)`)? "
@@ -283,7 +301,7 @@ class ConstantOp(IRDLOperation):
 
     name = "npu_task.constant"
     value = prop_def(Attribute)
-    result = result_def()
+    result = result_def(SHAPED)
     traits = traits_def(Pure(), ConstantLike())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "attr-dict $value `as` type($result)"
@@ -325,7 +343,8 @@ class SlotOp(IRDLOperation):
 
 @irdl_op_definition
 class CopyOp(IRDLOperation):
-    """Copies a buffer to another one of the same type but for memory space and layout."""
+    """Copies a buffer to another one of the same type but for memory space and layout. Where one
+    of them is dynamic, its shape at run time is that of the other."""
 
     name = "npu_task.copy"
     source = operand_def(MemRefType)
@@ -343,13 +362,14 @@ class CopyOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        if data_type(self.source.type) != data_type(self.target.type):
+        if not fits(self.source.type, self.target.type):
             raise VerifyException(f"{self.source.type} does not fit into {self.target.type}")
 
 
 @irdl_op_definition
 class TransferOp(IRDLOperation):
-    """Moves a buffer of dynamic shape between memories; the device allocates the new one."""
+    """Copies a buffer to a new one, which the device allocates: its shape is known only at run
+    time, or its lifetime is not that of its slot."""
 
     name = "npu_task.transfer"
     source = operand_def(MemRefType)
@@ -366,7 +386,7 @@ class TransferOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        if data_type(self.source.type) != data_type(self.result.type):
+        if not fits(self.source.type, self.result.type):
             raise VerifyException(f"{self.source.type} does not become {self.result.type}")
 
 
@@ -413,7 +433,7 @@ class YieldOp(IRDLOperation):
     """The values of a branch or of a loop's iteration."""
 
     name = "npu_task.yield"
-    values = var_operand_def()
+    values = var_operand_def(MemRefType)
     traits = lazy_traits_def(lambda: (IsTerminator(),))
     assembly_format = "($values^ `:` type($values))? attr-dict"
 
@@ -423,22 +443,29 @@ class YieldOp(IRDLOperation):
 
 @irdl_op_definition
 class IfOp(IRDLOperation):
-    """Runs one of two branches, by a memref<i1>. All streams are idle before and after.
+    """Runs one of two branches, by a buffer of one i1. All streams are idle before and after.
 
-    Each branch yields one buffer for each result of the `graph.if` it comes from. A static one
-    is copied to its `outs` buffer (no copy where it is that buffer); a dynamic one is an SSA
-    result.
+        %n = npu_task.if %c : memref<i1, ...> outs(%y : ...) -> memref<?xf32, ...>
+            order [1, 0] {
+          npu_task.yield %a, %b : ...
+        } else {
+          npu_task.yield %c, %d : ...
+        }
+
+    Each branch yields one buffer for each entry of `order`. 1: it is copied to the next of
+    `outs` (nothing is copied where it is that buffer); 0: it is the next result.
     """
 
     name = "npu_task.if"
     condition = operand_def(MemRefType)
-    outs = var_operand_def()
-    results_ = var_result_def()
+    outs = var_operand_def(MemRefType)
+    order = prop_def(DenseArrayBase.constr(i64))
+    results_ = var_result_def(MemRefType)
     then = region_def("single_block")
     otherwise = region_def("single_block")
     assembly_format = (
         "$condition `:` type($condition) (`outs` `(` $outs^ `:` type($outs) `)`)? "
-        "(`->` type($results_)^)? attr-dict-with-keyword $then `else` $otherwise"
+        "(`->` type($results_)^)? `order` $order attr-dict-with-keyword $then `else` $otherwise"
     )
 
     def __init__(
@@ -446,45 +473,52 @@ class IfOp(IRDLOperation):
         condition: SSAValue,
         outs: Sequence[SSAValue],
         results: Sequence[Attribute],
+        order: Sequence[bool],
         then: Region,
         otherwise: Region,
     ):
         super().__init__(
-            operands=[condition, outs], result_types=[results], regions=[then, otherwise]
+            operands=[condition, outs],
+            result_types=[results],
+            properties={"order": flags(order)},
+            regions=[then, otherwise],
         )
 
     def verify_(self) -> None:
+        _check_order(self.order, "order", len(self.outs), len(self.results))
         for region in (self.then, self.otherwise):
-            last = region.block.last_op
-            if not isinstance(last, YieldOp):
-                raise VerifyException("a branch ends in npu_task.yield")
-            _check_targets(list(last.values), list(self.outs), len(self.results), "a branch")
+            values = _yielded(region, "a branch")
+            if len(values) != len(self.order):
+                raise VerifyException(
+                    f"a branch yields {len(values)} values, {len(self.order)} are expected"
+                )
+            _check_fit(values, self.order, self.outs, self.results)
 
 
 @irdl_op_definition
 class LoopOp(IRDLOperation):
-    """Runs the body `trip` times (memref<i64>; absent: no limit) while `condition` (memref<i1>;
-    absent: always) holds. All streams are idle before and after each iteration.
+    """Runs the body `trip` times (a buffer of one i64; absent: no limit) while `condition` (one
+    i1; absent: always) holds. All streams are idle before and after each iteration.
 
     Body arguments: the iteration number (memref<i64>), the condition (memref<i1>), then the
-    carried buffers. Body yields: the next condition, the next carried values, the scan elements.
-    Carried buffers with static shape (`carried`) hold the value between iterations and at the
-    end; next values are copied there, all at the same time. Those with dynamic shape (`inits`)
-    pass from iteration to iteration and come out as SSA results. `order` has an entry for each
-    carried value: 1 static, 0 dynamic. Scan elements are stacked along a new first axis: into
-    the buffer of `scans` where the trip count is static, else into an SSA result; `stacked` has
-    an entry for each scan: 1 static, 0 dynamic. Results: dynamic carried, then dynamic scans.
+    carried buffers. The body yields the next condition, the next carried values, the scan
+    elements. Carried values have an entry in `order`. 1: the next of the buffers `carried` holds
+    the value between iterations and at the end; the next values are copied there, all at the
+    same time. 0: the value starts as the next of `inits`, passes from iteration to iteration and
+    comes out as a result. Scan elements are copied, stacked along a new first axis; they have an
+    entry in `stacked`. 1: into the next of the buffers `scans`; 0: they become a result.
+    Results: first those of carried values, then those of scan elements.
     """
 
     name = "npu_task.loop"
     trip = opt_operand_def(MemRefType)
     condition = opt_operand_def(MemRefType)
-    carried = var_operand_def()
-    inits = var_operand_def()
-    scans = var_operand_def()
-    order = prop_def(DenseArrayBase)
-    stacked = prop_def(DenseArrayBase)
-    results_ = var_result_def()
+    carried = var_operand_def(MemRefType)
+    inits = var_operand_def(MemRefType)
+    scans = var_operand_def(MemRefType)
+    order = prop_def(DenseArrayBase.constr(i64))
+    stacked = prop_def(DenseArrayBase.constr(i64))
+    results_ = var_result_def(MemRefType)
     body = region_def("single_block")
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
@@ -496,28 +530,72 @@ class LoopOp(IRDLOperation):
         "attr-dict-with-keyword $body"
     )
 
+    def __init__(
+        self,
+        trip: SSAValue | None,
+        condition: SSAValue | None,
+        carried: Sequence[SSAValue],
+        inits: Sequence[SSAValue],
+        scans: Sequence[SSAValue],
+        order: Sequence[bool],
+        stacked: Sequence[bool],
+        results: Sequence[Attribute],
+        body: Region,
+    ):
+        super().__init__(
+            operands=[trip, condition, carried, inits, scans],
+            result_types=[results],
+            properties={"order": flags(order), "stacked": flags(stacked)},
+            regions=[body],
+        )
+
     def verify_(self) -> None:
-        last = self.body.block.last_op
-        if not isinstance(last, YieldOp):
-            raise VerifyException("the body ends in npu_task.yield")
+        values = _yielded(self.body, "the body")
         carried, scans = len(self.order), len(self.stacked)
-        if len(last.values) != 1 + carried + scans:
+        if len(values) != 1 + carried + scans:
             raise VerifyException(
-                f"the body yields {len(last.values)} values; 1 condition, {carried} carried and "
+                f"the body yields {len(values)} values; 1 condition, {carried} carried and "
                 f"{scans} scanned ones are expected"
             )
         if len(self.body.block.args) != 2 + carried:
             raise VerifyException(f"the body takes {2 + carried} arguments")
+        _check_order(self.order, "order", len(self.carried), len(self.inits))
+        dynamic = len(self.results) - len(self.inits)
+        _check_order(self.stacked, "stacked", len(self.scans), dynamic)
+        results = self.results[: len(self.inits)]
+        _check_fit(self.body.block.args[2:], self.order, self.carried, self.inits)
+        _check_fit(values[1 : 1 + carried], self.order, self.carried, results)
 
 
-def _check_targets(
-    values: list[SSAValue], outs: list[SSAValue], dynamic: int, what: str
+def flags(values: Sequence[bool]) -> DenseArrayBase:
+    return DenseArrayBase.from_list(i64, [int(v) for v in values])
+
+
+def _yielded(region: Region, what: str) -> Sequence[SSAValue]:
+    last = region.block.last_op
+    if not isinstance(last, YieldOp):
+        raise VerifyException(f"{what} ends in npu_task.yield")
+    return last.values
+
+
+def _check_order(order: DenseArrayBase, name: str, ones: int, zeros: int) -> None:
+    values = order.get_values()
+    if values.count(1) != ones or values.count(0) != zeros or len(values) != ones + zeros:
+        raise VerifyException(f"'{name}' must have {ones} times 1 and {zeros} times 0")
+
+
+def _check_fit(
+    values: Sequence[SSAValue],
+    order: DenseArrayBase,
+    buffers: Sequence[SSAValue],
+    results: Sequence[SSAValue],
 ) -> None:
-    static = [v for v in values if not is_dynamic(v.type)]
-    if len(values) - len(static) != dynamic and len(values) != len(outs) + dynamic:
-        raise VerifyException(
-            f"{what} yields {len(values)} values for {len(outs)} outs and {dynamic} results"
-        )
+    """Each value fits where `order` sends it."""
+    fixed, passed = iter(buffers), iter(results)
+    for value, static in zip(values, order.get_values(), strict=True):
+        target = next(fixed) if static else next(passed)
+        if not fits(value.type, target.type):
+            raise VerifyException(f"{value.type} does not fit into {target.type}")
 
 
 NpuTask = Dialect(

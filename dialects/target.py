@@ -12,9 +12,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation
+
 from ge.dialects.errors import GeError
 
 DEFAULT_TARGET = "910b1"
+
+TARGET = "npu_task.target"
+"""Attribute of a function: the name of the target that its kernels are made for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +106,9 @@ class Target:
             elif want is int and not (number and isinstance(value, int)):
                 raise GeError(f"'{key}' is an integer, not {value!r}", where)
             elif want is float or (want is str and not isinstance(value, str)):
-                raise GeError(f"'{key}' is a {getattr(want, '__name__', want)}, not {value!r}", where)
+                raise GeError(
+                    f"'{key}' is a {getattr(want, '__name__', want)}, not {value!r}", where
+                )
             if number and value <= 0:
                 raise GeError(f"'{key}' is positive, not {value!r}", where)
         required = [n for n, f in fields.items() if f.default is dataclasses.MISSING]
@@ -114,3 +122,12 @@ class Target:
     @property
     def cycles_per_us(self) -> float:
         return self.clock_ghz * 1e3
+
+
+def target_for(func: Operation, name: str = "") -> Target:
+    """The target by name, or for an empty name the one that `func` was lowered to.
+    Raises GeError when it cannot be read."""
+    recorded = func.attributes.get(TARGET)
+    if not name and isinstance(recorded, StringAttr):
+        name = recorded.data
+    return Target.load(name or DEFAULT_TARGET)

@@ -1,0 +1,343 @@
+"""Proof of a memory plan and of its events, from the program alone.
+
+`check_plan(module)` walks the program once in its order and keeps, for every byte of device memory,
+which buffer wrote it last, by which task, and which tasks have read it since. For each stream it
+keeps the set of tasks (the bits of an integer) that are done whenever its next task starts, as
+streams, events and barriers order them. It reports
+- a race: two tasks, one of which writes, touch the same bytes and nothing orders them;
+- a read of bytes that nothing has written, or that another buffer has overwritten;
+- a task that writes bytes it reads as part of another buffer;
+- slots and views that leave their segment, offsets that are not aligned;
+- tasks on no stream, and waits for events that were not recorded.
+
+Without races every run gives the numbers of the run in program order, and in that each read
+sees what its own buffer wrote. Nothing here is shared with the planner in `transforms`.
+
+Loops are walked twice, so that a second iteration meets what the first one left; after a branch,
+bytes count as written if both ways leave the same buffer there.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from ge.dialects.diagnostics import place_of
+from ge.dialects.npu_task import (
+    ConstantOp,
+    CopyOp,
+    IfOp,
+    LaunchOp,
+    LoopOp,
+    RecordOp,
+    SlotOp,
+    TransferOp,
+    WaitOp,
+    is_dynamic,
+)
+from ge.dialects.types import bitwidth, element_type, numel, shape_of
+
+Memory = str | SSAValue
+"""Where bytes are: a segment ("arena", "io"), or a buffer that has no place in one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanProblem:
+    """What is wrong with a program's plan, and at which op."""
+
+    kind: str
+    """race, unwritten, overwritten, alias, bounds, alignment, stream or event."""
+    message: str
+    op: Operation = field(compare=False)
+
+    def __str__(self) -> str:
+        place = str(place_of(self.op))
+        return f"{place}: {self.message}" if place else self.message
+
+
+@dataclass(slots=True)
+class Piece:
+    """Bytes with one history: written last by task `writer` for `buffer`, read by `readers`."""
+
+    low: int
+    high: int
+    buffer: SSAValue
+    writer: int
+    readers: list[int] = field(default_factory=list[int])
+
+
+class Bytes:
+    """The pieces of one memory, in order. Bytes in no piece were never written."""
+
+    def __init__(self) -> None:
+        self.lows: list[int] = []
+        self.pieces: list[Piece] = []
+
+    def copy(self) -> "Bytes":
+        other = Bytes()
+        other.lows = list(self.lows)
+        other.pieces = [replace(p, readers=list(p.readers)) for p in self.pieces]
+        return other
+
+    def cut(self, at: int) -> None:
+        """Make `at` a boundary between pieces."""
+        i = bisect_right(self.lows, at) - 1
+        if i >= 0 and (piece := self.pieces[i]).low < at < piece.high:
+            rest = replace(piece, low=at, readers=list(piece.readers))
+            piece.high = at
+            self.lows.insert(i + 1, at)
+            self.pieces.insert(i + 1, rest)
+
+    def between(self, low: int, high: int) -> slice:
+        """The pieces in a range of bytes, cut at its ends."""
+        self.cut(low)
+        self.cut(high)
+        return slice(bisect_left(self.lows, low), bisect_left(self.lows, high))
+
+    def put(self, where: slice, piece: Piece) -> None:
+        self.lows[where] = [piece.low]
+        self.pieces[where] = [piece]
+
+    def merge(self, other: "Bytes") -> None:
+        """Keep the bytes that belong to the same buffer in both."""
+        for at in {b for p in self.pieces for b in (p.low, p.high)}:
+            other.cut(at)
+        for at in {b for p in other.pieces for b in (p.low, p.high)}:
+            self.cut(at)
+        theirs = {p.low: p.buffer for p in other.pieces}
+        self.pieces = [p for p in self.pieces if theirs.get(p.low) is p.buffer]
+        self.lows = [p.low for p in self.pieces]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The bytes of a memref: [low, high) of a memory, as part of a buffer."""
+
+    memory: Memory
+    low: int
+    high: int
+    buffer: SSAValue
+
+
+class Checker:
+    """Walks the program of one function."""
+
+    def __init__(self, func: FuncOp) -> None:
+        self.func = func
+        self.streams = self.figure("streams", 0)
+        self.problems: dict[PlanProblem, None] = {}
+        self.tasks: list[Operation] = []
+        self.done = [0] * self.streams
+        self.events: dict[int, int] = {}
+        self.memories: dict[Memory, Bytes] = {}
+        self.aliases: dict[SSAValue, SSAValue] = {}
+        """Argument of a loop's body -> the carried buffer that it is."""
+
+    def figure(self, name: str, default: int) -> int:
+        attr = self.func.attributes.get(f"npu_task.{name}")
+        return attr.value.data if isinstance(attr, IntegerAttr) else default
+
+    def report(self, kind: str, op: Operation, message: str) -> None:
+        self.problems[PlanProblem(kind, message, op)] = None
+
+    # ---- where values are
+
+    def span(self, value: SSAValue) -> Span:
+        value = self.aliases.get(value, value)
+        op = value.owner
+        if isinstance(op, ReinterpretCastOp):
+            whole = self.span(op.source)
+            offset = op.static_offsets.get_values()[0] * _width(value)
+            low = whole.low + offset
+            return Span(whole.memory, low, low + _size(value), whole.buffer)
+        if isinstance(op, SlotOp):
+            low = op.offset.value.data
+            return Span(op.segment.data, low, low + _size(value), value)
+        return Span(value, 0, 1 if is_dynamic(value.type) else _size(value), value)
+
+    def check_slot(self, op: SlotOp) -> None:
+        span = self.span(op.result)
+        limit = self.figure(f"{op.segment.data}_bytes", span.high)
+        if span.high > limit:
+            text = f"slot ends at byte {span.high} of {limit} of the {op.segment.data}"
+            self.report("bounds", op, text)
+        if span.low % (alignment := self.figure("alignment", 1)):
+            self.report("alignment", op, f"offset {span.low} is no multiple of {alignment}")
+
+    def check_view(self, op: ReinterpretCastOp) -> None:
+        whole, part = self.span(op.source), self.span(op.result)
+        if not isinstance(op.source.owner, ReinterpretCastOp) and part.high > whole.high:
+            text = f"the view ends at byte {part.high - whole.low} of {whole.high - whole.low}"
+            self.report("bounds", op, text)
+
+    # ---- what a task does to memory
+
+    def read(self, task: int, done: int, value: SSAValue) -> None:
+        span = self.span(value)
+        if span.low == span.high:
+            return
+        memory = self.memories.setdefault(span.memory, Bytes())
+        found = memory.pieces[memory.between(span.low, span.high)]
+        op = self.tasks[task]
+        written = sum(p.high - p.low for p in found)
+        if written < span.high - span.low and isinstance(span.buffer.owner, SlotOp | AllocOp):
+            self.report("unwritten", op, f"{_name(op)} reads bytes that nothing has written")
+        for piece in found:
+            other = _name(self.tasks[piece.writer])
+            if piece.buffer is not span.buffer:
+                text = f"{_name(op)} reads bytes that {other} has overwritten"
+                self.report("overwritten", op, text)
+            elif not done >> piece.writer & 1:
+                self.report("race", op, f"{_name(op)} reads what {other} may still be writing")
+            piece.readers = [r for r in piece.readers if not done >> r & 1]
+            piece.readers.append(task)
+
+    def write(self, task: int, done: int, value: SSAValue) -> None:
+        span = self.span(value)
+        if span.low == span.high:
+            return
+        memory = self.memories.setdefault(span.memory, Bytes())
+        where = memory.between(span.low, span.high)
+        op = self.tasks[task]
+        if isinstance(span.buffer.owner, ConstantOp):
+            self.report("alias", op, f"{_name(op)} writes a constant")
+        for piece in memory.pieces[where]:
+            if not done >> piece.writer & 1 and piece.writer != task:
+                other = _name(self.tasks[piece.writer])
+                self.report("race", op, f"{_name(op)} writes what {other} may still be writing")
+            for reader in piece.readers:
+                other = _name(self.tasks[reader])
+                if reader != task and not done >> reader & 1:
+                    text = f"{_name(op)} writes what {other} may still be reading"
+                    self.report("race", op, text)
+                elif reader == task and piece.buffer is not span.buffer:
+                    text = f"{_name(op)} writes bytes of another buffer that it reads"
+                    self.report("alias", op, text)
+        memory.put(where, Piece(span.low, span.high, span.buffer, task))
+
+    # ---- the walk
+
+    def new_task(self, op: Operation) -> int:
+        self.tasks.append(op)
+        return len(self.tasks) - 1
+
+    def walk(self, block: Block) -> None:
+        for op in block.ops:
+            match op:
+                case LaunchOp():
+                    self.task(op, op.ins, (*op.outs, *op.results_))
+                case CopyOp():
+                    self.task(op, (op.source,), (op.target,))
+                case TransferOp():
+                    self.task(op, (op.source,), (op.result,))
+                case RecordOp():
+                    if (stream := self.stream(op)) is not None:
+                        self.events[op.event.value.data] = self.done[stream]
+                case WaitOp():
+                    self.wait(op)
+                case SlotOp():
+                    self.check_slot(op)
+                case ReinterpretCastOp():
+                    self.check_view(op)
+                case IfOp():
+                    self.branch(op)
+                case LoopOp():
+                    self.loop(op)
+                case _ if op is block.last_op:
+                    self.barrier(op, op.operands, ())
+                case _:
+                    pass
+
+    def stream(self, op: LaunchOp | CopyOp | TransferOp | RecordOp | WaitOp) -> int | None:
+        if op.stream is not None and 0 <= op.stream.value.data < self.streams:
+            return op.stream.value.data
+        self.report("stream", op, f"{_name(op)} is on none of the {self.streams} streams")
+        return None
+
+    def task(
+        self,
+        op: LaunchOp | CopyOp | TransferOp,
+        reads: Iterable[SSAValue],
+        writes: Iterable[SSAValue],
+    ) -> None:
+        if (stream := self.stream(op)) is None:
+            return
+        task, done = self.new_task(op), self.done[stream]
+        for value in reads:
+            self.read(task, done, value)
+        for value in writes:
+            self.write(task, done, value)
+        self.done[stream] = done | 1 << task
+
+    def wait(self, op: WaitOp) -> None:
+        happened = self.events.get(op.event.value.data)
+        if happened is None:
+            text = f"event {op.event.value.data} is waited for, but was not recorded"
+            self.report("event", op, text)
+        elif (stream := self.stream(op)) is not None:
+            self.done[stream] |= happened
+
+    def barrier(self, op: Operation, reads: Iterable[SSAValue], writes: Iterable[SSAValue]) -> None:
+        """All streams are idle while `op` does this."""
+        everything = (1 << len(self.tasks)) - 1
+        task = self.new_task(op)
+        for value in reads:
+            self.read(task, everything, value)
+        for value in writes:
+            self.write(task, everything, value)
+        self.done = [everything | 1 << task] * self.streams
+
+    def branch(self, op: IfOp) -> None:
+        self.barrier(op, (op.condition,), ())
+        before = {m: b.copy() for m, b in self.memories.items()}
+        self.walk(op.then.block)
+        after, self.memories = self.memories, before
+        self.walk(op.otherwise.block)
+        for memory, content in self.memories.items():
+            content.merge(after.get(memory, Bytes()))
+        self.barrier(op, (), op.outs)
+
+    def loop(self, op: LoopOp) -> None:
+        self.barrier(op, [v for v in (op.trip, op.condition) if v is not None], ())
+        self.aliases.update(_carried(op))
+        self.barrier(op, (*op.carried, *op.inits), ())
+        for _ in range(2):
+            self.walk(op.body.block)
+            self.barrier(op, (), (*op.carried, *op.scans))
+
+
+def _carried(op: LoopOp) -> Iterator[tuple[SSAValue, SSAValue]]:
+    buffers = iter(op.carried)
+    for arg, static in zip(op.body.block.args[2:], op.order.get_values(), strict=True):
+        if static:
+            yield arg, next(buffers)
+
+
+def _width(value: SSAValue) -> int:
+    return bitwidth(element_type(value)) // 8
+
+
+def _size(value: SSAValue) -> int:
+    return numel(shape_of(value)) * _width(value)
+
+
+def _name(op: Operation) -> str:
+    if isinstance(op, LaunchOp):
+        place = str(place_of(op))
+        return f"launch of @{op.callee}{f' ({place})' if place else ''}"
+    return op.name
+
+
+def check_plan(module: ModuleOp) -> list[PlanProblem]:
+    """What is wrong with the memory plan and the events of a program; nothing if it is proved."""
+    problems: list[PlanProblem] = []
+    for func in module.ops:
+        if isinstance(func, FuncOp) and func.sym_name.data == "main" and func.body.blocks:
+            checker = Checker(func)
+            checker.walk(func.body.block)
+            problems.extend(checker.problems)
+    return problems

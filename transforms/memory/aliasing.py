@@ -1,0 +1,52 @@
+"""Which buffer a memref is part of, and what a task reads and writes."""
+
+from collections.abc import Sequence
+
+from xdsl.dialects.memref import ReinterpretCastOp
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from ge.dialects.npu_task import CopyOp, IfOp, LaunchOp, LoopOp, TransferOp
+
+LOOP_ARGUMENTS = 2
+"""A loop's body has these arguments before the carried buffers: iteration number, condition."""
+
+Task = LaunchOp | CopyOp | TransferOp
+"""What runs on a stream."""
+
+
+def owner_of(value: SSAValue) -> SSAValue:
+    """The buffer whose memory a memref is, or is part of: views are followed to what they look
+    at, arguments of a loop's body to the carried buffer that they stand for."""
+    while True:
+        if isinstance(value.owner, ReinterpretCastOp):
+            value = value.owner.source
+        elif isinstance(value, BlockArgument) and (buffer := _carried(value)) is not None:
+            value = buffer
+        else:
+            return value
+
+
+def _carried(arg: BlockArgument) -> SSAValue | None:
+    assert isinstance(arg.owner, Block)
+    loop, index = arg.owner.parent_op(), arg.index - LOOP_ARGUMENTS
+    if not isinstance(loop, LoopOp) or index < 0:
+        return None
+    order = loop.order.get_values()
+    return loop.carried[sum(order[:index])] if order[index] else None
+
+
+def accesses(op: Operation) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:
+    """The memrefs that an op reads and those that it writes."""
+    match op:
+        case LaunchOp():
+            return op.ins, (*op.outs, *op.results)
+        case CopyOp():
+            return (op.source,), (op.target,)
+        case TransferOp():
+            return (op.source,), (op.result,)
+        case IfOp():
+            return (op.condition,), (*op.outs, *op.results)
+        case LoopOp():
+            return op.operands, (*op.carried, *op.scans, *op.results)
+        case _:
+            return op.operands, ()

@@ -1,0 +1,227 @@
+"""Lifetimes of buffers, bounded by happens-before.
+
+Tasks of one stream run one after the other; events order tasks of different streams. So "A is dead
+when B begins" means: every task that uses A is done before the first task that writes B starts, in
+every run of the program. Program order alone does not give that. Each task has a vector clock (how
+many tasks of each stream are done before it starts), read from streams, events and barriers in one
+walk; uses of A are done before B starts where B's clock covers them.
+
+Branches and loops are barriers: all streams are idle before and after them and between their
+blocks. A buffer that is allocated outside of one and used inside is alive through all of it (a
+loop comes back to it); one that is allocated inside is alive between its uses there.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.memref import AllocOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from ge.dialects.errors import GeError
+from ge.dialects.npu_task import RecordOp, WaitOp
+from ge.dialects.types import byte_size
+from ge.transforms.memory.aliasing import Task, accesses, owner_of
+from ge.transforms.memory.packing import MOST_CONFLICTS, Problem, most_alive
+
+Clock = Sequence[int]
+
+
+@dataclass(slots=True, eq=False)
+class Lifetime:
+    """When one buffer is in use. Positions count tasks and barriers in program order."""
+
+    alloc: AllocOp
+    bytes: int
+    depth: int
+    """How many regions the allocation is in."""
+    start: int = -1
+    """Position of the first use; -1: none."""
+    end: int = -1
+    """Position of the last use."""
+    stream: int = -1
+    """Stream of the first use; the number of streams for a barrier."""
+    before: Clock = ()
+    """How many tasks of each stream are done when the first use begins."""
+    uses: list[int] = field(default_factory=list[int])
+    """The last task of each stream that uses it."""
+
+    def is_done(self, clock: Clock) -> bool:
+        """Whether all uses are done where the clock is this one."""
+        return all(use <= done for use, done in zip(self.uses, clock, strict=True))
+
+
+@dataclass(slots=True)
+class Frame:
+    """A branch or loop that is being walked, and the outer buffers used in it."""
+
+    position: int
+    before: Clock
+    used: dict[Lifetime, None] = field(default_factory=dict[Lifetime, None])
+
+
+class Liveness:
+    """The lifetimes of the buffers that `planned` chooses, in the order in which they begin."""
+
+    def __init__(self, body: Block, streams: int, planned: Callable[[AllocOp], bool]) -> None:
+        self.streams = streams
+        self.planned = planned
+        self.by_value: dict[SSAValue, Lifetime] = {}
+        self.position = 0
+        self.issued = [0] * streams
+        self.clocks = [[0] * streams for _ in range(streams)]
+        self.events: dict[int, Clock] = {}
+        self.frames: list[Frame] = []
+        self.walk(body)
+        found = self.by_value.values()
+        self.buffers = sorted((b for b in found if b.start >= 0), key=lambda b: b.start)
+        self.unused = [b for b in found if b.start < 0]
+
+    # ---- the walk
+
+    def walk(self, block: Block) -> None:
+        for op in block.ops:
+            match op:
+                case AllocOp():
+                    if self.planned(op):
+                        size = byte_size(op.memref.type)
+                        life = Lifetime(op, size, len(self.frames), uses=[0] * self.streams)
+                        self.by_value[op.memref] = life
+                case RecordOp():
+                    self.events[op.event.value.data] = list(self.clocks[self.stream(op)])
+                case WaitOp():
+                    self.wait(op)
+                case _ if isinstance(op, Task):
+                    self.task(op)
+                case _ if op.regions:
+                    self.control(op)
+                case _ if op is block.last_op:
+                    self.barrier(self.used_by(op))
+                case _:
+                    pass
+
+    def stream(self, op: Task | RecordOp | WaitOp) -> int:
+        if op.stream is None or not 0 <= op.stream.value.data < self.streams:
+            raise GeError(f"{op.name} is on no stream", hint="run assign-streams first")
+        return op.stream.value.data
+
+    def wait(self, op: WaitOp) -> None:
+        stream = self.stream(op)
+        happened = self.events.get(op.event.value.data)
+        if happened is None:
+            raise GeError(f"event {op.event.value.data} is waited for, but was not recorded")
+        mine = self.clocks[stream]
+        self.clocks[stream] = [max(p) for p in zip(mine, happened, strict=True)]
+
+    def task(self, op: Task) -> None:
+        stream = self.stream(op)
+        clock = self.clocks[stream]
+        before = None
+        self.position += 1
+        self.issued[stream] += 1
+        for life in self.used_by(op):
+            if life.depth < len(self.frames):
+                self.frames[life.depth].used[life] = None
+                continue
+            if life.start < 0:
+                before = before or tuple(clock)
+                life.start, life.stream, life.before = self.position, stream, before
+            life.end = self.position
+            life.uses[stream] = self.issued[stream]
+        clock[stream] = self.issued[stream]
+
+    def control(self, op: Operation) -> None:
+        used = self.used_by(op)
+        before = self.barrier(())
+        frame = Frame(self.position, before, dict.fromkeys(used))
+        self.frames.append(frame)
+        for region in op.regions:
+            for block in region.blocks:
+                self.walk(block)
+        self.frames.pop()
+        for life in frame.used:
+            if life.start < 0:
+                life.start, life.stream, life.before = frame.position, self.streams, before
+        self.barrier(frame.used)
+
+    def barrier(self, used: Iterable[Lifetime]) -> Clock:
+        """All streams wait for each other; `used` are in use then. Returns the clock before."""
+        before = tuple(self.issued)
+        self.position += 1
+        self.issued = [n + 1 for n in self.issued]
+        self.clocks = [list(self.issued) for _ in range(self.streams)]
+        for life in used:
+            if life.depth < len(self.frames):
+                self.frames[life.depth].used[life] = None
+                continue
+            if life.start < 0:
+                life.start, life.stream, life.before = self.position, self.streams, before
+            life.end = self.position
+            life.uses = list(self.issued)
+        return before
+
+    def used_by(self, op: Operation) -> list[Lifetime]:
+        reads, writes = accesses(op)
+        owners = dict.fromkeys(owner_of(v) for v in (*reads, *writes))
+        return [life for o in owners if (life := self.by_value.get(o)) is not None]
+
+    # ---- conflicts
+
+    def conflicts(self) -> list[list[range]]:
+        """For each buffer the later ones that may be written before its uses are done, as ranges
+        of indices into `groups`. A clock only grows along a stream: they lie side by side."""
+        groups = self.groups()
+        passed = [0] * len(groups)
+        result: list[list[range]] = []
+        for life in self.buffers:
+            passed[life.stream] += 1
+            ranges: list[range] = []
+            for group, first in zip(groups, passed, strict=True):
+                last = _first_after(life, self.buffers, group, first)
+                ranges.append(range(first, last))
+            result.append(ranges)
+        return result
+
+    def groups(self) -> list[list[int]]:
+        """The buffers by the stream of their first use (last: barriers), in program order."""
+        groups: list[list[int]] = [[] for _ in range(self.streams + 1)]
+        for i, life in enumerate(self.buffers):
+            groups[life.stream].append(i)
+        return groups
+
+    def problem(self, alignment: int) -> Problem:
+        """The packing problem of these buffers."""
+        sizes = [-(-b.bytes // alignment) * alignment for b in self.buffers]
+        starts = [b.start for b in self.buffers]
+        ends = [b.end for b in self.buffers]
+        bound, _ = most_alive(sizes, starts, ends)
+        groups, conflicts = self.groups(), self.conflicts()
+        for i, ranges in enumerate(conflicts):
+            for group, found in zip(groups, ranges, strict=True):
+                if found:
+                    ends[i] = max(ends[i], starts[group[found[-1]]])
+        neighbours = None
+        if sum(len(r) for ranges in conflicts for r in ranges) <= MOST_CONFLICTS:
+            neighbours = _neighbours(groups, conflicts)
+        return Problem(sizes, starts, ends, bound, neighbours)
+
+
+def _first_after(life: Lifetime, buffers: list[Lifetime], group: list[int], first: int) -> int:
+    """The first place in a group, from `first` on, whose buffer begins after `life` is done.
+    Searches in growing steps: the answer is near as a rule."""
+    low, high, step = first, first, 1
+    while high < len(group) and not life.is_done(buffers[group[high]].before):
+        low, high, step = high + 1, high + step, 2 * step
+    high = min(high, len(group))
+    return bisect_left(group, True, low, high, key=lambda i: life.is_done(buffers[i].before))
+
+
+def _neighbours(groups: list[list[int]], conflicts: list[list[range]]) -> list[list[int]]:
+    result: list[list[int]] = [[] for _ in conflicts]
+    for i, ranges in enumerate(conflicts):
+        for group, found in zip(groups, ranges, strict=True):
+            for place in found:
+                j = group[place]
+                result[i].append(j)
+                result[j].append(i)
+    return result

@@ -1,0 +1,166 @@
+"""Buffers become slots at fixed offsets of one arena; those never in use together share bytes.
+
+    %0 = memref.alloc() {npu_task.io} : memref<64xf32, hbm>
+    %1 = memref.alloc() : memref<64xf32, hbm>
+    %2 = memref.alloc() : memref<64xf32, hbm>
+    %3 = memref.alloc() : memref<64xf32, hbm>
+    npu_task.launch @relu_0 on 1 ins(%0 : ...) outs(%1 : ...)
+    npu_task.launch @relu_0 on 1 ins(%1 : ...) outs(%2 : ...)
+    npu_task.launch @relu_0 on 1 ins(%2 : ...) outs(%3 : ...)
+becomes
+    %0 = npu_task.slot "io" 0 : memref<64xf32, hbm>
+    %1 = npu_task.slot "arena" 0 : memref<64xf32, hbm>
+    %2 = npu_task.slot "arena" 512 : memref<64xf32, hbm>
+    %3 = npu_task.slot "arena" 0 : memref<64xf32, hbm>
+    (the launches)
+
+Two buffers share bytes only where every use of one happens before the first write of the other
+(see `liveness.py`); `packing.py` chooses the offsets. The model's inputs and outputs have bytes of
+their own in the "io" segment; buffers of dynamic shape stay with the device's allocator. The
+function says what came out, in bytes: `npu_task.arena_bytes`, `npu_task.lower_bound_bytes` (the
+most that is alive at one time), `npu_task.no_reuse_bytes`, `npu_task.weight_bytes` and
+`npu_task.io_bytes`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.memref import AllocOp
+from xdsl.passes import ModulePass
+
+from ge.dialects.errors import GeError
+from ge.dialects.npu_task import HBM, ConstantOp, SlotOp, is_dynamic
+from ge.dialects.target import Target, target_for
+from ge.dialects.types import byte_size
+from ge.transforms.memory.liveness import Lifetime, Liveness
+from ge.transforms.memory.packing import most_alive, pack
+
+IO = "npu_task.io"
+"""Attribute of the allocation of a buffer that holds an input or output of the model."""
+
+SHOWN = 5
+"""Buffers that an error about too little memory names."""
+
+
+def planned(op: AllocOp) -> bool:
+    """Whether the arena or the io segment holds a buffer."""
+    return op.memref.type.memory_space == HBM and not is_dynamic(op.memref.type)
+
+
+def in_arena(op: AllocOp) -> bool:
+    return planned(op) and IO not in op.attributes
+
+
+def place(alloc: AllocOp, segment: str, offset: int) -> None:
+    """Turn an allocation into a slot."""
+    slot = SlotOp(segment, offset, alloc.memref.type)
+    slot.location = alloc.location
+    slot.result.name_hint = alloc.memref.name_hint
+    assert alloc.parent is not None
+    alloc.parent.insert_op_before(slot, alloc)
+    alloc.memref.replace_all_uses_with(slot.result)
+    alloc.detach()
+    alloc.erase()
+
+
+def aligned(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment
+
+
+def side_by_side(sizes: Iterable[int]) -> tuple[list[int], int]:
+    """Offsets without reuse, and the sum."""
+    offsets: list[int] = []
+    total = 0
+    for size in sizes:
+        offsets.append(total)
+        total += size
+    return offsets, total
+
+
+@dataclass
+class Planner:
+    """Plans the memory of one function."""
+
+    target: Target
+    alignment: int
+    reuse: bool
+
+    def plan(self, func: FuncOp) -> None:
+        streams = func.attributes.get("npu_task.streams")
+        if not isinstance(streams, IntegerAttr):
+            raise GeError("@main has no streams", hint="run assign-streams first")
+        io = [op for op in func.walk() if isinstance(op, AllocOp) and IO in op.attributes]
+        sizes = (aligned(byte_size(op.memref.type), self.alignment) for op in io)
+        io_offsets, io_bytes = side_by_side(sizes)
+        liveness = Liveness(func.body.block, streams.value.data, in_arena)
+        problem = liveness.problem(self.alignment)
+        offsets, total = side_by_side(problem.sizes)
+        arena = total
+        if self.reuse:
+            packing = pack(problem)
+            offsets, arena = packing.offsets, packing.peak
+        weights = sum(
+            aligned(byte_size(op.result.type), self.alignment)
+            for op in func.walk()
+            if isinstance(op, ConstantOp)
+        )
+        if arena + weights + io_bytes > self.target.hbm_bytes:
+            raise self.too_large(arena, weights, io_bytes, liveness.buffers)
+        for op, offset in zip(io, io_offsets, strict=True):
+            place(op, "io", offset)
+        for life, offset in zip(liveness.buffers, offsets, strict=True):
+            place(life.alloc, "arena", offset)
+        for life in liveness.unused:
+            life.alloc.detach()
+            life.alloc.erase()
+        figures = {
+            "arena_bytes": arena,
+            "lower_bound_bytes": problem.lower_bound,
+            "no_reuse_bytes": total,
+            "weight_bytes": weights,
+            "io_bytes": io_bytes,
+            "alignment": self.alignment,
+        }
+        for name, value in figures.items():
+            func.attributes[f"npu_task.{name}"] = IntegerAttr(value, i64)
+
+    def too_large(self, arena: int, weights: int, io: int, buffers: list[Lifetime]) -> GeError:
+        """The error that names the largest buffers that are alive at the peak."""
+        sizes = [b.bytes for b in buffers]
+        _, when = most_alive(sizes, [b.start for b in buffers], [b.end for b in buffers])
+        alive = [b for b in buffers if b.start <= when <= b.end]
+        alive.sort(key=lambda b: b.bytes, reverse=True)
+        largest = [f"{b.alloc.memref.type} ({b.bytes} bytes)" for b in alive[:SHOWN]]
+        return GeError(
+            f"the program needs {arena + weights + io} bytes (arena {arena}, weights {weights}, "
+            f"inputs and outputs {io}), {self.target.name} has {self.target.hbm_bytes}; "
+            f"the largest buffers at the peak are {', '.join(largest) or 'none'}",
+            hint="use smaller shapes, or a target with more memory",
+        )
+
+
+@dataclass(frozen=True)
+class PlanMemoryPass(ModulePass):
+    """Give each buffer of @main a fixed place in device memory; buffers share bytes where no run
+    of the program needs both at one time."""
+
+    name = "plan-memory"
+
+    target: str = ""
+    """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
+    alignment: int = 0
+    """Bytes that offsets are multiples of, a power of two; 0: the target's."""
+    reuse: bool = True
+    """Whether buffers may share bytes."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.alignment < 0 or self.alignment & (self.alignment - 1):
+            raise GeError(f"alignment is a power of two, not {self.alignment}")
+        for func in op.ops:
+            if isinstance(func, FuncOp) and func.sym_name.data == "main" and func.body.blocks:
+                target = target_for(func, self.target)
+                alignment = self.alignment or target.hbm_alignment
+                Planner(target, alignment, self.reuse).plan(func)
