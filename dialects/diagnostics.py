@@ -5,7 +5,7 @@ Passes say something about an op without failing with `warning` and `remark`; wh
 VerifyException / PassFailedException through `op.emit_error`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -33,7 +33,7 @@ class Place:
 
     def __str__(self) -> str:
         if self.file:
-            return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+            return ":".join(str(part) for part in (self.file, self.line, self.column) if part)
         return f'loc("{self.name}")' if self.name else ""
 
 
@@ -84,7 +84,7 @@ _handlers: list[Handler] = []
 
 
 @contextmanager
-def diagnostic_handler(handler: Handler) -> Iterator[None]:
+def diagnostic_handler(handler: Handler) -> Generator[None]:
     """Within the context, `handler` gets the warnings and remarks; the innermost one wins."""
     _handlers.append(handler)
     try:

@@ -11,6 +11,7 @@ A name that exists already is an error.
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
@@ -50,7 +51,7 @@ def _run_file(path: str) -> ModuleType:
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not Path(path).is_file():
         raise GeError(f"cannot load plugin '{path}': no such Python file")
-    module = module_from_spec(spec)
+    module = sys.modules[name] = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except GeError:

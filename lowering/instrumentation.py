@@ -149,12 +149,7 @@ class IRPrinting(Instrumentation):
     _last: str = ""
 
     def text(self, module: ModuleOp) -> str:
-        return op_text(
-            module,
-            elide=self.elide,
-            print_generic_format=self.generic,
-            print_debuginfo=self.debuginfo,
-        )
+        return op_text(module, elide=self.elide, generic=self.generic, debuginfo=self.debuginfo)
 
     def dump(self, when: str, p: ModulePass, text: str) -> None:
         name = type(p).__name__.removesuffix("Pass")
@@ -197,7 +192,7 @@ class Reproducer(Instrumentation):
 
     def before(self, p: ModulePass, module: ModuleOp) -> None:
         if self.local or self._text is None:
-            self._text = op_text(module, print_generic_format=True, print_debuginfo=True)
+            self._text = op_text(module, generic=True, debuginfo=True)
 
     def start(self) -> None:
         self._text = None

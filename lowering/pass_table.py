@@ -8,8 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import ge.lowering
-import ge.transforms
+from ge import lowering, transforms
 
 PASS_CLASS = re.compile(
     r"""^class\ (\w+Pass)\(.*\n   # the class line
@@ -39,7 +38,7 @@ def ge_passes() -> dict[str, Callable[[], Any]]:
     """Pass name -> function that imports and returns its class.
     Raises ValueError when a name is given twice."""
     passes: dict[str, Callable[[], Any]] = {}
-    for package in (ge.transforms, ge.lowering):
+    for package in (transforms, lowering):
         for name, module, cls in find_passes(package.__name__, package.__path__):
             if name in passes:
                 raise ValueError(f"{module}.{cls}: a pass named '{name}' exists already")

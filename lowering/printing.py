@@ -8,11 +8,11 @@ from xdsl.ir import Attribute, Operation
 from xdsl.printer import Printer
 
 
-def _element_count(attr: "DenseIntOrFPElementsAttr[Any]") -> int:
-    """The number of elements that the text would list; one for a splat."""
-    data = attr.data.data
-    element = cast(FixedBitwidthType, attr.get_element_type())
-    size = max(element.compile_time_size, 1)
+def _element_count(attr: Any) -> int:
+    """The number of elements that the text of a DenseIntOrFPElementsAttr would list; one for a
+    splat."""
+    data: bytes = attr.data.data
+    size = max(cast(FixedBitwidthType, attr.get_element_type()).compile_time_size, 1)
     return 1 if data[:size] * (len(data) // size) == data else len(data) // size
 
 
@@ -22,21 +22,34 @@ class ElidingPrinter(Printer):
     limit: int | None = None
 
     def print_attribute(self, attribute: Attribute) -> None:
+        elements = cast(Any, attribute)
         if (
             self.limit is not None
-            and isinstance(attribute, DenseIntOrFPElementsAttr)
-            and _element_count(attribute) > self.limit
+            and isinstance(elements, DenseIntOrFPElementsAttr)
+            and _element_count(elements) > self.limit
         ):
             self.print_string("dense_resource<__elided__> : ")
-            self.print_attribute(cast(Attribute, attribute.type))
+            self.print_attribute(cast(Any, elements).type)
         else:
             super().print_attribute(attribute)
 
 
-def op_text(op: Operation, *, elide: int | None = None, **options: bool) -> str:
-    """The text of an op; `options` are those of xDSL's Printer."""
+def op_text(
+    op: Operation,
+    *,
+    elide: int | None = None,
+    generic: bool = False,
+    debuginfo: bool = False,
+    properties_as_attributes: bool = False,
+) -> str:
+    """The text of an op; constants of more than `elide` elements are left out."""
     out = StringIO()
-    printer = ElidingPrinter(stream=out, **options)
+    printer = ElidingPrinter(
+        stream=out,
+        print_generic_format=generic,
+        print_debuginfo=debuginfo,
+        print_properties_as_attributes=properties_as_attributes,
+    )
     printer.limit = elide
     printer.print_op(op)
     return out.getvalue()
@@ -44,4 +57,4 @@ def op_text(op: Operation, *, elide: int | None = None, **options: bool) -> str:
 
 def head_text(op: Operation, elide: int = 16) -> str:
     """One line for an op, in generic form and without its regions."""
-    return op_text(op.clone_without_regions(), elide=elide, print_generic_format=True)
+    return op_text(op.clone_without_regions(), elide=elide, generic=True)

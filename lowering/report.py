@@ -148,9 +148,8 @@ def _in_verifier(error: BaseException) -> bool:
     return any(f.f_code.co_name in ("verify", "verify_") for f in _frames(error))
 
 
-def diagnose(error: BaseException, context: str = "", with_op: bool = True) -> Diagnostic:
-    """The diagnostic for any exception. `context` is what was going on: `in pass 'x'`; then a
-    note shows the op as it is now (unless not `with_op`)."""
+def diagnose(error: BaseException, context: str = "", notes: bool = True) -> Diagnostic:
+    """The diagnostic for any exception. `context` is what was going on: `in pass 'x'`."""
     if isinstance(error, ParseError):
         return _from_parse_error(error)
     if isinstance(error, GeError):
@@ -169,20 +168,24 @@ def diagnose(error: BaseException, context: str = "", with_op: bool = True) -> D
     if context:
         message = f"{message} ({context})"
     place = place_of(op) if op is not None else Place()
-    return Diagnostic(
-        Severity.ERROR, message, place, _current_op(op) if context and with_op else ()
-    )
+    said = _notes(op if context else None, internal) if notes else ()
+    return Diagnostic(Severity.ERROR, message, place, said)
 
 
-def _current_op(op: Operation | None) -> tuple[Diagnostic, ...]:
-    """After a pass the op is no longer what the source line says: show it."""
-    if op is None or isinstance(op, ModuleOp):
-        return ()
-    try:
-        text = head_text(op)
-    except Exception:  # an op that does not verify may not print either
-        return ()
-    return (Diagnostic(Severity.NOTE, f"see current operation: {text}"),)
+def _notes(op: Operation | None, internal: bool) -> tuple[Diagnostic, ...]:
+    """The op as it is now (after a pass the source line shows another one); how to go on."""
+    notes: list[str] = []
+    if op is not None and not isinstance(op, ModuleOp):
+        try:
+            notes.append(f"see current operation: {head_text(op)}")
+        except Exception:  # an op that does not verify may not print either
+            pass
+    if internal:
+        notes.append(
+            f"this is a bug in the compiler or a plugin: {DEBUG}=1 prints where, and "
+            "ge-opt --mlir-pass-pipeline-crash-reproducer=FILE saves what is needed to repeat it"
+        )
+    return tuple(Diagnostic(Severity.NOTE, text) for text in notes)
 
 
 DEBUG = "GE_DEBUG"
@@ -190,12 +193,9 @@ DEBUG = "GE_DEBUG"
 
 
 def show_traceback(error: BaseException) -> None:
-    """Print Python's traceback if `GE_DEBUG` is set; the way to it for an internal error."""
+    """Print Python's traceback if `GE_DEBUG` asks for it."""
     if os.environ.get(DEBUG, "0") not in ("", "0"):
         traceback.print_exception(error)
-    elif is_internal(error):
-        print(f"this is a bug: {DEBUG}=1 prints where, and "
-              "--mlir-pass-pipeline-crash-reproducer=FILE saves how", file=sys.stderr)  # fmt: skip
 
 
 def print_error(error: BaseException, tool: str = "") -> None:

@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from ge.lowering.report import guarded
     from ge.tools.opt_main import GeOptMain
 
-    return guarded(lambda: GeOptMain(args).run(), "ge-opt")
+    return guarded(lambda: GeOptMain(args).execute(), "ge-opt")
 
 
 if __name__ == "__main__":

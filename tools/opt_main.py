@@ -3,9 +3,10 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -13,7 +14,7 @@ from xdsl.universe import XDSL_UNIVERSE
 from xdsl.utils.exceptions import ShrinkException
 from xdsl.xdsl_opt_main import xDSLOptMain
 
-from ge.dialects.diagnostics import Diagnostic, Severity, diagnostic_handler
+from ge.dialects.diagnostics import Diagnostic, Place, Severity, diagnostic_handler
 from ge.dialects.errors import GeError
 from ge.lowering.expected import EXPECTED, mismatches
 from ge.lowering.extensions import universe
@@ -64,7 +65,7 @@ def plugin_files(args: Sequence[str]) -> list[str]:
 
 
 class GeOptMain(xDSLOptMain):
-    """One run of ge-opt. `run` returns the exit status."""
+    """One run of ge-opt."""
 
     def __init__(self, args: Sequence[str]) -> None:
         self.universe = universe(*plugin_files(args))
@@ -171,7 +172,7 @@ class GeOptMain(xDSLOptMain):
         self.command_line[:] = rest
         self.known_flags = sorted({o.lstrip("-") for o in options} | set(self.available_passes))
 
-    def usage_error(self, message: str) -> None:
+    def usage_error(self, message: str) -> NoReturn:
         """What argparse complains about, with a suggestion for an unknown option."""
         kind, _, rest = message.partition(": ")
         if kind != "unrecognized arguments":
@@ -249,7 +250,6 @@ class GeOptMain(xDSLOptMain):
             )
         if args.mlir_timing:
             found.append(self.timing)
-        return found
         if path := args.mlir_pass_pipeline_crash_reproducer:
             local = args.mlir_pass_pipeline_local_reproducer
             found.append(Reproducer(Path(path), passes, args.verify_each, local))
@@ -257,7 +257,11 @@ class GeOptMain(xDSLOptMain):
 
     # ---- a run -------------------------------------------------------------------------------
 
-    def run(self) -> int:
+    def run(self) -> None:
+        raise SystemExit(self.execute())
+
+    def execute(self) -> int:
+        """Do what the command line says. Returns the exit status."""
         args = self.args
         if args.list_passes is not None:
             print(self.list_passes())
@@ -304,7 +308,9 @@ class GeOptMain(xDSLOptMain):
                 raise SystemExit(0) from None
             except Exception as e:
                 show_traceback(e)
-                error = diagnose(e, self.manager.context, with_op=not self.args.verify_diagnostics)
+                error = diagnose(e, self.manager.context, notes=not self.args.verify_diagnostics)
+                if not str(error.place):
+                    error = replace(error, place=Place(part.name))
                 if module is not None:
                     self.manager.report_failure(module, str(error))
                 said.append(error)
@@ -325,9 +331,9 @@ class GeOptMain(xDSLOptMain):
             op_text(
                 prog,
                 elide=limit,
-                print_generic_format=self.args.print_op_generic,
-                print_properties_as_attributes=self.args.print_no_properties,
-                print_debuginfo=self.args.print_debuginfo,
+                generic=self.args.print_op_generic,
+                properties_as_attributes=self.args.print_no_properties,
+                debuginfo=self.args.print_debuginfo,
             )
             + "\n"
         )

@@ -1,0 +1,222 @@
+"""A lit format that runs ge's tools and filecheck in a forked child of the lit worker, where the
+compiler is imported once; other commands are processes. A RUN line that is more than a pipe (`;`,
+`&&`, shell variables) makes the whole test a ShTest, as does GE_LIT_SHELL=1 (see lit.cfg)."""
+
+import gc
+import io
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import traceback
+from dataclasses import dataclass
+from importlib import import_module
+
+import lit.formats
+import lit.Test
+from lit.TestRunner import (
+    applySubstitutions,
+    getDefaultSubstitutions,
+    getTempPaths,
+    parseIntegratedTestScript,
+)
+
+TOOLS = {
+    "ge-opt": "ge.tools.ge_opt",
+    "ge-compile": "ge.tools.ge_compile",
+    "ge-import": "ge.tools.ge_import",
+    "ge-run": "ge.tools.ge_run",
+}
+SHELL = ("cd", "export", "env")
+WARM = (
+    "ge.tools.opt_main",
+    "ge.dialects.graph",
+    "ge.dialects.fused_op",
+    "ge.dialects.npu_task",
+    "xdsl.dialects.arith",
+    "xdsl.dialects.func",
+    "xdsl.dialects.test",
+    "xdsl.targets.mlir",
+    "xdsl.transforms.canonicalize",
+    "filecheck.finput",
+    "filecheck.matcher",
+    "filecheck.options",
+    "filecheck.parser",
+)
+
+
+PIPE, LOG = "|", ""
+
+
+@dataclass
+class Stage:
+    """One command of a pipe; its streams are PIPE, LOG or a file name."""
+
+    argv: list[str]
+    negate: bool = False
+    stdin: str = PIPE
+    stdout: str = PIPE
+    stderr: str = LOG
+
+
+REDIRECTIONS = {"<": "stdin", ">": "stdout", "2>": "stderr"}
+
+
+def read_stage(words: list[str]) -> Stage | None:
+    """The command in some words of a RUN line; None when a shell is needed for it."""
+    stage = Stage([])
+    words = list(words)
+    while words and words[0] == "not":
+        words.pop(0)
+        stage.negate = not stage.negate
+    while words:
+        word = words.pop(0)
+        if word == "2>&1":
+            stage.stderr = stage.stdout
+        elif word in REDIRECTIONS and words:
+            setattr(stage, REDIRECTIONS[word], words.pop(0))
+        elif (match := re.fullmatch(r"(<|>|2>)([^<>&;|].*)", word)) is not None:
+            setattr(stage, REDIRECTIONS[match[1]], match[2])
+        elif re.match(r"[<>&;|]|2>", word):
+            return None
+        else:
+            stage.argv.append(word)
+    return stage if stage.argv and stage.argv[0] not in SHELL else None
+
+
+def read_line(line: str) -> list[Stage] | None:
+    """The stages of a RUN line's pipe; None when a shell is needed for it."""
+    lexer = shlex.shlex(re.sub(r"%dbg\([^)]*\)", "", line).strip(), posix=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    pipe: list[list[str]] = [[]]
+    for word in lexer:
+        if word == "|":
+            pipe.append([])
+        else:
+            pipe[-1].append(word)
+    stages = [read_stage(words) for words in pipe]
+    return None if None in stages else stages
+
+
+def call(argv: list[str], stdin: bytes) -> int:
+    """Run one command, in this process if it is Python's; returns its exit status."""
+    if argv[0] in TOOLS:
+        return import_module(TOOLS[argv[0]]).main(argv[1:])
+    if argv[0] == "xdsl-opt":
+        from xdsl.xdsl_opt_main import xDSLOptMain
+
+        xDSLOptMain(args=argv[1:]).run()
+        return 0
+    if argv[0] != "filecheck":
+        done = subprocess.run(argv, input=stdin, capture_output=True, check=False)
+        sys.stdout.buffer.write(done.stdout)
+        sys.stderr.buffer.write(done.stderr)
+        return done.returncode
+    from filecheck.finput import FInput
+    from filecheck.matcher import Matcher
+    from filecheck.options import parse_argv_options
+    from filecheck.parser import Parser
+
+    options = parse_argv_options(argv)
+    return Matcher(options, FInput("-", stdin.decode()), Parser.from_opts(options)).run()
+
+
+def text_stream(data: bytes = b"") -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", write_through=True)
+
+
+def run_stage(stage: Stage, stdin: bytes) -> tuple[bool, bytes, bytes]:
+    """(whether it did what was expected, what goes into the pipe, what goes to the log)"""
+    if stage.stdin != PIPE:
+        with open(stage.stdin, "rb") as file:
+            stdin = file.read()
+    streams = {name: text_stream() for name in {stage.stdout, stage.stderr}}
+    sys.stdin = text_stream(stdin)
+    sys.stdout, sys.stderr = streams[stage.stdout], streams[stage.stderr]
+    try:
+        code = call(stage.argv, stdin)
+    except SystemExit as e:
+        code = e.code if isinstance(e.code, int) else int(e.code is not None)
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    data = {name: stream.buffer.getvalue() for name, stream in streams.items()}
+    for name in set(data) - {PIPE, LOG}:
+        with open(name, "wb") as file:
+            file.write(data[name])
+    return bool(code) == stage.negate, data.get(PIPE, b""), data.get(LOG, b"")
+
+
+def run_pipe(stages: list[Stage], log: int) -> bool:
+    """Run a RUN line. What goes to the log, and the output of a command that failed, are written
+    to the file descriptor `log`."""
+    data, good = b"", True
+    for stage in stages:
+        ok, data, err = run_stage(stage, data)
+        if not ok:
+            err = b"$ " + shlex.join(stage.argv).encode() + b"\n" + err + data
+            good = False
+        os.write(log, err)
+    return good
+
+
+class ForkTest(lit.formats.ShTest):
+    warm = False
+
+    def warm_up(self) -> None:
+        """Import once in the worker what the tests need."""
+        if not ForkTest.warm:
+            for name in WARM:
+                try:
+                    import_module(name)
+                except Exception:  # the tests that need it will say more
+                    pass
+            gc.collect()
+            gc.freeze()
+            ForkTest.warm = True
+
+    def execute(self, test, litConfig):
+        script = parseIntegratedTestScript(test, require_script=True)
+        if isinstance(script, lit.Test.Result):
+            return script
+        folder, base = getTempPaths(test)
+        substitutions = list(test.config.substitutions)
+        substitutions += getDefaultSubstitutions(test, folder, base)
+        commands = [getattr(s, "command", s) for s in script]
+        lines = applySubstitutions(commands, substitutions)
+        parsed = [read_line(line) for line in lines]
+        if None in parsed:
+            return super().execute(test, litConfig)
+        os.makedirs(folder, exist_ok=True)
+        self.warm_up()
+        ok, log = True, ""
+        for stages in parsed:
+            ok, said = self.in_child(test, stages, litConfig.maxIndividualTestTime or 60)
+            log += said
+            if not ok:
+                break
+        code = lit.Test.PASS if ok else lit.Test.FAIL
+        return lit.Test.Result(code, "\n".join([*lines, log]))
+
+    def in_child(self, test, stages: list[Stage], seconds: int) -> tuple[bool, str]:
+        """Run one line in a forked child: (whether all is well, log)."""
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                os.close(read)
+                os.environ.update(test.config.environment)
+                signal.alarm(seconds)
+                status = 0 if run_pipe(stages, write) else 1
+            finally:
+                os._exit(status)
+        os.close(write)
+        with os.fdopen(read, encoding="utf-8", errors="replace") as pipe:
+            log = pipe.read()
+        _, status = os.waitpid(child, 0)
+        if os.WIFSIGNALED(status):
+            log += f"\nkilled by {signal.Signals(os.WTERMSIG(status)).name}"
+        return status == 0, log
