@@ -64,6 +64,7 @@ class Task:
     stream: int
     cores: tuple[tuple[str, int], ...]
     time: TaskTime
+    kernel: KernelOp | None
     after: "list[Task]"
     """Tasks that must be done before: the one before on its stream, and those waited for."""
     events: "list[Task]"
@@ -178,13 +179,14 @@ class Builder:
         engine: str,
         cores: tuple[tuple[str, int], ...],
         time: TaskTime,
+        kernel: KernelOp | None = None,
     ) -> None:
         stream = op.properties.get("stream")
         number = stream.value.data if isinstance(stream, IntegerAttr) else 0
         events = self._waits.pop(number, [])
         after = [*events, self._last[number]] if number in self._last else list(events)
         name = place_of(op).name or kind
-        new = Task(op, name, kind, engine, number, cores, time, after, events)
+        new = Task(op, name, kind, engine, number, cores, time, kernel, after, events)
         self.tasks.append(new)
         self._last[number] = new
 
@@ -252,7 +254,7 @@ class Program:
             self._unknown.append(op)
             return
         engine = DMA_IN if kernel.engine.data is Engine.DMA else kernel.engine.data.value
-        builder.add(op, op.callee, engine, self.cores(kernel, engine, time), time)
+        builder.add(op, op.callee, engine, self.cores(kernel, engine, time), time, kernel)
 
     def cores(self, kernel: KernelOp, engine: str, time: TaskTime) -> tuple[tuple[str, int], ...]:
         if engine not in COMPUTE:

@@ -217,3 +217,21 @@ def random_inputs(
             arrays[port.name] = rng.standard_normal(shape, np.float32).astype(dtype)
     check_inputs(expected, arrays)
     return arrays
+
+
+def statistics(array: Array) -> dict[str, Any]:
+    """Figures of an array for reports: dtype, shape, smallest, largest and mean finite element,
+    and how many are nan or infinite, if any."""
+    figures: dict[str, Any] = {"dtype": str(array.dtype), "shape": list(array.shape)}
+    if array.dtype.kind in "biu":
+        values = array
+    else:
+        values = array.astype(np.float64)
+        if strange := int(values.size - np.isfinite(values).sum()):
+            figures["not_finite"] = strange
+            values = values[np.isfinite(values)]
+    if values.size:
+        number: Any = int if array.dtype.kind in "biu" else float
+        figures |= {"min": number(values.min()), "max": number(values.max())}
+        figures["mean"] = float(values.mean())
+    return figures

@@ -183,3 +183,14 @@ def open_payload(module: ModuleOp, folder: str | Path) -> Payload:
     if path is None or not path.exists():
         return cast(dict[str, Array], {})
     return SafetensorsPayload(path)
+
+
+class Fallback:
+    """Weights of one payload, or of another one where the first has none."""
+
+    def __init__(self, first: Payload, second: Payload) -> None:
+        self.first, self.second = first, second
+
+    def get(self, key: str, /) -> Array | None:
+        found = self.first.get(key)
+        return self.second.get(key) if found is None else found

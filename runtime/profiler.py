@@ -1,0 +1,315 @@
+"""What a simulated run looked like: a trace for Perfetto, tables in the columns that Ascend users
+know, figures for the report, and a short table for people."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.ir import Attribute
+
+from ge.dialects.npu_task import LaunchOp, data_type
+from ge.dialects.target import DEFAULT_TARGET, Target
+from ge.dialects.types import NUMPY_NAMES
+from ge.runtime.clock import DMA_IN, DMA_OUT, ENGINES, Task, Timeline, longest
+
+# ---- figures ---------------------------------------------------------------------------------
+
+
+def time_report(timeline: Timeline, target: Target) -> dict[str, Any]:
+    """The `time` part of the report."""
+    latency = timeline.latency_us
+    report: dict[str, Any] = {
+        "latency_us": latency,
+        "lower_bound_us": timeline.lower_bound_us(target),
+        "engines": {
+            engine: {"busy_us": busy, "utilization": busy / latency if latency else 0.0}
+            for engine, busy in timeline.busy_us.items()
+        },
+        "idle": timeline.idle_us,
+    }
+    if timeline.notes:
+        report["notes"] = timeline.notes
+    return report
+
+
+def summary_table(timeline: Timeline, target: Target | None = None, slowest: int = 5) -> str:
+    """The figures in a few lines for people."""
+    target = target or Target.load(DEFAULT_TARGET)
+    report = time_report(timeline, target)
+    latency = report["latency_us"]
+    lines = [
+        f"latency {latency:,.1f} us, lower bound {report['lower_bound_us']:,.1f} us, "
+        f"{len(timeline.tasks)} tasks on {target.name}",
+        "engine        busy us   used",
+    ]
+    lines += [
+        f"{engine:8} {row['busy_us']:12,.1f} {row['utilization']:6.1%}"
+        for engine, row in report["engines"].items()
+        if row["busy_us"]
+    ]
+    idle = ", ".join(f"{cause} {us:,.1f}" for cause, us in report["idle"].items() if us)
+    lines.append(f"idle us of the busiest: {idle or 'none'}")
+    for task in longest(timeline, slowest):
+        share = task.duration_us / latency if latency else 0.0
+        lines.append(f"{share:6.1%} {task.duration_us:12,.1f} us  {task.engine:7} {task.name}")
+    lines += [f"note: {note}" for note in dict.fromkeys(timeline.notes)]
+    return "\n".join(lines)
+
+
+# ---- Chrome trace ----------------------------------------------------------------------------
+
+_ENGINE_PROCESS, _STREAM_PROCESS = 1, 2
+
+
+def chrome_trace(timeline: Timeline) -> dict[str, Any]:
+    """A trace in the Chrome format (chrome://tracing, Perfetto): a row for each engine and each
+    stream, and an arrow on the streams for each event that a task waits for."""
+    engines = {name: i for i, name in enumerate(ENGINES)}
+    events: list[dict[str, Any]] = [
+        _metadata("process_name", _ENGINE_PROCESS, 0, "engines"),
+        _metadata("process_name", _STREAM_PROCESS, 0, "streams"),
+    ]
+    events += [_metadata("thread_name", _ENGINE_PROCESS, i, n) for n, i in engines.items()]
+    for stream in sorted({t.stream for t in timeline.tasks}):
+        events.append(_metadata("thread_name", _STREAM_PROCESS, stream, f"stream {stream}"))
+    arrows = 0
+    for task in timeline.tasks:
+        rows = (_ENGINE_PROCESS, engines[task.engine]), (_STREAM_PROCESS, task.stream)
+        for process, row in rows:
+            events.append(
+                {
+                    "name": task.name,
+                    "cat": task.engine,
+                    "ph": "X",
+                    "ts": task.start_us,
+                    "dur": task.duration_us,
+                    "pid": process,
+                    "tid": row,
+                    "args": _details(task),
+                }
+            )
+        for before in task.events:
+            arrows += 1
+            ends = (("s", before.stream, before.end_us), ("f", task.stream, task.start_us))
+            for phase, stream, when in ends:
+                events.append(
+                    {
+                        "name": "event",
+                        "cat": "event",
+                        "ph": phase,
+                        "bp": "e",
+                        "id": arrows,
+                        "ts": when,
+                        "pid": _STREAM_PROCESS,
+                        "tid": stream,
+                    }
+                )
+    return {"traceEvents": events, "displayTimeUnit": "ns"}
+
+
+def _metadata(name: str, process: int, row: int, text: str) -> dict[str, Any]:
+    return {"name": name, "ph": "M", "pid": process, "tid": row, "args": {"name": text}}
+
+
+def _details(task: Task) -> dict[str, Any]:
+    time = task.time
+    return {
+        "kernel": task.kind,
+        "stream": task.stream,
+        "wait_us": task.wait_us,
+        "cores": dict(task.cores),
+        "bytes": time.bytes,
+        "cube_us": time.cube_us,
+        "vector_us": time.vector_us,
+        "in_us": time.in_us,
+        "out_us": time.out_us,
+    }
+
+
+# ---- tables ----------------------------------------------------------------------------------
+
+OP_SUMMARY = (
+    "Device_id",
+    "Model Name",
+    "Task ID",
+    "Stream ID",
+    "Op Name",
+    "OP Type",
+    "Task Type",
+    "Task Start Time(us)",
+    "Task Duration(us)",
+    "Task Wait Time(us)",
+    "Block Num",
+    "Mix Block Num",
+    "Input Shapes",
+    "Input Data Types",
+    "Input Formats",
+    "Output Shapes",
+    "Output Data Types",
+    "Output Formats",
+    "aicore_time(us)",
+    "aic_total_cycles",
+    "aic_mac_time(us)",
+    "aic_mac_ratio",
+    "aic_mte2_time(us)",
+    "aic_mte2_ratio",
+    "aic_fixpipe_time(us)",
+    "aic_fixpipe_ratio",
+    "aiv_time(us)",
+    "aiv_total_cycles",
+    "aiv_vec_time(us)",
+    "aiv_vec_ratio",
+    "aiv_mte2_time(us)",
+    "aiv_mte2_ratio",
+    "aiv_mte3_time(us)",
+    "aiv_mte3_ratio",
+    "memory_bound",
+    "cube_utilization(%)",
+)
+"""The columns of msprof's op_summary that this emulator has values for. mte2 is the pipe into the
+core, mte3 and fixpipe the ones out of it; a task's cycles are those of all its cores."""
+
+OP_STATISTIC = (
+    "Device_id",
+    "Model Name",
+    "OP Type",
+    "Core Type",
+    "Count",
+    "Total Time(us)",
+    "Min Time(us)",
+    "Avg Time(us)",
+    "Max Time(us)",
+    "Ratio(%)",
+)
+
+
+def op_summary(timeline: Timeline, target: Target, model: str) -> list[dict[str, Any]]:
+    """One row for each task, by start."""
+    ordered = sorted(timeline.tasks, key=lambda t: t.start_us)
+    return [_summary_row(i, t, target, model) for i, t in enumerate(ordered)]
+
+
+def _summary_row(number: int, task: Task, target: Target, model: str) -> dict[str, Any]:
+    time, cores = task.time, dict(task.cores)
+    ins, outs = _operands(task)
+    row: dict[str, Any] = dict.fromkeys(OP_SUMMARY, "N/A")
+    row |= {
+        "Device_id": 0,
+        "Model Name": model,
+        "Task ID": number,
+        "Stream ID": task.stream,
+        "Op Name": task.name,
+        "OP Type": op_type(task),
+        "Task Type": task_type(task),
+        "Task Start Time(us)": _us(task.start_us),
+        "Task Duration(us)": _us(task.duration_us),
+        "Task Wait Time(us)": _us(task.wait_us),
+        "Block Num": cores.get(task.engine, 0),
+        "Mix Block Num": cores.get("vector", 0) if task.engine == "cube" else 0,
+        "Input Shapes": _shapes(ins),
+        "Input Data Types": _dtypes(ins),
+        "Input Formats": ";".join("ND" for _ in ins),
+        "Output Shapes": _shapes(outs),
+        "Output Data Types": _dtypes(outs),
+        "Output Formats": ";".join("ND" for _ in outs),
+    }
+    duration = task.duration_us or 1.0
+    if "cube" in cores:
+        cycles = task.duration_us * target.cycles_per_us * cores["cube"]
+        row |= {"aicore_time(us)": _us(task.duration_us), "aic_total_cycles": round(cycles)}
+        row |= _pipe("aic_mac", time.cube_us, duration)
+        row |= _pipe("aic_mte2", time.in_us, duration) | _pipe("aic_fixpipe", time.out_us, duration)
+        full = target.cycles_per_us * target.cube_cores * duration
+        row["cube_utilization(%)"] = round(100 * cycles / full, 2)
+    if "vector" in cores:
+        cycles = task.duration_us * target.cycles_per_us * cores["vector"]
+        row |= {"aiv_time(us)": _us(task.duration_us), "aiv_total_cycles": round(cycles)}
+        row |= _pipe("aiv_vec", time.vector_us, duration)
+        if task.engine == "vector":
+            row |= _pipe("aiv_mte2", time.in_us, duration)
+            row |= _pipe("aiv_mte3", time.out_us, duration)
+    if task.engine in ("cube", "vector"):
+        busiest = max(time.cube_us, time.vector_us)
+        row["memory_bound"] = round(time.in_us / busiest, 3) if busiest else "N/A"
+    return row
+
+
+def _pipe(name: str, us: float, duration: float) -> dict[str, Any]:
+    return {f"{name}_time(us)": _us(us), f"{name}_ratio": round(us / duration, 4)}
+
+
+def op_statistic(timeline: Timeline, model: str) -> list[dict[str, Any]]:
+    """One row for each kind of op and engine, the most time first."""
+    groups: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for task in timeline.tasks:
+        groups[op_type(task), task_type(task)].append(task.duration_us)
+    total = sum(sum(times) for times in groups.values()) or 1.0
+    rows = [
+        {
+            "Device_id": 0,
+            "Model Name": model,
+            "OP Type": kind,
+            "Core Type": core,
+            "Count": len(times),
+            "Total Time(us)": _us(sum(times)),
+            "Min Time(us)": _us(min(times)),
+            "Avg Time(us)": _us(sum(times) / len(times)),
+            "Max Time(us)": _us(max(times)),
+            "Ratio(%)": round(100 * sum(times) / total, 3),
+        }
+        for (kind, core), times in groups.items()
+    ]
+    return sorted(rows, key=lambda r: -float(r["Total Time(us)"]))
+
+
+def csv_text(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> str:
+    """Rows as CSV."""
+    import csv
+    import io
+
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def op_type(task: Task) -> str:
+    """The op that a task computes: `fused_op.linear`, `graph.softmax`, `copy`."""
+    return task.kind if task.kernel is None else task.kernel.main.name
+
+
+def task_type(task: Task) -> str:
+    """Ascend's name of what executes a task."""
+    if task.engine == "cube" and len(task.cores) > 1:
+        return "MIX_AIC"
+    return TASK_TYPES[task.engine]
+
+
+TASK_TYPES = {
+    "cube": "AI_CORE",
+    "vector": "AI_VECTOR_CORE",
+    "host": "AI_CPU",
+    DMA_IN: "MEMCPY_H2D",
+    DMA_OUT: "MEMCPY_D2H",
+}
+
+
+def _operands(task: Task) -> tuple[list[Attribute], list[Attribute]]:
+    """The types that a task reads and writes."""
+    if isinstance(task.op, LaunchOp):
+        return [v.type for v in task.op.ins], [v.type for v in (*task.op.outs, *task.op.results)]
+    source, *rest = task.op.operands
+    return [source.type], [v.type for v in (*rest, *task.op.results)]
+
+
+def _shapes(types: Sequence[Attribute]) -> str:
+    return ";".join(",".join(map(str, data_type(t)[1])) for t in types)
+
+
+def _dtypes(types: Sequence[Attribute]) -> str:
+    return ";".join(NUMPY_NAMES.get(data_type(t)[0], str(data_type(t)[0])).upper() for t in types)
+
+
+def _us(value: float) -> float:
+    return round(value, 3)

@@ -1,0 +1,234 @@
+"""ge-run: runs a module of any level, or a model, on the emulated NPU: numbers, time, or both."""
+
+import argparse
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from ge.lowering.compiler import Compilation, Loaded
+    from ge.lowering.options import Options
+    from ge.runtime.arrays import Array
+    from ge.runtime.clock import Timeline
+
+LEVELS = ("graph", "fused", "tasks", "buffers", "program")
+
+EPILOG = """examples:
+  ge-run model.onnx --inputs x.npz --outputs y.npz      (keys are the names of inputs and outputs)
+  ge-run model.onnx --timing-only --trace t.json        (needs no weights; t.json opens in Perfetto)
+  ge-run program.mlir --random-weights --report r.json  (without --inputs: seeded random data)
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "ge-run", description=__doc__, epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    add = parser.add_argument
+    add("input", metavar="IN", help="a .mlir module of any level, or a .onnx model")
+    add("--inputs", metavar="X.npz", help="input arrays (default: seeded random ones)")
+    add("--outputs", metavar="Y.npz", help="where the output arrays go")
+    add("--timing-only", action="store_true", help="simulate the time, compute no numbers")
+    add("--trace", metavar="T.json", help="timeline as a Chrome trace")
+    add("--op-summary", metavar="S.csv", help="a row for each task")
+    add("--op-statistic", metavar="S.csv", help="a row for each kind of op")
+    add("--report", metavar="R.json", help="all figures as JSON")
+    add("--level", choices=LEVELS, help="lower to this level first (default: the program for a "
+        "model and for timing, else the module runs as it is)")  # fmt: skip
+    add("--target", help="preset name or .toml file (default 910b1)")
+    add("--shape", action="append", default=[], metavar="NAME=1x3x224x224", help="fix an input")
+    add("--dim", action="append", default=[], metavar="NAME=N", help="fix a symbolic dimension")
+    add("--seed", type=int, default=0, help="seed of random inputs and weights")
+    add("--random-weights", action="store_true", help="random values for weights that are missing")
+    add("--poison", action="store_true", help="fill device memory that holds no value with garbage")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = build_parser().parse_args(argv)
+    from ge.lowering.command_line import guarded
+
+    return guarded(lambda: run(args))
+
+
+def run(args: argparse.Namespace) -> int:
+    from ge.lowering.files import Outputs
+    from ge.lowering.options import Options
+
+    options = Options.from_environment(target=args.target)
+    written = (args.outputs, args.trace, args.op_summary, args.op_statistic, args.report)
+    check_writable([path for path in written if path])
+    loaded, inputs = load_model(args, options)
+    compilation = lower_for(args, loaded, options)
+    report = describe(loaded, compilation)
+    outputs: dict[str, Array] = {}
+    if not args.timing_only:
+        outputs, report["numerics"] = compute(args, loaded, options, inputs)
+    timeline = time_of(args, loaded.module, options)
+    with Outputs() as out:
+        if args.outputs:
+            out.npz(args.outputs, outputs)
+        if timeline is not None:
+            report["time"] = write_profile(args, out, timeline, options, report["model"])
+        if args.report:
+            out.json(args.report, report)
+    for line in output_lines(outputs):
+        print(line)
+    return 0
+
+
+def check_writable(paths: Iterable[str]) -> None:
+    """Raise GeError for a file that cannot be written, before work is done for it."""
+    from ge.lowering.files import Outputs
+
+    try:
+        with Outputs() as out:
+            for path in paths:
+                out.stage(path)
+            raise InterruptedError  # nothing is to be put in place yet
+    except InterruptedError:
+        pass
+
+
+def load_model(
+    args: argparse.Namespace, options: "Options"
+) -> tuple["Loaded", "dict[str, Array] | None"]:
+    """The model and the inputs given. A model with symbolic dimensions is fixed to the shapes of
+    its inputs (unless GE_STATIC_SHAPE=0)."""
+    from ge.lowering.arguments import parse_dims, parse_shapes
+    from ge.lowering.compiler import load
+    from ge.runtime.npz import read_npz
+    from ge.runtime.session import check_inputs, input_ports, main_of
+    from ge.runtime.weights import Fallback, RandomPayload
+
+    shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
+    loaded = load(args.input, shapes, dims)
+    inputs = None
+    if args.inputs:
+        ports = input_ports(main_of(loaded.module))
+        inputs = read_npz(args.inputs, [p.name for p in ports])
+        check_inputs(ports, inputs)
+        open_dims = any(size < 0 for p in ports for size in p.shape)
+        if open_dims and options.static_shape and args.input.endswith(".onnx"):
+            loaded = load(args.input, {n: a.shape for n, a in inputs.items()}, dims)
+    if args.random_weights:
+        loaded.payload = Fallback(loaded.payload, RandomPayload(loaded.module, args.seed))
+    return loaded, inputs
+
+
+def lower_for(
+    args: argparse.Namespace, loaded: "Loaded", options: "Options"
+) -> "Compilation | None":
+    """Lower the module as far as what is asked for needs; None where nothing was to be done."""
+    from ge.dialects.errors import GeError
+    from ge.lowering.compiler import dumper, level_of, lower
+    from ge.lowering.progress import progress_bar
+
+    level = level_of(loaded.module)
+    timed = args.timing_only or args.trace or args.op_summary or args.op_statistic
+    default = "program" if timed or args.input.endswith(".onnx") else level
+    wanted = args.level or default
+    if LEVELS.index(wanted) < LEVELS.index(level):
+        raise GeError(f"the module is at the {level} level, it cannot go back to {wanted}")
+    if timed and wanted != "program":
+        raise GeError(f"time is known at the program level only, not at {wanted}")
+    if wanted == level and not args.input.endswith(".onnx"):
+        return None
+    with progress_bar() as progress:
+        return lower(loaded.module, options, progress, dumper(options), until=wanted)
+
+
+def describe(loaded: "Loaded", compilation: "Compilation | None") -> dict[str, Any]:
+    """The report so far: what the compiler knows, without the parts that are not known."""
+    from ge.lowering.compiler import count_launches, memory_figures
+
+    name = Path(loaded.path).stem
+    if compilation is not None:
+        report = compilation.report(name)
+    else:
+        report = {"model": name, "memory": memory_figures(loaded.module)}
+        if launches := count_launches(loaded.module):
+            report["ops"] = {"launches": launches}
+    return {key: part for key, part in report.items() if part != {}}
+
+
+def compute(
+    args: argparse.Namespace,
+    loaded: "Loaded",
+    options: "Options",
+    inputs: "Mapping[str, Array] | None",
+) -> tuple["dict[str, Array]", dict[str, Any]]:
+    """Run the module on the inputs, or on random ones. Also the `numerics` part of the report."""
+    import time
+
+    from ge.lowering.arguments import parse_dims, parse_shapes
+    from ge.runtime.session import Session, random_inputs, statistics
+
+    if inputs is None:
+        shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
+        inputs = random_inputs(loaded.module, args.seed, shapes, dims)
+    session = Session(loaded.module, loaded.payload, options.target, args.poison)
+    start = time.perf_counter()
+    outputs = session.run(inputs)
+    seconds = time.perf_counter() - start
+    figures = {name: statistics(array) for name, array in outputs.items()}
+    return outputs, {"seconds": seconds, "outputs": figures}
+
+
+def time_of(args: argparse.Namespace, module: "ModuleOp", options: "Options") -> "Timeline | None":
+    """The simulated timeline, if it is asked for and can be had."""
+    from ge.dialects.target import Target
+    from ge.lowering.compiler import level_of
+    from ge.runtime.clock import UnknownShapes, simulate
+
+    required = args.timing_only or args.trace or args.op_summary or args.op_statistic
+    if not required and (not args.report or level_of(module) != "program"):
+        return None
+    try:
+        return simulate(module, Target.load(options.target))
+    except UnknownShapes:
+        if required:
+            raise
+        return None
+
+
+def write_profile(
+    args: argparse.Namespace, out: Any, timeline: "Timeline", options: "Options", model: str
+) -> dict[str, Any]:
+    """Write what is asked for; print the figures for people. The `time` part of the report."""
+    from ge.dialects.target import Target
+    from ge.runtime import profiler
+
+    target = Target.load(options.target)
+    if args.trace:
+        out.json(args.trace, profiler.chrome_trace(timeline))
+    if args.op_summary:
+        rows = profiler.op_summary(timeline, target, model)
+        out.text(args.op_summary, profiler.csv_text(profiler.OP_SUMMARY, rows))
+    if args.op_statistic:
+        rows = profiler.op_statistic(timeline, model)
+        out.text(args.op_statistic, profiler.csv_text(profiler.OP_STATISTIC, rows))
+    print(profiler.summary_table(timeline, target), file=sys.stderr)
+    return profiler.time_report(timeline, target)
+
+
+def output_lines(outputs: "Mapping[str, Array]") -> Iterable[str]:
+    """A line for each output."""
+    from ge.runtime.session import statistics
+
+    for name, array in outputs.items():
+        shape = ", ".join(map(str, array.shape))
+        figures = ", ".join(
+            f"{k} {v:.6g}" if isinstance(v, float) else f"{k} {v}"
+            for k, v in statistics(array).items()
+            if k not in ("dtype", "shape")
+        )
+        yield f"{name}: {array.dtype}[{shape}] {figures}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
