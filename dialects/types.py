@@ -5,6 +5,7 @@ Nothing here imports numpy: these helpers run at start-up of every tool.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import TypeAlias, cast
 
 from xdsl.dialects.builtin import (
@@ -92,8 +93,14 @@ def rank_of(value: SSAValue) -> int:
     return len(shape_of(value))
 
 
+@lru_cache(maxsize=4096)
+def _tensor(shape: Shape, element: Attribute) -> AnyTensor:
+    return TensorType(element, shape)
+
+
 def tensor(shape: Iterable[int], element: Attribute) -> AnyTensor:
-    return TensorType(element, tuple(shape))
+    """The tensor type; a model has few different ones, so they are made once."""
+    return _tensor(tuple(shape), element)
 
 
 def is_float(t: Attribute) -> bool:

@@ -13,7 +13,7 @@ from xdsl.ir import Attribute, Region, SSAValue
 from ge.dialects.errors import GeError
 from ge.lowering.onnx.functions import Function, local_function, local_key
 from ge.lowering.onnx.inputs import Fixed, make_arguments
-from ge.lowering.onnx.model import OLDEST_OPSET, Tensors, check_names, read_model
+from ge.lowering.onnx.model import OLDEST_OPSET, Tensors, read_model
 from ge.lowering.onnx.registry import Unsupported, Value
 from ge.lowering.onnx.scope import Failed, Scope
 from ge.runtime.arrays import Array
@@ -110,7 +110,6 @@ class Importer:
 
     def run(self) -> Imported:
         graph = self.model.graph
-        check_names(graph)
         initialized = {i.name for i in graph.initializer}
         inputs = make_arguments([i for i in graph.input if i.name not in initialized], self.fixed)
         try:

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Block, SSAValue
 from ge.dialects.errors import GeError
 from ge.dialects.types import DYNAMIC, AnyTensor, shape_text, tensor
 from ge.lowering.arguments import suggest
-from ge.lowering.onnx.model import MAX_ELEMENTS, element_of_onnx
+from ge.lowering.onnx.model import MAX_ELEMENTS, check_name, element_of_onnx
 from ge.lowering.onnx.registry import Value
 
 
@@ -31,6 +31,7 @@ class Input:
     """One input of the model: a tensor, or a sequence of tensors of one type."""
 
     def __init__(self, info: ValueInfoProto, fixed: Fixed) -> None:
+        check_name(info.name)
         self.name = info.name
         self.fixed = fixed
         proto = info.type
@@ -43,6 +44,8 @@ class Input:
             kind = (proto.WhichOneof("value") or "value without type").removesuffix("_type")
             raise GeError(f"input '{self.name}' is a {kind.replace('_', ' ')}, not a tensor")
         self.proto: TypeProto.Tensor = proto.tensor_type
+        for dim in self.dims or ():
+            check_name(dim.dim_param)
 
     @property
     def dims(self) -> Sequence[TensorShapeProto.Dimension] | None:

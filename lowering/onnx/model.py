@@ -8,7 +8,6 @@ that are not used are not read).
 import math
 import mmap
 import stat
-from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -97,20 +96,20 @@ def check_header(model: ModelProto, where: str) -> None:
 
 
 def check_names(graph: GraphProto) -> None:
-    """Raises GeError for a name that is not UTF-8 (protobuf hands those over as bytes)."""
-    for name in _names(graph):
-        if isinstance(name, bytes):
-            raise GeError(f"the name {name!r} is not UTF-8: the model is damaged")
-
-
-def _names(graph: GraphProto) -> Iterator[str | bytes]:
+    """Raises GeError when a name in a graph, subgraphs apart, is not UTF-8."""
     for value in (*graph.input, *graph.output, *graph.initializer):
-        yield value.name
+        check_name(value.name)
     for node in graph.node:
-        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        for name in (node.name, node.op_type, node.domain, *node.input, *node.output):
+            check_name(name)
         for attribute in node.attribute:
-            yield attribute.name
-            yield attribute.ref_attr_name
+            check_name(attribute.name)
+
+
+def check_name(name: str | bytes) -> None:
+    """Raises GeError for a name that is not UTF-8 (protobuf hands those over as bytes)."""
+    if isinstance(name, bytes):
+        raise GeError(f"the name {name!r} is not UTF-8: the model is damaged")
 
 
 class Tensors:
