@@ -78,9 +78,15 @@ def rms_norm(n: Node) -> SSAValue:
     return _cast(n, n.emit(g.RmsNormOp, x, scale, axis=axis, epsilon=epsilon), to)
 
 
+def _channels(n: Node) -> int:
+    if n.rank(0) < 2:
+        raise Unsupported("the input has no channels")
+    return n.shape(0)[1]
+
+
 def _by_channel(n: Node, index: int, groups: int) -> SSAValue:
     """Scale or bias of a group norm; before opset 21 it had one element for each group."""
-    value, channels = n[index], n.shape(0)[1]
+    value, channels = n[index], _channels(n)
     if n.opset >= 21 or channels == groups:
         return value
     if channels == DYNAMIC:
@@ -99,7 +105,7 @@ def group_norm(n: Node) -> SSAValue:
 
 @onnx_op("InstanceNormalization")
 def instance_norm(n: Node) -> SSAValue:
-    channels = max(n.shape(0)[1], n.shape(1)[0])
+    channels = max(_channels(n), *n.shape(1))
     if channels == DYNAMIC:
         raise Unsupported("the number of channels is known only at run time")
     return n.emit(
@@ -108,13 +114,13 @@ def instance_norm(n: Node) -> SSAValue:
 
 
 @onnx_op("BatchNormalization")
-def batch_norm(n: Node) -> SSAValue | tuple[SSAValue, ...]:
+def batch_norm(n: Node) -> tuple[SSAValue | None, ...]:
     epsilon = n.float("epsilon", 1e-5)
     if not n.int("spatial", 1):
         raise Unsupported("statistics for each place (spatial=0) are not supported")
     if not n.int("training_mode"):
         y = n.emit(g.BatchNormOp, *n.tensors(), epsilon=epsilon)
-        return y
+        return (y, None, None, None, None)  # old models name outputs of training
     x = _cast(n, n[0], n.element(3))
     axes = (0, *range(2, n.rank(0)))
     mean = _mean(n, x, axes, keep_dims=False)
