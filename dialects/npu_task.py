@@ -20,6 +20,7 @@ written once, by what defines it, and lives as long as it is used.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from xdsl.dialects.builtin import (
@@ -32,6 +33,7 @@ from xdsl.dialects.builtin import (
     SymbolNameConstraint,
     SymbolRefAttr,
     TensorType,
+    i32,
     i64,
 )
 from xdsl.dialects.utils import EnumAttribute
@@ -39,6 +41,7 @@ from xdsl.ir import (
     Attribute,
     Block,
     Dialect,
+    Operation,
     ParametrizedAttribute,
     Region,
     SpacedOpaqueSyntaxAttribute,
@@ -69,6 +72,22 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
 from ge.dialects.interfaces import TensorOp
+
+
+@lru_cache(maxsize=65536)
+def number(value: int) -> IntegerAttr[I64]:
+    return IntegerAttr(value, i64)
+
+
+@lru_cache(maxsize=65536)
+def symbol(name: str) -> SymbolRefAttr:
+    return SymbolRefAttr(name)
+
+
+@lru_cache(maxsize=65536)
+def segments(*sizes: int) -> DenseArrayBase:
+    """How many operands belong to each of an op's groups."""
+    return DenseArrayBase.from_list(i32, sizes)
 
 
 class Space(StrEnum):
@@ -261,12 +280,14 @@ class LaunchOp(IRDLOperation):
         results: Sequence[Attribute] = (),
         stream: int | None = None,
     ):
-        super().__init__(
-            operands=[ins, outs],
-            result_types=[results],
+        Operation.__init__(  # without IRDL's sorting of arguments: programs have many launches
+            self,
+            operands=(*ins, *outs),
+            result_types=results,
             properties={
-                "kernel": SymbolRefAttr(kernel),
-                "stream": None if stream is None else IntegerAttr(stream, i64),
+                "kernel": symbol(kernel),
+                "operandSegmentSizes": segments(len(ins), len(outs)),
+                **({} if stream is None else {"stream": number(stream)}),
             },
         )
 
@@ -328,7 +349,7 @@ class SlotOp(IRDLOperation):
 
     def __init__(self, segment: str, offset: int, t: Attribute):
         super().__init__(
-            properties={"segment": StringAttr(segment), "offset": IntegerAttr(offset, i64)},
+            properties={"segment": StringAttr(segment), "offset": number(offset)},
             result_types=[t],
         )
 
@@ -358,7 +379,7 @@ class CopyOp(IRDLOperation):
     def __init__(self, source: SSAValue, target: SSAValue, stream: int | None = None):
         super().__init__(
             operands=[source, target],
-            properties={"stream": None if stream is None else IntegerAttr(stream, i64)},
+            properties={"stream": None if stream is None else number(stream)},
         )
 
     def verify_(self) -> None:
@@ -382,7 +403,7 @@ class TransferOp(IRDLOperation):
         super().__init__(
             operands=[source],
             result_types=[t],
-            properties={"stream": None if stream is None else IntegerAttr(stream, i64)},
+            properties={"stream": None if stream is None else number(stream)},
         )
 
     def verify_(self) -> None:
@@ -404,9 +425,7 @@ class RecordOp(IRDLOperation):
     assembly_format = "$event `on` $stream attr-dict"
 
     def __init__(self, event: int, stream: int):
-        super().__init__(
-            properties={"event": IntegerAttr(event, i64), "stream": IntegerAttr(stream, i64)}
-        )
+        super().__init__(properties={"event": number(event), "stream": number(stream)})
 
 
 @irdl_op_definition
@@ -420,9 +439,7 @@ class WaitOp(IRDLOperation):
     assembly_format = "$event `on` $stream attr-dict"
 
     def __init__(self, event: int, stream: int):
-        super().__init__(
-            properties={"event": IntegerAttr(event, i64), "stream": IntegerAttr(stream, i64)}
-        )
+        super().__init__(properties={"event": number(event), "stream": number(stream)})
 
 
 # ---- control flow on buffers -----------------------------------------------------------------

@@ -28,6 +28,7 @@ model's inputs and outputs, which the arena does not hold. A branch computes its
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -60,8 +61,9 @@ from ge.dialects.npu_task import (
     TransferOp,
     YieldOp,
     is_dynamic,
+    segments,
 )
-from ge.dialects.types import element_type, numel, set_type, shape_of, tensor_type
+from ge.dialects.types import AnyTensor, element_type, numel, set_type, shape_of, tensor_type
 from ge.lowering.lower_to_tasks import error_at, main_of
 from ge.lowering.views import row_major, view_offsets
 
@@ -71,8 +73,12 @@ IO = "npu_task.io"
 
 def buffer_type(tensor: SSAValue, space: SpaceAttr = HBM) -> MemRefType[Attribute]:
     """The type of a buffer for a tensor."""
-    t = tensor_type(tensor)
-    return MemRefType(t.element_type, t.get_shape(), NoneAttr(), space)
+    return _buffer_type(tensor_type(tensor), space)
+
+
+@lru_cache(maxsize=4096)
+def _buffer_type(tensor: AnyTensor, space: SpaceAttr) -> MemRefType[Attribute]:
+    return MemRefType(tensor.element_type, tensor.get_shape(), NoneAttr(), space)
 
 
 @dataclass
@@ -318,10 +324,9 @@ def _whole(value: SSAValue) -> SSAValue:
 
 
 def _alloc(t: MemRefType[Attribute], io: bool = False) -> AllocOp:
-    alloc = AllocOp((), (), t)
-    if io:
-        alloc.attributes[IO] = UnitAttr()
-    return alloc
+    properties = {"operandSegmentSizes": segments(0, 0)}
+    attributes = {IO: UnitAttr()} if io else {}
+    return AllocOp.create(result_types=[t], properties=properties, attributes=attributes)
 
 
 def _in_space(buffer: SSAValue, space: SpaceAttr) -> MemRefType[Attribute]:

@@ -132,7 +132,7 @@ class Lowering:
         wiring = tuple(numbers[v] if v in numbers else sunk[v] for v in op.operands)
         key = structure(op, (wiring, tuple(v.type for v in inputs)))
         assert op.parent is not None
-        outs = [EmptyOp((), r.type) for r in op.results if not is_dynamic(r.type)]
+        outs = [EmptyOp.create(result_types=[r.type]) for r in op.results if not is_dynamic(r.type)]
         kernel = self.kernels.get(key)
         name = self.new_name(op) if kernel is None else kernel.sym_name.data
         destinations = [e.tensor for e in outs]

@@ -26,13 +26,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.passes import ModulePass
 
 from ge.dialects.errors import GeError
-from ge.dialects.npu_task import HBM, ConstantOp, SlotOp, is_dynamic
+from ge.dialects.npu_task import HBM, ConstantOp, SlotOp, is_dynamic, number
 from ge.dialects.target import Target, target_for
 from ge.dialects.types import byte_size
 from ge.transforms.memory.liveness import Lifetime, Liveness
@@ -125,7 +125,7 @@ class Planner:
             "alignment": self.alignment,
         }
         for name, value in figures.items():
-            func.attributes[f"npu_task.{name}"] = IntegerAttr(value, i64)
+            func.attributes[f"npu_task.{name}"] = number(value)
 
     def too_large(self, arena: int, weights: int, io: int, buffers: list[Lifetime]) -> GeError:
         """The error that names the largest buffers that are alive at the peak."""

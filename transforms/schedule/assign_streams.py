@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -45,6 +45,7 @@ from ge.dialects.npu_task import (
     LaunchOp,
     RecordOp,
     WaitOp,
+    number,
 )
 from ge.dialects.target import Target, target_for
 from ge.transforms.memory.aliasing import Task, accesses, owner_of
@@ -182,7 +183,7 @@ class StreamAssignment:
         for op in list(block.ops):
             if isinstance(op, Task):
                 stream = self.stream_of(op)
-                op.properties["stream"] = IntegerAttr(stream, i64)
+                op.properties["stream"] = number(stream)
                 segment.add(op, stream)
             elif op.regions:
                 self.finish(segment)
@@ -244,5 +245,5 @@ class AssignStreamsPass(ModulePass):
             )
         events = EventIds(target.max_events)
         StreamAssignment(engines, events, streams).block(func.body.block)
-        func.attributes["npu_task.streams"] = IntegerAttr(streams, i64)
-        func.attributes["npu_task.events"] = IntegerAttr(events.count, i64)
+        func.attributes["npu_task.streams"] = number(streams)
+        func.attributes["npu_task.events"] = number(events.count)
