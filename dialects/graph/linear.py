@@ -150,7 +150,7 @@ class EinsumOp(TensorOp):
         for label in target:
             if label not in sizes or target.count(label) > 1:
                 raise VerifyException(
-                    f'label "{label}" of the result must stand once in it and in an operand'
+                    f'label "{label}" of the result stands once in it, and in an operand'
                 )
         return sizes, target
 

@@ -61,12 +61,14 @@ def nearest_index(x: Array, mode: str) -> Array:
 
 def weighted(x: Array, axis: int, index: Array, weights: Array) -> Array:
     """The sum over t of weights[:, t] * x[index[:, t]] along an axis; the border repeats."""
-    index = np.clip(index, 0, x.shape[axis] - 1).astype(np.intp)
-    result = np.zeros((*x.shape[:axis], len(index), *x.shape[axis + 1 :]), x.dtype)
-    after = (1,) * (x.ndim - axis - 1)
-    for t in range(index.shape[1]):
-        part = x.take(index[:, t], axis)
-        part *= weights[:, t].astype(x.dtype).reshape(-1, *after)
+    index = index.astype(np.intp)
+    columns = weights.astype(x.dtype).T.reshape(-1, len(index), *[1] * (x.ndim - axis - 1))
+    result = x.take(index[:, 0], axis, mode="clip")
+    result *= columns[0]
+    part = np.empty_like(result)
+    for t in range(1, index.shape[1]):
+        x.take(index[:, t], axis, out=part, mode="clip")
+        part *= columns[t]
         result += part
     return result
 
@@ -109,8 +111,8 @@ class Resampler:
         if self.kind == "tf_crop_and_resize":
             outside = (at < 0) | (at > size - 1)
         if self.mode == "nearest":
-            index = np.clip(nearest_index(at, self.nearest_mode), 0, size - 1)
-            return x.take(index.astype(np.intp), axis), outside
+            index = nearest_index(at, self.nearest_mode).astype(np.intp)
+            return x.take(index, axis, mode="clip"), outside
         return weighted(x, axis, *self.taps(at, size, scale)), outside
 
 
@@ -139,13 +141,13 @@ def resize(op: g.ResizeOp) -> Fn:
         wide = x if nearest else x.astype(compute_float(x), copy=False)
         crop = [0.0] * len(axes) + [1.0] * len(axes) if roi is None or not roi.size else roi
         outside: list[tuple[int, Array]] = []
-        for i, (axis, (count, scale)) in enumerate(
-            zip(axes, targets(x, scales, sizes), strict=True)
-        ):
+        wanted = targets(x, scales, sizes)
+        # Shrinking axes first, then the last axis, whose elements are moved one by one.
+        for i in sorted(range(len(axes)), key=lambda i: (wanted[i][1] > 1, -axes[i])):
             part = float(crop[i]), float(crop[i + len(axes)])
-            wide, missed = resample(wide, axis, count, scale, part)
+            wide, missed = resample(wide, axes[i], *wanted[i], part)
             if missed is not None:
-                outside.append((axis, missed))
+                outside.append((axes[i], missed))
         if any(missed.any() for _, missed in outside):
             wide = wide.copy()
             for axis, missed in outside:

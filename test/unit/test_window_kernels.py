@@ -1,0 +1,188 @@
+"""Kernels of convolution, pooling and resizing against their definitions, element by element."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.ir import Block
+
+from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
+from ge.dialects.graph.image import ResizeOp
+from ge.dialects.graph.pooling import MaxPoolIndicesOp, MaxUnpoolOp, PoolOp
+from ge.dialects.interfaces import Work
+from ge.runtime import kernels
+from ge.runtime.arrays import BFLOAT16, Array, type_of
+from ge.runtime.kernels import convolution
+
+
+def run(op: type[Any], *arrays: Array | None, **params: Any) -> Any:
+    """The op evaluated on the arrays (None for an absent operand)."""
+    given = [a for a in arrays if a is not None]
+    values = iter(Block(arg_types=[type_of(a) for a in given]).args)
+    built = op.of(*(None if a is None else next(values) for a in arrays), **params)
+    return kernels.prepare(built)(*given)
+
+
+def padded(x: Array, pads: list[int], value: float) -> Array:
+    rank = len(pads) // 2
+    widths = [(0, 0), (0, 0), *((pads[i], pads[i + rank]) for i in range(rank))]
+    return np.pad(x, widths, constant_values=value)
+
+
+def each_window(x: Array, kernel: Any, strides: Any, dilations: Any) -> Any:
+    """Each place of the window and the elements under it."""
+    sizes = [
+        (n - (k - 1) * d - 1) // s + 1
+        for n, k, s, d in zip(x.shape[2:], kernel, strides, dilations, strict=True)
+    ]
+    for place in itertools.product(*map(range, sizes)):
+        where = tuple(
+            slice(p * s, p * s + (k - 1) * d + 1, d)
+            for p, k, s, d in zip(place, kernel, strides, dilations, strict=True)
+        )
+        yield sizes, place, x[(..., *where)]
+
+
+CONVS = [
+    # channels, weight, input size, strides, pads, dilations, groups
+    (3, (4, 3, 3), (9,), [2], [1, 0], [2], 1),
+    (4, (6, 4, 1, 1), (5, 6), [1, 1], [0] * 4, [1, 1], 1),
+    (4, (6, 4, 1, 1), (5, 6), [2, 3], [0] * 4, [1, 1], 1),
+    (4, (6, 4, 1, 1), (5, 6), [1, 1], [1, 0, 0, 2], [1, 1], 1),
+    (4, (6, 2, 3, 2), (7, 8), [2, 1], [1, 0, 2, 1], [1, 2], 2),
+    (6, (6, 1, 3, 3), (7, 7), [1, 1], [1] * 4, [1, 1], 6),
+    (3, (6, 1, 3, 3), (7, 7), [2, 2], [1] * 4, [1, 1], 3),
+    (2, (3, 2, 2, 2, 2), (4, 4, 5), [1, 2, 1], [0] * 6, [1, 1, 2], 1),
+]
+
+
+@pytest.mark.parametrize("case", CONVS)
+@pytest.mark.parametrize("column_bytes", [1, 1 << 24])
+@pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int8])
+def test_conv(case: Any, column_bytes: int, dtype: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(convolution, "COLUMN_BYTES", column_bytes)
+    channels, weight, size, strides, pads, dilations, group = case
+    rng = np.random.default_rng(0)
+    x = rng.integers(-9, 9, (2, channels, *size)).astype(dtype)
+    w = rng.integers(-9, 9, weight).astype(dtype)
+    wide_w = w.astype(np.float64)
+    per_in, per_out = channels // group, weight[0] // group
+    expected = None
+    for sizes, place, part in each_window(
+        padded(x.astype(np.float64), pads, 0), weight[2:], strides, dilations
+    ):
+        expected = np.zeros((2, weight[0], *sizes)) if expected is None else expected
+        for m in range(weight[0]):
+            first = m // per_out * per_in
+            element = (part[:, first : first + per_in] * wide_w[m]).reshape(2, -1).sum(axis=1)
+            expected[(slice(None), m, *place)] = element
+    params = {"strides": strides, "pads": pads, "dilations": dilations, "group": group}
+    result = run(ConvOp, x, w, None, **params)
+    assert expected is not None
+    assert result.dtype == (np.int32 if dtype is np.int8 else dtype)
+    np.testing.assert_array_equal(result.astype(np.float64), expected)
+
+
+def test_conv_into_given_memory() -> None:
+    rng = np.random.default_rng(0)
+    x, w, b = (rng.standard_normal(s, np.float32) for s in ((1, 3, 8, 8), (4, 3, 3, 3), (4,)))
+    op = ConvOp.of(*Block(arg_types=[type_of(a) for a in (x, w, b)]).args)
+    fn = kernels.prepare(op)
+    out = np.full((1, 4, 6, 6), np.nan, np.float32)
+    assert fn(x, w, b, out=out) is out
+    np.testing.assert_array_equal(out, fn(x, w, b))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, BFLOAT16])
+def test_bias_of_half_precision(dtype: Any) -> None:
+    x, w, b = np.ones((1, 2, 4), dtype), np.ones((3, 2, 2), dtype), np.arange(3).astype(dtype)
+    result = run(ConvOp, x, w, b)
+    assert result.dtype == dtype
+    assert result[0, :, 0].astype(int).tolist() == [4, 5, 6]
+
+
+def test_work_of_convolutions() -> None:
+    x, w, b = np.ones((2, 8, 9, 9)), np.ones((4, 4, 3, 3)), np.ones(4)
+    conv = ConvOp.of(*Block(arg_types=[type_of(a) for a in (x, w, b)]).args, group=2)
+    outputs = 2 * 4 * 7 * 7
+    assert conv.work() == Work(
+        outputs * 4 * 9, outputs, x.nbytes + w.nbytes + b.nbytes, outputs * 8
+    )
+    back = ConvTransposeOp.of(
+        *Block(arg_types=[type_of(x), type_of(np.ones((8, 3, 2, 2)))]).args, None
+    )
+    assert back.static_work().macs == x.size * 3 * 4
+
+
+def test_conv_transpose_is_the_gradient_of_conv() -> None:
+    # <conv(x), y> = <x, conv_transpose(y)>
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((1, 4, 9, 8)), rng.standard_normal((6, 2, 3, 3))
+    params: Any = {"strides": [2, 1], "pads": [1, 0, 1, 2], "dilations": [1, 2], "group": 2}
+    y = run(ConvOp, x, w, None, **params)
+    z = rng.standard_normal(y.shape)
+    back = run(ConvTransposeOp, z, w, None, **params)
+    assert back.shape == x.shape
+    np.testing.assert_allclose((y * z).sum(), (x * back).sum())
+
+
+POOLS = [
+    ([3, 3], [2, 2], [1, 1, 1, 1], [1, 1]),
+    ([2, 3], [1, 2], [0, 1, 1, 0], [2, 1]),
+    ([1, 4], [3, 3], [0, 3, 0, 0], [1, 1]),
+]
+
+
+@pytest.mark.parametrize("case", POOLS)
+@pytest.mark.parametrize("kind", ["max", "average", "lp"])
+@pytest.mark.parametrize("include", [False, True])
+def test_pool(case: Any, kind: str, include: bool) -> None:
+    kernel, strides, pads, dilations = case
+    x = np.random.default_rng(0).standard_normal((2, 3, 9, 10))
+    outside = 0.0 if include and kind == "average" else np.nan
+    expected = None
+    for sizes, place, part in each_window(padded(x, pads, outside), kernel, strides, dilations):
+        expected = np.zeros((2, 3, *sizes)) if expected is None else expected
+        if kind == "lp":
+            element = np.nansum(np.abs(part) ** 3, axis=(2, 3)) ** (1 / 3)
+        else:
+            element = (np.nanmax if kind == "max" else np.nanmean)(part, axis=(2, 3))
+        expected[(..., *place)] = element
+    window = {"kernel": kernel, "strides": strides, "pads": pads, "dilations": dilations}
+    result = run(PoolOp, x, kind=kind, p=3, count_include_pad=include, **window)
+    np.testing.assert_allclose(result, expected)
+
+
+def test_pool_keeps_nan_and_lowest_values() -> None:
+    x = np.array([[[1, np.nan, 2, -np.inf, -np.inf]]], np.float16)
+    result = run(PoolOp, x, kind="max", kernel=[2])
+    np.testing.assert_array_equal(result, [[[np.nan, np.nan, 2, -np.inf]]])
+    bytes_ = np.array([[[-128, -128]]], np.int8)
+    assert run(PoolOp, bytes_, kind="max", kernel=[2], pads=[1, 1]).tolist() == [[[-128] * 3]]
+
+
+def test_max_unpool_undoes_max_pool() -> None:
+    x = np.random.default_rng(0).permutation(64).reshape(1, 2, 4, 8).astype(np.float32)
+    values, indices = run(MaxPoolIndicesOp, x, kernel=[2, 2], strides=[2, 2])
+    np.testing.assert_array_equal(x.reshape(-1)[indices], values)
+    back = run(MaxUnpoolOp, values, indices, None, kernel=[2, 2], strides=[2, 2])
+    np.testing.assert_array_equal(back, np.where(np.isin(x, values), x, 0))
+
+
+def test_nearest_resize_does_not_miss_a_tie() -> None:
+    # 2 / float32(0.4) is a little below 5, but is meant to be 5.
+    x = np.arange(10, dtype=np.float32)
+    params: Any = {"coordinates": "asymmetric", "nearest_mode": "floor"}
+    scale = float(np.float32(0.4))
+    result = run(ResizeOp, x, None, None, None, scales=[scale], **params)
+    np.testing.assert_array_equal(result, [0, 2, 5, 7])
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_cubic_resize_of_integers_saturates(dtype: Any) -> None:
+    limits = np.iinfo(dtype)
+    x = np.array([limits.min, limits.min, limits.max, limits.max], dtype)
+    result = run(ResizeOp, x, None, None, None, sizes=[16], mode="cubic")
+    assert result.dtype == dtype
+    assert (np.diff(result.astype(int)) >= 0).all()
