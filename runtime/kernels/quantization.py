@@ -67,7 +67,7 @@ def dynamic_quantize(op: g.DynamicQuantizeOp) -> Fn:
         wide = widen(x)
         low, high = min(float(wide.min(initial=0)), 0.0), max(float(wide.max(initial=0)), 0.0)
         kind = wide.dtype.type
-        scale = kind(kind(high - low) / kind(255)) or kind(1)
+        scale = kind(x.dtype.type(kind(high - low) / kind(255))) or kind(1)
         zero_point = np.clip(np.rint(-low / scale), 0, 255)
         y = wide / scale
         np.rint(y, out=y)
