@@ -10,7 +10,7 @@ DEBUG = "GE_DEBUG"
 
 def guarded(action: Callable[[], int]) -> int:
     """The status of `action`; an exception is printed as a diagnostic and gives 1.
-    An internal error is said to be one; its traceback is shown with GE_DEBUG=1."""
+    GE_DEBUG=1 lets the exception through, with its traceback."""
     try:
         return action()
     except BrokenPipeError:
@@ -22,9 +22,7 @@ def guarded(action: Callable[[], int]) -> int:
     except Exception as error:
         if os.environ.get(DEBUG):
             raise
-        from ge.lowering.report import Sources, diagnose, is_internal
+        from ge.lowering.report import Sources, diagnose
 
         print(Sources().render(diagnose(error)), file=sys.stderr)
-        if is_internal(error):
-            print(f"note: {DEBUG}=1 shows where", file=sys.stderr)
         return 1

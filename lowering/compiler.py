@@ -20,7 +20,7 @@ from ge.dialects.graph import Graph
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.interfaces import TensorOp
 from ge.dialects.npu_task import LaunchOp, NpuTask
-from ge.lowering.files import Outputs
+from ge.lowering.files import Outputs, write_module
 from ge.lowering.options import Options
 from ge.lowering.pipelines import PassRecord, Progress, run_passes, stages
 from ge.lowering.text import parse_module, read_source
@@ -260,3 +260,14 @@ def dumper(options: Options) -> Callable[[str, ModuleOp], None] | None:
         number += 1
 
     return dump
+
+
+def compile_model(
+    path: str,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+    **options: Any,
+) -> Program:
+    """`ge.compile`: a model or module by path, options by name (see Options); what is not given
+    comes from the environment. Raises GeError for what is wrong with model or options."""
+    return compile_file(path, Options.from_environment(**options), shapes, dims)
