@@ -425,8 +425,8 @@ class TopKOp(Movement):
         elif self.k is None:
             raise VerifyException("k is missing")
         k = self.ints("k")
-        if k is not None and not 0 <= k[0] <= (k[0] if shape[axis] == DYNAMIC else shape[axis]):
-            raise VerifyException(f"k is {k[0]}, but dimension {axis} is {shape[axis]}")
+        if k is not None and (k[0] < 0 or shape[axis] not in (DYNAMIC, max(k[0], shape[axis]))):
+            raise VerifyException(f"k is {k[0]} for axis {axis} of {shape_text(shape)}")
         shape[axis] = DYNAMIC if k is None else k[0]
         return (tensor(shape, element_type(self.input)), tensor(shape, i64))
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, StringAttr, UnrankedTensorType, i64
+from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     ParsePropInAttrDict,
@@ -83,7 +84,11 @@ class View(TensorOp, ShapeComputation, ABC):
         return elements_of(self.input, steps)
 
     def unchanged(self) -> SSAValue | None:
-        return self.input if same_static_type(self.input, self.result) else None
+        if self.input.type != self.result.type:
+            return None
+        shape = shape_of(self.input)  # one unknown dimension follows from the number of elements
+        decided = is_static(shape) or (shape.count(DYNAMIC) == 1 and 0 not in shape)
+        return self.input if decided else None
 
 
 def reshaped(shape: Shape, target: Sequence[int | None], allow_zero: bool = False) -> Shape:
@@ -219,7 +224,7 @@ def unsqueezed(shape: Shape, axes: Sequence[int]) -> Shape:
 
 
 @irdl_op_definition
-class TransposeOp(Movement):
+class TransposeOp(Movement, HasFolderInterface):
     """result[i, j, ...] has the input's dimension permutation[0] first, and so on."""
 
     name = "graph.transpose"
@@ -376,7 +381,7 @@ class BroadcastToOp(Movement, ShapeComputation):
 
 
 @irdl_op_definition
-class TileOp(Movement):
+class TileOp(Movement, HasFolderInterface):
     """The input set side by side repeats[i] times along dimension i."""
 
     name = "graph.tile"

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import StringAttr
+from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -274,7 +275,7 @@ PAD_MODES = ("constant", "edge", "reflect", "wrap")
 
 
 @irdl_op_definition
-class PadOp(Movement):
+class PadOp(Movement, HasFolderInterface):
     """Elements added before and after each of `axes` (all when absent): `pads` has the numbers
     to add before each axis, then those after; negative ones take away. `mode` says what comes
     in: "constant" (the scalar `value`, 0 when absent), "edge" (the outermost element), "reflect"

@@ -52,10 +52,10 @@ def flatten(n: Node) -> SSAValue:
     if not 0 <= axis <= len(shape):
         raise Unsupported(f"axis {axis} is out of range for rank {len(shape)}")
     before, after = shape[:axis], shape[axis:]
-    if is_static(before):
-        return n.emit(g.ReshapeOp, n[0], None, shape=(numel(before), -1), allow_zero=True)
-    if is_static(after):
-        return n.emit(g.ReshapeOp, n[0], None, shape=(-1, numel(after)), allow_zero=True)
+    rows = numel(before) if is_static(before) else -1
+    columns = numel(after) if is_static(after) else -1
+    if -1 not in (rows, columns) or max(rows, columns) > 0:
+        return n.emit(g.ReshapeOp, n[0], None, shape=(rows, columns), allow_zero=True)
     if axis == 1:
         return n.emit(g.ReshapeOp, n[0], None, shape=(0, -1))
     sizes = [product(n, 0, axis), product(n, axis, len(shape))]
@@ -78,6 +78,8 @@ def transpose(n: Node) -> SSAValue:
 @onnx_op("Squeeze")
 def squeeze(n: Node) -> SSAValue:
     operand, axes = parameter(n, 1, "axes")
+    if operand is None and axes is None and is_static(shape := n.shape(0)):
+        axes = tuple(i for i, d in enumerate(shape) if d == 1)
     return n.emit(g.SqueezeOp, n[0], operand, axes=axes)
 
 

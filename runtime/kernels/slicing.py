@@ -78,20 +78,28 @@ def pad(op: g.PadOp) -> Fn:
         begins, ends = [0] * x.ndim, [0] * x.ndim
         for i, axis in enumerate(chosen):
             begins[axis], ends[axis] = amounts[i], amounts[i + len(chosen)]
-        x = x[tuple(slice(max(-b, 0), d - max(-e, 0)) for b, e, d in zip(begins, ends, shape))]
-        before, after = [max(b, 0) for b in begins], [max(e, 0) for e in ends]
         if mode == "constant":
-            return constant_pad(x, before, after, value)
-        return np.pad(x, list(zip(before, after, strict=True)), mode=cast(Any, mode))
+            return constant_pad(x, begins, ends, value)
+        pairs = list(zip(begins, ends, strict=True))
+        inside = zip(pairs, x.shape, strict=True)
+        x = x[tuple(slice(max(-b, 0), max(d + min(e, 0), 0)) for (b, e), d in inside)]
+        return np.pad(x, [(max(b, 0), max(e, 0)) for b, e in pairs], mode=cast(Any, mode))
 
     return refusing(run)
 
 
 def constant_pad(
-    x: Array, before: Sequence[int], after: Sequence[int], value: Array | None
+    x: Array, begins: Sequence[int], ends: Sequence[int], value: Array | None
 ) -> Array:
-    shape = [b + d + a for b, d, a in zip(before, x.shape, after, strict=True)]
+    """x with elements added (negative: taken away) at both ends of each dimension."""
     fill = np.zeros((), x.dtype) if value is None else value.reshape(())
+    shape = [b + d + e for b, d, e in zip(begins, x.shape, ends, strict=True)]
     result = np.full(shape, fill, x.dtype)
-    result[tuple(slice(b, b + d) for b, d in zip(before, x.shape, strict=True))] = x
+    source: list[slice] = []
+    target: list[slice] = []
+    for begin, old, new in zip(begins, x.shape, shape, strict=True):
+        first, last = max(begin, 0), max(min(begin + old, new), 0)
+        target.append(slice(first, max(first, last)))
+        source.append(slice(first - begin, max(first, last) - begin))
+    result[tuple(target)] = x[tuple(source)]
     return result
