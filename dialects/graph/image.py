@@ -64,7 +64,10 @@ def check_choices(*choices: tuple[str, StringAttr, Sequence[str]]) -> None:
 
 
 def scaled_dim(size: int, scale: float) -> int:
-    """floor(size * scale), the product rounded to float32 as ONNX implementations do."""
+    """floor(size * scale), the product rounded to float32 as ONNX implementations do. Raises
+    VerifyException for a scale that is not positive, or too large."""
+    if not (scale > 0 and size * scale < 2**63):
+        raise VerifyException(f"cannot resize {size} elements by scale {scale}")
     (product,) = struct.unpack("f", struct.pack("f", size * scale))
     return floor(product)
 
@@ -186,8 +189,6 @@ class ResizeOp(TensorOp):
         if sizes is not None:
             return self.bounded_sizes(size, dims(sizes))
         assert scales is not None
-        if min(scales, default=1.0) <= 0:
-            raise VerifyException(f"scales are positive, got {list(scales)}")
         return [
             DYNAMIC if n == DYNAMIC else scaled_dim(n, s) for n, s in zip(size, scales, strict=True)
         ]

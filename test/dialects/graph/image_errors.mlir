@@ -121,7 +121,7 @@ func.func @f(%x: tensor<1x3x8x8xf32>) {
 // -----
 
 func.func @f(%x: tensor<1x3x8x8xf32>) {
-  // expected-error@+1 {{scales are positive, got [1.0, 1.0, 0.0, 2.0]}}
+  // expected-error@+1 {{cannot resize 8 elements by scale 0.0}}
   %0 = graph.resize %x scales [1.0, 1.0, 0.0, 2.0] : tensor<1x3x8x8xf32> -> tensor<1x3x16x16xf32>
   func.return
 }
@@ -211,5 +211,13 @@ func.func @f(%t: tensor<2x2x3xf32>) {
 func.func @f(%t: tensor<2x2x3xf32>) {
   // expected-error@+1 {{size has 4 dimensions, got [2, 3, 5]}}
   %0 = graph.affine_grid %t size [2, 3, 5] : tensor<2x2x3xf32> -> tensor<2x5x6x2xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<1x3x8x8xf32>) {
+  // expected-error@+1 {{cannot resize 8 elements by scale 1e+30}}
+  %0 = graph.resize %x scales [1.0, 1.0, 1.0e30, 2.0] : tensor<1x3x8x8xf32> -> tensor<1x3x16x16xf32>
   func.return
 }
