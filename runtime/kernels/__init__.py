@@ -11,7 +11,8 @@ returns the function of arrays that is run many times.
 The function takes one argument for each operand *definition* of the op (None for an absent
 optional operand; the members of a variadic operand one by one) and returns an array, or a tuple
 for several results. With `into=True` it also takes `out=`, an array to write the result to.
-A result may be a view of an operand; the caller copies where that matters.
+A result may be a view of an operand; the caller copies where that matters. Overflow, division
+by zero and the like give the values of IEEE 754; the caller silences numpy's warnings of them.
 """
 
 import importlib
@@ -20,6 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+import numpy as np
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import IRDLOperation, VarOperandDef
 
@@ -105,5 +107,6 @@ def operand_slots(op: Operation) -> list[int | None] | None:
 
 def evaluate(op: Operation, arrays: Sequence[Array]) -> tuple[Array, ...]:
     """Run one op on the arrays of its operands."""
-    result = prepare(op)(*arrays)
+    with np.errstate(all="ignore"):
+        result = prepare(op)(*arrays)
     return result if isinstance(result, tuple) else (result,)

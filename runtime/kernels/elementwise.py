@@ -155,12 +155,11 @@ def select(op: g.SelectOp) -> Fn:
 @kernel(g.ClampOp, into=True)
 def clamp(op: g.ClampOp) -> Fn:
     def run(x: Array, low: Array | None, high: Array | None, out: Array | None = None) -> Array:
+        if low is not None and high is not None:
+            return np.clip(x, low.reshape(()), high.reshape(()), out=out)
         if low is not None:
-            x = np.maximum(x, low.reshape(()), out=out)
-            out = x if isinstance(x, np.ndarray) else None  # without dimensions: a numpy scalar
-        if high is not None:
-            return np.minimum(x, high.reshape(()), out=out)
-        return x if x is out else store(x, out)
+            return np.maximum(x, low.reshape(()), out=out)
+        return store(x, out) if high is None else np.minimum(x, high.reshape(()), out=out)
 
     return run
 
@@ -170,10 +169,9 @@ def cast(op: g.CastOp) -> Fn:
     to = dtype_of(op.to)
 
     def run(x: Array, out: Array | None = None) -> Array:
-        with np.errstate(over="ignore", invalid="ignore"):
-            if to.kind in "iu" and x.dtype.kind not in "iub":
-                x = float_to_int64(x, to)
-            return store(x.astype(to), out)
+        if to.kind in "iu" and x.dtype.kind not in "iub":
+            x = float_to_int64(x, to)
+        return store(x.astype(to), out)
 
     return run
 

@@ -1,5 +1,6 @@
 """Kernels of the reductions. 16-bit floats are accumulated in float32 and rounded once."""
 
+import math
 from typing import Any, cast
 
 import numpy as np
@@ -8,9 +9,9 @@ from ge.dialects.errors import GeError
 from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
 from ge.runtime.arrays import BFLOAT16, Array
 from ge.runtime.kernels import Fn, kernel
+from ge.runtime.kernels.special import HALF
 
 Axes = tuple[int, ...]
-_HALF = (np.dtype(np.float16), BFLOAT16)
 
 
 def _lowest(dtype: np.dtype[Any], highest: bool = False) -> Any:
@@ -27,13 +28,13 @@ def _sum(x: Array, axes: Axes, keep: bool) -> Array:
 
 
 def _mean(x: Array, axes: Axes, keep: bool) -> Array:
-    total = _sum(x, axes, keep)
-    count = int(np.prod([x.shape[a] for a in axes]))
-    if x.dtype.kind in "iu":
-        if count == 0:
-            raise GeError("the mean of no integers is not defined")
-        return np.trunc(total / count).astype(x.dtype)
-    return np.asarray(total / x.dtype.type(count))
+    count = math.prod(x.shape[a] for a in axes)
+    if x.dtype.kind not in "iu":
+        return np.asarray(_sum(x, axes, keep) / x.dtype.type(count))
+    if count == 0:
+        raise GeError("the mean of no integers is not defined")
+    wide = np.uint64 if x.dtype.kind == "u" else np.int64
+    return np.trunc(np.add.reduce(x, axes, dtype=wide, keepdims=keep) / count)
 
 
 def _max(x: Array, axes: Axes, keep: bool) -> Array:
@@ -76,7 +77,7 @@ _IN_FLOAT64 = ("l2", "log_sum", "log_sum_exp")
 
 
 def _compute_dtype(dtype: np.dtype[Any], kind: str) -> np.dtype[Any]:
-    if dtype in _HALF and kind not in ("max", "min"):
+    if dtype in HALF and kind not in ("max", "min"):
         return np.dtype(np.float32)
     if dtype.kind in "iu" and kind in _IN_FLOAT64:
         return np.dtype(np.float64)
@@ -86,19 +87,17 @@ def _compute_dtype(dtype: np.dtype[Any], kind: str) -> np.dtype[Any]:
 def reduce_array(x: Array, kind: str, axes: Axes, keep_dims: bool) -> Array:
     """`x` reduced along `axes` (counted from the front)."""
     wide = x.astype(_compute_dtype(x.dtype, kind), copy=False)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        result = np.asarray(_REDUCE[kind](wide, axes, keep_dims))
-        return result.astype(x.dtype, copy=False)
+    return np.asarray(_REDUCE[kind](wide, axes, keep_dims)).astype(x.dtype, copy=False)
 
 
 @kernel(ReduceOp)
 def reduce(op: ReduceOp) -> Fn:
     kind, keep_dims = op.kind.data, bool(op.keep_dims.value.data)
-    static_axes = op.axes and cast(Axes, op.axes.get_values())
+    static_axes = () if op.axes is None else cast(Axes, op.axes.get_values())
 
     def run(x: Array, axes_value: Array | None) -> Array:
         axes = static_axes if axes_value is None else axes_value.tolist()
-        absolute = tuple(a % x.ndim for a in axes or range(x.ndim))
+        absolute = tuple(a % x.ndim for a in axes or range(x.ndim)) if x.ndim else ()
         return reduce_array(x, kind, absolute, keep_dims)
 
     return run
@@ -122,7 +121,7 @@ def arg_reduce(op: ArgReduceOp) -> Fn:
 
 def running(x: Array, kind: str, axis: int, exclusive: bool, reverse: bool) -> Array:
     """The running sum or product of `x` along `axis`."""
-    wide = np.moveaxis(x.astype(np.float32) if x.dtype in _HALF else x, axis, -1)
+    wide = np.moveaxis(x.astype(np.float32) if x.dtype in HALF else x, axis, -1)
     wide = wide[..., ::-1] if reverse else wide
     ufunc = np.add if kind == "sum" else np.multiply
     result = np.empty(wide.shape, wide.dtype)
@@ -137,7 +136,7 @@ def running(x: Array, kind: str, axis: int, exclusive: bool, reverse: bool) -> A
 
 @kernel(CumulativeOp)
 def cumulative(op: CumulativeOp) -> Fn:
-    kind, static_axis = op.kind.data, op.axis and op.axis.value.data
+    kind, static_axis = op.kind.data, None if op.axis is None else op.axis.value.data
     exclusive, reverse = bool(op.exclusive.value.data), bool(op.reverse.value.data)
 
     def run(x: Array, axis_value: Array | None) -> Array:

@@ -1,6 +1,7 @@
 """Kernels of signal processing: numpy's FFT, in float32 for 16-bit floats."""
 
 import numpy as np
+from xdsl.dialects.builtin import IntegerAttr
 
 from ge.dialects.errors import GeError
 from ge.dialects.graph.signal import DftOp, MelWeightMatrixOp, StftOp
@@ -25,11 +26,10 @@ def as_parts(x: Array, like: Array) -> Array:
 @kernel(DftOp)
 def dft(op: DftOp) -> Fn:
     inverse, onesided = bool(op.inverse.value.data), bool(op.onesided.value.data)
-    static_length, static_axis = op.length, op.axis
 
     def run(x: Array, length_value: Array | None, axis_value: Array | None) -> Array:
-        n = scalar(length_value, static_length and static_length.value.data)
-        axis = scalar(axis_value, static_axis and static_axis.value.data)
+        n = scalar(length_value, op.length)
+        axis = scalar(axis_value, op.axis)
         assert axis is not None
         axis = axis + x.ndim if axis < 0 else axis
         signal = as_complex(x)
@@ -43,21 +43,22 @@ def dft(op: DftOp) -> Fn:
     return run
 
 
-def scalar(value: Array | None, constant: int | None) -> int | None:
-    """A parameter: the run-time operand if there is one, else the property."""
-    return constant if value is None else int(value.item())
+def scalar(value: Array | None, constant: IntegerAttr | None) -> int | None:
+    """A parameter: the run-time operand if there is one, else the property, else None."""
+    if value is not None:
+        return int(value.item())
+    return None if constant is None else constant.value.data
 
 
 @kernel(StftOp)
 def stft(op: StftOp) -> Fn:
     transform = np.fft.rfft if op.onesided.value.data else np.fft.fft
-    static_step, static_length = op.frame_step, op.frame_length
 
     def run(
         x: Array, window: Array | None, step_value: Array | None, length_value: Array | None
     ) -> Array:
-        step = scalar(step_value, static_step and static_step.value.data)
-        length = scalar(length_value, static_length and static_length.value.data)
+        step = scalar(step_value, op.frame_step)
+        length = scalar(length_value, op.frame_length)
         if length is None:
             length = x.shape[1] if window is None else window.shape[0]
         if length > x.shape[1]:
@@ -91,8 +92,7 @@ def triangles(edges: Array, count: int) -> Array:
     """Column i rises from 0 at edges[i] to 1 at edges[i + 1] and falls to 0 at edges[i + 2]."""
     left, center, right = edges[:-2], edges[1:-1], edges[2:]
     bins = np.arange(count, dtype=np.float64)[:, None]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rising = np.where(bins <= center, (bins - left) / (center - left), -1)
-        falling = np.where(bins > center, (right - bins) / (right - center), -1)
+    rising = np.where(bins <= center, (bins - left) / (center - left), -1)
+    falling = np.where(bins > center, (right - bins) / (right - center), -1)
     weights = np.maximum(np.maximum(rising, falling), 0)
     return np.where(bins == center, 1, weights)
