@@ -78,8 +78,10 @@ def transpose(n: Node) -> SSAValue:
 @onnx_op("Squeeze")
 def squeeze(n: Node) -> SSAValue:
     operand, axes = parameter(n, 1, "axes")
-    if operand is None and axes is None and is_static(shape := n.shape(0)):
-        axes = tuple(i for i, d in enumerate(shape) if d == 1)
+    if operand is None and axes is None:
+        if DYNAMIC in n.shape(0):
+            raise Unsupported("which dimensions are 1 is known only at run time; give the axes")
+        axes = tuple(i for i, d in enumerate(n.shape(0)) if d == 1)
     return n.emit(g.SqueezeOp, n[0], operand, axes=axes)
 
 
