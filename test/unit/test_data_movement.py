@@ -119,6 +119,15 @@ def test_top_k_takes_the_lower_of_equal_indices_first(dtype: type[np.generic]):
     assert (values.tolist(), indices.tolist()) == ([1, 1, 2], [1, 5, 3])
 
 
+def test_unique_in_order_of_first_occurrence():
+    x = np.array([5, 2, 5, 7, 2], np.float32)
+    results = run(indexing.UniqueOp, x, sorted=False)
+    expected = [[5, 2, 7], [0, 1, 3], [0, 1, 0, 2, 1], [2, 2, 1]]
+    assert [r.tolist() for r in results] == expected
+    rows = run(indexing.UniqueOp, np.stack([x, x]), axis=1, sorted=False)
+    assert [r.tolist() for r in rows] == [[expected[0]] * 2, *expected[1:]]
+
+
 def test_one_hot_places_negative_indices_from_the_end_and_others_nowhere():
     got = run(indexing.OneHotOp, ints(-1, 0, 3, -4), None, ints(5, 7), depth=3)
     assert got.tolist() == [[5, 5, 7], [7, 5, 5], [5, 5, 5], [5, 5, 5]]

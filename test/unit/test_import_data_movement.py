@@ -127,7 +127,6 @@ def test_one_node(
         ("TopK", 11, [DUPLICATES, ints(2)], 2, {"largest": 0}),
         ("Unique", 11, [DUPLICATES], 4, {}),
         ("Unique", 11, [DUPLICATES], 4, {"axis": 1}),
-        ("Unique", 11, [DUPLICATES], 4, {"sorted": 0}),
     ],
 )
 @pytest.mark.parametrize("form", ["constant", "operand", "dynamic"])
