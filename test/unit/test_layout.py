@@ -21,9 +21,9 @@ ALLOWED: dict[str, set[str]] = {
 }
 """Folder -> the folders of ge that it may import."""
 
-COMPILE_TIME_RUNTIME = {"kernels", "cost", "arrays", "weights"}
+COMPILE_TIME_RUNTIME = {"kernels", "cost", "arrays", "weights", "sanitizer"}
 """What the compiler may use of the runtime: kernels to fold with, one cost model, the arrays and
-weights that both are about."""
+weights that both are about, and the checker that proves plans."""
 
 
 def sources(folder: str) -> list[Path]:
