@@ -13,6 +13,8 @@ from enum import StrEnum
 from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
 from xdsl.ir import Attribute, Operation
 
+from ge.dialects.errors import GeError
+
 
 class Severity(StrEnum):
     ERROR = "error"
@@ -111,3 +113,8 @@ def warning(op: Operation, message: str) -> None:
 def remark(op: Operation, message: str) -> None:
     """Tell those who ask (`--remarks`) what was done, or why it was not."""
     emit(Severity.REMARK, op, message)
+
+
+def error_at(op: Operation, message: str, hint: str = "") -> GeError:
+    """The error to raise about an op: what is wrong, and the way out."""
+    return GeError(message, str(place_of(op)), hint)

@@ -31,6 +31,9 @@ BLAMED = {
 }
 """Function -> its local variable that holds the op an exception is about."""
 
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+"""Characters that would upset a terminal."""
+
 PLACE = re.compile(r"^(?P<file>.*?):(?P<line>\d+)(?::(?P<column>\d+))?$")
 
 
@@ -48,19 +51,18 @@ class Sources:
     def line(self, place: Place) -> str | None:
         if place.file not in self._lines:
             try:
-                text = Path(place.file).read_text(encoding="utf-8")
+                self.add(Source(place.file, Path(place.file).read_text(encoding="utf-8")))
             except (OSError, ValueError):
-                text = ""
-            self._lines[place.file] = text.split("\n")
+                self._lines[place.file] = []
         lines = self._lines[place.file]
         return lines[place.line - 1].rstrip("\r") if 0 < place.line <= len(lines) else None
 
     def render(self, diagnostic: Diagnostic) -> str:
         """The diagnostic, its notes, and the source lines that they point to."""
-        out = [str(diagnostic)]
+        out = [CONTROL.sub(lambda m: f"\\x{ord(m[0]):02x}", str(diagnostic))]
         place = diagnostic.place
         if place.file and (line := self.line(place)) is not None:
-            shown, column = _window(line, place.column)
+            shown, column = _window(CONTROL.sub("\ufffd", line), place.column)
             blanks = re.sub(r"[^\t]", " ", shown[: max(column - 1, 0)])
             out += [shown, f"{blanks}^"]
         out += [self.render(note) for note in diagnostic.notes]

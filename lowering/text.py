@@ -5,6 +5,7 @@ GeError (the file cannot be read). `ge.lowering.report` turns either into text f
 """
 
 import re
+import struct
 import sys
 from bisect import bisect_right
 from collections.abc import Generator, Sequence
@@ -29,7 +30,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
 )
 from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
-from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.parser import Parser, ParserState, UnresolvedOperand
 from xdsl.utils.exceptions import (
     DiagnosticException,
     MultipleSpansParseError,
@@ -37,7 +38,7 @@ from xdsl.utils.exceptions import (
     PyRDLError,
 )
 from xdsl.utils.lexer import Input, Span
-from xdsl.utils.mlir_lexer import MLIRTokenKind
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
 from ge.dialects.errors import GeError
 
@@ -123,13 +124,23 @@ class Bits(Parser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage]
         return type.unpack(bits.to_bytes(size, "little"), 1)[0]
 
 
+class _Lexer(MLIRLexer):
+    """xDSL's pattern for strings takes exponential time on one that is not closed."""
+
+    _unescaped_characters_regex = re.compile(
+        r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"'
+    )
+
+
 class LocatingParser(Parser):
     """Gives each op without explicit `loc(...)` the position of its name, and each failure
     while parsing the position of the op, type or attribute that it is about."""
 
     def __init__(self, ctx: Context, source: Source) -> None:
+        super().__init__(ctx, "", source.name)
         # Blank lines instead of the parts before keep line numbers those of the whole file.
-        super().__init__(ctx, "\n" * source.lines_before + source.text, source.name)
+        text = "\n" * source.lines_before + source.text
+        self._parser_state = ParserState(_Lexer(Input(text, source.name)))
         self._file = StringAttr(source.name)
         content = self.lexer.input.content
         self._line_starts = [0, *(m.end() for m in re.finditer("\n", content))]
@@ -299,6 +310,8 @@ def describe(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "too large for the memory of this machine"
     text = " ".join(str(error).split("\n")).strip()
+    if isinstance(error, struct.error):
+        return f"holds a number that its type cannot: {text}"
     if isinstance(error, DiagnosticException | ValueError) and text:
         return text
     return f"is malformed ({type(error).__name__}{': ' if text else ''}{text})"

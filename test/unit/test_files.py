@@ -1,0 +1,69 @@
+"""Outputs appear complete or not at all."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from ge.dialects.errors import GeError
+from ge.lowering.files import Outputs, write_text
+
+
+def write_two(first: Path, second: Path) -> None:
+    with Outputs() as out:
+        out.text(first, "after")
+        out.json(second, {})
+
+
+def write_and_fail(file: Path) -> None:
+    with Outputs() as out:
+        out.bytes(file, b"data")
+        raise KeyError
+
+
+def test_all_or_none(tmp_path: Path):
+    old = tmp_path / "old"
+    old.write_text("before")
+    with pytest.raises(GeError, match=r"cannot write '.*b': No such file"):
+        write_two(old, tmp_path / "none" / "b")
+    assert old.read_text() == "before"
+    assert os.listdir(tmp_path) == ["old"]
+
+
+def test_an_exception_leaves_nothing(tmp_path: Path):
+    with pytest.raises(KeyError):
+        write_and_fail(tmp_path / "a")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_full_disk(tmp_path: Path):
+    link = tmp_path / "full"
+    link.symlink_to("/dev/full")
+    with pytest.raises(GeError, match="No space left on device"):
+        write_text(link, "text")
+
+
+def test_permissions_and_links_stay(tmp_path: Path):
+    file, link = tmp_path / "file", tmp_path / "link"
+    file.write_text("before")
+    file.chmod(0o640)
+    link.symlink_to(file)
+    write_text(link, "after")
+    assert link.is_symlink()
+    assert file.read_text() == "after"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+
+
+def test_a_new_file_has_the_usual_permissions(tmp_path: Path):
+    mask = os.umask(0o027)
+    try:
+        write_text(tmp_path / "new", "")
+    finally:
+        os.umask(mask)
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o640
+
+
+def test_a_folder_is_refused(tmp_path: Path):
+    with pytest.raises(GeError, match="it is a folder"):
+        write_text(tmp_path, "")

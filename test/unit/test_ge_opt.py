@@ -1,0 +1,192 @@
+"""ge-opt as a program: cost of its start, what it imports, packages of others, hostile input."""
+
+import os
+import random
+import re
+import resource
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from xdsl.universe import XDSL_UNIVERSE, Universe
+
+from ge.lowering.pass_table import ge_passes
+from ge.tools.ge_opt import main
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+
+ABS = """\
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = graph.abs %x : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %0 : tensor<4xf32>
+}
+"""
+
+
+def run(*command: str, text: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def cpu_seconds(*command: str) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def test_version_is_cheap():
+    assert min(cpu_seconds(str(BIN / "ge-opt"), "--version") for _ in range(3)) < 0.25
+
+
+@pytest.mark.parametrize(
+    ("text", "absent"),
+    [
+        ("func.func private @f() -> ()", ("ge.dialects.graph", "ge.dialects.npu_task", "numpy")),
+        (ABS, ("ge.dialects.npu_task", "numpy", "onnx")),
+    ],
+)
+def test_only_what_the_input_needs_is_imported(text: str, absent: Sequence[str]):
+    code = (
+        "import sys; from ge.tools.ge_opt import main; main([]);"
+        f"print([m for m in {tuple(absent)} if m in sys.modules], file=sys.stderr)"
+    )
+    assert run(sys.executable, "-c", code, text=text).stderr.strip() == "[]"
+
+
+def test_no_name_of_xdsl_is_reused():
+    assert not set(ge_passes()) & set(XDSL_UNIVERSE.all_passes)
+    everything = Universe.get_multiverse()  # raises where names clash
+    assert {"graph", "fused_op", "npu_task", "arith"} <= set(everything.all_dialects)
+
+
+def test_every_pass_class_is_found():
+    """The table is read off the source text: no class may be written so that it is missed."""
+    found = set(ge_passes())
+    for folder in ("transforms", "lowering"):
+        for file in (ROOT / folder).rglob("*.py"):
+            for name in re.findall(
+                r'^    name\b.*= "([a-z0-9]+(?:-[a-z0-9]+)+)"', file.read_text(), re.M
+            ):
+                assert name in found, f"{file}: {name}"
+
+
+# ---- a package of somebody else --------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def plugin_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the plugin package installed in it."""
+    source = tmp_path_factory.mktemp("source") / "plugin"
+    target = tmp_path_factory.mktemp("site")
+    subprocess.run(["cp", "-r", ROOT / "test/tools/plugin_package", source], check=True)
+    options = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
+    pip = [sys.executable, "-m", "pip", "install", "-q", *options, "--target", target, source]
+    subprocess.run(pip, check=True, timeout=120)
+    return target
+
+
+@pytest.mark.parametrize(
+    "command", [["ge-opt", "--acme-abs=limit=3"], ["xdsl-opt", "-p", "acme-abs{limit=3.0}"]]
+)
+def test_both_tools_see_an_installed_package(
+    plugin_folder: Path, tmp_path: Path, command: list[str]
+):
+    file = tmp_path / "x.mlir"
+    file.write_text(ABS)
+    tool, *options = command
+    done = run(str(BIN / tool), str(file), *options, PYTHONPATH=str(plugin_folder))
+    assert done.stderr == ""
+    assert "acme.clipped %x {limit = 3.000000e+00 : f64}" in done.stdout
+    again = run(str(BIN / tool), str(file), text=done.stdout, PYTHONPATH=str(plugin_folder))
+    assert again.returncode == 0
+
+
+def test_list_passes_shows_the_pass_of_a_package(plugin_folder: Path):
+    text = run(str(BIN / "ge-opt"), "--list-passes", PYTHONPATH=str(plugin_folder)).stdout
+    assert "limit=<float> (default 6.0): Where it clips." in text
+
+
+# ---- hostile input ---------------------------------------------------------------------------
+
+
+def check_error(capsys: pytest.CaptureFixture[str], path: Path, *options: str) -> str:
+    """Run ge-opt: it succeeds, or says in one clear line what is wrong. Returns that line."""
+    status = main([str(path), *options])
+    error = capsys.readouterr().err
+    assert status in (0, 1)
+    assert "Traceback" not in error
+    assert "internal error" not in error
+    if status == 1:
+        assert re.match(rf"(ge-opt|{re.escape(str(path))}(:\d+:\d+)?|loc\(.*\)): error: .", error)
+    return error.partition("\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "there is no operation"),
+        (b"\0" * 1000, r"Unexpected character: \x00"),
+        (bytes(range(128, 256)), "byte 0x80 is not UTF-8 text"),
+        (b'"test.op"() ({' * 20_000, "nested too deeply"),
+        (b'"test.op"() {a = ' + b"[" * 100_000, "nested too deeply"),
+        (b'"test.op"() : () -> ' + b"tuple<" * 100_000, "nested too deeply"),
+        (b'"test.op"() {a = "' + b"x" * 100_000, "End of file reached before closing string"),
+        (b'"test.op"() {a = dense<0> : tensor<9999999x9999999xi8>} : () -> ()', "are too many"),
+        (b'"test.op"() {a = ' + b"9" * 5000 + b"} : () -> ()", "4300 digits"),
+        (b'"test.op"() {a = array<i64: 99999999999999999999>} : () -> ()', "out of range"),
+    ],
+)
+def test_absurd_input(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, data: bytes, message: str
+):
+    file = tmp_path / "x.mlir"
+    file.write_bytes(data)
+    assert message in check_error(capsys, file)
+
+
+TOKEN = re.compile(r'\s+|[%@#!^]?[\w.$-]+|"[^"]*"|.', re.DOTALL)
+JUNK = ["-1", "9" * 25, "1e999", "?", "x", "<", ">", "(", "{", "}", '"', "%0", "tensor<", "dense<"]
+JUNK += ["[", "]", "array<i64: ", "loc(", "unit", '#graph.weight<"', "none", "memref<4xf32>"]
+
+
+def mutate(text: str, rng: random.Random) -> str:
+    """The text with one to three tokens replaced, inserted, doubled or taken out."""
+    tokens = TOKEN.findall(text)
+    for _ in range(rng.randint(1, 3)):
+        i = rng.randrange(len(tokens))
+        tokens[i] = rng.choice(["", rng.choice(JUNK), rng.choice(tokens), tokens[i] * 2])
+    return "".join(tokens[: rng.choice([len(tokens)] * 9 + [i])])
+
+
+def test_mutated_input(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    rng = random.Random(0)
+    files = sorted((ROOT / "test").rglob("*.mlir"))
+    parts = [p for f in files for p in f.read_text("utf-8").split("// -----") if p.strip()]
+    file = tmp_path / "x.mlir"
+    for _ in range(250):
+        file.write_text(mutate(rng.choice(parts), rng), encoding="utf-8")
+        check_error(capsys, file, "-p", "infer-shapes")
+
+
+def test_a_closed_pipe_is_no_error_to_talk_about(tmp_path: Path):
+    file = tmp_path / "x.mlir"
+    text = "".join(ABS.replace("@f", f"@f{i}") for i in range(200))
+    file.write_text(text, encoding="utf-8")
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [BIN / "ge-opt", file], stdout=write, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, "")
