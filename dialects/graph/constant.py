@@ -1,6 +1,7 @@
 """Constants: small ones as `dense<...>` in the text, weights by key into the payload."""
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.interfaces import HasFolderInterface
@@ -55,13 +56,14 @@ class ConstantOp(TensorOp, HasFolderInterface):
         return self.value.data if isinstance(self.value, WeightAttr) else None
 
     def infer(self) -> Sequence[Attribute]:
-        if isinstance(self.value, DenseIntOrFPElementsAttr):
-            t: AnyTensor = self.value.type  # pyright: ignore[reportAssignmentType, reportUnknownMemberType]
-            count = len(self.value)
+        value = self.value
+        if isinstance(value, DenseIntOrFPElementsAttr):
+            dense = cast(DenseIntOrFPElementsAttr[Any], value)
+            t, count = cast(AnyTensor, dense.type), len(dense)
             if count not in (1, numel(t.get_shape())):
                 raise VerifyException(f"{count} elements given for {t}")
             return (t,)
-        if isinstance(self.value, WeightAttr):
+        if isinstance(value, WeightAttr):
             if not is_static(shape_of(self.result)):
                 raise VerifyException(f"a weight has a static shape, not {self.result.type}")
             return (self.result.type,)
@@ -78,11 +80,11 @@ class ConstantOp(TensorOp, HasFolderInterface):
         attrs = parser.parse_optional_attr_dict()
         value = parser.parse_attribute()
         if isinstance(value, DenseIntOrFPElementsAttr):
-            t: Attribute = value.type  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+            t = cast(DenseIntOrFPElementsAttr[Any], value).type
         else:
             parser.parse_punctuation(":")
             t = parser.parse_type()
-        op = cls.make(value, t)
+        op = cls.make(cast(Attribute, value), t)
         op.attributes.update(attrs)
         return op
 
@@ -93,5 +95,3 @@ class ConstantOp(TensorOp, HasFolderInterface):
         if not isinstance(self.value, DenseIntOrFPElementsAttr):
             printer.print_string(" : ")
             printer.print_attribute(self.result.type)
-
-

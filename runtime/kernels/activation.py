@@ -30,7 +30,10 @@ for _op, _fn in _FORMULAS.items():
 
 @kernel(g.ReluOp, into=True)
 def relu(op: g.ReluOp) -> Fn:
-    return lambda x, out=None: np.maximum(x, x.dtype.type(0), out=out)
+    def run(x: Array, out: Array | None = None) -> Array:
+        return np.maximum(x, x.dtype.type(0), out=out)
+
+    return run
 
 
 @kernel(g.SiluOp, into=True)
@@ -41,7 +44,11 @@ def silu(op: g.SiluOp) -> Fn:
 
 @kernel(g.GeluOp, into=True)
 def gelu(op: g.GeluOp) -> Fn:
-    forms = {"none": f.gelu, "tanh": f.gelu_tanh, "sigmoid": lambda x: f.silu(x, 1.702)}
+    forms: dict[str, Callable[[Array], Array]] = {
+        "none": f.gelu,
+        "tanh": f.gelu_tanh,
+        "sigmoid": lambda x: f.silu(x, 1.702),
+    }
     return in_blocks(forms[op.approximate.data])
 
 
@@ -88,13 +95,16 @@ def shrink(op: g.ShrinkOp) -> Fn:
     bias, lambd = op.bias.value.data, op.lambd.value.data
 
     def run(x: Array) -> Array:
-        t = x.dtype.type
-        low = np.where(x < -lambd, x + t(bias), t(0))
-        return np.where(x > lambd, x - t(bias), low)
+        zero, step = np.zeros((), x.dtype), np.asarray(bias).astype(x.dtype)
+        low = np.where(x < -lambd, x + step, zero)
+        return np.where(x > lambd, x - step, low)
 
     return run
 
 
 @kernel(g.PReluOp)
 def prelu(op: g.PReluOp) -> Fn:
-    return lambda x, slope: np.where(x >= x.dtype.type(0), x, x * slope)
+    def run(x: Array, slope: Array) -> Array:
+        return np.where(x >= x.dtype.type(0), x, x * slope)
+
+    return run

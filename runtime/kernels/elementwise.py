@@ -84,7 +84,10 @@ def erf(op: g.ErfOp) -> Fn:
 
 @kernel(g.ReciprocalOp, into=True)
 def reciprocal(op: g.ReciprocalOp) -> Fn:
-    return lambda x, out=None: np.divide(x.dtype.type(1), x, out=out)
+    def run(x: Array, out: Array | None = None) -> Array:
+        return np.divide(x.dtype.type(1), x, out=out)
+
+    return run
 
 
 @kernel(g.DivOp, into=True)
@@ -188,4 +191,8 @@ def float_to_int64(x: Array, to: np.dtype[Any]) -> Array:
 @kernel(g.BitcastOp)
 def bitcast(op: g.BitcastOp) -> Fn:
     to = dtype_of(op.to)
-    return lambda x: x.view(to)
+
+    def run(x: Array) -> Array:
+        return x.view(to)
+
+    return run

@@ -1,7 +1,8 @@
 """Kernels of the reductions. 16-bit floats are accumulated in float32 and rounded once."""
 
 import math
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -60,7 +61,7 @@ def _log_sum_exp(x: Array, axes: Axes, keep: bool) -> Array:
     return total + (peak if keep else peak.reshape(total.shape))
 
 
-_REDUCE = {
+_REDUCE: dict[str, Callable[[Array, Axes, bool], Array]] = {
     "sum": _sum,
     "mean": _mean,
     "max": _max,
@@ -93,7 +94,7 @@ def reduce_array(x: Array, kind: str, axes: Axes, keep_dims: bool) -> Array:
 @kernel(ReduceOp)
 def reduce(op: ReduceOp) -> Fn:
     kind, keep_dims = op.kind.data, bool(op.keep_dims.value.data)
-    static_axes = () if op.axes is None else cast(Axes, op.axes.get_values())
+    static_axes = () if op.axes is None else op.axes.get_values()
 
     def run(x: Array, axes_value: Array | None) -> Array:
         axes = static_axes if axes_value is None else axes_value.tolist()

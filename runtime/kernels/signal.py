@@ -20,7 +20,7 @@ def as_complex(x: Array) -> Array:
 
 def as_parts(x: Array, like: Array) -> Array:
     """A complex array with its parts as last dimension, in the dtype of `like`."""
-    return np.stack((x.real, x.imag), axis=-1).astype(like.dtype, copy=False)
+    return np.stack((np.real(x), np.imag(x)), axis=-1).astype(like.dtype, copy=False)
 
 
 @kernel(DftOp)
