@@ -7,7 +7,7 @@ from ge.dialects.graph import creation as g
 from ge.dialects.types import element_type
 from ge.runtime.arrays import Array, dtype_of
 from ge.runtime.kernels import Fn, kernel
-from ge.runtime.kernels.shape import ints_of, refusing
+from ge.runtime.kernels.shape import fitting, ints_of, refusing
 
 
 @kernel(g.RangeOp)
@@ -17,10 +17,11 @@ def range_(op: g.RangeOp) -> Fn:
     def run(start: Array, limit: Array, delta: Array) -> Array:
         if not delta.any():
             raise GeError("delta is 0")
-        if dtype.kind in "iu":
-            return np.array(range(*(int(a.item()) for a in (start, limit, delta))), dtype)
-        first, last, step = (float(a.item()) for a in (start, limit, delta))
-        places: Array = np.arange(g.number_of_steps(first, last, step))
+        numeric = int if dtype.kind in "iu" else float
+        first, last, step = (numeric(a.item()) for a in (start, limit, delta))
+        count = g.number_of_steps(first, last, step)
+        fitting((count,), dtype)
+        places: Array = np.arange(count)
         values: Array = first + places * step
         return values.astype(dtype)
 
@@ -33,8 +34,7 @@ def fill(op: g.FillOp) -> Fn:
     dtype = dtype_of(op.value.type)
 
     def run(shape: Array | None) -> Array:
-        dims: tuple[int, ...] = shape_of(shape)
-        return np.full(dims, value, dtype)
+        return np.full(fitting(shape_of(shape), dtype), value, dtype)
 
     return refusing(run)
 
@@ -45,7 +45,7 @@ def eye(op: g.EyeOp) -> Fn:
     dtype = dtype_of(op.element)
 
     def run(shape: Array | None) -> Array:
-        return np.eye(*shape_of(shape), k=diagonal, dtype=dtype)
+        return np.eye(*fitting(shape_of(shape), dtype), k=diagonal, dtype=dtype)
 
     return refusing(run)
 

@@ -11,7 +11,7 @@ from ge.dialects.errors import GeError
 from ge.dialects.graph import indexing as g
 from ge.runtime.arrays import BFLOAT16, Array
 from ge.runtime.kernels import Fn, kernel
-from ge.runtime.kernels.shape import ints_of, refusing
+from ge.runtime.kernels.shape import fitting, ints_of, refusing
 
 
 def as_index(indices: Array) -> Array:
@@ -186,6 +186,7 @@ def one_hot(op: g.OneHotOp) -> Fn:
         if size < 0:
             raise GeError(f"depth is {size}")
         at = axis % (indices.ndim + 1)
+        fitting((size, *indices.shape), values.dtype)
         places: Array = np.arange(int(size))
         places = places.reshape(size, *(1,) * (indices.ndim - at))
         wrapped = np.where(indices < 0, indices + size, indices)

@@ -1,7 +1,8 @@
 """Kernels that change shape or order; results are views of the input where numpy has one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.errors import GeError
 from ge.dialects.graph import shape as g
 from ge.dialects.interfaces import TensorOp
+from ge.dialects.types import shape_text
 from ge.runtime.arrays import Array
+from ge.runtime.device import machine_bytes
 from ge.runtime.kernels import Fn, kernel
 
 
@@ -25,6 +28,15 @@ def refusing(fn: Fn) -> Fn:
             raise GeError(str(e)) from None
 
     return wrapped
+
+
+def fitting(shape: Sequence[int], dtype: np.dtype[Any]) -> tuple[int, ...]:
+    """The shape of a tensor whose size is computed at run time, if this machine can hold it."""
+    size = prod(max(d, 0) for d in shape) * dtype.itemsize
+    if size > machine_bytes():
+        needed = f"{size / 2**30:.1f} GiB, more than this machine has"
+        raise GeError(f"a {dtype} tensor of shape {shape_text(shape)} needs {needed}")
+    return tuple(shape)
 
 
 def ints_of(op: TensorOp, name: str) -> Callable[[Array | None], Any]:
@@ -129,7 +141,8 @@ def broadcast_to(op: g.BroadcastToOp) -> Fn:
     target = ints_of(op, "shape")
 
     def run(x: Array, shape: Array | None) -> Array:
-        return np.broadcast_to(x, np.broadcast_shapes(x.shape, target(shape)))
+        result = np.broadcast_shapes(x.shape, target(shape))
+        return np.broadcast_to(x, fitting(result, x.dtype))
 
     return refusing(run)
 
@@ -139,7 +152,10 @@ def tile(op: g.TileOp) -> Fn:
     repeats_of = ints_of(op, "repeats")
 
     def run(x: Array, repeats: Array | None) -> Array:
-        return np.tile(x, repeats_of(repeats))
+        counts = repeats_of(repeats)
+        g.check_length("repeats", len(counts), x.ndim)
+        fitting([d * n for d, n in zip(x.shape, counts, strict=True)], x.dtype)
+        return np.tile(x, counts)
 
     return refusing(run)
 

@@ -9,7 +9,7 @@ from ge.dialects.errors import GeError
 from ge.dialects.graph import slicing as g
 from ge.runtime.arrays import Array
 from ge.runtime.kernels import Fn, kernel
-from ge.runtime.kernels.shape import ints_of, refusing
+from ge.runtime.kernels.shape import fitting, ints_of, refusing
 
 
 @kernel(g.ConcatOp, into=True)
@@ -74,7 +74,7 @@ def pad(op: g.PadOp) -> Fn:
         chosen = range(x.ndim) if chosen is None else g.distinct_axes(chosen, x.ndim)
         amounts, shape = pads_of(pads), x.shape
         g.check_length("pads", len(amounts), 2 * len(chosen))
-        g.padded(shape, chosen, amounts)
+        fitting(g.padded(shape, chosen, amounts), x.dtype)
         begins, ends = [0] * x.ndim, [0] * x.ndim
         for i, axis in enumerate(chosen):
             begins[axis], ends[axis] = amounts[i], amounts[i + len(chosen)]

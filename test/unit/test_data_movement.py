@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.dialects import test
+from xdsl.dialects.builtin import i64
 
 from ge.dialects.errors import GeError
 from ge.dialects.graph import creation, indexing, shape, slicing
@@ -101,6 +102,13 @@ def test_results_are_views(got: Array):
         (slicing.SliceOp, (X, ints(0), ints(1), None, ints(0)), {}, "a step is 0"),
         (creation.RangeOp, (ints(0), ints(3), ints(0)), {}, "delta is 0"),
         (creation.FillOp, (ints(-1),), {"value": 0}, "negative dimensions"),
+        (creation.FillOp, (ints(1 << 31, 1 << 31),), {"value": 0}, "more than this machine has"),
+        (creation.EyeOp, (ints(1 << 31, 1 << 31),), {"element": i64}, "more than this machine"),
+        (creation.RangeOp, (ints(0), ints(1 << 60), ints(1)), {}, "more than this machine has"),
+        (shape.BroadcastToOp, (X[:, :, :1], ints(1 << 60)), {}, "more than this machine has"),
+        (shape.TileOp, (X, ints(1 << 30, 1 << 30, 1)), {}, "more than this machine has"),
+        (slicing.PadOp, (X, ints(*(1 << 30,) * 6), None, None), {}, "more than this machine has"),
+        (indexing.OneHotOp, (ints(1), ints(1 << 60), X[0, 0, :2]), {}, "more than this machine"),
     ],
 )
 def test_errors_at_run_time(
