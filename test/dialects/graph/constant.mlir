@@ -1,4 +1,4 @@
-// RUN: ge-opt %s | ge-opt --print-op-generic | ge-opt | filecheck %s
+// RUN: %roundtrip | filecheck %s
 
 // CHECK-LABEL: func.func @in_the_text(
 func.func @in_the_text() {

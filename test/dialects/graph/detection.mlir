@@ -1,4 +1,4 @@
-// RUN: ge-opt %s | ge-opt --print-op-generic | ge-opt | filecheck %s
+// RUN: %roundtrip | filecheck %s
 
 // CHECK-LABEL: func.func @non_max_suppression(
 func.func @non_max_suppression(%b: tensor<1x6x4xf32>, %s: tensor<1x2x6xf32>, %n: tensor<i64>, %t: tensor<1xf32>) {

@@ -1,4 +1,4 @@
-// RUN: ge-opt %s | ge-opt --print-op-generic | ge-opt | filecheck %s
+// RUN: %roundtrip | filecheck %s
 
 // CHECK-LABEL: func.func @kinds(
 func.func @kinds(%x: tensor<2x3x?xf32>) {

@@ -1,4 +1,4 @@
-// RUN: ge-opt %s | ge-opt --print-op-generic | ge-opt | filecheck %s
+// RUN: %roundtrip | filecheck %s
 
 // CHECK-LABEL: func.func @dft(
 func.func @dft(%x: tensor<2x10x1xf32>, %y: tensor<2x6x2xf32>, %n: tensor<i64>) {
