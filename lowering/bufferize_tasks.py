@@ -46,6 +46,7 @@ from xdsl.dialects.tensor import EmptyOp
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
+from ge.dialects.diagnostics import error_at
 from ge.dialects.graph.control import IfOp as GraphIfOp
 from ge.dialects.graph.control import LoopOp as GraphLoopOp
 from ge.dialects.graph.control import YieldOp as GraphYieldOp
@@ -64,7 +65,7 @@ from ge.dialects.npu_task import (
     segments,
 )
 from ge.dialects.types import AnyTensor, element_type, numel, set_type, shape_of, tensor_type
-from ge.lowering.lower_to_tasks import error_at, main_of
+from ge.lowering.lower_to_tasks import main_of
 from ge.lowering.views import row_major, view_offsets
 
 IO = "npu_task.io"
@@ -110,6 +111,10 @@ class Bufferization:
         for op in reversed(self.done):
             op.detach()
             op.erase()
+        for buffer in self.views:
+            if buffer.first_use is None and isinstance(cast := buffer.owner, ReinterpretCastOp):
+                cast.detach()
+                cast.erase()
         assert block.last_op is not None
         results = [o.type for o in block.last_op.operands]
         func.properties["function_type"] = FunctionType.from_lists(list(block.arg_types), results)
@@ -162,6 +167,7 @@ class Bufferization:
 
     def constant(self, op: ConstantOp) -> Iterator[Operation]:
         new = ConstantOp(op.value, buffer_type(op.result))
+        new.result.name_hint = op.result.name_hint
         self.buffers[op.result] = new.result
         yield new
 
@@ -183,6 +189,7 @@ class Bufferization:
         if place is None:
             alloc = _alloc(buffer_type(result), io=result in self.outputs)
             place = alloc.memref
+            place.name_hint = result.name_hint
             yield alloc
         self.buffers[result] = place
 
@@ -194,6 +201,7 @@ class Bufferization:
                 self.buffers[result] = source
                 continue
             cast = _view(owner, start + offset, result)
+            cast.result.name_hint = result.name_hint
             self.buffers[result] = cast.result
             self.views[cast.result] = owner, start + offset
             yield cast
@@ -338,7 +346,8 @@ def _view(owner: SSAValue, offset: int, result: SSAValue) -> ReinterpretCastOp:
     """The part of `owner` from element `offset` on that the tensor `result` is."""
     shape = shape_of(result)
     strides = row_major(shape)
-    layout = StridedLayoutAttr(strides, offset) if offset else NoneAttr()
+    plain = not offset and numel(shape)  # LLVM gives empty buffers no static strides
+    layout = NoneAttr() if plain else StridedLayoutAttr(strides, offset)
     t = MemRefType(element_type(result), shape, layout, HBM)
     return ReinterpretCastOp(owner, (), (), (), [offset], shape, strides, t)
 

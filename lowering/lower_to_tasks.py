@@ -43,8 +43,7 @@ from xdsl.dialects.tensor import EmptyOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.diagnostics import place_of
-from ge.dialects.errors import GeError
+from ge.dialects.diagnostics import error_at
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.graph.control import IfOp, LoopOp, YieldOp
 from ge.dialects.interfaces import TensorOp
@@ -196,10 +195,6 @@ def check_ranked(op: Operation) -> None:
     for result in op.results:
         if is_unranked(result):
             raise error_at(op, f"the number of dimensions of the result of {op.name} is not known")
-
-
-def error_at(op: Operation, message: str, hint: str = "") -> GeError:
-    return GeError(message, str(place_of(op)), hint)
 
 
 def _location(value: SSAValue) -> LocationAttr:

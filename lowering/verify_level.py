@@ -17,13 +17,13 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import IsolatedFromAbove
 
+from ge.dialects.diagnostics import error_at
 from ge.dialects.errors import GeError
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.npu_task import KernelOp
 from ge.dialects.target import target_for
 from ge.dialects.types import DYNAMIC
 from ge.lowering.levels import FUSED, LEVELS, Level, Ops, Rule, Surroundings
-from ge.lowering.lower_to_tasks import error_at
 
 
 @dataclass

@@ -7,8 +7,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from ge.dialects.diagnostics import place_of
-from ge.dialects.errors import GeError
+from ge.dialects.diagnostics import error_at
 from ge.runtime.sanitizer import check_plan
 
 SHOWN = 5
@@ -25,6 +24,4 @@ class VerifyPlanPass(ModulePass):
         if problems := check_plan(op):
             texts = [p.message for p in problems[:SHOWN]]
             more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
-            raise GeError(
-                f"the plan is not safe: {'; '.join(texts)}{more}", str(place_of(problems[0].op))
-            )
+            raise error_at(problems[0].op, f"the plan is not safe: {'; '.join(texts)}{more}")

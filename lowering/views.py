@@ -62,7 +62,8 @@ def _contiguous(
         partial = [i for i, (d, n) in enumerate(zip(shape, size, strict=True)) if d != n]
         if prod(size) > 1 and partial and any(n != 1 for n in size[: partial[-1]]):
             return None
-        offsets.append(sum(a * b for a, b in zip(start, strides, strict=True)))
+        offset = sum(a * b for a, b in zip(start, strides, strict=True))
+        offsets.append(offset if prod(size) else 0)
     return offsets
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from ge.dialects.errors import GeError
+from ge.dialects.diagnostics import error_at
 from ge.dialects.npu_task import RecordOp, WaitOp
 from ge.dialects.types import byte_size
 from ge.transforms.memory.aliasing import Task, accesses, owner_of
@@ -102,14 +102,15 @@ class Liveness:
 
     def stream(self, op: Task | RecordOp | WaitOp) -> int:
         if op.stream is None or not 0 <= op.stream.value.data < self.streams:
-            raise GeError(f"{op.name} is on no stream", hint="run assign-streams first")
+            raise error_at(op, f"{op.name} is on no stream", "run assign-streams first")
         return op.stream.value.data
 
     def wait(self, op: WaitOp) -> None:
         stream = self.stream(op)
         happened = self.events.get(op.event.value.data)
         if happened is None:
-            raise GeError(f"event {op.event.value.data} is waited for, but was not recorded")
+            text = f"event {op.event.value.data} is waited for, but was not recorded"
+            raise error_at(op, text, "run assign-streams again")
         mine = self.clocks[stream]
         self.clocks[stream] = [max(p) for p in zip(mine, happened, strict=True)]
 

@@ -31,6 +31,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.passes import ModulePass
 
+from ge.dialects.diagnostics import error_at
 from ge.dialects.errors import GeError
 from ge.dialects.npu_task import HBM, ConstantOp, SlotOp, is_dynamic, number
 from ge.dialects.target import Target, target_for
@@ -91,7 +92,7 @@ class Planner:
     def plan(self, func: FuncOp) -> None:
         streams = func.attributes.get("npu_task.streams")
         if not isinstance(streams, IntegerAttr):
-            raise GeError("@main has no streams", hint="run assign-streams first")
+            raise error_at(func, "@main has no streams", "run assign-streams first")
         io = [op for op in func.walk() if isinstance(op, AllocOp) and IO in op.attributes]
         sizes = (aligned(byte_size(op.memref.type), self.alignment) for op in io)
         io_offsets, io_bytes = side_by_side(sizes)
@@ -108,7 +109,7 @@ class Planner:
             if isinstance(op, ConstantOp)
         )
         if arena + weights + io_bytes > self.target.hbm_bytes:
-            raise self.too_large(arena, weights, io_bytes, liveness.buffers)
+            raise self.too_large(func, arena, weights, io_bytes, liveness.buffers)
         for op, offset in zip(io, io_offsets, strict=True):
             place(op, "io", offset)
         for life, offset in zip(liveness.buffers, offsets, strict=True):
@@ -127,18 +128,21 @@ class Planner:
         for name, value in figures.items():
             func.attributes[f"npu_task.{name}"] = number(value)
 
-    def too_large(self, arena: int, weights: int, io: int, buffers: list[Lifetime]) -> GeError:
+    def too_large(
+        self, func: FuncOp, arena: int, weights: int, io: int, buffers: list[Lifetime]
+    ) -> GeError:
         """The error that names the largest buffers that are alive at the peak."""
         sizes = [b.bytes for b in buffers]
         _, when = most_alive(sizes, [b.start for b in buffers], [b.end for b in buffers])
         alive = [b for b in buffers if b.start <= when <= b.end]
         alive.sort(key=lambda b: b.bytes, reverse=True)
         largest = [f"{b.alloc.memref.type} ({b.bytes} bytes)" for b in alive[:SHOWN]]
-        return GeError(
+        return error_at(
+            func,
             f"the program needs {arena + weights + io} bytes (arena {arena}, weights {weights}, "
             f"inputs and outputs {io}), {self.target.name} has {self.target.hbm_bytes}; "
             f"the largest buffers at the peak are {', '.join(largest) or 'none'}",
-            hint="use smaller shapes, or a target with more memory",
+            "use smaller shapes, or a target with more memory",
         )
 
 

@@ -35,7 +35,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.errors import GeError
+from ge.dialects.diagnostics import error_at
 from ge.dialects.npu_task import (
     HBM,
     HOST,
@@ -143,9 +143,10 @@ class EventIds:
             self.used.append((event, waiters))
         else:
             if self.count == self.limit:
-                raise GeError(
+                raise error_at(
+                    issue.op,
                     f"more than {self.limit} events are needed at one time",
-                    hint="use one stream (single=true), or a target with a higher max_events",
+                    "use one stream (single=true), or a target with a higher max_events",
                 )
             event = self.count
             self.count += 1
@@ -171,7 +172,7 @@ class StreamAssignment:
             return 0
         if isinstance(op, LaunchOp):
             if op.callee not in self.engines:
-                raise GeError(f"there is no kernel @{op.callee}", hint="run verify-level")
+                raise error_at(op, f"there is no kernel @{op.callee}", "run lower-to-tasks")
             return STREAM_OF[self.engines[op.callee]]
         source, target = (_space(v) for v in (op.operands[0], (*op.operands, *op.results)[1]))
         if source == target:
@@ -239,9 +240,10 @@ class AssignStreamsPass(ModulePass):
     def assign(self, func: FuncOp, engines: dict[str, Engine], target: Target) -> None:
         streams = 1 if self.single else STREAMS
         if target.max_streams < streams:
-            raise GeError(
+            raise error_at(
+                func,
                 f"target {target.name} has {target.max_streams} streams, {streams} are needed",
-                hint="use single=true",
+                "use single=true",
             )
         events = EventIds(target.max_events)
         StreamAssignment(engines, events, streams).block(func.body.block)
