@@ -1,7 +1,10 @@
 """ge-opt: run any passes on a module of any level. `ge-opt --help` and `--list-passes` say how."""
 
+import os
 import sys
 from collections.abc import Sequence
+
+from ge.lowering.command_line import DEBUG, guarded
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -12,16 +15,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(version_text("ge-opt"))
         return 0
     if "--debug" in args:
-        import os
-
-        from ge.lowering.report import DEBUG
-
         os.environ[DEBUG] = "1"
         args.remove("--debug")
-    from ge.lowering.report import guarded
+    return guarded(lambda: run(args), "ge-opt")
+
+
+def run(args: list[str]) -> int:
     from ge.tools.opt_main import GeOptMain
 
-    return guarded(lambda: GeOptMain(args).execute(), "ge-opt")
+    return GeOptMain(args).execute()
 
 
 if __name__ == "__main__":
