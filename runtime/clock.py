@@ -19,12 +19,12 @@ nothing of these (`sync`: issue by the host, barriers).
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, ModuleOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ge.dialects import npu_task as task
 from ge.dialects.diagnostics import place_of
@@ -44,6 +44,8 @@ CAUSES = ("compute", "memory", "schedule", "sync")
 TASKS = (LaunchOp, task.CopyOp, task.TransferOp)
 """What runs on a stream."""
 
+COPY = "copy"
+
 SHOWN_ITERATIONS = 100
 """Iterations of a loop whose tasks are in the timeline one by one; sums count all."""
 
@@ -59,12 +61,15 @@ class Task:
     op: Operation
     name: str
     kind: str
-    """The kernel's name, or `copy`."""
+    """The kernel's name, or `COPY`."""
     engine: str
     stream: int
     cores: tuple[tuple[str, int], ...]
     time: TaskTime
     kernel: KernelOp | None
+    reads: tuple[Attribute, ...]
+    writes: tuple[Attribute, ...]
+    """The types of the buffers it reads and writes."""
     after: "list[Task]"
     """Tasks that must be done before: the one before on its stream, and those waited for."""
     events: "list[Task]"
@@ -175,18 +180,32 @@ class Builder:
     def add(
         self,
         op: Operation,
-        kind: str,
         engine: str,
         cores: tuple[tuple[str, int], ...],
         time: TaskTime,
+        reads: Iterable[SSAValue],
+        writes: Iterable[SSAValue],
         kernel: KernelOp | None = None,
     ) -> None:
         stream = op.properties.get("stream")
         number = stream.value.data if isinstance(stream, IntegerAttr) else 0
         events = self._waits.pop(number, [])
         after = [*events, self._last[number]] if number in self._last else list(events)
-        name = place_of(op).name or kind
-        new = Task(op, name, kind, engine, number, cores, time, kernel, after, events)
+        kind = COPY if kernel is None else kernel.sym_name.data
+        new = Task(
+            op=op,
+            name=place_of(op).name or kind,
+            kind=kind,
+            engine=engine,
+            stream=number,
+            cores=cores,
+            time=time,
+            kernel=kernel,
+            reads=tuple(v.type for v in reads),
+            writes=tuple(v.type for v in writes),
+            after=after,
+            events=events,
+        )
         self.tasks.append(new)
         self._last[number] = new
 
@@ -233,6 +252,8 @@ class Program:
                     builder = Builder()
                     result.append(*self.branch(op) if isinstance(op, task.IfOp) else self.loop(op))
                 case task.YieldOp():
+                    result.append(self.run(builder, host_driven))
+                    builder = Builder()
                     self.carry(builder, op)
                 case _:
                     pass
@@ -254,7 +275,8 @@ class Program:
             self._unknown.append(op)
             return
         engine = DMA_IN if kernel.engine.data is Engine.DMA else kernel.engine.data.value
-        builder.add(op, op.callee, engine, self.cores(kernel, engine, time), time, kernel)
+        writes = (*op.outs, *op.results)
+        builder.add(op, engine, self.cores(kernel, engine, time), time, op.ins, writes, kernel)
 
     def cores(self, kernel: KernelOp, engine: str, time: TaskTime) -> tuple[tuple[str, int], ...]:
         if engine not in COMPUTE:
@@ -276,27 +298,31 @@ class Program:
         spaces = [getattr(v.type, "memory_space", None) for v in (source, to)]
         if HOST in spaces and spaces[0] != spaces[1]:
             engine = DMA_IN if spaces[0] == HOST else DMA_OUT
-            builder.add(op, "copy", engine, ((engine, 1),), link_time(size, self.target))
+            time = link_time(size, self.target)
+            builder.add(op, engine, ((engine, 1),), time, (source,), (to,))
             return
         time = copy_time(size, self.target)
         blocks = min(max(1, size // self.target.full_rate_bytes), self.target.vector_cores)
-        builder.add(op, "copy", "vector", (("vector", blocks),), time)
+        builder.add(op, "vector", (("vector", blocks),), time, (source,), (to,))
 
     def carry(self, builder: Builder, op: task.YieldOp) -> None:
         """What a branch or an iteration yields is copied where it is wanted."""
         parent = op.parent_op()
         if isinstance(parent, task.IfOp):
-            pairs = zip(op.values, parent.order.get_values(), strict=True)
-            places = iter(parent.outs)
+            values, order, places = op.values, parent.order, parent.outs
+            inside: Sequence[SSAValue] = values
         elif isinstance(parent, task.LoopOp):
-            count = len(parent.order)
-            pairs = zip(op.values[1 : 1 + count], parent.order.get_values(), strict=True)
-            places = iter(parent.carried)
+            order, places = parent.order, parent.carried
+            values, inside = op.values[1 : 1 + len(order)], parent.body.block.args[2:]
         else:
             return
-        for value, fixed in pairs:
-            if fixed and value is not (place := next(places)):
-                self.copy(builder, op, value, place)
+        targets = iter(places)
+        for value, arg, fixed in zip(values, inside, order.get_values(), strict=True):
+            if fixed:
+                place = next(targets)
+                in_place = value is place or (isinstance(parent, task.LoopOp) and value is arg)
+                if not in_place:
+                    self.copy(builder, op, value, place)
 
     def branch(self, op: task.IfOp) -> tuple[Timeline]:
         sides = [self.block(r.block, host_driven=True) for r in (op.then, op.otherwise)]

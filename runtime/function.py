@@ -60,27 +60,23 @@ class Function:
 
     def _poison(self, func: FuncOp) -> None:
         """Have the bytes of a slot turn to garbage after its last use."""
-        slots: dict[int, Extent] = {}
+        slots: dict[int, SlotOp] = {}
         for op in func.walk():
             if isinstance(op, SlotOp):
-                slots[self._translator.use(op.result)] = extent_of(op)
+                slots[self._translator.use(op.result)] = op
             elif isinstance(op, ReinterpretCastOp):
-                origin = ge.runtime.program.root(op.source)
-                if isinstance(origin.owner, SlotOp):
-                    slots[self._translator.use(op.result)] = extent_of(origin.owner)
-        spans: dict[Extent, tuple[int, int]] = {}
-        for i, instruction in enumerate(self._code.instructions):
-            for r in (*instruction.reads, *instruction.writes):
-                if r in slots:
-                    first, _ = spans.get(slots[r], (i, i))
-                    spans[slots[r]] = first, i
-        for r in self._results:
-            if r in slots:
-                first, _ = spans.get(slots[r], (0, 0))
-                spans[slots[r]] = first, len(self._code.instructions)
-        lifetimes = [Lifetime(extent, *span) for extent, span in spans.items()]
+                origin = ge.runtime.program.root(op.source).owner
+                if isinstance(origin, SlotOp):
+                    slots[self._translator.use(op.result)] = origin
+        touched = [(*i.reads, *i.writes) for i in self._code.instructions]
+        spans: dict[SlotOp, tuple[int, int]] = {}
+        for i, registers in enumerate([*touched, self._results]):
+            for slot in (slots[r] for r in registers if r in slots):
+                first, _ = spans.get(slot, (i, i))
+                spans[slot] = first, i
+        lifetimes = [Lifetime(extent_of(slot), *span) for slot, span in spans.items()]
         for i, extents in dead_after(lifetimes).items():
-            if i < len(self._code.instructions):
+            if i < len(touched):
                 self._code.after(i, self._filler(extents))
 
     def _filler(self, extents: Sequence[Extent]) -> Callable[[], None]:

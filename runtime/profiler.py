@@ -7,7 +7,7 @@ from typing import Any
 
 from xdsl.ir import Attribute
 
-from ge.dialects.npu_task import LaunchOp, data_type
+from ge.dialects.npu_task import data_type
 from ge.dialects.target import DEFAULT_TARGET, Target
 from ge.dialects.types import NUMPY_NAMES
 from ge.runtime.clock import DMA_IN, DMA_OUT, ENGINES, Task, Timeline, longest
@@ -190,8 +190,7 @@ def op_summary(timeline: Timeline, target: Target, model: str) -> list[dict[str,
 
 
 def _summary_row(number: int, task: Task, target: Target, model: str) -> dict[str, Any]:
-    time, cores = task.time, dict(task.cores)
-    ins, outs = _operands(task)
+    time, cores, ins, outs = task.time, dict(task.cores), task.reads, task.writes
     row: dict[str, Any] = dict.fromkeys(OP_SUMMARY, "N/A")
     row |= {
         "Device_id": 0,
@@ -293,14 +292,6 @@ TASK_TYPES = {
     DMA_IN: "MEMCPY_H2D",
     DMA_OUT: "MEMCPY_D2H",
 }
-
-
-def _operands(task: Task) -> tuple[list[Attribute], list[Attribute]]:
-    """The types that a task reads and writes."""
-    if isinstance(task.op, LaunchOp):
-        return [v.type for v in task.op.ins], [v.type for v in (*task.op.outs, *task.op.results)]
-    source, *rest = task.op.operands
-    return [source.type], [v.type for v in (*rest, *task.op.results)]
 
 
 def _shapes(types: Sequence[Attribute]) -> str:

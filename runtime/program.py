@@ -153,8 +153,10 @@ def copy_all(targets: Sequence[Array], sources: Sequence[Array]) -> None:
     """Copy all sources to their targets, as if at the same time."""
     if len(targets) > 1:
         sources = [
-            s.copy() if any(s is not d and np.may_share_memory(s, d) for d in targets) else s
-            for s in sources
+            source.copy()
+            if any(i != j and np.may_share_memory(source, t) for j, t in enumerate(targets))
+            else source
+            for i, source in enumerate(sources)
         ]
     for target, source in zip(targets, sources, strict=True):
         if source is not target:
@@ -245,7 +247,7 @@ class _Loop:
         fixed, moving = iter(rows), iter(slices)
         for value, is_fixed in zip(values, self.stacked, strict=True):
             if is_fixed:
-                np.copyto(next(fixed)[i], value)
+                next(fixed)[i] = value
             else:
                 next(moving).append(value.copy())
 

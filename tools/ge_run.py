@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,9 +51,9 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
-    from ge.lowering.command_line import guarded
+    from ge.lowering.report import guarded
 
-    return guarded(lambda: run(args))
+    return guarded(lambda: run(args), "ge-run")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -63,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
     written = (args.outputs, args.trace, args.op_summary, args.op_statistic, args.report)
     check_writable([path for path in written if path])
     loaded, inputs = load_model(args, options)
+    options = replace(options, target=args.target or compiled_for(loaded.module) or options.target)
     compilation = lower_for(args, loaded, options)
     report = describe(loaded, compilation)
     outputs: dict[str, Array] = {}
@@ -118,6 +120,17 @@ def load_model(
     if args.random_weights:
         loaded.payload = Fallback(loaded.payload, RandomPayload(loaded.module, args.seed))
     return loaded, inputs
+
+
+def compiled_for(module: "ModuleOp") -> str | None:
+    """The target that a module has been compiled for."""
+    from xdsl.dialects.builtin import StringAttr
+
+    from ge.dialects.target import TARGET
+    from ge.runtime.session import main_of
+
+    name = main_of(module).attributes.get(TARGET)
+    return name.data if isinstance(name, StringAttr) else None
 
 
 def lower_for(
@@ -216,18 +229,27 @@ def write_profile(
     return profiler.time_report(timeline, target)
 
 
+SHOWN_ELEMENTS = 12
+"""Arrays up to this size are shown whole."""
+
+
 def output_lines(outputs: "Mapping[str, Array]") -> Iterable[str]:
-    """A line for each output."""
+    """A line for each output: its elements if they are few, else figures."""
     from ge.runtime.session import statistics
 
     for name, array in outputs.items():
-        shape = ", ".join(map(str, array.shape))
-        figures = ", ".join(
-            f"{k} {v:.6g}" if isinstance(v, float) else f"{k} {v}"
-            for k, v in statistics(array).items()
-            if k not in ("dtype", "shape")
-        )
-        yield f"{name}: {array.dtype}[{shape}] {figures}"
+        head = f"{name}: {array.dtype}[{', '.join(map(str, array.shape))}]"
+        if array.size <= SHOWN_ELEMENTS:
+            elements = " ".join(_text(v) for v in array.reshape(-1).tolist())
+            yield f"{head} = {elements}"
+            continue
+        figures = statistics(array)
+        del figures["dtype"], figures["shape"]
+        yield f"{head} " + ", ".join(f"{k} {_text(v)}" for k, v in figures.items())
+
+
+def _text(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 if __name__ == "__main__":
