@@ -4,16 +4,16 @@ import os
 import sys
 from collections.abc import Sequence
 
-from ge.lowering.command_line import DEBUG, guarded
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = list(sys.argv[1:] if argv is None else argv)
-    if "--version" in args:  # before the compiler is imported
+    if {"--version", "-v"} & set(args):  # before the compiler is imported
         from ge.tools.version import version_text
 
         print(version_text("ge-opt"))
         return 0
+    from ge.lowering.report import DEBUG, guarded
+
     if "--debug" in args:
         os.environ[DEBUG] = "1"
         args.remove("--debug")

@@ -122,7 +122,7 @@ class GeOptMain(xDSLOptMain):
             help="verify after each pass (default true); the input is always verified")  # fmt: skip
         add("--remarks", action="store_true", help="print what passes have to say")
         add("--debug", action="store_true", help="print Python's traceback with an error")
-        add("--version", action="store_true", help="print the versions of ge and xDSL")
+        add("-v", "--version", action="store_true", help="print the versions of ge and xDSL")
         self.register_printing_arguments(arg_parser)
         self.register_reproducer_arguments(arg_parser)
         self.take_pass_flags(arg_parser)
