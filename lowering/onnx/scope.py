@@ -37,6 +37,10 @@ class Failed(Exception):
     """A value is missing because the node that makes it was reported already."""
 
 
+class TooLarge(GeError):
+    """The model as a whole is refused; no use to look further."""
+
+
 class Scope:
     """A graph, a subgraph or the body of a function during import.
 
@@ -210,6 +214,8 @@ class Scope:
             return
         except Failed:
             pass
+        except TooLarge:
+            raise
         except (Unsupported, VerifyException, GeError) as e:
             self.importer.report(proto.op_type, node_name(proto), e)
         except Exception as e:  # a damaged node: attributes of the wrong kind, missing inputs, ...
