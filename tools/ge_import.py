@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
     from ge.lowering.command_line import guarded
 
-    return guarded(lambda: run(args))
+    return guarded(lambda: run(args), "ge-import")
 
 
 def run(args: argparse.Namespace) -> int:

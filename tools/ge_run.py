@@ -51,7 +51,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
-    from ge.lowering.report import guarded
+    from ge.lowering.command_line import guarded
 
     return guarded(lambda: run(args), "ge-run")
 
