@@ -112,7 +112,7 @@ def clip(n: Node) -> SSAValue:
     if n.opset < 11:
         low = n.like(n.float("min"), n[0]) if "min" in n.attributes else None
         high = n.like(n.float("max"), n[0]) if "max" in n.attributes else None
-    return n.emit(g.ClampOp, n[0], low, high)
+    return n[0] if low is None and high is None else n.emit(g.ClampOp, n[0], low, high)
 
 
 @onnx_op("IsInf")
