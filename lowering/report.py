@@ -4,7 +4,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -19,6 +19,7 @@ from xdsl.utils.lexer import Span
 
 from ge.dialects.diagnostics import Diagnostic, Place, Severity, place_of
 from ge.dialects.errors import GeError
+from ge.lowering.command_line import DEBUG
 from ge.lowering.printing import head_text
 from ge.lowering.text import Source, describe
 
@@ -190,10 +191,6 @@ def _notes(op: Operation | None, internal: bool) -> tuple[Diagnostic, ...]:
     return tuple(Diagnostic(Severity.NOTE, text) for text in notes)
 
 
-DEBUG = "GE_DEBUG"
-"""Environment variable: print Python's traceback with each error."""
-
-
 def show_traceback(error: BaseException) -> None:
     """Print Python's traceback if `GE_DEBUG` asks for it."""
     if os.environ.get(DEBUG, "0") not in ("", "0"):
@@ -209,22 +206,3 @@ def print_error(error: BaseException, tool: str = "") -> None:
         sources.add(Source(error.span.input.name, str(error.span.input.content)))
     prefix = f"{tool}: " if tool and not str(diagnostic.place) else ""
     print(prefix + sources.render(diagnostic), file=sys.stderr)
-
-
-def guarded(run: Callable[[], int], tool: str = "") -> int:
-    """The exit status of a command line tool: what `run` returns, or 1 with one clear message for
-    any exception (`tool` stands before one that names no place). A reader that went away
-    (`| head`) is no error to talk about."""
-    try:
-        status = run()
-        sys.stdout.flush()
-        return status
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
-    except Exception as error:
-        print_error(error, tool)
-        return 1

@@ -12,7 +12,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(version_text("ge-opt"))
         return 0
-    from ge.lowering.report import DEBUG, guarded
+    from ge.lowering.command_line import DEBUG, guarded
 
     if "--debug" in args:
         os.environ[DEBUG] = "1"
