@@ -1,0 +1,34 @@
+"""The generic form of every level is read by LLVM's own tool."""
+
+import shutil
+import subprocess
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from xdsl.printer import Printer
+
+from ge.lowering.compiler import load, lower
+from ge.lowering.options import Options
+
+MODELS = Path(__file__).resolve().parents[1] / "models"
+LEVELS = ("graph", "fused", "tasks", "buffers", "program")
+
+
+@pytest.mark.parametrize(
+    "name", ["bert_base.tiny", "gpt2_decode.dynamic", "loop_rnn.tiny", "sd15_unet.tiny"]
+)
+def test_generic_form_is_read_by_iree_opt(name: str):
+    """Verified as far as LLVM knows the ops: func, memref and tensor ops, types, regions."""
+    tool = shutil.which("iree-opt")
+    assert tool is not None, "iree-base-compiler is one of the test dependencies"
+    module = load(str(MODELS / f"{name}.onnx")).module
+    for level in LEVELS:
+        lower(module, Options(), until=level)
+        text = StringIO()
+        Printer(text, print_generic_format=True).print_op(module)
+        run = subprocess.run(
+            [tool, "--allow-unregistered-dialect", "-", "-o", "/dev/null"],
+            input=text.getvalue(), capture_output=True, text=True,
+        )  # fmt: skip
+        assert run.returncode == 0, f"{name} at {level}: {run.stderr[:2000]}"
