@@ -1,7 +1,6 @@
 """ge-opt as a program: cost of its start, what it imports, packages of others, hostile input."""
 
 import os
-import random
 import re
 import resource
 import subprocess
@@ -153,30 +152,6 @@ def test_absurd_input(
     file = tmp_path / "x.mlir"
     file.write_bytes(data)
     assert message in check_error(capsys, file)
-
-
-TOKEN = re.compile(r'\s+|[%@#!^]?[\w.$-]+|"[^"]*"|.', re.DOTALL)
-JUNK = ["-1", "9" * 25, "1e999", "?", "x", "<", ">", "(", "{", "}", '"', "%0", "tensor<", "dense<"]
-JUNK += ["[", "]", "array<i64: ", "loc(", "unit", '#graph.weight<"', "none", "memref<4xf32>"]
-
-
-def mutate(text: str, rng: random.Random) -> str:
-    """The text with one to three tokens replaced, inserted, doubled or taken out."""
-    tokens = TOKEN.findall(text)
-    for _ in range(rng.randint(1, 3)):
-        i = rng.randrange(len(tokens))
-        tokens[i] = rng.choice(["", rng.choice(JUNK), rng.choice(tokens), tokens[i] * 2])
-    return "".join(tokens[: rng.choice([len(tokens)] * 9 + [i])])
-
-
-def test_mutated_input(capsys: pytest.CaptureFixture[str], tmp_path: Path):
-    rng = random.Random(0)
-    files = sorted((ROOT / "test" / "dialects").rglob("*.mlir"))
-    parts = [p for f in files for p in f.read_text("utf-8").split("// -----") if p.strip()]
-    file = tmp_path / "x.mlir"
-    for _ in range(250):
-        file.write_text(mutate(rng.choice(parts), rng), encoding="utf-8")
-        check_error(capsys, file, "-p", "infer-shapes")
 
 
 def test_a_closed_pipe_is_no_error_to_talk_about(tmp_path: Path):
