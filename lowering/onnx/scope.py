@@ -261,7 +261,7 @@ class Scope:
             if not name:
                 continue
             if i >= len(values):
-                raise Unsupported(f"output {i} is not supported")
+                raise Unsupported(f"there is no output {i}")
             for value in _tensors(values[i]):
                 _check_size(value)
             self.define(name, values[i])

@@ -4,14 +4,18 @@ their ops disappear: only tensors reach the graph level."""
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.indexing import GatherOp
+from ge.dialects.graph.parameters import element_axis
 from ge.dialects.graph.shape import SqueezeOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, SplitOp
-from ge.dialects.types import DYNAMIC, normalize_axis
+from ge.dialects.types import DYNAMIC
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
 
 Sequence = tuple[SSAValue, ...]
 One = tuple[Sequence]
 """What a handler returns whose only output is a sequence."""
+
+
+MOST_PARTS = 1 << 16
 
 
 @onnx_op("SequenceConstruct")
@@ -98,7 +102,7 @@ def run_time_parts(n: Node, axis: int) -> Sequence:
 
 @onnx_op("SplitToSequence")
 def split(n: Node) -> One:
-    axis = normalize_axis(n.int("axis"), n.rank(0))
+    axis = element_axis(n.int("axis"), n.rank(0))
     dim, sizes = n.shape(0)[axis], None
     if n.get(1) is not None:
         sizes = n.constant_ints(1)
@@ -110,6 +114,8 @@ def split(n: Node) -> One:
         size = sizes[0] if sizes else 1
         if size < 1:
             raise Unsupported(f"parts of size {size}")
+        if dim // size > MOST_PARTS:
+            raise Unsupported(f"{dim // size} parts are too many")
         sizes = tuple(min(size, dim - start) for start in range(0, dim, size))
     if not sizes:
         return ((),)

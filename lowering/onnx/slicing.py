@@ -8,6 +8,7 @@ from xdsl.ir import SSAValue
 from ge.dialects.graph import elementwise as e
 from ge.dialects.graph import slicing as g
 from ge.dialects.graph.indexing import GatherOp
+from ge.dialects.graph.parameters import element_axis
 from ge.dialects.graph.shape import ShapeOfOp
 from ge.dialects.types import DYNAMIC, normalize_axis
 from ge.lowering.onnx.registry import Node, onnx_op
@@ -23,7 +24,7 @@ def concat(n: Node) -> SSAValue:
 def split(n: Node) -> tuple[SSAValue, ...]:
     operand, sizes = parameter(n, 1, "split")
     axis, count = n.int("axis"), len(n.proto.output)
-    dim = n.shape(0)[normalize_axis(axis, n.rank(0))]
+    dim = n.shape(0)[element_axis(axis, n.rank(0))]
     if operand is None and sizes is None and dim != DYNAMIC:
         sizes = g.even_sizes(dim, count)
     op = n.build(g.SplitOp, n[0], operand, axis=axis, sizes=sizes, results=count)

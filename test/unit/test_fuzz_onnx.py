@@ -54,7 +54,7 @@ def repeat(data: bytearray, rng: random.Random) -> None:
 def graphs(model: ModelProto) -> list[GraphProto]:
     found = [model.graph]
     for graph in found:
-        found += [a.g for n in graph.node for a in n.attribute if a.HasField("g")]
+        found += [a.g for n in graph.node for a in n.attribute if a.g.node]
     return found
 
 
@@ -156,7 +156,8 @@ def damaged(rng: random.Random) -> bytes:
         return bytes(changed)
     model = onnx.load_from_string(data)
     for _ in range(rng.choice((1, 1, 2, 4))):
-        rng.choice(MESSAGE)(model, rng)
+        if model.graph.node:
+            rng.choice(MESSAGE)(model, rng)
     return model.SerializeToString()
 
 
