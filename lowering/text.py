@@ -127,9 +127,7 @@ class Bits(Parser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage]
 class _Lexer(MLIRLexer):
     """xDSL's pattern for strings takes exponential time on one that is not closed."""
 
-    _unescaped_characters_regex = re.compile(
-        r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"'
-    )
+    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
 
 class LocatingParser(Parser):

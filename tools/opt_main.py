@@ -11,7 +11,8 @@ from typing import NoReturn, TextIO
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.universe import XDSL_UNIVERSE
-from xdsl.utils.exceptions import ShrinkException
+from xdsl.utils.arg_spec import parse_spec
+from xdsl.utils.exceptions import ArgSpecParseError, ShrinkException
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from ge.dialects.diagnostics import Diagnostic, Place, Severity, diagnostic_handler
@@ -55,6 +56,16 @@ def _bool(text: str) -> bool:
     if text.lower() not in ("true", "false", "1", "0"):
         raise argparse.ArgumentTypeError(f"expected true or false, got '{text}'")
     return text.lower() in ("true", "1")
+
+
+def _target(text: str) -> str:
+    try:
+        parse_spec(text)
+    except ArgSpecParseError:
+        raise argparse.ArgumentTypeError(
+            f"expected NAME or NAME{{key=value}}, got '{text}'"
+        ) from None
+    return text
 
 
 def plugin_files(args: Sequence[str]) -> list[str]:
@@ -116,6 +127,8 @@ class GeOptMain(xDSLOptMain):
         add = arg_parser.add_argument
         add("-p", "--passes", "--pass-pipeline", dest="passes", default="", metavar="PIPELINE",
             help="the passes to run: 'a,b{x=1 y=2}' or 'builtin.module(a,b{x=1 y=2})'")  # fmt: skip
+        add("-t", "--target", type=_target, default="mlir",
+            help=f"output format: {', '.join(self.available_targets)}")  # fmt: skip
         add("--list-passes", nargs="?", const="", metavar="NAME,...", help="describe the passes")
         add("--load-plugin", action="append", metavar="FILE.py", help="add its dialects and passes")
         add("--verify-each", type=_bool, default=True, metavar="BOOL",
@@ -326,7 +339,10 @@ class GeOptMain(xDSLOptMain):
     def output_resulting_program(self, prog: ModuleOp) -> str:
         limit = self.args.mlir_elide_elementsattrs_if_larger
         if limit is None or self.args.target != "mlir":
-            return super().output_resulting_program(prog)
+            try:
+                return super().output_resulting_program(prog)
+            except ValueError as e:
+                raise GeError(f"target '{self.args.target}': {e}") from e
         return (
             op_text(
                 prog,

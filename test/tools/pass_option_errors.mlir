@@ -53,3 +53,11 @@
 // BARE: ge-opt: error: option 'size' of pass 'plug-options' expects int, got no value
 
 builtin.module {}
+
+// The format of the output.
+// RUN: not ge-opt %s -t 'mlir{' 2>&1 | filecheck %s --check-prefix=TARGET
+// TARGET: ge-opt: error: argument -t/--target: expected NAME or NAME{key=value}, got 'mlir{'
+// RUN: not ge-opt %s -t nope 2>&1 | filecheck %s --check-prefix=NOTARGET
+// NOTARGET: ge-opt: error: argument -t/--target: invalid choice: 'nope'
+// RUN: not ge-opt %s -t 'mlir{x=1}' 2>&1 | filecheck %s --check-prefix=TARGETOPTION
+// TARGETOPTION: pass_option_errors.mlir: error: target 'mlir{x=1}': Provided arguments ["x"] not found
