@@ -1,0 +1,80 @@
+// RUN: ge-opt %s --split-input-file --verify-diagnostics -p verify-plan
+
+// Nothing orders the reader after the writer.
+npu_task.kernel @neg_0 on vector {
+^bb0(%0: tensor<4xf32>):
+  %1 = graph.neg %0 : (tensor<4xf32>) -> tensor<4xf32>
+  npu_task.return %1 : tensor<4xf32>
+}
+func.func @main(%x: memref<4xf32, #npu_task<space host>>) attributes {npu_task.streams = 2 : i64, npu_task.io_bytes = 512 : i64, npu_task.arena_bytes = 512 : i64} {
+  %0 = npu_task.slot "io" 0 : memref<4xf32, #npu_task<space hbm>>
+  npu_task.copy %x to %0 on 0 : memref<4xf32, #npu_task<space host>> to memref<4xf32, #npu_task<space hbm>>
+  %1 = npu_task.slot "arena" 0 : memref<4xf32, #npu_task<space hbm>>
+  // expected-error-re@+1 {{the plan is not safe: launch of @neg_0 ({{.*}}) reads what npu_task.copy may still be writing}}
+  npu_task.launch @neg_0 on 1 ins(%0 : memref<4xf32, #npu_task<space hbm>>) outs(%1 : memref<4xf32, #npu_task<space hbm>>)
+  func.return
+}
+
+// -----
+
+// Two buffers in use at one time have common bytes.
+func.func @main(%x: memref<4xf32, #npu_task<space host>>) -> memref<4xf32, #npu_task<space host>> attributes {npu_task.streams = 1 : i64, npu_task.arena_bytes = 512 : i64} {
+  %0 = npu_task.slot "arena" 0 : memref<4xf32, #npu_task<space hbm>>
+  %1 = npu_task.slot "arena" 8 : memref<4xf32, #npu_task<space hbm>>
+  %2 = memref.alloc() : memref<4xf32, #npu_task<space host>>
+  npu_task.copy %x to %0 on 0 : memref<4xf32, #npu_task<space host>> to memref<4xf32, #npu_task<space hbm>>
+  npu_task.copy %x to %1 on 0 : memref<4xf32, #npu_task<space host>> to memref<4xf32, #npu_task<space hbm>>
+  // expected-error@+1 {{the plan is not safe: npu_task.copy reads bytes that npu_task.copy has overwritten}}
+  npu_task.copy %0 to %2 on 0 : memref<4xf32, #npu_task<space hbm>> to memref<4xf32, #npu_task<space host>>
+  func.return %2 : memref<4xf32, #npu_task<space host>>
+}
+
+// -----
+
+// Nothing was written; a view goes too far.
+func.func @main(%x: memref<4xf32, #npu_task<space host>>) attributes {npu_task.streams = 1 : i64, npu_task.arena_bytes = 512 : i64} {
+  %0 = npu_task.slot "arena" 0 : memref<4xf32, #npu_task<space hbm>>
+  %1 = npu_task.slot "arena" 8 : memref<4xf32, #npu_task<space hbm>>
+  // expected-error@+1 {{npu_task.copy reads bytes that nothing has written; the view ends at byte 20 of 16}}
+  npu_task.copy %0 to %1 on 0 : memref<4xf32, #npu_task<space hbm>> to memref<4xf32, #npu_task<space hbm>>
+  %2 = memref.reinterpret_cast %1 to offset: [3], sizes: [2], strides: [1] : memref<4xf32, #npu_task<space hbm>> to memref<2xf32, strided<[1], offset: 3>, #npu_task<space hbm>>
+  func.return
+}
+
+// -----
+
+// One task reads and writes the same bytes as parts of two buffers.
+func.func @main(%x: memref<4xf32, #npu_task<space host>>) attributes {npu_task.streams = 1 : i64, npu_task.arena_bytes = 512 : i64} {
+  %0 = npu_task.slot "arena" 0 : memref<4xf32, #npu_task<space hbm>>
+  %1 = npu_task.slot "arena" 8 : memref<4xf32, #npu_task<space hbm>>
+  npu_task.copy %x to %0 on 0 : memref<4xf32, #npu_task<space host>> to memref<4xf32, #npu_task<space hbm>>
+  // expected-error@+1 {{npu_task.copy writes bytes of another buffer that it reads}}
+  npu_task.copy %0 to %1 on 0 : memref<4xf32, #npu_task<space hbm>> to memref<4xf32, #npu_task<space hbm>>
+  func.return
+}
+
+// -----
+
+// The second iteration of a loop reads what the first one has overwritten.
+func.func @main(%n: memref<i64, #npu_task<space hbm>>, %x: memref<4xf32, #npu_task<space host>>) attributes {npu_task.streams = 1 : i64, npu_task.arena_bytes = 1024 : i64} {
+  %0 = npu_task.slot "arena" 0 : memref<4xf32, #npu_task<space hbm>>
+  npu_task.copy %x to %0 on 0 : memref<4xf32, #npu_task<space host>> to memref<4xf32, #npu_task<space hbm>>
+  npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> order [] stacked [] {
+  ^bb0(%i: memref<i64, #npu_task<space hbm>>, %go: memref<i1, #npu_task<space hbm>>):
+    %1 = npu_task.slot "arena" 512 : memref<4xf32, #npu_task<space hbm>>
+    %2 = npu_task.slot "arena" 0 : memref<4xf32, #npu_task<space hbm>>
+    // expected-error@+1 {{the plan is not safe: npu_task.copy reads bytes that npu_task.copy has overwritten}}
+    npu_task.copy %0 to %1 on 0 : memref<4xf32, #npu_task<space hbm>> to memref<4xf32, #npu_task<space hbm>>
+    npu_task.copy %1 to %2 on 0 : memref<4xf32, #npu_task<space hbm>> to memref<4xf32, #npu_task<space hbm>>
+    npu_task.yield %go : memref<i1, #npu_task<space hbm>>
+  }
+  func.return
+}
+
+// -----
+
+func.func @main() attributes {npu_task.streams = 1 : i64} {
+  // expected-error@+1 {{the plan is not safe: event 3 is waited for, but was not recorded}}
+  npu_task.wait 3 on 0
+  func.return
+}

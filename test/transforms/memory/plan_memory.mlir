@@ -1,0 +1,135 @@
+// RUN: ge-opt %s --split-input-file -p plan-memory,verify-plan | filecheck %s
+// RUN: ge-opt %s --split-input-file -p 'plan-memory{reuse=false},verify-plan' | filecheck %s --check-prefix=KEEP
+// RUN: ge-opt %s --split-input-file -p 'plan-memory{alignment=64},verify-plan' | filecheck %s --check-prefix=ALIGN
+
+// On one stream: a buffer that is not used any more gives its bytes to the next; inputs and outputs
+// have their own; a buffer that nobody uses is gone; host memory is not planned.
+func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task.streams = 1 : i64} {
+  %0 = memref.alloc() {npu_task.io} : memref<128xf32, #npu_task<space hbm>>
+  %1 = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
+  %2 = memref.alloc() : memref<100xf32, #npu_task<space hbm>>
+  %3 = memref.alloc() : memref<100xf32, #npu_task<space hbm>>
+  %4 = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
+  %5 = memref.alloc() {npu_task.io} : memref<4xf32, #npu_task<space hbm>>
+  %w = npu_task.constant #graph.weight<"w"> as memref<130xf32, #npu_task<space hbm>>
+  %h = memref.alloc() : memref<128xf32, #npu_task<space host>>
+  npu_task.copy %x to %0 on 0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
+  npu_task.copy %0 to %1 on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space hbm>>
+  %v = memref.reinterpret_cast %1 to offset: [28], sizes: [100], strides: [1] : memref<128xf32, #npu_task<space hbm>> to memref<100xf32, strided<[1], offset: 28>, #npu_task<space hbm>>
+  npu_task.copy %v to %2 on 0 : memref<100xf32, strided<[1], offset: 28>, #npu_task<space hbm>> to memref<100xf32, #npu_task<space hbm>>
+  npu_task.copy %0 to %4 on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space hbm>>
+  npu_task.copy %4 to %h on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space host>>
+  func.return
+}
+// CHECK:       npu_task.arena_bytes = 1024 : i64, npu_task.lower_bound_bytes = 1024 : i64, npu_task.no_reuse_bytes = 1536 : i64, npu_task.weight_bytes = 1024 : i64, npu_task.io_bytes = 1024 : i64, npu_task.alignment = 512 : i64
+// CHECK-NEXT:    npu_task.slot "io" 0 : memref<128xf32, #npu_task<space hbm>>
+// CHECK-NEXT:    npu_task.slot "arena" 0 : memref<128xf32, #npu_task<space hbm>>
+// CHECK-NEXT:    npu_task.slot "arena" 512 : memref<100xf32, #npu_task<space hbm>>
+// CHECK-NEXT:    npu_task.slot "arena" 0 : memref<128xf32, #npu_task<space hbm>>
+// CHECK-NEXT:    npu_task.slot "io" 512 : memref<4xf32, #npu_task<space hbm>>
+// CHECK-NEXT:    npu_task.constant
+// CHECK-NEXT:    memref.alloc() : memref<128xf32, #npu_task<space host>>
+// KEEP:        npu_task.arena_bytes = 1536 : i64, npu_task.lower_bound_bytes = 1024 : i64, npu_task.no_reuse_bytes = 1536 : i64
+// KEEP:          npu_task.slot "arena" 0 : memref<128xf32
+// KEEP-NEXT:     npu_task.slot "arena" 512 : memref<100xf32
+// KEEP-NEXT:     npu_task.slot "arena" 1024 : memref<128xf32
+// ALIGN:       npu_task.arena_bytes = 960 : i64, npu_task.lower_bound_bytes = 960 : i64, npu_task.no_reuse_bytes = 1472 : i64, npu_task.weight_bytes = 576 : i64, npu_task.io_bytes = 576 : i64, npu_task.alignment = 64 : i64
+
+// -----
+
+// Two streams that nothing orders share no bytes, although program order would allow it.
+func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task.streams = 2 : i64} {
+  %0 = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
+  %1 = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
+  npu_task.copy %x to %0 on 0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
+  npu_task.copy %x to %1 on 1 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
+  func.return
+}
+// CHECK:       npu_task.arena_bytes = 1024 : i64, npu_task.lower_bound_bytes = 512 : i64
+// CHECK-NEXT:    npu_task.slot "arena" 0
+// CHECK-NEXT:    npu_task.slot "arena" 512
+
+// -----
+
+// With an event between them they share; one over a third stream orders too.
+func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task.streams = 3 : i64} {
+  %0 = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
+  %1 = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
+  npu_task.copy %x to %0 on 0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
+  npu_task.record 0 on 0
+  npu_task.wait 0 on 2
+  npu_task.record 1 on 2
+  npu_task.wait 1 on 1
+  npu_task.copy %x to %1 on 1 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
+  func.return
+}
+// CHECK:       npu_task.arena_bytes = 512 : i64, npu_task.lower_bound_bytes = 512 : i64
+// CHECK-NEXT:    npu_task.slot "arena" 0
+// CHECK-NEXT:    npu_task.slot "arena" 0
+
+// -----
+
+// A buffer that a loop's body uses lives through the loop; buffers of the body share with each
+// other and with what is dead outside.
+func.func @main(%n: memref<i64, #npu_task<space hbm>>, %x: memref<128xf32, #npu_task<space host>>) attributes {npu_task.streams = 1 : i64} {
+  %a = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
+  %b = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
+  %c = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
+  npu_task.copy %x to %a on 0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
+  npu_task.copy %a to %b on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space hbm>>
+  npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> order [] stacked [] {
+  ^bb0(%i: memref<i64, #npu_task<space hbm>>, %go: memref<i1, #npu_task<space hbm>>):
+    %d = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
+    %e = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
+    %f = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
+    npu_task.copy %b to %d on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space hbm>>
+    npu_task.copy %d to %e on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space hbm>>
+    npu_task.copy %e to %f on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space hbm>>
+    npu_task.yield %go : memref<i1, #npu_task<space hbm>>
+  }
+  npu_task.copy %x to %c on 0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
+  func.return
+}
+// CHECK:       npu_task.arena_bytes = 1536 : i64, npu_task.lower_bound_bytes = 1536 : i64
+// CHECK-NEXT:    %a = npu_task.slot "arena" 0
+// CHECK-NEXT:    %b = npu_task.slot "arena" 512
+// CHECK-NEXT:    %c = npu_task.slot "arena" 0
+// CHECK:         npu_task.loop
+// CHECK:           %d = npu_task.slot "arena" 0
+// CHECK-NEXT:      %e = npu_task.slot "arena" 1024
+// CHECK-NEXT:      %f = npu_task.slot "arena" 0
+
+// -----
+
+// Branches share bytes with each other; what they write for later is apart from both.
+func.func @main(%p: memref<i1, #npu_task<space hbm>>, %x: memref<128xf32, #npu_task<space host>>) -> memref<128xf32, #npu_task<space host>> attributes {npu_task.streams = 2 : i64} {
+  %y = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
+  npu_task.if %p : memref<i1, #npu_task<space hbm>> outs(%y : memref<128xf32, #npu_task<space hbm>>) order [1] {
+    %a = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
+    npu_task.copy %x to %a on 0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
+    npu_task.yield %a : memref<128xf32, #npu_task<space hbm>>
+  } else {
+    %b = memref.alloc() : memref<256xf32, #npu_task<space hbm>>
+    %v = memref.reinterpret_cast %b to offset: [0], sizes: [128], strides: [1] : memref<256xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space hbm>>
+    npu_task.copy %x to %v on 1 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
+    npu_task.yield %v : memref<128xf32, #npu_task<space hbm>>
+  }
+  %h = memref.alloc() : memref<128xf32, #npu_task<space host>>
+  npu_task.copy %y to %h on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space host>>
+  func.return %h : memref<128xf32, #npu_task<space host>>
+}
+// CHECK:       npu_task.arena_bytes = 1536 : i64, npu_task.lower_bound_bytes = 1536 : i64
+// CHECK-NEXT:    %y = npu_task.slot "arena" 0
+// CHECK:           %a = npu_task.slot "arena" 512
+// CHECK:           %b = npu_task.slot "arena" 512
+
+// -----
+
+// What the device allocates as it runs is not planned.
+func.func @main(%x: memref<?xf32, #npu_task<space host>>) -> memref<?xf32, #npu_task<space host>> attributes {npu_task.streams = 1 : i64} {
+  %0 = npu_task.transfer %x on 0 : memref<?xf32, #npu_task<space host>> to memref<?xf32, #npu_task<space hbm>>
+  %1 = npu_task.transfer %0 on 0 : memref<?xf32, #npu_task<space hbm>> to memref<?xf32, #npu_task<space host>>
+  func.return %1 : memref<?xf32, #npu_task<space host>>
+}
+// CHECK:       npu_task.arena_bytes = 0 : i64, npu_task.lower_bound_bytes = 0 : i64, npu_task.no_reuse_bytes = 0 : i64, npu_task.weight_bytes = 0 : i64, npu_task.io_bytes = 0 : i64
+// CHECK-NEXT:    npu_task.transfer

@@ -1,0 +1,44 @@
+// RUN: ge-opt %s --split-input-file --verify-diagnostics -p 'plan-memory{target="%S/Inputs/tiny.toml"}'
+// RUN: not ge-opt %s --split-input-file -p 'plan-memory{alignment=48}' 2>&1 | filecheck %s --check-prefix=ALIGN
+
+// ALIGN: error: alignment is a power of two, not 48
+
+// expected-error@+1 {{@main has no streams; run assign-streams first}}
+func.func @main() {
+  func.return
+}
+
+// -----
+
+func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task.streams = 1 : i64} {
+  %0 = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
+  // expected-error@+1 {{npu_task.copy is on no stream; run assign-streams first}}
+  npu_task.copy %x to %0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
+  func.return
+}
+
+// -----
+
+func.func @main() attributes {npu_task.streams = 1 : i64} {
+  // expected-error@+1 {{event 7 is waited for, but was not recorded; run assign-streams again}}
+  npu_task.wait 7 on 0
+  func.return
+}
+
+// -----
+
+// The two that are alive together are named, the largest first; the third is not.
+// expected-error@+1 {{the program needs 4608 bytes (arena 3072, weights 512, inputs and outputs 1024), tiny has 4096; the largest buffers at the peak are memref<400xf32, #npu_task<space hbm>> (1600 bytes), memref<200xf32, #npu_task<space hbm>> (800 bytes); use smaller shapes, or a target with more memory}}
+func.func @main(%x: memref<200xf32, #npu_task<space host>>, %z: memref<400xf32, #npu_task<space host>>) attributes {npu_task.streams = 1 : i64} {
+  %w = npu_task.constant #graph.weight<"w"> as memref<4xf32, #npu_task<space hbm>>
+  %0 = memref.alloc() {npu_task.io} : memref<200xf32, #npu_task<space hbm>>
+  %1 = memref.alloc() : memref<200xf32, #npu_task<space hbm>>
+  %2 = memref.alloc() : memref<400xf32, #npu_task<space hbm>>
+  %3 = memref.alloc() : memref<200xf32, #npu_task<space hbm>>
+  npu_task.copy %x to %0 on 0 : memref<200xf32, #npu_task<space host>> to memref<200xf32, #npu_task<space hbm>>
+  npu_task.copy %0 to %1 on 0 : memref<200xf32, #npu_task<space hbm>> to memref<200xf32, #npu_task<space hbm>>
+  npu_task.copy %z to %2 on 0 : memref<400xf32, #npu_task<space host>> to memref<400xf32, #npu_task<space hbm>>
+  npu_task.copy %1 to %0 on 0 : memref<200xf32, #npu_task<space hbm>> to memref<200xf32, #npu_task<space hbm>>
+  npu_task.copy %0 to %3 on 0 : memref<200xf32, #npu_task<space hbm>> to memref<200xf32, #npu_task<space hbm>>
+  func.return
+}
