@@ -1,0 +1,145 @@
+// RUN: ge-opt %s --split-input-file --verify-diagnostics
+
+// expected-error@+1 {{tile sizes and blocks are at least 1}}
+npu_task.kernel @k on vector tiling <[0] blocks 1 buffers 1> {
+^bb0(%0: tensor<4xf32>):
+  npu_task.return %0 : tensor<4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{buffers is 1 or 2, not 3}}
+npu_task.kernel @k on vector tiling <[4] blocks 1 buffers 3> {
+^bb0(%0: tensor<4xf32>):
+  npu_task.return %0 : tensor<4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{Expected `cube`, `vector`, `dma`, or `host`}}
+npu_task.kernel @k on gpu {
+^bb0(%0: tensor<4xf32>):
+  npu_task.return %0 : tensor<4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{the body ends in npu_task.return}}
+npu_task.kernel @k on vector {
+^bb0(%0: tensor<4xf32>):
+  fused_op.yield %0 : tensor<4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{the body is empty}}
+npu_task.kernel @k on vector {
+^bb0(%0: tensor<4xf32>):
+  npu_task.return %0 : tensor<4xf32>
+}
+
+// -----
+
+func.func @main() {
+  // expected-error@+1 {{segment is "arena" or "io", not "heap"}}
+  %0 = npu_task.slot "heap" 0 : memref<4xf32, #npu_task<space hbm>>
+  func.return
+}
+
+// -----
+
+func.func @main() {
+  // expected-error@+1 {{offset is at least 0, got -512}}
+  %0 = npu_task.slot "arena" -512 : memref<4xf32, #npu_task<space hbm>>
+  func.return
+}
+
+// -----
+
+func.func @main() {
+  // expected-error@+1 {{a slot has a static shape, not memref<?xf32, #npu_task<space hbm>>}}
+  %0 = npu_task.slot "arena" 0 : memref<?xf32, #npu_task<space hbm>>
+  func.return
+}
+
+// -----
+
+func.func @main(%x: memref<4xf32, #npu_task<space host>>, %y: memref<5xf32, #npu_task<space hbm>>) {
+  // expected-error@+1 {{memref<4xf32, #npu_task<space host>> does not fit into memref<5xf32, #npu_task<space hbm>>}}
+  npu_task.copy %x to %y : memref<4xf32, #npu_task<space host>> to memref<5xf32, #npu_task<space hbm>>
+  func.return
+}
+
+// -----
+
+func.func @main(%x: memref<?xf32, #npu_task<space host>>) {
+  // expected-error@+1 {{memref<?xf32, #npu_task<space host>> does not become memref<?xi32, #npu_task<space hbm>>}}
+  %0 = npu_task.transfer %x : memref<?xf32, #npu_task<space host>> to memref<?xi32, #npu_task<space hbm>>
+  func.return
+}
+
+// -----
+
+func.func @main(%c: memref<i1, #npu_task<space hbm>>, %x: memref<4xf32, #npu_task<space hbm>>) {
+  // expected-error@+1 {{a branch yields 0 values, 1 are expected}}
+  npu_task.if %c : memref<i1, #npu_task<space hbm>> outs(%x : memref<4xf32, #npu_task<space hbm>>) order [1] {
+    npu_task.yield
+  } else {
+    npu_task.yield %x : memref<4xf32, #npu_task<space hbm>>
+  }
+  func.return
+}
+
+// -----
+
+func.func @main(%c: memref<i1, #npu_task<space hbm>>, %x: memref<4xf32, #npu_task<space hbm>>) {
+  // expected-error@+1 {{'order' must have 1 times 1 and 0 times 0}}
+  npu_task.if %c : memref<i1, #npu_task<space hbm>> outs(%x : memref<4xf32, #npu_task<space hbm>>) order [0] {
+    npu_task.yield %x : memref<4xf32, #npu_task<space hbm>>
+  } else {
+    npu_task.yield %x : memref<4xf32, #npu_task<space hbm>>
+  }
+  func.return
+}
+
+// -----
+
+func.func @main(%c: memref<i1, #npu_task<space hbm>>, %x: memref<4xf32, #npu_task<space hbm>>, %y: memref<5xf32, #npu_task<space hbm>>) {
+  // expected-error@+1 {{memref<5xf32, #npu_task<space hbm>> does not fit into memref<4xf32, #npu_task<space hbm>>}}
+  npu_task.if %c : memref<i1, #npu_task<space hbm>> outs(%x : memref<4xf32, #npu_task<space hbm>>) order [1] {
+    npu_task.yield %y : memref<5xf32, #npu_task<space hbm>>
+  } else {
+    npu_task.yield %x : memref<4xf32, #npu_task<space hbm>>
+  }
+  func.return
+}
+
+// -----
+
+func.func @main(%n: memref<i64, #npu_task<space hbm>>, %x: memref<4xf32, #npu_task<space hbm>>) {
+  // expected-error@+1 {{the body yields 1 values; 1 condition, 1 carried and 0 scanned ones are expected}}
+  npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> carried(%x : memref<4xf32, #npu_task<space hbm>>) order [1] stacked [] {
+  ^bb0(%i: memref<i64, #npu_task<space hbm>>, %go: memref<i1, #npu_task<space hbm>>, %a: memref<4xf32, #npu_task<space hbm>>):
+    npu_task.yield %go : memref<i1, #npu_task<space hbm>>
+  }
+  func.return
+}
+
+// -----
+
+func.func @main(%n: memref<i64, #npu_task<space hbm>>, %x: memref<4xf32, #npu_task<space hbm>>) {
+  // expected-error@+1 {{the body takes 3 arguments}}
+  npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> carried(%x : memref<4xf32, #npu_task<space hbm>>) order [1] stacked [] {
+  ^bb0(%i: memref<i64, #npu_task<space hbm>>, %go: memref<i1, #npu_task<space hbm>>):
+    npu_task.yield %go, %x : memref<i1, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+  }
+  func.return
+}
+
+// -----
+
+func.func @main(%x: tensor<4xf32>) {
+  // expected-error@+1 {{tensor<4xf32> should be of base attribute memref}}
+  npu_task.copy %x to %x : tensor<4xf32> to tensor<4xf32>
+  func.return
+}
