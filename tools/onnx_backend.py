@@ -21,15 +21,26 @@ from ge.runtime.session import Session
 class Program(BackendRep):
     """A compiled model: `run` takes the inputs in the order of the model's, or by name."""
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    def __init__(self, session: Session, outputs: Sequence[str]) -> None:
+        self.session, self.outputs = session, outputs
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         if not isinstance(inputs, dict):
             values: Sequence[Any] = inputs if isinstance(inputs, list | tuple) else [inputs]
             inputs = dict(zip(self.session.input_names, values, strict=True))
         outputs = self.session.run(inputs)
-        return tuple(outputs[name] for name in self.session.output_names)
+        return tuple(
+            outputs[name] if name in outputs else members(outputs, name) for name in self.outputs
+        )
+
+
+def members(outputs: dict[str, Any], name: str) -> list[Any]:
+    """The tensors of output `name`, which is a sequence: the program returns them one by one, as
+    `name.0`, `name.1` and so on."""
+    found: list[Any] = []
+    while (key := f"{name}.{len(found)}") in outputs:
+        found.append(outputs[key])
+    return found
 
 
 class Backend(OnnxBackend):
@@ -40,7 +51,8 @@ class Backend(OnnxBackend):
         imported = import_model(model)
         options = Options.from_environment()
         lower(imported.module, options)
-        return Program(Session(imported.module, imported.payload, target=options.target))
+        session = Session(imported.module, imported.payload, target=options.target)
+        return Program(session, [o.name for o in model.graph.output])
 
     @classmethod
     def supports_device(cls, device: str) -> bool:

@@ -8,8 +8,9 @@ from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph import activation as a
 from ge.dialects.graph import elementwise as g
+from ge.dialects.graph.shape import UnsqueezeOp
 from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import element_type
+from ge.dialects.types import DYNAMIC, element_type
 from ge.lowering.onnx.registry import Handler, Node, Unsupported, onnx_op
 from ge.runtime.arrays import element_of
 
@@ -23,7 +24,7 @@ _SAME: dict[str, type[TensorOp]] = {
     "Softsign": a.SoftsignOp, "Mish": a.MishOp, "HardSwish": a.HardSwishOp, "Not": g.NotOp,
     "BitwiseNot": g.NotOp, "IsNaN": g.IsNanOp, "Add": g.AddOp, "Sub": g.SubOp, "Mul": g.MulOp,
     "Div": g.DivOp, "Pow": g.PowOp, "And": g.AndOp, "Or": g.OrOp, "Xor": g.XorOp,
-    "BitwiseAnd": g.AndOp, "BitwiseOr": g.OrOp, "BitwiseXor": g.XorOp, "PRelu": a.PReluOp,
+    "BitwiseAnd": g.AndOp, "BitwiseOr": g.OrOp, "BitwiseXor": g.XorOp,
     "Where": g.SelectOp,
 }  # fmt: skip
 """ONNX op type -> the graph op with the same operands and no attributes."""
@@ -54,6 +55,15 @@ def variadic(n: Node) -> SSAValue:
     if n.op_type == "Mean" and len(tensors) > 1:
         return n.emit(g.DivOp, total, n.like(len(tensors), total))
     return total
+
+
+@onnx_op("PRelu")
+def prelu(n: Node) -> SSAValue:
+    slope, shape = n[1], n.shape(0)
+    # Before opset 7 a vector held one slope for each channel, and ONNX's converter keeps it so.
+    if n.rank(1) == 1 and len(shape) > 2 and n.shape(1)[0] not in (1, shape[-1], DYNAMIC):
+        slope = n.emit(UnsqueezeOp, slope, None, axes=range(1, len(shape) - 1))
+    return n.emit(a.PReluOp, n[0], slope)
 
 
 @onnx_op("Mod")

@@ -1,0 +1,96 @@
+"""ONNX's own backend tests, each as one callable: `node`, `simple`, `pytorch-operator`,
+`pytorch-converted` and `light` (small-weight versions of known networks)."""
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from onnx.backend.test.loader import load_model_tests
+
+from ge.tools.onnx_backend import Backend
+
+KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted", "light")
+
+
+def cases(kind: str) -> Iterator[tuple[str, Any]]:
+    """(name, test case) of one kind."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the generators of expected values divide by zero
+        for case in load_model_tests(kind="real" if kind == "light" else kind):
+            yield f"{kind}/{case.name}", case
+
+
+def run(case: Any) -> None:
+    """Raises AssertionError when an output differs, whatever the pipeline raises otherwise."""
+    if case.url:
+        model, sets = _light(case)
+    elif case.model is not None:
+        model = case.model
+        sets = [([_array(x) for x in i], [_array(y) for y in o]) for i, o in case.data_sets]
+    else:
+        model, sets = _from_folder(Path(case.model_dir))
+    program = Backend.prepare(model)
+    for inputs, expected in sets:
+        outputs = program.run(inputs)
+        assert len(outputs) == len(expected)
+        for got, want in zip(outputs, expected, strict=True):
+            if isinstance(want, list):
+                assert isinstance(got, list)
+                assert len(got) == len(want)
+                for a, b in zip(got, want, strict=True):
+                    _compare(np.asarray(a), np.asarray(b), case.rtol, case.atol)
+            else:
+                _compare(np.asarray(got), np.asarray(want), case.rtol, case.atol)
+
+
+def _compare(got: Any, want: Any, rtol: float, atol: float) -> None:
+    assert got.dtype == want.dtype
+    assert got.shape == want.shape
+    if want.dtype.kind in "fcV":
+        wide = want.dtype.itemsize > 2
+        np.testing.assert_allclose(
+            got.astype(np.float64), want.astype(np.float64),
+            rtol=max(rtol, 1e-3 if wide else 1e-2), atol=max(atol, 1e-6),
+        )  # fmt: skip
+    else:
+        np.testing.assert_array_equal(got, want)
+
+
+def _array(value: Any) -> Any:
+    return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+
+
+def _light(case: Any) -> tuple[onnx.ModelProto, list[Any]]:
+    path = Path(onnx.__file__).parents[1] / case.url
+    model = onnx.load(path)
+    initialized = {i.name for i in model.graph.initializer}
+    (entry,) = (i for i in model.graph.input if i.name not in initialized)
+    shape = [d.dim_value for d in entry.type.tensor_type.shape.dim]
+    size = int(np.prod(shape))
+    x = (np.arange(size).reshape(shape) / size).astype(np.float32)
+    stored = path.with_name(f"{path.stem}_output_0.pb").read_bytes()
+    return model, [([x], [numpy_helper.to_array(onnx.TensorProto.FromString(stored))])]
+
+
+def _from_folder(folder: Path) -> tuple[onnx.ModelProto, list[Any]]:
+    model = onnx.load(folder / "model.onnx")
+    sets: list[Any] = []
+    for data in sorted(folder.glob("test_data_set_*")):
+        arrays: list[list[Any]] = []
+        for kind, infos in (("input", model.graph.input), ("output", model.graph.output)):
+            files = sorted(data.glob(f"{kind}_*.pb"), key=lambda f: int(f.stem.split("_")[1]))
+            arrays.append(
+                [_read(f.read_bytes(), i) for f, i in zip(files, infos, strict=False)]
+            )
+        sets.append(tuple(arrays))
+    return model, sets
+
+
+def _read(data: bytes, info: onnx.ValueInfoProto) -> Any:
+    if info.type.HasField("sequence_type"):
+        return numpy_helper.to_list(onnx.SequenceProto.FromString(data))
+    return numpy_helper.to_array(onnx.TensorProto.FromString(data))

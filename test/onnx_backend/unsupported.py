@@ -1,0 +1,48 @@
+"""What ONNX's backend tests ask for and ge does not do, by reason. Names are `kind/test`, patterns
+are regular expressions of whole names. The list only gets shorter: a listed test that passes fails
+`test_onnx_backend.py`."""
+
+_NARROW = r"\w*(FLOAT8|FLOAT4|INT4|INT2)\w*"
+
+UNSUPPORTED: dict[str, list[str]] = {
+    "element types of 8-bit floats and of less than 8 bits have no storage yet": [
+        rf"node/test_cast(like)?{_NARROW}",
+        r"node/test_(de)?quantizelinear_(e4m3fn|e5m2|float4e2m1|u?int[24])\w*",
+    ],
+    "tensors of strings": [
+        r"node/test_string\w+",
+        r"node/test_strnorm\w+",
+        r"simple/test_strnorm\w+",
+        r"node/test_equal_string\w*",
+        r"node/test_regex_full_match\w+",
+        r"node/test_ai_onnx_ml_label_encoder_(string|tensor)\w+",
+    ],
+    "a sequence or an optional whose length is known only at run time": [
+        r"node/test_identity_(sequence|opt)",
+        r"node/test_if_opt",
+        r"node/test_loop1[36]_seq\w*",
+        r"node/test_optional_get_element\w*_sequence",
+        r"node/test_optional_has_element_empty_optional_input",
+        r"node/test_sequence_map_\w+",
+        r"node/test_sequence_insert_at_\w+",
+        r"node/test_split_to_sequence_1",
+    ],
+    "a rank that is known only at run time": [
+        r"node/test_affine_grid_2d_(align_corners_)?expanded",
+        r"node/test_affine_grid_3d_align_corners_expanded",
+    ],
+    "random numbers: a program gives the same outputs for the same inputs": [
+        r"node/test_bernoulli\w*",
+        r"node/test_training_dropout_(default|default_mask)",
+        r"node/test_training_dropout(_mask|_zero_ratio|_zero_ratio_mask)?",
+    ],
+    "decoding images, text tables and trees are no work for an NPU": [
+        r"node/test_image_decoder\w+",
+        r"node/test_tfidfvectorizer\w+",
+        r"node/test_ai_onnx_ml_tree_ensemble\w+",
+    ],
+    "the gradient of a subgraph": [r"simple/test_gradient_of_add\w*"],
+    "bfloat16 rounded once instead of after each step: within ONNX's own 2**-6, not 1e-2": [
+        r"node/test_attention_4d_causal_bf16_expanded"
+    ],
+}
