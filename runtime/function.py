@@ -50,13 +50,15 @@ class Function:
             self.device.poison_all()
         with np.errstate(all="ignore"):
             self._code.run(registers)
-        return [self._released(registers[r]) for r in self._results]
-
-    def _released(self, array: Array) -> Array:
-        """The array, copied if its memory is an argument's, a constant's or the device's."""
-        if not array.flags.writeable or id(_owner(array)) in self._pools:
-            return array.copy()
-        return array
+        taken = set(self._pools)
+        results: list[Array] = []
+        for array in (registers[r] for r in self._results):
+            owner = id(_owner(array))
+            # constants and arguments are read-only; a result must not share memory with another
+            shared = not array.flags.writeable or owner in taken
+            results.append(array.copy() if shared else array)
+            taken.add(owner)
+        return results
 
     def _poison(self, func: FuncOp) -> None:
         """Have the bytes of a slot turn to garbage after its last use."""
