@@ -5,15 +5,24 @@ needs no other copy of the model, keeps names apart by scope, and gives bodies t
 types of the inputs what they ask for.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, cast
 
-from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto, defs, helper
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    NodeProto,
+    OperatorSetIdProto,
+    TypeProto,
+    defs,
+    helper,
+)
 from xdsl.ir import SSAValue
 
 from ge.dialects.types import DYNAMIC, element_type, shape_of
 from ge.lowering.onnx.model import ONNX_NUMBERS
+from ge.lowering.onnx.order import domain_of
 from ge.lowering.onnx.registry import Value
 
 
@@ -29,9 +38,14 @@ class Function:
     """Whether the body's own names mean nothing to the user."""
 
 
+def versions(opsets: Iterable[OperatorSetIdProto]) -> dict[str, int]:
+    """The opset version of each domain; "" is ONNX's own, which has two spellings."""
+    return {("" if o.domain == "ai.onnx" else o.domain): o.version for o in opsets}
+
+
 def local_function(proto: FunctionProto) -> Function:
     """A function of the model."""
-    opsets = {("" if o.domain == "ai.onnx" else o.domain): o.version for o in proto.opset_import}
+    opsets = versions(proto.opset_import)
     defaults = {a.name: a for a in proto.attribute_proto}
     return Function(local_key(proto.domain, proto.name, proto.overload), proto, opsets, defaults)
 
@@ -43,7 +57,7 @@ def local_key(domain: str, name: str, overload: str) -> tuple[str, ...]:
 def find_function(node: NodeProto, inputs: Sequence[Value], opset: int) -> Function | None:
     """The body that ONNX gives an op, for a call with these inputs; None if it gives none."""
     try:
-        schema = defs.get_schema(node.op_type, opset, node.domain)
+        schema = defs.get_schema(node.op_type, opset, domain_of(node))
     except defs.SchemaError:
         return None
     text = _body(cast(FunctionSchema, schema), node, inputs, opset)
@@ -51,13 +65,14 @@ def find_function(node: NodeProto, inputs: Sequence[Value], opset: int) -> Funct
         return None
     proto = FunctionProto()
     proto.ParseFromString(text)
-    opsets = {o.domain: o.version for o in proto.opset_import} or {node.domain: opset}
+    opsets = versions(proto.opset_import) or {domain_of(node): opset}
     defaults = {
         name: a.default_value
         for name, a in schema.attributes.items()
         if a.default_value.type != AttributeProto.UNDEFINED
     }
-    return Function(("onnx", node.domain, node.op_type), proto, opsets, defaults, anonymous=True)
+    key = ("onnx", domain_of(node), node.op_type)
+    return Function(key, proto, opsets, defaults, anonymous=True)
 
 
 class FunctionSchema(Protocol):
@@ -76,15 +91,15 @@ class FunctionSchema(Protocol):
 def _body(
     schema: FunctionSchema, node: NodeProto, inputs: Sequence[Value], opset: int
 ) -> bytes | None:
-    versions = [v for v in schema.function_opset_versions if v <= opset]
-    if versions:
-        return schema.get_function_with_opset_version(max(versions))
-    versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
-    if not versions:
+    known = [v for v in schema.function_opset_versions if v <= opset]
+    if known:
+        return schema.get_function_with_opset_version(max(known))
+    known = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
+    if not known:
         return None
     types = [_type(value).SerializeToString() for value in inputs]
     text = schema.get_context_dependent_function_with_opset_version(
-        max(versions), node.SerializeToString(), types
+        max(known), node.SerializeToString(), types
     )
     return text or None
 

@@ -11,7 +11,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Region, SSAValue
 
 from ge.dialects.errors import GeError
-from ge.lowering.onnx.functions import Function, local_function, local_key
+from ge.lowering.onnx.functions import Function, local_function, local_key, versions
 from ge.lowering.onnx.inputs import Fixed, make_arguments
 from ge.lowering.onnx.model import OLDEST_OPSET, Tensors, read_model
 from ge.lowering.onnx.order import subgraphs
@@ -51,9 +51,7 @@ class Importer:
         self.keys: dict[str, int] = {}
         self.computed: dict[SSAValue, Array] = {}
         self.problems: list[Problem] = []
-        self.opsets = {
-            ("" if o.domain == "ai.onnx" else o.domain): o.version for o in model.opset_import
-        }
+        self.opsets = versions(model.opset_import)
         self.functions = {f.key: f for f in map(local_function, model.functions)}
         self.nodes = 0
 

@@ -16,6 +16,11 @@ def node_name(node: NodeProto) -> str:
     return node.name or next((o for o in node.output if o), node.op_type)
 
 
+def domain_of(node: NodeProto) -> str:
+    """The domain of a node's op; "" for ONNX's own, which has two spellings."""
+    return "" if node.domain == "ai.onnx" else node.domain
+
+
 def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
     for attribute in node.attribute:
         if attribute.type == AttributeProto.GRAPH:

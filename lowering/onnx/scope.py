@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from onnx import AttributeProto, GraphProto, NodeProto, SparseTensorProto, TensorProto
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, LocationAttr
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, LocationAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
@@ -15,10 +15,10 @@ from ge.dialects.errors import GeError
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.parameters import ShapeComputation
 from ge.dialects.interfaces import TensorOp, name_loc
-from ge.dialects.types import AnyTensor, constant_value, is_static, numel, tensor_type
+from ge.dialects.types import AnyTensor, constant_value, is_static, numel
 from ge.lowering.onnx.functions import Function, find_function
 from ge.lowering.onnx.model import MAX_ELEMENTS, check_names
-from ge.lowering.onnx.order import in_order, node_name
+from ge.lowering.onnx.order import domain_of, in_order, node_name
 from ge.lowering.onnx.registry import Node, Unsupported, Value, find
 from ge.runtime import kernels
 from ge.runtime.arrays import Array, array_of, dense, type_of
@@ -208,7 +208,7 @@ class Scope:
         try:
             inputs = [self.lookup(name) if name else None for name in proto.input]
             proto = self._resolved(proto)
-            if proto.op_type == "Constant" and not proto.domain and self._tensor(proto):
+            if proto.op_type == "Constant" and not domain_of(proto) and self._tensor(proto):
                 return
             self._bind(proto, self.call(proto, inputs))
             return
@@ -243,7 +243,7 @@ class Scope:
         """Add what a node stands for and return the values of its outputs."""
         function = self.importer.function(proto)
         handler = None if function is not None else find(proto.domain, proto.op_type)
-        version = self.opsets.get(proto.domain, 1) if opset is None else opset
+        version = self.opsets.get(domain_of(proto), 1) if opset is None else opset
         if function is None and handler is None:
             function = find_function(proto, inputs, version)
         if function is not None:
@@ -317,11 +317,15 @@ def _tensors(value: Value) -> tuple[SSAValue, ...]:
 
 
 def _is_small(t: Attribute) -> bool:
+    if not isinstance(t, TensorType):
+        return False
     shape = cast(AnyTensor, t).get_shape()
     return is_static(shape) and numel(shape) <= SMALL
 
 
 def _check_size(value: SSAValue) -> None:
-    dims = [d for d in tensor_type(value).get_shape() if d > 0]
+    if not isinstance(value.type, TensorType):
+        return
+    dims = [d for d in cast(AnyTensor, value.type).get_shape() if d > 0]
     if math.prod(dims) > MAX_ELEMENTS:
         raise Unsupported(f"the result {value.type} is too large")
