@@ -225,7 +225,7 @@ class Program:
         self.timeline = self.block(main.body.block, host_driven=False)
         if self._unknown:
             raise UnknownShapes(
-                f"{len(self._unknown)} launches have shapes that are known only at run time, "
+                f"{len(self._unknown)} tasks have shapes that are known only at run time, "
                 f"the first is {place_of(self._unknown[0]) or self._unknown[0].name}",
                 hint="fix the model's shapes with --shape, --dim or --inputs",
             )

@@ -1,0 +1,297 @@
+"""The clock: what may run together does, what may not does not, and the figures add up."""
+
+import json
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from ge.dialects.errors import GeError
+from ge.dialects.npu_task import TilingAttr
+from ge.dialects.target import Target
+from ge.lowering.compiler import context
+from ge.lowering.text import Source, parse_module
+from ge.runtime import profiler
+from ge.runtime.clock import (
+    CAUSES,
+    Task,
+    Timeline,
+    UnknownShapes,
+    bandwidth,
+    simulate,
+)
+
+TARGET = Target.load()
+BUFFER = "memref<256x256xf16, #npu_task<space hbm>>"
+KERNELS = """
+npu_task.kernel @cube on cube tiling <[128, 128, 64] blocks 4 buffers 2> {
+^bb0(%x: tensor<256x256xf16>):
+  %0 = graph.matmul %x, %x : (tensor<256x256xf16>, tensor<256x256xf16>) -> tensor<256x256xf16>
+  npu_task.return %0 : tensor<256x256xf16>
+}
+npu_task.kernel @half on cube tiling <[128, 128, 64] blocks 13 buffers 2> {
+^bb0(%x: tensor<256x256xf16>):
+  %0 = graph.matmul %x, %x : (tensor<256x256xf16>, tensor<256x256xf16>) -> tensor<256x256xf16>
+  npu_task.return %0 : tensor<256x256xf16>
+}
+npu_task.kernel @vector on vector tiling <[512] blocks 16 buffers 2> {
+^bb0(%x: tensor<256x256xf16>):
+  %0 = graph.exp %x : (tensor<256x256xf16>) -> tensor<256x256xf16>
+  npu_task.return %0 : tensor<256x256xf16>
+}
+npu_task.kernel @unknown on vector {
+^bb0(%x: tensor<?x?xf16>):
+  %0 = graph.exp %x : (tensor<?x?xf16>) -> tensor<?x?xf16>
+  npu_task.return %0 : tensor<?x?xf16>
+}
+"""
+
+
+def launch(kernel: str, stream: int, source: str = "%a", target: str = "%b") -> str:
+    return (
+        f"npu_task.launch @{kernel} on {stream} ins({source} : {BUFFER}) outs({target} : {BUFFER})"
+    )
+
+
+def program(*lines: str) -> ModuleOp:
+    body = "\n  ".join(lines)
+    text = f"""{KERNELS}
+func.func @main() {{
+  %a = npu_task.slot "arena" 0 : {BUFFER}
+  %b = npu_task.slot "arena" 131072 : {BUFFER}
+  {body}
+  func.return
+}}"""
+    return parse_module(context(), Source("test.mlir", text))
+
+
+def run(*lines: str, target: Target = TARGET) -> Timeline:
+    return simulate(program(*lines), target)
+
+
+def overlap(a: Task, b: Task) -> bool:
+    return a.start_us < b.end_us and b.start_us < a.end_us
+
+
+def check(timeline: Timeline, target: Target = TARGET) -> None:
+    """What holds for every timeline."""
+    assert timeline.lower_bound_us(target) <= timeline.latency_us * (1 + 1e-9)
+    for engine, gaps in timeline.gaps_us.items():
+        busy = timeline.busy_us[engine]
+        assert busy + sum(gaps.values()) == pytest.approx(timeline.latency_us)
+        assert tuple(gaps) == CAUSES
+    for task in timeline.tasks:
+        assert task.wait_us >= 0
+        assert task.duration_us >= task.time.total_us * (1 - 1e-9)
+        assert all(before.end_us <= task.start_us + 1e-6 for before in task.after)
+
+
+def test_one_task() -> None:
+    timeline = run(launch("cube", 0))
+    (task,) = timeline.tasks
+    assert task.start_us == TARGET.launch_us
+    assert task.duration_us == pytest.approx(task.time.total_us)
+    assert timeline.latency_us == pytest.approx(timeline.lower_bound_us(TARGET))
+    assert timeline.idle_us["schedule"] == TARGET.launch_us
+    check(timeline)
+
+
+def test_a_stream_is_a_queue_and_streams_run_side_by_side() -> None:
+    queue = run(launch("cube", 0), launch("vector", 0))
+    assert not overlap(*queue.tasks)
+    apart = run(launch("cube", 0), launch("vector", 1))
+    assert overlap(*apart.tasks)
+    assert apart.latency_us < queue.latency_us
+    check(queue)
+    check(apart)
+
+
+def test_an_event_orders_streams() -> None:
+    lines = [launch("cube", 0), "npu_task.record 0 on 0", "npu_task.wait 0 on 1"]
+    timeline = run(*lines, launch("vector", 1), launch("vector", 2))
+    cube, after, free = timeline.tasks
+    assert after.start_us >= cube.end_us
+    assert after.events == [cube]
+    assert overlap(cube, free)
+    check(timeline)
+
+
+def test_an_event_that_was_recorded_before_anything_ran_holds_nothing_back() -> None:
+    timeline = run("npu_task.record 0 on 0", "npu_task.wait 0 on 1", launch("vector", 1))
+    assert timeline.tasks[0].after == []
+
+
+def test_an_id_that_is_used_again_is_another_event() -> None:
+    timeline = run(
+        launch("cube", 0), "npu_task.record 0 on 0", "npu_task.wait 0 on 1", launch("vector", 1),
+        launch("cube", 0), "npu_task.record 0 on 0", "npu_task.wait 0 on 2", launch("vector", 2),
+    )  # fmt: skip
+    first, _, second, last = timeline.tasks
+    assert last.events == [second]
+    assert last.events != [first]
+    check(timeline)
+
+
+def test_tasks_wait_for_free_cores() -> None:
+    timeline = run(launch("half", 0), launch("half", 1))  # 13 + 13 of 24 cores
+    assert not overlap(*timeline.tasks)
+    assert overlap(*run(launch("cube", 0), launch("cube", 1)).tasks)
+    check(timeline)
+
+
+def test_tasks_share_the_bandwidth_of_hbm() -> None:
+    narrow = replace(TARGET, hbm_rate=TARGET.hbm_rate / 4)
+    lines = [launch("vector", s) for s in range(3)]
+    alone, together = run(lines[0], target=narrow), run(*lines, target=narrow)
+    assert overlap(*together.tasks[:2])
+    assert together.latency_us >= together.bytes / bandwidth(narrow)
+    assert together.tasks[0].duration_us > 1.5 * alone.tasks[0].duration_us
+    check(together, narrow)
+
+
+def loop(trips: str, body: str) -> str:
+    scalar = "memref<{}, #npu_task<space hbm>>"
+    i64, i1 = scalar.format("i64"), scalar.format("i1")
+    return f"""
+  %n = npu_task.constant dense<{trips}> : tensor<i64> as {i64}
+  npu_task.loop trip %n : {i64} order [] stacked [] {{
+  ^bb0(%i: {i64}, %go: {i1}):
+    {body}
+    npu_task.yield %go : {i1}
+  }}"""
+
+
+def test_a_loop_counts_as_often_as_it_runs() -> None:
+    once, often = (run(loop(n, launch("cube", 0))) for n in ("1", "5"))
+    assert often.latency_us == pytest.approx(5 * once.latency_us)
+    assert len(often.tasks) == 5
+    assert not any(overlap(a, b) for a, b in zip(often.tasks, often.tasks[1:], strict=False))
+    assert once.tasks[0].start_us == TARGET.host_launch_us
+    assert often.notes == []
+    check(often)
+    assert len(run(loop("1000000", launch("cube", 0))).tasks) < 1000
+
+
+def test_a_loop_that_ends_by_its_data_counts_once() -> None:
+    scalar = "memref<i1, #npu_task<space hbm>>"
+    timeline = run(f"""
+  %c = npu_task.slot "io" 0 : {scalar}
+  npu_task.loop while %c : {scalar} order [] stacked [] {{
+  ^bb0(%i: memref<i64, #npu_task<space hbm>>, %go: {scalar}):
+    {launch("cube", 0)}
+    npu_task.yield %c : {scalar}
+  }}""")
+    assert len(timeline.tasks) == 1
+    assert "one iteration is counted" in timeline.notes[0]
+
+
+def test_the_longer_branch_counts() -> None:
+    scalar = "memref<i1, #npu_task<space hbm>>"
+    timeline = run(f"""
+  %c = npu_task.slot "io" 0 : {scalar}
+  npu_task.if %c : {scalar} order [] {{
+    {launch("vector", 1)}
+    npu_task.yield
+  }} else {{
+    {launch("vector", 1)}
+    {launch("cube", 0)}
+    {launch("cube", 0)}
+    npu_task.yield
+  }}
+  {launch("cube", 0)}""")
+    assert [t.kind for t in timeline.tasks] == ["vector", "cube", "cube", "cube"]
+    assert "the longer branch is counted" in timeline.notes[0]
+    assert timeline.tasks[-1].start_us >= max(t.end_us for t in timeline.tasks[:-1])
+    check(timeline)
+
+
+def test_what_cannot_be_timed() -> None:
+    unknown = "memref<?x?xf16, #npu_task<space hbm>>"
+    with pytest.raises(UnknownShapes, match="2 tasks have shapes that are known only at run"):
+        run(
+            f"%d = npu_task.transfer %a on 0 : {BUFFER} to {unknown}",
+            f"%e = npu_task.launch @unknown on 1 ins(%d : {unknown}) -> {unknown}",
+        )
+    with pytest.raises(GeError, match="event 4 is waited for but was not recorded before"):
+        run("npu_task.wait 4 on 0")
+    with pytest.raises(GeError, match="not fixed on a stream: not a program"):
+        run(launch("cube", 0).replace("on 0 ", ""))
+
+
+def test_a_large_program_is_simulated_fast() -> None:
+    lines = [
+        line
+        for i in range(2500)
+        for line in (
+            launch("cube", 0), f"npu_task.record {i % 7} on 0", f"npu_task.wait {i % 7} on 1",
+            launch("vector", 1), launch("vector", 2), launch("cube", 3),
+        )
+    ]  # fmt: skip
+    module = program(*lines)
+    start = time.process_time()
+    timeline = simulate(module, TARGET)
+    assert time.process_time() - start < 2.5
+    assert len(timeline.tasks) == 10_000
+    check(timeline)
+
+
+# ---- profiler --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def timeline() -> Timeline:
+    return run(
+        launch("cube", 0), "npu_task.record 0 on 0", "npu_task.wait 0 on 1", launch("vector", 1),
+        launch("cube", 0),
+    )  # fmt: skip
+
+
+def test_trace(timeline: Timeline) -> None:
+    trace = json.loads(json.dumps(profiler.chrome_trace(timeline)))
+    events: list[dict[str, Any]] = trace["traceEvents"]
+    spans = [e for e in events if e["ph"] == "X"]
+    assert len(spans) == 2 * len(timeline.tasks)  # on the engine's row and on the stream's
+    assert {e["name"] for e in spans} == {"cube", "vector"}
+    starts, ends = ([e for e in events if e["ph"] == p] for p in "sf")
+    assert len(starts) == len(ends) == 1
+    assert starts[0]["id"] == ends[0]["id"]
+    assert starts[0]["ts"] <= ends[0]["ts"]
+    named = {(e["pid"], e["tid"]) for e in events if e["name"] == "thread_name"}
+    assert {(e["pid"], e["tid"]) for e in spans} <= named
+
+
+def test_op_summary_and_statistic(timeline: Timeline) -> None:
+    rows = profiler.op_summary(timeline, TARGET, "m")
+    assert [r["Op Name"] for r in rows] == ["cube", "cube", "vector"] or len(rows) == 3
+    assert all(set(r) == set(profiler.OP_SUMMARY) for r in rows)
+    (vector,) = (r for r in rows if r["OP Type"] == "graph.exp")
+    assert vector["Task Type"] == "AI_VECTOR_CORE"
+    assert vector["Block Num"] == 16
+    assert vector["Input Shapes"] == "256,256"
+    assert vector["aic_mac_time(us)"] == "N/A"
+    cube = next(r for r in rows if r["OP Type"] == "graph.matmul")
+    assert 0 < cube["aic_mac_ratio"] <= 1
+    assert cube["cube_utilization(%)"] == pytest.approx(100 * 4 / 24, abs=0.01)
+    statistic = profiler.op_statistic(timeline, "m")
+    assert {r["OP Type"]: r["Count"] for r in statistic} == {"graph.matmul": 2, "graph.exp": 1}
+    assert sum(r["Ratio(%)"] for r in statistic) == pytest.approx(100, abs=0.1)
+    text = profiler.csv_text(profiler.OP_SUMMARY, rows)
+    assert len(text.splitlines()) == 4
+
+
+def test_report(timeline: Timeline) -> None:
+    report = profiler.time_report(timeline, TARGET)
+    assert list(report) == ["latency_us", "lower_bound_us", "engines", "idle"]
+    assert set(report["idle"]) == set(CAUSES)
+    cube = report["engines"]["cube"]
+    assert cube["utilization"] == pytest.approx(cube["busy_us"] / report["latency_us"])
+    assert profiler.summary_table(timeline).startswith("latency ")
+
+
+def test_tiling_of_more_cores_than_the_target_has_still_runs() -> None:
+    module = program(launch("cube", 0))
+    kernel = next(op for op in module.ops if op.name == "npu_task.kernel")
+    kernel.properties["tiling"] = TilingAttr.of((16, 16, 16), 1000, 2)
+    assert simulate(module, TARGET).tasks[0].duration_us > 0
