@@ -3,16 +3,15 @@
 from functools import reduce
 
 import numpy as np
-from onnx import helper
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from ge.dialects.graph import activation as a
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.shape import UnsqueezeOp
 from ge.dialects.interfaces import TensorOp
 from ge.dialects.types import DYNAMIC, element_type
+from ge.lowering.onnx.model import element_of_onnx
 from ge.lowering.onnx.registry import Handler, Node, Unsupported, onnx_op
-from ge.runtime.arrays import element_of
 
 _SAME: dict[str, type[TensorOp]] = {
     "Abs": g.AbsOp, "Neg": g.NegOp, "Sign": g.SignOp, "Floor": g.FloorOp, "Ceil": g.CeilOp,
@@ -131,22 +130,15 @@ def is_inf(n: Node) -> SSAValue:
     return n.emit(g.IsInfOp, n[0], negative=bool(negative), positive=bool(positive))
 
 
-def element_of_proto(data_type: int) -> Attribute:
-    try:
-        return element_of(helper.tensor_dtype_to_np_dtype(data_type))
-    except Exception as e:
-        raise Unsupported(f"element type {data_type} is not supported") from e
-
-
 @onnx_op("Cast", "CastLike")
 def cast(n: Node) -> SSAValue:
-    to = element_type(n[1]) if n.op_type == "CastLike" else element_of_proto(n.int("to"))
+    to = element_type(n[1]) if n.op_type == "CastLike" else element_of_onnx(n.int("to"))
     return n[0] if to == element_type(n[0]) else n.emit(g.CastOp, n[0], to=to)
 
 
 @onnx_op("BitCast")
 def bitcast(n: Node) -> SSAValue:
-    return n.emit(g.BitcastOp, n[0], to=element_of_proto(n.int("to")))
+    return n.emit(g.BitcastOp, n[0], to=element_of_onnx(n.int("to")))
 
 
 @onnx_op("Identity")

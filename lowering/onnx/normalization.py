@@ -2,7 +2,7 @@
 training) are computed beside the op that normalizes."""
 
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import TensorProto
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph import elementwise as e
@@ -16,8 +16,8 @@ from ge.dialects.types import (
     is_static,
     normalize_axis,
 )
+from ge.lowering.onnx.model import element_of_onnx
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
-from ge.runtime.arrays import element_of
 
 _SOFTMAX: dict[str, type[g.SoftmaxLike]] = {
     "Softmax": g.SoftmaxOp,
@@ -49,7 +49,7 @@ def _cast(n: Node, x: SSAValue, to: Attribute) -> SSAValue:
 
 def _stash_type(n: Node) -> Attribute:
     """The element type of the statistics."""
-    return element_of(helper.tensor_dtype_to_np_dtype(n.int("stash_type", TensorProto.FLOAT)))
+    return element_of_onnx(n.int("stash_type", TensorProto.FLOAT))
 
 
 @onnx_op("LayerNormalization")

@@ -1,15 +1,14 @@
 """ONNX's quantization ops."""
 
-from onnx import TensorProto, helper
+from onnx import TensorProto
 from xdsl.ir import Attribute, SSAValue
 
-from ge.dialects.errors import GeError
 from ge.dialects.graph.elementwise import CastOp
 from ge.dialects.graph.quantization import DequantizeOp, DynamicQuantizeOp, QuantizeOp
 from ge.dialects.interfaces import Param
 from ge.dialects.types import bitwidth, element_type, is_static, numel, ui8
-from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
-from ge.runtime.arrays import element_of
+from ge.lowering.onnx.model import element_of_onnx
+from ge.lowering.onnx.registry import Node, onnx_op
 
 
 def _granularity(n: Node) -> dict[str, Param]:
@@ -25,12 +24,7 @@ def _type_attribute(n: Node, name: str) -> Attribute | None:
     data_type = n.int(name)
     if data_type == TensorProto.UNDEFINED:
         return None
-    try:
-        return element_of(helper.tensor_dtype_to_np_dtype(data_type))
-    except (GeError, KeyError):
-        known = TensorProto.DataType.items()
-        text = next((k for k, v in known if v == data_type), str(data_type))
-        raise Unsupported(f"{name} {text} is not supported") from None
+    return element_of_onnx(data_type)
 
 
 @onnx_op("QuantizeLinear")

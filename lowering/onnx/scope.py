@@ -15,7 +15,7 @@ from ge.dialects.errors import GeError
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.parameters import ShapeComputation
 from ge.dialects.interfaces import TensorOp, name_loc
-from ge.dialects.types import AnyTensor, constant_value, is_static, numel
+from ge.dialects.types import AnyTensor, constant_value, is_static, numel, shape_text
 from ge.lowering.onnx.functions import Function, find_function
 from ge.lowering.onnx.model import MAX_ELEMENTS, check_names
 from ge.lowering.onnx.order import domain_of, in_order, node_name
@@ -324,8 +324,9 @@ def _is_small(t: Attribute) -> bool:
 
 
 def _check_size(value: SSAValue) -> None:
-    if not isinstance(value.type, TensorType):
+    t: Attribute = value.type
+    if not isinstance(t, TensorType):
         return
-    dims = [d for d in cast(AnyTensor, value.type).get_shape() if d > 0]
-    if math.prod(dims) > MAX_ELEMENTS:
-        raise Unsupported(f"the result {value.type} is too large")
+    shape = cast(AnyTensor, t).get_shape()
+    if math.prod(d for d in shape if d > 0) > MAX_ELEMENTS:
+        raise Unsupported(f"a result of shape {shape_text(shape)} is too large")

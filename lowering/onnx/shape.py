@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
-from onnx import helper
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, SSAValue
 
@@ -13,6 +12,7 @@ from ge.dialects.graph import shape as g
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.types import DYNAMIC, is_float, is_static, numel
+from ge.lowering.onnx.model import element_of_onnx
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
 from ge.runtime.arrays import element_of
 
@@ -156,7 +156,7 @@ def number(value: np.generic) -> Attribute:
 def eye_like(n: Node) -> SSAValue:
     element = n.element(0)
     if "dtype" in n.attributes:
-        element = element_of(helper.tensor_dtype_to_np_dtype(n.int("dtype")))
+        element = element_of_onnx(n.int("dtype"))
     shape: Sequence[int] | None = n.shape(0)
     operand = None
     if DYNAMIC in shape:

@@ -3,7 +3,7 @@
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.signal import DftOp, MelWeightMatrixOp, StftOp
-from ge.lowering.onnx.elementwise import element_of_proto
+from ge.lowering.onnx.model import element_of_onnx
 from ge.lowering.onnx.registry import Node, onnx_op
 
 
@@ -49,5 +49,5 @@ def stft(n: Node) -> SSAValue:
 
 @onnx_op("MelWeightMatrix")
 def mel_weight_matrix(n: Node) -> SSAValue:
-    to = element_of_proto(n.int("output_datatype", 1))
+    to = element_of_onnx(n.int("output_datatype", 1))
     return n.emit(MelWeightMatrixOp, *n.tensors(), to=to)
