@@ -22,6 +22,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
+from typing import cast
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -250,7 +251,8 @@ class Program:
                 case task.IfOp() | task.LoopOp():
                     result.append(self.run(builder, host_driven))
                     builder = Builder()
-                    result.append(*self.branch(op) if isinstance(op, task.IfOp) else self.loop(op))
+                    found, times = self.branch(op) if isinstance(op, task.IfOp) else self.loop(op)
+                    result.append(found, times)
                 case task.YieldOp():
                     result.append(self.run(builder, host_driven))
                     builder = Builder()
@@ -324,10 +326,10 @@ class Program:
                 if not in_place:
                     self.copy(builder, op, value, place)
 
-    def branch(self, op: task.IfOp) -> tuple[Timeline]:
+    def branch(self, op: task.IfOp) -> tuple[Timeline, int]:
         sides = [self.block(r.block, host_driven=True) for r in (op.then, op.otherwise)]
         self.notes.append(f"{place_of(op) or op.name}: the longer branch is counted")
-        return (max(sides, key=lambda t: t.latency_us),)
+        return max(sides, key=lambda t: t.latency_us), 1
 
     def loop(self, op: task.LoopOp) -> tuple[Timeline, int]:
         body = self.block(op.body.block, host_driven=True)
@@ -350,10 +352,12 @@ def constant_trips(op: task.LoopOp) -> int | None:
 def _constant(value: SSAValue) -> int | None:
     """The number that a constant in the text is, else None."""
     op = value.owner
-    if isinstance(op, task.ConstantOp) and isinstance(op.value, DenseIntOrFPElementsAttr):
-        values = op.value.get_values()
-        return int(values[0]) if len(values) == 1 else None
-    return None
+    if not isinstance(op, task.ConstantOp):
+        return None
+    if not isinstance(dense := op.value, DenseIntOrFPElementsAttr):
+        return None
+    values = cast(Sequence[int], dense.get_values())
+    return int(values[0]) if len(values) == 1 else None
 
 
 # ---- simulation ------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ of the program level, are in the registers before the first step.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
@@ -246,7 +246,7 @@ class Translator:
     def value_of(self, value: Attribute, t: Attribute) -> Array:
         """The elements of a constant, read-only. Raises GeError when they are missing."""
         if isinstance(value, DenseIntOrFPElementsAttr):
-            array = array_of(value)
+            array = array_of(cast(Any, value))
         elif isinstance(value, WeightAttr):
             found = self.payload.get(value.data)
             if found is None:

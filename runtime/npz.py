@@ -15,11 +15,12 @@ from ge.runtime.arrays import Array
 def read_npz(path: str | Path, wanted: Collection[str]) -> dict[str, Array]:
     """The arrays of the wanted names; an entry with another name has no elements, so that it can
     be complained about without being read. Raises GeError for what is no such file."""
+    archive: Any
     try:
-        archive: Any = np.load(path, allow_pickle=False)
+        archive = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as e:
         raise GeError(_reason(e, path), hint="np.savez writes it") from None
-    if not isinstance(archive, np.lib.npyio.NpzFile):
+    if not hasattr(archive, "files"):
         raise GeError(f"'{path}' holds one array without a name", hint="use np.savez, not np.save")
     arrays: dict[str, Array] = {}
     with archive:

@@ -41,21 +41,27 @@ class Port:
         return f"{self.name}: {NUMPY_NAMES.get(self.element, self.element)}[{', '.join(sizes)}]"
 
 
-def ports(types: Sequence[Attribute], attributes: Any, default: str) -> list[Port]:
+def ports(
+    types: Sequence[Attribute], attributes: ArrayAttr[DictionaryAttr] | None, default: str
+) -> list[Port]:
     """Names and types of the arguments or results of a function."""
+    tables: list[Mapping[str, Attribute]] = [{} for _ in types]
+    if attributes is not None:
+        tables = [dict(table.data) for table in attributes.data]
     found: list[Port] = []
-    for i, t in enumerate(types):
-        table: Mapping[str, Attribute] = {}
-        if isinstance(attributes, ArrayAttr) and isinstance(attributes.data[i], DictionaryAttr):
-            table = cast(DictionaryAttr, attributes.data[i]).data
+    for i, (t, table) in enumerate(zip(types, tables, strict=True)):
         name, dims = table.get("graph.name"), table.get("graph.dims")
         element, shape = data_type(t)
-        names = tuple("" for _ in shape)
-        if isinstance(dims, ArrayAttr) and len(dims.data) == len(shape):
-            names = tuple(d.data if isinstance(d, StringAttr) else "" for d in dims.data)
+        names = [d.data for d in _members(dims) if isinstance(d, StringAttr)]
+        if len(names) != len(shape):
+            names = [""] * len(shape)
         text = name.data if isinstance(name, StringAttr) else f"{default}{i}"
-        found.append(Port(text, element, shape, names))
+        found.append(Port(text, element, shape, tuple(names)))
     return found
+
+
+def _members(array: Attribute | None) -> Sequence[Attribute]:
+    return cast(ArrayAttr[Attribute], array).data if isinstance(array, ArrayAttr) else ()
 
 
 def main_of(module: ModuleOp) -> FuncOp:
