@@ -1,0 +1,104 @@
+"""The README tells the truth: its commands run, and print what it shows."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "README.md").read_text("utf-8")
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCKS: list[tuple[str, str]] = BLOCK.findall(TEXT)
+
+
+def run(command: str, folder: Path) -> str:
+    """What a command prints, with the environment's tools on the path; it must succeed."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euc", command], cwd=folder, capture_output=True, text=True,
+        env={**os.environ, "PATH": path},
+    )  # fmt: skip
+    assert done.returncode == 0, f"{command}\n{done.stderr}"
+    return done.stderr + done.stdout
+
+
+def check_shown(shown: str, printed: str) -> None:
+    """Each line shown is printed, in this order; `...` stands for what is left out."""
+    lines = iter(printed.splitlines())
+    for want in shown.splitlines():
+        want = want.rstrip()
+        if want.strip() == "...":
+            continue
+        if want.endswith("..."):
+            found = any(line.startswith(want[:-3].rstrip()) for line in lines)
+        else:
+            found = any(line.rstrip() == want for line in lines)
+        assert found, f"the README shows a line that is not printed there:\n{want}\n---\n{printed}"
+
+
+def test_commands_print_what_is_shown(tmp_path: Path):
+    """Every `sh` block, in order, in one folder; the block after it is an excerpt of its output."""
+    source = next(body for kind, body in BLOCKS if kind == "mlir" and body.startswith("func.func"))
+    (tmp_path / "two_layers.mlir").write_text(source)
+    count = 0
+    for (kind, body), (_, shown) in zip(BLOCKS, BLOCKS[1:], strict=False):
+        if kind == "sh":
+            check_shown(shown, run(body, tmp_path))
+            count += 1
+    assert count >= 5
+
+
+def test_filecheck_example(tmp_path: Path):
+    source = next(body for kind, body in BLOCKS if kind == "mlir" and "// RUN:" in body)
+    test = tmp_path / "mine.mlir"
+    test.write_text(source)
+    match = re.search(r"// RUN: (.*)", source)
+    assert match is not None
+    run(match[1].replace("%s", str(test)), tmp_path)
+
+
+def test_python_example():
+    code = next(body for kind, body in BLOCKS if kind == "python" and "ge.compile" in body)
+    assert "input_ids" in run(f"{sys.executable} - <<'E'\n{code}\nE", ROOT)
+
+
+def test_new_op_example():
+    """The op and kernel of the section on extending fold a constant."""
+    op, kernel = (body for kind, body in BLOCKS if kind == "python" and "ClipNorm" in body)
+    imports = """
+from collections.abc import Sequence
+import numpy as np
+from xdsl.dialects.builtin import FloatAttr
+from xdsl.ir import Attribute
+from xdsl.irdl import *
+from xdsl.traits import Pure
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.interfaces import TensorOp
+from ge.dialects.types import tensor_type
+from ge.runtime import kernels
+from ge.runtime.arrays import dense, type_of
+from ge.runtime.kernels import Fn, kernel
+"""
+    use = """
+x = np.array([3, 4], np.float32)
+constant = ConstantOp.make(dense(x), type_of(x))
+op = ClipNormOp.of(constant.result, limit=1.0)
+op.verify()
+(y,) = kernels.evaluate(op, [x])
+assert np.allclose(y, [0.6, 0.8]), y
+"""
+    exec(compile(imports + op + kernel + use, "README.md", "exec"), {"__name__": "readme"})
+
+
+def test_files_that_are_named_exist():
+    for name in re.findall(
+        r"`((?:dialects|transforms|lowering|runtime|tools|test)/[\w./]+)`", TEXT
+    ):
+        assert (ROOT / name).exists(), name
+
+
+def test_make_targets_exist():
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    for name in re.findall(r"make (demo|check)", TEXT):
+        assert name in targets
