@@ -120,7 +120,12 @@ def write_text(path: Path | str, text: str) -> None:
 
 
 def write_module(
-    out: Outputs, path: Path | str, module: "ModuleOp", payload: "Payload", locations: bool = False
+    out: Outputs,
+    path: Path | str,
+    module: "ModuleOp",
+    payload: "Payload",
+    locations: bool = False,
+    progress: Callable[[str, int, int], object] | None = None,
 ) -> None:
     """Write a module, and beside it the weights that it refers to as NAME.safetensors. Standard
     output ("-") and devices have no place for weights beside them: they are left out."""
@@ -136,7 +141,12 @@ def write_module(
         weights = {k: array for k in keys if (array := payload.get(k)) is not None}
         if weights:
             file = path.with_suffix(".safetensors")
-            out.binary(file, lambda f: write_safetensors(f, weights))
+
+            def report(done: int, total: int) -> None:
+                if progress is not None:
+                    progress("writing weights", done, total)
+
+            out.binary(file, lambda f: write_safetensors(f, weights, report))
             module.attributes[PAYLOAD] = StringAttr(file.name)
 
     def write(file: TextIO) -> None:

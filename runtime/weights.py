@@ -7,7 +7,7 @@ A payload is anything with `get(key)`, so a plain dict is one. The module attrib
 import json
 import math
 import mmap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO, Protocol, cast
 from zlib import crc32
@@ -87,9 +87,14 @@ class SafetensorsPayload(Mapping[str, Array]):
         return len(self._header)
 
 
-def write_safetensors(file: BinaryIO, tensors: Mapping[str, Array]) -> None:
+def write_safetensors(
+    file: BinaryIO,
+    tensors: Mapping[str, Array],
+    progress: Callable[[int, int], object] = lambda done, total: None,
+) -> None:
     """Write tensors in the safetensors format, piece by piece: memory-mapped ones are never in
-    memory as a whole, as they would be with the library's writer, which takes `bytes`."""
+    memory as a whole, as they would be with the library's writer, which takes `bytes`.
+    `progress` is told how many bytes of how many are written."""
     # wide elements first, so that each tensor is aligned to its element
     order = sorted(tensors, key=lambda k: (-tensors[k].itemsize, k))
     header: dict[str, Any] = {}
@@ -107,10 +112,12 @@ def write_safetensors(file: BinaryIO, tensors: Mapping[str, Array]) -> None:
     text += b" " * (-len(text) % 8)
     file.write(len(text).to_bytes(8, "little"))
     file.write(text)
+    done = 0
     for key in order:
         flat = np.ascontiguousarray(tensors[key]).reshape(-1).view(np.uint8)
         for start in range(0, flat.size, PIECE):
-            file.write(flat[start : start + PIECE].data)
+            done += file.write(flat[start : start + PIECE].data)
+            progress(done, offset)
 
 
 class RandomPayload:

@@ -38,10 +38,14 @@ def run(args: argparse.Namespace) -> int:
     from ge.lowering.arguments import parse_dims, parse_shapes
     from ge.lowering.files import Outputs, write_module
     from ge.lowering.onnx.importer import import_file
+    from ge.lowering.progress import progress_bar
 
-    imported = import_file(args.model, parse_shapes(args.shape), parse_dims(args.dim))
-    with Outputs() as out:
-        write_module(out, args.output, imported.module, imported.payload, args.mlir_print_debuginfo)
+    shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
+    with progress_bar() as progress, Outputs() as out:
+        imported = import_file(args.model, shapes, dims, progress)
+        write_module(
+            out, args.output, imported.module, imported.payload, args.mlir_print_debuginfo, progress
+        )
     return 0
 
 

@@ -1,8 +1,9 @@
 """ONNX model -> one module at the graph level, and the payload of its weights."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 import onnx
 from onnx import ModelProto, NodeProto
@@ -18,6 +19,9 @@ from ge.lowering.onnx.order import subgraphs
 from ge.lowering.onnx.registry import Unsupported, Value
 from ge.lowering.onnx.scope import Failed, Scope, TooLarge
 from ge.runtime.arrays import Array
+
+Progress: TypeAlias = Callable[[str, int, int], object]
+"""Told what is going on, and how much of how much is done."""
 
 MAX_NODES = 1_000_000
 """More nodes than this, functions and constant loops written out, are taken for an attack."""
@@ -43,7 +47,13 @@ class Problem:
 class Importer:
     """Imports one model. `folder` holds its external data."""
 
-    def __init__(self, model: ModelProto, fixed: Fixed, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        model: ModelProto,
+        fixed: Fixed,
+        folder: Path | None = None,
+        progress: Progress | None = None,
+    ) -> None:
         self.model = model = upgraded(model)
         self.fixed = fixed
         self.tensors = Tensors(folder)
@@ -54,6 +64,7 @@ class Importer:
         self.opsets = versions(model.opset_import)
         self.functions = {f.key: f for f in map(local_function, model.functions)}
         self.nodes = 0
+        self.progress = progress
 
     # ---- what scopes ask for
 
@@ -84,6 +95,8 @@ class Importer:
 
     def count_node(self) -> None:
         self.nodes += 1
+        if self.progress is not None and self.nodes % 256 == 0:
+            self.progress("importing", self.nodes, max(self.nodes, len(self.model.graph.node)))
         if self.nodes > MAX_NODES:
             raise TooLarge(
                 f"the model has more than {MAX_NODES:,} nodes with its functions inlined"
@@ -189,22 +202,25 @@ def import_model(
     dims: Mapping[str, int] | None = None,
     folder: Path | None = None,
     lengths: Mapping[str, int | None] | None = None,
+    progress: Progress | None = None,
 ) -> Imported:
     """Import a model proto. `shapes` fixes inputs by name, `dims` symbolic dimensions, `lengths`
     inputs that are sequences (None: an optional that is not given); `folder` holds external data.
     Raises GeError naming every node that cannot be imported."""
     given = {name: tuple(shape) for name, shape in (shapes or {}).items()}
-    return Importer(model, Fixed(given, dict(dims or {}), lengths or {}), folder).run()
+    fixed = Fixed(given, dict(dims or {}), lengths or {})
+    return Importer(model, fixed, folder, progress).run()
 
 
 def import_file(
     path: str | Path,
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Mapping[str, int] | None = None,
+    progress: Progress | None = None,
 ) -> Imported:
     """Import an ONNX file. Raises GeError that names the file for whatever is wrong with it."""
     model = read_model(path)
     try:
-        return import_model(model, shapes, dims, Path(path).parent)
+        return import_model(model, shapes, dims, Path(path).parent, progress=progress)
     except GeError as e:
         raise GeError(e.message, str(path), e.hint) from e
