@@ -1,5 +1,6 @@
 """The README tells the truth: its commands run, and print what it shows."""
 
+import itertools
 import os
 import re
 import subprocess
@@ -42,7 +43,7 @@ def test_commands_print_what_is_shown(tmp_path: Path):
     source = next(body for kind, body in BLOCKS if kind == "mlir" and body.startswith("func.func"))
     (tmp_path / "two_layers.mlir").write_text(source)
     count = 0
-    for (kind, body), (_, shown) in zip(BLOCKS, BLOCKS[1:], strict=False):
+    for (kind, body), (_, shown) in itertools.pairwise(BLOCKS):
         if kind == "sh":
             check_shown(shown, run(body, tmp_path))
             count += 1
