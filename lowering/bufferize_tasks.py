@@ -66,7 +66,7 @@ from ge.dialects.npu_task import (
 )
 from ge.dialects.types import AnyTensor, element_type, numel, set_type, shape_of, tensor_type
 from ge.lowering.lower_to_tasks import main_of
-from ge.lowering.views import row_major, view_offsets
+from ge.transforms.views import row_major, view_offsets
 
 IO = "npu_task.io"
 """Attribute of the allocation of a buffer that holds an input or output of the model."""

@@ -15,6 +15,7 @@ and applies them.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import cast
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, MemRefType
 from xdsl.dialects.func import FuncOp
@@ -30,9 +31,9 @@ from ge.dialects.graph import Graph
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.graph.control import IfOp, LoopOp, YieldOp
 from ge.dialects.target import Target
-from ge.dialects.types import byte_size, numel, shape_of
-from ge.lowering.views import CANDIDATES, view_offsets
+from ge.dialects.types import Dense, byte_size, numel, shape_of
 from ge.runtime.cost import fits, on_core_bytes
+from ge.transforms.views import CANDIDATES, view_offsets
 
 Ops = frozenset[type[Operation]]
 
@@ -76,7 +77,7 @@ def constant_size(op: Operation, _: Surroundings) -> Iterator[str]:
     """A constant in the text has one element, or as many as its type."""
     value = op.properties.get("value")
     if isinstance(value, DenseIntOrFPElementsAttr):
-        count, expected = len(value), numel(shape_of(op.results[0]))
+        count, expected = len(cast(Dense, value)), numel(shape_of(op.results[0]))
         if count not in (1, expected):
             yield f"{count} elements for {op.results[0].type}, which has {expected}"
 
@@ -110,8 +111,9 @@ def launch_matches(op: Operation, around: Surroundings) -> Iterator[str]:
 
 def on_tensors(op: Operation, _: Surroundings) -> Iterator[str]:
     for value in (*op.operands, *op.results):
-        if isinstance(value.type, MemRefType):
-            yield f"{value.type} is a buffer; here are tensors only"
+        t = value.type
+        if isinstance(t, MemRefType):
+            yield f"{t} is a buffer; here are tensors only"
             return
 
 

@@ -29,7 +29,7 @@ becomes
     }
 
 Equal ops (class, properties, types, wiring, small constants) share a kernel. Control flow keeps
-its structure, views (see `views.py`) stay graph ops. Other functions, `@prepare`, are untouched.
+its structure, views (see `transforms/views.py`) stay graph ops. Other functions, `@prepare`, are untouched.
 """
 
 from collections.abc import Hashable, Sequence
@@ -50,8 +50,8 @@ from ge.dialects.interfaces import TensorOp
 from ge.dialects.npu_task import ConstantOp, KernelOp, LaunchOp, ReturnOp, is_dynamic
 from ge.dialects.target import DEFAULT_TARGET, TARGET, Target
 from ge.lowering.engines import choose_engine, is_unranked
-from ge.lowering.views import view_offsets
 from ge.runtime.cost import choose_tiling
+from ge.transforms.views import view_offsets
 
 SMALL_BYTES = 1024
 """Constants in the text up to this size become part of the kernels that read them."""
@@ -60,12 +60,13 @@ CONTROL = (IfOp, LoopOp, YieldOp, FuncReturnOp)
 """What keeps its form at this level."""
 
 
-def small_constant(value: SSAValue) -> DenseIntOrFPElementsAttr | None:
+def small_constant(value: SSAValue) -> Dense | None:
     """The elements of a constant that becomes part of a kernel, else None."""
     op = value.owner
-    if isinstance(op, GraphConstantOp) and isinstance(op.value, DenseIntOrFPElementsAttr):
-        return op.value if len(op.value.data.data) <= SMALL_BYTES else None
-    return None
+    if not isinstance(op, GraphConstantOp):
+        return None
+    elements = constant_value(value)
+    return elements if elements and len(elements.data.data) <= SMALL_BYTES else None
 
 
 def structure(op: Operation, wiring: Hashable) -> Hashable:
