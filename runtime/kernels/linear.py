@@ -6,6 +6,7 @@ is 100 times slower).
 """
 
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -19,21 +20,22 @@ FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 class Converted:
-    """Converts arrays to another dtype and keeps the last result of a read-only array: that is
-    a weight, and comes again in the next run."""
+    """Converts arrays to another dtype and keeps the results of read-only arrays as long as these
+    live: they are weights, and come again in the next run. Launches with different weights may
+    share a kernel."""
 
     def __init__(self) -> None:
-        self.source: Array | None = None
-        self.result: Array | None = None
+        self.results: dict[int, tuple[ref[Array], Array]] = {}
 
     def __call__(self, x: Array, dtype: np.dtype[Any]) -> Array:
         if x.dtype == dtype:
             return x
-        if x is self.source and self.result is not None and self.result.dtype == dtype:
-            return self.result
+        key = id(x)
+        if (known := self.results.get(key)) is not None and known[1].dtype == dtype:
+            return known[1]
         result = x.astype(dtype)
         if not x.flags.writeable:
-            self.source, self.result = x, result
+            self.results[key] = ref(x, lambda _: self.results.pop(key, None)), result
         return result
 
 
