@@ -33,7 +33,7 @@ from ge.dialects.errors import GeError
 from ge.dialects.interfaces import TensorOp
 from ge.dialects.npu_task import HOST, Engine, KernelOp, LaunchOp
 from ge.dialects.target import Target
-from ge.dialects.types import byte_size
+from ge.dialects.types import array_ints, byte_size
 from ge.runtime.cost import TaskTime, copy_time, hbm_bytes_per_us, link_time, task_time
 from ge.runtime.function import functions
 
@@ -95,6 +95,7 @@ class Task:
 class Timeline:
     """What a simulation found."""
 
+    target: Target
     tasks: list[Task] = field(default_factory=list[Task])
     latency_us: float = 0.0
     path_us: float = 0.0
@@ -127,12 +128,13 @@ class Timeline:
                 self.gaps_us[engine][cause] += times * other.gaps_us[engine][cause]
         self.notes += other.notes
 
-    def lower_bound_us(self, target: Target) -> float:
+    @property
+    def lower_bound_us(self) -> float:
         """No schedule of these tasks takes less: the longest chain of dependent tasks, the work
         of the engine with the most, and the bytes that cross HBM."""
-        cores = capacities(target)
+        cores = capacities(self.target)
         loads = [self.core_us[e] / cores[e] for e in ENGINES]
-        return max(self.path_us, self.bytes / bandwidth(target), *loads)
+        return max(self.path_us, self.bytes / bandwidth(self.target), *loads)
 
     @property
     def idle_us(self) -> dict[str, float]:
@@ -232,7 +234,7 @@ class Program:
             )
 
     def block(self, block: Block, host_driven: bool) -> Timeline:
-        result = Timeline()
+        result = Timeline(self.target)
         builder = Builder()
         for op in block.ops:
             if isinstance(op, TensorOp) or (isinstance(op, TASKS) and op.stream is None):
@@ -319,7 +321,7 @@ class Program:
         else:
             return
         targets = iter(places)
-        for value, arg, fixed in zip(values, inside, order.get_values(), strict=True):
+        for value, arg, fixed in zip(values, inside, array_ints(order), strict=True):
             if fixed:
                 place = next(targets)
                 in_place = value is place or (isinstance(parent, task.LoopOp) and value is arg)
@@ -382,7 +384,7 @@ class Simulation:
         for i, t in enumerate(tasks):
             for before in t.after:
                 self.followers[index[before]].append(i)
-        self.timeline = Timeline(tasks=list(tasks))
+        self.timeline = Timeline(target, list(tasks))
 
     def run(self) -> Timeline:
         result = self.timeline

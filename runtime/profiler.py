@@ -8,19 +8,19 @@ from typing import Any
 from xdsl.ir import Attribute
 
 from ge.dialects.npu_task import data_type
-from ge.dialects.target import DEFAULT_TARGET, Target
+from ge.dialects.target import Target
 from ge.dialects.types import NUMPY_NAMES
 from ge.runtime.clock import DMA_IN, DMA_OUT, ENGINES, Task, Timeline, longest
 
 # ---- figures ---------------------------------------------------------------------------------
 
 
-def time_report(timeline: Timeline, target: Target) -> dict[str, Any]:
+def time_report(timeline: Timeline) -> dict[str, Any]:
     """The `time` part of the report."""
     latency = timeline.latency_us
     report: dict[str, Any] = {
         "latency_us": latency,
-        "lower_bound_us": timeline.lower_bound_us(target),
+        "lower_bound_us": timeline.lower_bound_us,
         "engines": {
             engine: {"busy_us": busy, "utilization": busy / latency if latency else 0.0}
             for engine, busy in timeline.busy_us.items()
@@ -32,14 +32,13 @@ def time_report(timeline: Timeline, target: Target) -> dict[str, Any]:
     return report
 
 
-def summary_table(timeline: Timeline, target: Target | None = None, slowest: int = 5) -> str:
+def summary_table(timeline: Timeline, slowest: int = 5) -> str:
     """The figures in a few lines for people."""
-    target = target or Target.load(DEFAULT_TARGET)
-    report = time_report(timeline, target)
+    report = time_report(timeline)
     latency = report["latency_us"]
     lines = [
         f"latency {latency:,.1f} us, lower bound {report['lower_bound_us']:,.1f} us, "
-        f"{len(timeline.tasks)} tasks on {target.name}",
+        f"{len(timeline.tasks)} tasks on {timeline.target.name}",
         "engine        busy us   used",
     ]
     lines += [
@@ -183,10 +182,10 @@ OP_STATISTIC = (
 )
 
 
-def op_summary(timeline: Timeline, target: Target, model: str) -> list[dict[str, Any]]:
+def op_summary(timeline: Timeline, model: str) -> list[dict[str, Any]]:
     """One row for each task, by start."""
     ordered = sorted(timeline.tasks, key=lambda t: t.start_us)
-    return [_summary_row(i, t, target, model) for i, t in enumerate(ordered)]
+    return [_summary_row(i, t, timeline.target, model) for i, t in enumerate(ordered)]
 
 
 def _summary_row(number: int, task: Task, target: Target, model: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from ge.lowering.compiler import Compilation, Loaded
+    from ge.lowering.files import Outputs
     from ge.lowering.options import Options
     from ge.runtime.arrays import Array
     from ge.runtime.clock import Timeline
@@ -75,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         if args.outputs:
             out.npz(args.outputs, outputs)
         if timeline is not None:
-            report["time"] = write_profile(args, out, timeline, options, report["model"])
+            report["time"] = write_profile(args, out, timeline, report["model"])
         if args.report:
             out.json(args.report, report)
     for line in output_lines(outputs):
@@ -210,23 +211,21 @@ def time_of(args: argparse.Namespace, module: "ModuleOp", options: "Options") ->
 
 
 def write_profile(
-    args: argparse.Namespace, out: Any, timeline: "Timeline", options: "Options", model: str
+    args: argparse.Namespace, out: "Outputs", timeline: "Timeline", model: str
 ) -> dict[str, Any]:
     """Write what is asked for; print the figures for people. The `time` part of the report."""
-    from ge.dialects.target import Target
     from ge.runtime import profiler
 
-    target = Target.load(options.target)
     if args.trace:
         out.json(args.trace, profiler.chrome_trace(timeline))
     if args.op_summary:
-        rows = profiler.op_summary(timeline, target, model)
+        rows = profiler.op_summary(timeline, model)
         out.text(args.op_summary, profiler.csv_text(profiler.OP_SUMMARY, rows))
     if args.op_statistic:
         rows = profiler.op_statistic(timeline, model)
         out.text(args.op_statistic, profiler.csv_text(profiler.OP_STATISTIC, rows))
-    print(profiler.summary_table(timeline, target), file=sys.stderr)
-    return profiler.time_report(timeline, target)
+    print(profiler.summary_table(timeline), file=sys.stderr)
+    return profiler.time_report(timeline)
 
 
 SHOWN_ELEMENTS = 12

@@ -75,9 +75,9 @@ def overlap(a: Task, b: Task) -> bool:
     return a.start_us < b.end_us and b.start_us < a.end_us
 
 
-def check(timeline: Timeline, target: Target = TARGET) -> None:
+def check(timeline: Timeline) -> None:
     """What holds for every timeline."""
-    assert timeline.lower_bound_us(target) <= timeline.latency_us * (1 + 1e-9)
+    assert timeline.lower_bound_us <= timeline.latency_us * (1 + 1e-9)
     for engine, gaps in timeline.gaps_us.items():
         busy = timeline.busy_us[engine]
         assert busy + sum(gaps.values()) == pytest.approx(timeline.latency_us)
@@ -93,7 +93,7 @@ def test_one_task() -> None:
     (task,) = timeline.tasks
     assert task.start_us == TARGET.launch_us
     assert task.duration_us == pytest.approx(task.time.total_us)
-    assert timeline.latency_us == pytest.approx(timeline.lower_bound_us(TARGET))
+    assert timeline.latency_us == pytest.approx(timeline.lower_bound_us)
     assert timeline.idle_us["schedule"] == TARGET.launch_us
     check(timeline)
 
@@ -148,7 +148,7 @@ def test_tasks_share_the_bandwidth_of_hbm() -> None:
     assert overlap(*together.tasks[:2])
     assert together.latency_us >= together.bytes / bandwidth(narrow)
     assert together.tasks[0].duration_us > 1.5 * alone.tasks[0].duration_us
-    check(together, narrow)
+    check(together)
 
 
 def loop(trips: str, body: str) -> str:
@@ -263,7 +263,7 @@ def test_trace(timeline: Timeline) -> None:
 
 
 def test_op_summary_and_statistic(timeline: Timeline) -> None:
-    rows = profiler.op_summary(timeline, TARGET, "m")
+    rows = profiler.op_summary(timeline, "m")
     assert [r["Op Name"] for r in rows] == ["cube", "cube", "vector"] or len(rows) == 3
     assert all(set(r) == set(profiler.OP_SUMMARY) for r in rows)
     (vector,) = (r for r in rows if r["OP Type"] == "graph.exp")
@@ -282,7 +282,7 @@ def test_op_summary_and_statistic(timeline: Timeline) -> None:
 
 
 def test_report(timeline: Timeline) -> None:
-    report = profiler.time_report(timeline, TARGET)
+    report = profiler.time_report(timeline)
     assert list(report) == ["latency_us", "lower_bound_us", "engines", "idle"]
     assert set(report["idle"]) == set(CAUSES)
     cube = report["engines"]["cube"]
