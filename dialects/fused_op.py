@@ -61,11 +61,9 @@ class FusedOp(TensorOp, ABC):
         the clones of `results`; values from outside become its inputs. The last op's location
         is the fused op's."""
         inside = {r for op in ops for r in op.results}
-        inputs = list(
-            dict.fromkeys(v for op in ops for v in op.operands if v not in inside)
-        )
+        inputs = list(dict.fromkeys(v for op in ops for v in op.operands if v not in inside))
         block = Block(arg_types=[v.type for v in inputs])
-        mapping = dict(zip(inputs, block.args, strict=True))
+        mapping: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
         for op in ops:
             block.add_op(op.clone(mapping))
         block.add_op(YieldOp(*(mapping[r] for r in results)))

@@ -72,6 +72,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
 from ge.dialects.interfaces import TensorOp
+from ge.dialects.types import array_ints
 
 
 @lru_cache(maxsize=65536)
@@ -141,7 +142,7 @@ class TilingAttr(ParametrizedAttribute):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        return tuple(int(v) for v in self.tile.get_values())
+        return array_ints(self.tile)
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -596,7 +597,7 @@ def _yielded(region: Region, what: str) -> Sequence[SSAValue]:
 
 
 def _check_order(order: DenseArrayBase, name: str, ones: int, zeros: int) -> None:
-    values = order.get_values()
+    values = array_ints(order)
     if values.count(1) != ones or values.count(0) != zeros or len(values) != ones + zeros:
         raise VerifyException(f"'{name}' must have {ones} times 1 and {zeros} times 0")
 
@@ -609,7 +610,7 @@ def _check_fit(
 ) -> None:
     """Each value fits where `order` sends it."""
     fixed, passed = iter(buffers), iter(results)
-    for value, static in zip(values, order.get_values(), strict=True):
+    for value, static in zip(values, array_ints(order), strict=True):
         target = next(fixed) if static else next(passed)
         if not fits(value.type, target.type):
             raise VerifyException(f"{value.type} does not fit into {target.type}")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
@@ -109,7 +109,7 @@ class Target:
                 raise GeError(
                     f"'{key}' is a {getattr(want, '__name__', want)}, not {value!r}", where
                 )
-            if number and value <= 0:
+            if number and cast(float, value) <= 0:
                 raise GeError(f"'{key}' is positive, not {value!r}", where)
         required = [n for n, f in fields.items() if f.default is dataclasses.MISSING]
         if missing := [n for n in required if n not in table]:

@@ -6,12 +6,13 @@ Nothing here imports numpy: these helpers run at start-up of every tool.
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
     BFloat16Type,
+    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     Float16Type,
     Float32Type,
@@ -40,6 +41,8 @@ DYNAMIC = DYNAMIC_INDEX
 
 Shape: TypeAlias = tuple[int, ...]
 AnyTensor: TypeAlias = TensorType[Attribute]
+Dense: TypeAlias = DenseIntOrFPElementsAttr[Any]
+"""The elements of a constant that stands in the text."""
 
 ui8, ui16, ui32, ui64 = (IntegerType(w, Signedness.UNSIGNED) for w in (8, 16, 32, 64))
 
@@ -68,9 +71,10 @@ NUMPY_NAMES: dict[Attribute, str] = {t: n for n, t in ELEMENT_TYPES.items()}
 
 def tensor_type(value: SSAValue) -> AnyTensor:
     """The ranked tensor type of a value. Raises VerifyException for any other type."""
-    if not isinstance(value.type, TensorType):
-        raise VerifyException(f"expected a ranked tensor, got {value.type}")
-    return cast(AnyTensor, value.type)
+    t = value.type
+    if not isinstance(t, TensorType):
+        raise VerifyException(f"expected a ranked tensor, got {t}")
+    return cast(AnyTensor, t)
 
 
 def shape_of(value: SSAValue) -> Shape:
@@ -103,13 +107,18 @@ def tensor(shape: Iterable[int], element: Attribute) -> AnyTensor:
     return _tensor(tuple(shape), element)
 
 
+def _width(t: Attribute) -> int:
+    """Bits of an integer type, 0 for any other one."""
+    return cast(IntegerType[int, Signedness], t).width.data if isinstance(t, IntegerType) else 0
+
+
 def is_float(t: Attribute) -> bool:
     return isinstance(t, AnyFloat)
 
 
 def is_integer(t: Attribute) -> bool:
     """Whether t is an integer type other than i1 (which stands for truth values)."""
-    return isinstance(t, IntegerType) and t.width.data > 1
+    return _width(t) > 1
 
 
 def is_static(shape: Sequence[int]) -> bool:
@@ -128,8 +137,8 @@ def numel(shape: Sequence[int]) -> int:
 
 def bitwidth(t: Attribute) -> int:
     """Bits that one element takes in memory; i1 is stored as a byte."""
-    if isinstance(t, IntegerType):
-        return max(t.width.data, 8)
+    if width := _width(t):
+        return max(width, 8)
     if isinstance(t, Float64Type):
         return 64
     if isinstance(t, Float32Type):
@@ -212,12 +221,24 @@ def is_refinement(precise: Attribute, general: Attribute) -> bool:
     )
 
 
-def constant_value(value: SSAValue) -> DenseIntOrFPElementsAttr | None:
+def array_ints(array: Attribute) -> tuple[int, ...]:
+    """The elements of a dense array of integers."""
+    assert isinstance(array, DenseArrayBase)
+    return cast(DenseArrayBase[IntegerType], array).get_values()
+
+
+def array_floats(array: Attribute) -> tuple[float, ...]:
+    """The elements of a dense array of floats."""
+    assert isinstance(array, DenseArrayBase)
+    return cast(DenseArrayBase[AnyFloat], array).get_values()
+
+
+def constant_value(value: SSAValue) -> Dense | None:
     """The elements of a value that a constant in the text defines, else None."""
     if not isinstance(value.owner, Operation) or not value.owner.has_trait(ConstantLike):
         return None
     attr = ConstantLike.get_constant_value(value)
-    return attr if isinstance(attr, DenseIntOrFPElementsAttr) else None
+    return cast(Dense, attr) if isinstance(attr, DenseIntOrFPElementsAttr) else None
 
 
 def constant_ints(value: SSAValue) -> tuple[int, ...] | None:
@@ -225,8 +246,8 @@ def constant_ints(value: SSAValue) -> tuple[int, ...] | None:
     attr = constant_value(value)
     if attr is None or not isinstance(attr.get_element_type(), IntegerType):
         return None
-    values = tuple(int(v) for v in attr.get_values())
-    shape: Shape = attr.type.get_shape()  # pyright: ignore[reportUnknownMemberType]
+    values = attr.get_values()
+    shape = cast(AnyTensor, attr.type).get_shape()
     return values * numel(shape) if len(values) == 1 else values  # a splat is kept once
 
 

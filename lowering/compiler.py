@@ -3,7 +3,7 @@ Python face."""
 
 import gc
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -39,7 +39,7 @@ MEMORY_KEYS = (
 
 
 @contextmanager
-def paused_collector() -> Iterator[None]:
+def paused_collector() -> Generator[None]:
     """No garbage collection inside the block: a module is one large web of live objects, which
     each full collection would visit again (a third of the time at 50,000 ops)."""
     was_enabled = gc.isenabled()
@@ -70,7 +70,7 @@ def main_function(module: ModuleOp) -> FuncOp | None:
 def level_of(module: ModuleOp) -> str:
     """The level that a module is at, by the ops of its main function."""
     main = main_function(module)
-    names = set() if main is None else {op.name for op in main.walk()}
+    names: set[str] = set() if main is None else {op.name for op in main.walk()}
     if "npu_task.slot" in names or (main is not None and "npu_task.streams" in main.attributes):
         return "program"
     if "npu_task.copy" in names or "npu_task.transfer" in names or "memref.alloc" in names:

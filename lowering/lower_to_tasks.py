@@ -29,7 +29,8 @@ becomes
     }
 
 Equal ops (class, properties, types, wiring, small constants) share a kernel. Control flow keeps
-its structure, views (see `transforms/views.py`) stay graph ops. Other functions, `@prepare`, are untouched.
+its structure, views (see `transforms/views.py`) stay graph ops. Other functions, `@prepare`, are
+untouched.
 """
 
 from collections.abc import Hashable, Sequence
@@ -49,6 +50,7 @@ from ge.dialects.graph.control import IfOp, LoopOp, YieldOp
 from ge.dialects.interfaces import TensorOp
 from ge.dialects.npu_task import ConstantOp, KernelOp, LaunchOp, ReturnOp, is_dynamic
 from ge.dialects.target import DEFAULT_TARGET, TARGET, Target
+from ge.dialects.types import Dense, constant_value
 from ge.lowering.engines import choose_engine, is_unranked
 from ge.runtime.cost import choose_tiling
 from ge.transforms.views import view_offsets
@@ -66,7 +68,8 @@ def small_constant(value: SSAValue) -> Dense | None:
     if not isinstance(op, GraphConstantOp):
         return None
     elements = constant_value(value)
-    return elements if elements and len(elements.data.data) <= SMALL_BYTES else None
+    small = elements is not None and len(elements.data.data) <= SMALL_BYTES
+    return elements if small else None
 
 
 def structure(op: Operation, wiring: Hashable) -> Hashable:

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute
 
 from ge.dialects.errors import GeError
-from ge.dialects.types import ELEMENT_TYPES, NUMPY_NAMES, AnyTensor, tensor
+from ge.dialects.types import ELEMENT_TYPES, NUMPY_NAMES, AnyTensor, Dense, tensor
 
 Array = NDArray[Any]
 
@@ -43,7 +43,7 @@ def type_of(array: Array) -> AnyTensor:
     return tensor(array.shape, element_of(array.dtype))
 
 
-def dense(array: Array) -> DenseIntOrFPElementsAttr:
+def dense(array: Array) -> Dense:
     """The array as an attribute; a splat when all elements have the same bits."""
     flat = np.ascontiguousarray(array).reshape(-1)
     if flat.size > 1:
@@ -53,9 +53,9 @@ def dense(array: Array) -> DenseIntOrFPElementsAttr:
     return DenseIntOrFPElementsAttr(cast(Any, type_of(array)), BytesAttr(flat.tobytes()))
 
 
-def array_of(attr: DenseIntOrFPElementsAttr) -> Array:
+def array_of(attr: Dense) -> Array:
     """The elements of a dense constant, read-only."""
-    t = cast(AnyTensor, attr.type)  # pyright: ignore[reportUnknownMemberType]
+    t = cast(AnyTensor, attr.type)
     dtype = dtype_of(t.element_type)
     if dtype.kind == "b":  # true is any byte but 0: xDSL's parser writes 0xff
         flat = np.frombuffer(attr.data.data, np.uint8) != 0

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, UnrankedTensorType
 from xdsl.dialects.func import ReturnOp as FuncReturnOp
 from xdsl.dialects.tensor import CastOp, EmptyOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -25,7 +25,7 @@ from ge.dialects.graph.control import IfOp, LoopOp
 from ge.dialects.graph.control import YieldOp as GraphYieldOp
 from ge.dialects.graph.elementwise import Elementwise
 from ge.dialects.npu_task import KernelOp, LaunchOp, ReturnOp, YieldOp, data_type
-from ge.dialects.types import is_static
+from ge.dialects.types import Dense, is_static
 from ge.runtime import kernels
 from ge.runtime.arrays import Array, array_of, dtype_of, type_of
 from ge.runtime.device import Device, machine_bytes
@@ -63,6 +63,8 @@ def translates(*ops: type[OpT]) -> Callable[[Callable[["Translator", OpT], None]
 def checker(t: Attribute) -> Check:
     """A function that returns its argument as an array after checking it against a type.
     Raises GeError where they differ: a kernel is wrong, or an inferred type."""
+    if isinstance(t, UnrankedTensorType):
+        return check_unranked(t)
     element, shape = data_type(t)
     dtype, rank = dtype_of(element), len(shape)
     known = [(i, d) for i, d in enumerate(shape) if d >= 0]
@@ -85,6 +87,18 @@ def checker(t: Attribute) -> Check:
         return y
 
     return check_static if is_static(shape) else check_dynamic
+
+
+def check_unranked(t: UnrankedTensorType[Attribute]) -> Check:
+    dtype = dtype_of(t.element_type)
+
+    def check(y: Any) -> Array:
+        array: Array = np.asarray(y)
+        if array.dtype != dtype:
+            raise GeError(f"the kernel gives {type_of(array)} where {t} is declared")
+        return array
+
+    return check
 
 
 def owned(y: Array) -> Array:
@@ -246,7 +260,7 @@ class Translator:
     def value_of(self, value: Attribute, t: Attribute) -> Array:
         """The elements of a constant, read-only. Raises GeError when they are missing."""
         if isinstance(value, DenseIntOrFPElementsAttr):
-            array = array_of(cast(Any, value))
+            array = array_of(cast(Dense, value))
         elif isinstance(value, WeightAttr):
             found = self.payload.get(value.data)
             if found is None:

@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 from ge.dialects import npu_task as task
 from ge.dialects.errors import GeError
 from ge.dialects.npu_task import data_type, is_dynamic
-from ge.dialects.types import is_static
+from ge.dialects.types import array_ints, is_static
 from ge.runtime.arrays import Array, dtype_of
 from ge.runtime.device import extent_of, strided_view
 from ge.runtime.executable import Registers
@@ -109,8 +109,8 @@ def translate_cast(t: Translator, op: CastOp) -> None:
 
 @translates(ReinterpretCastOp)
 def translate_view(t: Translator, op: ReinterpretCastOp) -> None:
-    (offset,) = op.static_offsets.get_values()
-    sizes, strides = op.static_sizes.get_values(), op.static_strides.get_values()
+    (offset,) = array_ints(op.static_offsets)
+    sizes, strides = array_ints(op.static_sizes), array_ints(op.static_strides)
     if DYNAMIC_INDEX in (offset, *sizes, *strides):
         raise GeError("a view has static offset, sizes and strides")
     base = t.use(root(op.source))
@@ -166,7 +166,7 @@ def copy_all(targets: Sequence[Array], sources: Sequence[Array]) -> None:
 @translates(task.IfOp)
 def translate_if(t: Translator, op: task.IfOp) -> None:
     condition, outs = t.use(op.condition), t.uses(op.outs)
-    static = [bool(v) for v in op.order.get_values()]
+    static = [bool(v) for v in array_ints(op.order)]
     then, then_results = t.block(op.then.block)
     otherwise, else_results = t.block(op.otherwise.block)
     inner = captured(t, then, op.then.block) | captured(t, otherwise, op.otherwise.block)
@@ -197,8 +197,8 @@ class _Loop:
             t.uses(op.inits),
             t.uses(op.scans),
         )
-        self.static = [bool(v) for v in op.order.get_values()]
-        self.stacked = [bool(v) for v in op.stacked.get_values()]
+        self.static = [bool(v) for v in array_ints(op.order)]
+        self.stacked = [bool(v) for v in array_ints(op.stacked)]
         iteration, going, *state = op.body.block.args
         self.iteration, self.going = t.define(iteration), t.define(going)
         static, self.state = iter(op.carried), list[int]()

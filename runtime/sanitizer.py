@@ -39,7 +39,7 @@ from ge.dialects.npu_task import (
     WaitOp,
     is_dynamic,
 )
-from ge.dialects.types import bitwidth, element_type, numel, shape_of
+from ge.dialects.types import array_ints, bitwidth, element_type, numel, shape_of
 
 Memory = str | SSAValue
 """Where bytes are: a segment ("arena", "io"), or a buffer that has no place in one."""
@@ -151,7 +151,7 @@ class Checker:
         op = value.owner
         if isinstance(op, ReinterpretCastOp):
             whole = self.span(op.source)
-            offset = op.static_offsets.get_values()[0] * _width(value)
+            offset = array_ints(op.static_offsets)[0] * _width(value)
             low = whole.low + offset
             return Span(whole.memory, low, low + _size(value), whole.buffer)
         if isinstance(op, SlotOp):
@@ -312,7 +312,7 @@ class Checker:
 
 def _carried(op: LoopOp) -> Iterator[tuple[SSAValue, SSAValue]]:
     buffers = iter(op.carried)
-    for arg, static in zip(op.body.block.args[2:], op.order.get_values(), strict=True):
+    for arg, static in zip(op.body.block.args[2:], array_ints(op.order), strict=True):
         if static:
             yield arg, next(buffers)
 

@@ -16,6 +16,9 @@ def link_tree(root: Path = ROOT) -> Path:
         link = tree / "ge" / folder
         if not link.is_symlink():
             link.symlink_to(Path("..", "..", "..", folder), target_is_directory=True)
+    face = tree / "ge" / "__init__.py"
+    if not face.is_symlink():
+        face.symlink_to(Path("..", "..", "..", "ge", "__init__.py"))
     return tree
 
 

@@ -31,7 +31,7 @@ def excerpt(text: str, lines: int, marks: Sequence[str], width: int = 110) -> st
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser("demo", description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser("demo", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("model", help="a .onnx model with reference data beside it")
     parser.add_argument("--lines", type=int, default=7, help="lines of text shown of each level")
     args = parser.parse_args(argv)
@@ -85,7 +85,9 @@ def run(args: argparse.Namespace) -> int:
         error = float(np.max(np.abs(outputs[name] - want), initial=0.0))
         scale = max(float(np.max(np.abs(want), initial=0.0)), 1e-6)
         worst = max(worst, error / scale)
-        print(f"{name:24} {outputs[name].shape!s:18} error {error / scale:.1e} of the largest value")
+        print(
+            f"{name:24} {outputs[name].shape!s:18} error {error / scale:.1e} of the largest value"
+        )
     print("agrees" if worst < 1e-4 else "DIFFERS")
     return 0 if worst < 1e-4 else 1
 

@@ -48,9 +48,7 @@ def run(args: argparse.Namespace) -> int:
     from ge.lowering.pipelines import pipeline
     from ge.lowering.progress import progress_bar
 
-    options = Options.from_environment(
-        target=args.target, fusion=args.fusion, memory=args.memory
-    )
+    options = Options.from_environment(target=args.target, fusion=args.fusion, memory=args.memory)
     if args.print_pipeline:
         print(",".join(pipeline(options)))
         return 0

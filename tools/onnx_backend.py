@@ -5,8 +5,8 @@ the emulated NPU.
     outputs = Backend.prepare(model).run([x, y])
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from onnx import ModelProto
 from onnx.backend.base import Backend as OnnxBackend
@@ -25,13 +25,17 @@ class Program(BackendRep):
         self.session, self.outputs = session, outputs
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        if not isinstance(inputs, dict):
-            values: Sequence[Any] = inputs if isinstance(inputs, list | tuple) else [inputs]
-            inputs = dict(zip(self.session.input_names, values, strict=True))
-        outputs = self.session.run(inputs)
+        outputs = self.session.run(self.named(inputs))
         return tuple(
             outputs[name] if name in outputs else members(outputs, name) for name in self.outputs
         )
+
+    def named(self, inputs: Any) -> Mapping[str, Any]:
+        """The inputs by name; ONNX's tests give them as a list, or one alone."""
+        if isinstance(inputs, Mapping):
+            return cast(Mapping[str, Any], inputs)
+        values = cast(Sequence[Any], inputs if isinstance(inputs, list | tuple) else [inputs])
+        return dict(zip(self.session.input_names, values, strict=True))
 
 
 def members(outputs: dict[str, Any], name: str) -> list[Any]:

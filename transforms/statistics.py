@@ -1,6 +1,6 @@
 """How often each rule matched and was applied, for the report of a compilation."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _counts: ContextVar[dict[str, RuleCount] | None] = ContextVar("rule_counts", def
 
 
 @contextmanager
-def collecting() -> Iterator[dict[str, RuleCount]]:
+def collecting() -> Generator[dict[str, RuleCount]]:
     """Collect what passes count inside the `with` block: rule name -> counts."""
     counts: dict[str, RuleCount] = {}
     token = _counts.set(counts)

@@ -5,7 +5,7 @@ Ops are grouped by family, a file each; `Graph` collects them from the modules b
 
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialect_interfaces.constant_materialization import ConstantMaterializationInterface
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
@@ -61,7 +61,7 @@ FAMILIES: tuple[ModuleType, ...] = (
 class _MaterializeConstant(ConstantMaterializationInterface):
     def materialize_constant(self, value: Attribute, type: Attribute) -> Operation | None:
         if isinstance(value, DenseIntOrFPElementsAttr | WeightAttr):
-            return ConstantOp.make(value, type)
+            return ConstantOp.make(cast(Attribute, value), type)
         return None
 
 
@@ -79,7 +79,7 @@ def _defined(kind: type, modules: Sequence[ModuleType]) -> list[Any]:
     ]
 
 
-def ops_of(*modules: ModuleType) -> list[type[IRDLOperation]]:
+def ops_of(*modules: ModuleType) -> list[type[Operation]]:
     """The op classes that the modules define."""
     return _defined(IRDLOperation, modules)
 

@@ -27,6 +27,7 @@ from ge.dialects.interfaces import TensorOp, Work
 from ge.dialects.types import (
     DYNAMIC,
     Shape,
+    array_floats,
     constant_value,
     element_type,
     is_float,
@@ -136,7 +137,7 @@ class ResizeOp(TensorOp):
     def scale_values(self) -> tuple[float, ...] | None:
         """The scales, None when they are absent or known only at run time."""
         if self.scales is not None:
-            return tuple(float(v) for v in self.scales.get_values())
+            return array_floats(self.scales)
         known = None if self.scales_value is None else constant_value(self.scales_value)
         if known is None:
             return None

@@ -5,7 +5,7 @@ returns the function of arrays that is run many times.
 
     @kernel(TransposeOp)
     def transpose(op: TransposeOp) -> Fn:
-        permutation = op.permutation.get_values()
+        permutation = array_ints(op.permutation)
         return lambda x: x.transpose(permutation)
 
 The function takes one argument for each operand *definition* of the op (None for an absent
@@ -109,4 +109,4 @@ def evaluate(op: Operation, arrays: Sequence[Array]) -> tuple[Array, ...]:
     """Run one op on the arrays of its operands."""
     with np.errstate(all="ignore"):
         result = prepare(op)(*arrays)
-    return result if isinstance(result, tuple) else (result,)
+    return cast(tuple[Array, ...], result) if isinstance(result, tuple) else (result,)

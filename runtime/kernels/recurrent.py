@@ -8,6 +8,7 @@ import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, Float64Type
 
 from ge.dialects.graph import recurrent as g
+from ge.dialects.types import array_floats
 from ge.runtime.arrays import Array
 from ge.runtime.kernels import Fn, kernel
 from ge.runtime.kernels.normalization import widen
@@ -38,7 +39,7 @@ def activation(name: str, alpha: float, beta: float) -> Activation:
 
 
 def _parameters(attr: DenseArrayBase[Float64Type] | None, count: int) -> Sequence[float]:
-    return [0.0] * count if attr is None else [float(v) for v in attr.get_values()]
+    return [0.0] * count if attr is None else list(array_floats(attr))
 
 
 def _activations(op: g.Recurrent) -> list[list[Activation]]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ge.dialects.errors import GeError
 from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
+from ge.dialects.types import array_ints
 from ge.runtime.arrays import BFLOAT16, Array
 from ge.runtime.kernels import Fn, kernel
 from ge.runtime.kernels.special import HALF
@@ -94,7 +95,7 @@ def reduce_array(x: Array, kind: str, axes: Axes, keep_dims: bool) -> Array:
 @kernel(ReduceOp)
 def reduce(op: ReduceOp) -> Fn:
     kind, keep_dims = op.kind.data, bool(op.keep_dims.value.data)
-    static_axes = () if op.axes is None else op.axes.get_values()
+    static_axes = () if op.axes is None else array_ints(op.axes)
 
     def run(x: Array, axes_value: Array | None) -> Array:
         axes = static_axes if axes_value is None else axes_value.tolist()

@@ -11,7 +11,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.errors import GeError
 from ge.dialects.graph import shape as g
 from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import shape_text
+from ge.dialects.types import array_ints, shape_text
 from ge.runtime.arrays import Array
 from ge.runtime.device import machine_bytes
 from ge.runtime.kernels import Fn, kernel
@@ -82,7 +82,7 @@ def unsqueeze(op: g.UnsqueezeOp) -> Fn:
 
 @kernel(g.TransposeOp)
 def transpose(op: g.TransposeOp) -> Fn:
-    permutation = op.permutation.get_values()
+    permutation = array_ints(op.permutation)
 
     def run(x: Array) -> Array:
         return x.transpose(permutation)

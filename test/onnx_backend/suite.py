@@ -83,9 +83,7 @@ def _from_folder(folder: Path) -> tuple[onnx.ModelProto, list[Any]]:
         arrays: list[list[Any]] = []
         for kind, infos in (("input", model.graph.input), ("output", model.graph.output)):
             files = sorted(data.glob(f"{kind}_*.pb"), key=lambda f: int(f.stem.split("_")[1]))
-            arrays.append(
-                [_read(f.read_bytes(), i) for f, i in zip(files, infos, strict=False)]
-            )
+            arrays.append([_read(f.read_bytes(), i) for f, i in zip(files, infos, strict=False)])
         sets.append(tuple(arrays))
     return model, sets
 

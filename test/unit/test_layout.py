@@ -103,7 +103,9 @@ def test_wheel_has_every_module(tmp_path: Path):
         f"for m in {modules!r}: importlib.import_module(m)\n"
         "from ge.dialects.target import Target; Target.load('310p3')"
     )
-    subprocess.run([sys.executable, "-S", "-c", _with_site_packages(code)], check=True, cwd=tmp_path)
+    subprocess.run(
+        [sys.executable, "-S", "-c", _with_site_packages(code)], check=True, cwd=tmp_path
+    )
 
 
 def _with_site_packages(code: str) -> str:

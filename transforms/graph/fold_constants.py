@@ -15,6 +15,7 @@ so does all that depends on weights: compiling needs no payload.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -27,7 +28,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.irdl import ConstraintContext, OpDef
+from xdsl.irdl import OpDef, VerificationContext
 from xdsl.passes import ModulePass
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
@@ -36,13 +37,13 @@ from ge.dialects.errors import GeError
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import byte_size, constant_ints, constant_value, is_static, shape_of
+from ge.dialects.types import Dense, byte_size, constant_ints, constant_value, is_static, shape_of
 from ge.runtime import kernels
 from ge.runtime.arrays import array_of, dense, type_of
 from ge.transforms.graph.infer_shapes import infer_op, refresh_signature
 
 
-def fold(op: TensorOp, limit: int) -> list[DenseIntOrFPElementsAttr] | None:
+def fold(op: TensorOp, limit: int) -> list[Dense] | None:
     """The values of the op's results when all operands are constants in the text and the
     results take at most `limit` bytes together, else None."""
     if isinstance(op, ConstantOp | FusedOp) or op.regions or not op.has_trait(Pure):
@@ -77,8 +78,8 @@ def fold_parameters(op: TensorOp) -> TensorOp | None:
     known: dict[str, tuple[str, Attribute]] = {}
     definition = op.get_irdl_definition()
     for operand, prop in op.PARAMETERS.items():
-        value = getattr(op, operand)
-        if isinstance(value, SSAValue) and (ints := constant_ints(value)) is not None:
+        value = cast(SSAValue | None, getattr(op, operand))
+        if value is not None and (ints := constant_ints(value)) is not None:
             attr = _parameter(definition, prop, ints)
             if attr is not None:
                 known[operand] = prop, attr
@@ -89,11 +90,11 @@ def fold_parameters(op: TensorOp) -> TensorOp | None:
     ]
     results: list[Attribute | Sequence[Attribute] | None] = []
     for name, _ in definition.results:
-        value = getattr(op, name)
-        if value is None or isinstance(value, SSAValue):
-            results.append(None if value is None else value.type)
-        else:
+        value = cast(SSAValue | Sequence[SSAValue] | None, getattr(op, name))
+        if isinstance(value, Sequence):
             results.append([v.type for v in value])
+        else:
+            results.append(None if value is None else value.type)
     segments = ("operandSegmentSizes", "resultSegmentSizes")
     properties = {k: v for k, v in op.properties.items() if k not in segments}
     properties.update(known.values())
@@ -107,7 +108,7 @@ def _parameter(definition: OpDef, prop: str, ints: tuple[int, ...]) -> Attribute
         forms.append(IntegerAttr(ints[0], i64))
     for attr in forms:
         try:
-            definition.properties[prop].constr.verify(attr, ConstraintContext())
+            definition.properties[prop].constr.verify(attr, VerificationContext())
             return attr
         except VerifyException:
             continue
@@ -135,7 +136,8 @@ def _replace_by_values(op: TensorOp, values: Sequence[SSAValue | Attribute]) -> 
     assert op.parent is not None
     for result, value in zip(op.results, values, strict=True):
         if isinstance(value, DenseIntOrFPElementsAttr):
-            constant = ConstantOp.make(value, type_of(array_of(value)))
+            elements = cast(Dense, value)
+            constant = ConstantOp.make(elements, type_of(array_of(elements)))
             constant.location = op.location
             op.parent.insert_op_before(constant, op)
             value = constant.result

@@ -19,7 +19,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import DYNAMIC, AnyTensor, is_refinement, set_type
+from ge.dialects.types import DYNAMIC, AnyTensor, is_refinement, set_type, tensor
 
 
 def refine(declared: Attribute, inferred: Attribute) -> Attribute:
@@ -30,9 +30,9 @@ def refine(declared: Attribute, inferred: Attribute) -> Attribute:
         return inferred
     a, b = cast(AnyTensor, declared), cast(AnyTensor, inferred)
     if DYNAMIC not in b.get_shape() or not is_refinement(a, b):
-        return inferred
+        return b
     dims = [y if x == DYNAMIC else x for x, y in zip(a.get_shape(), b.get_shape(), strict=True)]
-    return TensorType(a.element_type, dims)
+    return tensor(dims, a.element_type)
 
 
 def infer_op(op: Operation) -> bool:

@@ -74,7 +74,7 @@ def outline(block: Block, limit: int) -> FuncOp | None:
     if not frontier:
         return None
     needed: dict[Operation, None] = {}
-    stack = [r.owner for r in frontier]
+    stack: list[Operation | Block] = [r.owner for r in frontier]
     while stack:
         op = stack.pop()
         if isinstance(op, Operation) and op not in needed:

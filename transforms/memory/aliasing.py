@@ -6,6 +6,7 @@ from xdsl.dialects.memref import ReinterpretCastOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from ge.dialects.npu_task import CopyOp, IfOp, LaunchOp, LoopOp, TransferOp
+from ge.dialects.types import array_ints
 
 LOOP_ARGUMENTS = 2
 """A loop's body has these arguments before the carried buffers: iteration number, condition."""
@@ -31,7 +32,7 @@ def _carried(arg: BlockArgument) -> SSAValue | None:
     loop, index = arg.owner.parent_op(), arg.index - LOOP_ARGUMENTS
     if not isinstance(loop, LoopOp) or index < 0:
         return None
-    order = loop.order.get_values()
+    order = array_ints(loop.order)
     return loop.carried[sum(order[:index])] if order[index] else None
 
 

@@ -213,12 +213,12 @@ def best_fit(spans: list[tuple[int, int]], size: int) -> int:
     return free if best < 0 else best
 
 
-def _by(key: Callable[[Problem, int], object]) -> Callable[[Problem], list[int]]:
+def _by(key: Callable[[Problem, int], int]) -> Callable[[Problem], list[int]]:
     """An order in which larger keys come first, then earlier starts."""
 
     def order(p: Problem) -> list[int]:
         indices = sorted(range(len(p.sizes)), key=p.starts.__getitem__)
-        indices.sort(key=lambda i: key(p, i), reverse=True)  # pyright: ignore[reportArgumentType]
+        indices.sort(key=lambda i: key(p, i), reverse=True)
         return indices
 
     return order
