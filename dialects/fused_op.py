@@ -14,7 +14,9 @@ the tile that the cube just produced, `region` streams elementwise ops through t
 
 from abc import ABC
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -29,6 +31,55 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, ReturnLike
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.interfaces import TensorOp, Work
+from ge.dialects.types import byte_size, is_static, shape_of
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What one launch computes: ops in order, the values that they read from memory, and those
+    that they leave there. It need not be an op yet: rules weigh up bodies before they make one."""
+
+    ops: Sequence[TensorOp]
+    inputs: Sequence[SSAValue]
+    outputs: Sequence[SSAValue]
+
+    @classmethod
+    def of(cls, op: "TensorOp | Body") -> "Body":
+        """The body of a fused op; any other op is a body of one."""
+        if isinstance(op, Body):
+            return op
+        if isinstance(op, FusedOp):
+            return cls(op.members, op.block.args, op.yielded)
+        return cls([op], list(dict.fromkeys(op.operands)), op.results)
+
+    @property
+    def is_static(self) -> bool:
+        values = (*self.inputs, *self.outputs, *(r for op in self.ops for r in op.results))
+        return all(isinstance(v.type, TensorType) and is_static(shape_of(v)) for v in values)
+
+    def work(self) -> Work | None:
+        """The work of the ops on what crosses the memory; None while a shape is dynamic."""
+        try:
+            return self.static_work()
+        except ValueError:
+            return None
+
+    def static_work(self) -> Work:
+        inner = [op.static_work() for op in self.ops]
+        if len(inner) == 1:
+            return inner[0]
+        read = sum(self.bytes_read().values())
+        written = sum(byte_size(v.type) for v in self.outputs)
+        return Work(sum(w.macs for w in inner), sum(w.vector for w in inner), read, written)
+
+    def bytes_read(self) -> dict[SSAValue, int]:
+        """Bytes of each input that cross the memory: what the ops need of it, each byte once."""
+        read = dict.fromkeys(self.inputs, 0)
+        for op in self.ops:
+            for i, value in enumerate(op.operands):
+                if value in read:
+                    read[value] += op.bytes_read(i)
+        return {v: min(size, byte_size(v.type)) for v, size in read.items()}
 
 
 @irdl_op_definition
@@ -101,9 +152,7 @@ class FusedOp(TensorOp, ABC):
         return [v.type for v in self.yielded]
 
     def static_work(self) -> Work:
-        inner = [op.static_work() for op in self.members]
-        macs = sum(w.macs for w in inner)
-        return Work(macs, sum(w.vector for w in inner), *self.traffic())
+        return Body.of(self).static_work()
 
 
 @irdl_op_definition

@@ -5,8 +5,9 @@ An op is added by writing one class (here), one kernel (`runtime/kernels`) and o
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import ClassVar, Self, cast
 
 from xdsl.dialects.builtin import (
@@ -25,7 +26,19 @@ from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.types import UNKNOWN, byte_size, constant_ints, is_refinement, numel, set_type, shape_of
+from ge.dialects.types import (
+    DYNAMIC,
+    UNKNOWN,
+    Shape,
+    array_ints,
+    byte_size,
+    constant_ints,
+    is_refinement,
+    is_static,
+    numel,
+    set_type,
+    shape_of,
+)
 
 Param = Attribute | bool | int | float | str | Sequence[int] | Sequence[float] | None
 """A Python value that `attribute` turns into an attribute."""
@@ -73,6 +86,40 @@ def name_loc(name: str) -> LocationAttr:
     return NameLoc(StringAttr(name), UnknownLoc())
 
 
+class Access(Enum):
+    """Which operand elements a result element needs: what decides on fusion."""
+
+    POINTWISE = "the elements at its place (operands broadcast), or few beside it in a row"
+    VIEW = "one element; all stay where they are in memory"
+    MOVEMENT = "one element, from another place"
+    ROWS = "a row of elements: see `TensorOp.rows`"
+    WHOLE = "any elements"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """How an op on rows cuts its first operand: `count` independent rows of `length` elements
+    (`?` where unknown), which lie next to each other in memory if `contiguous`."""
+
+    count: int
+    length: int
+    contiguous: bool
+
+
+def rows_along(shape: Shape, axes: Collection[int]) -> Rows:
+    """The rows of a tensor along some axes, counted from the front."""
+
+    def product(dims: Iterable[int]) -> int:
+        known = tuple(dims)
+        return numel(known) if is_static(known) else DYNAMIC
+
+    count = product(d for i, d in enumerate(shape) if i not in axes)
+    rest = shape[min(axes, default=len(shape)) :]
+    start = len(shape) - len(rest)
+    contiguous = all(i in axes or d == 1 for i, d in enumerate(rest, start))
+    return Rows(count, product(shape[i] for i in axes), contiguous)
+
+
 class TensorOp(IRDLOperation, ABC):
     """An op on tensors that infers its result types and states its work.
 
@@ -87,10 +134,17 @@ class TensorOp(IRDLOperation, ABC):
     VECTOR_COST: ClassVar[int] = 1
     """Vector element-operations for each result element (transcendentals take several)."""
 
+    ACCESS: ClassVar[Access] = Access.WHOLE
+    """How results follow from operands; `WHOLE` is never wrong."""
+
     @abstractmethod
     def infer(self) -> Sequence[Attribute]:
         """The result types that follow from operands and attributes, `?` where unknown.
         Raises VerifyException when they contradict each other."""
+
+    def rows(self) -> Rows | None:
+        """The rows of an op with `ACCESS` ROWS; None when it is not known where they are."""
+        return None
 
     def work(self) -> Work | None:
         """The work of one execution; None while a shape is dynamic."""
@@ -103,6 +157,10 @@ class TensorOp(IRDLOperation, ABC):
         """Override this. The default is elementwise: `VECTOR_COST` for each result element."""
         elements = sum(numel(shape_of(r)) for r in self.results)
         return Work(0, elements * self.VECTOR_COST, *self.traffic())
+
+    def bytes_read(self, index: int) -> int:
+        """Bytes of operand `index` that are needed. Raises ValueError for a dynamic shape."""
+        return byte_size(self.operands[index].type)
 
     def traffic(self) -> tuple[int, int]:
         """Bytes read and written when each operand and result crosses the memory once."""
@@ -144,12 +202,13 @@ class TensorOp(IRDLOperation, ABC):
         """The integers of property `name`, or of the constant operand that stands for it
         (see `PARAMETERS`); None when they are known only at run time or absent."""
         attr = self.properties.get(name)
-        if isinstance(attr, DenseArrayBase):
-            return tuple(int(v) for v in attr.get_values())
         if isinstance(attr, IntegerAttr):
             return (attr.value.data,)
+        if isinstance(attr, DenseArrayBase):
+            return array_ints(cast(Attribute, attr))
         for operand, prop in self.PARAMETERS.items():
-            if prop == name and isinstance(value := getattr(self, operand), SSAValue):
+            value = cast(SSAValue | None, getattr(self, operand))
+            if prop == name and value is not None:
                 return constant_ints(value)
         return None
 
@@ -166,4 +225,6 @@ class TensorOp(IRDLOperation, ABC):
             raise VerifyException(f"expected {len(inferred)} results, got {len(self.results)}")
         for i, (result, t) in enumerate(zip(self.results, inferred, strict=True)):
             if not is_refinement(t, result.type):
-                raise VerifyException(f"result {i} has type {result.type}, but {t} follows from the operands")
+                raise VerifyException(
+                    f"result {i} has type {result.type}, but {t} follows from the operands"
+                )

@@ -34,7 +34,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.normalization import check_broadcast_to, check_floats
 from ge.dialects.graph.parameters import INT, Parameter, parameter
-from ge.dialects.interfaces import TensorOp, Work
+from ge.dialects.interfaces import Access, TensorOp, Work
 from ge.dialects.types import (
     DYNAMIC,
     Shape,
@@ -202,6 +202,7 @@ class RotaryEmbeddingOp(TensorOp):
     result = result_def()
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
+    ACCESS: ClassVar = Access.POINTWISE
     VECTOR_COST: ClassVar = 3
     assembly_format = "$input `,` $cos `,` $sin attr-dict `:` functional-type(operands, results)"
 

@@ -36,7 +36,7 @@ from ge.dialects.graph.parameters import (
 )
 from ge.dialects.graph.reduction import check_choice
 from ge.dialects.graph.shape import ENDING
-from ge.dialects.interfaces import Work
+from ge.dialects.interfaces import Access, Work
 from ge.dialects.types import (
     DYNAMIC,
     Shape,
@@ -167,6 +167,7 @@ class Placing(Movement, ABC):
     end. `reduction` "add", "mul", "max" or "min" combines them with what is there; with "none"
     the last of several updates of one place wins."""
 
+    ACCESS: ClassVar = Access.WHOLE
     input = operand_def()
     indices = operand_def()
     updates = operand_def()
@@ -234,6 +235,7 @@ class TensorScatterOp(Movement):
     write_indices[b] on (0 when absent). `mode` "circular" goes on at the begin after the end;
     "linear" must not come to it."""
 
+    ACCESS: ClassVar = Access.WHOLE
     name = "graph.tensor_scatter"
     input = operand_def()
     updates = operand_def()
@@ -280,6 +282,7 @@ class NonZeroOp(Movement):
     """The indices (i64) of the elements that are not 0: one column an element, in row-major
     order, one row a dimension."""
 
+    ACCESS: ClassVar = Access.WHOLE
     name = "graph.nonzero"
     input = operand_def()
     result = result_def()
@@ -296,6 +299,7 @@ class CompressOp(Movement):
     """The slices of `axis` (the elements in their order when absent) where the condition, a
     vector of i1 that may be shorter, holds."""
 
+    ACCESS: ClassVar = Access.WHOLE
     name = "graph.compress"
     input = operand_def()
     condition = operand_def()
@@ -323,6 +327,7 @@ class UniqueOp(Movement):
     else in order of first occurrence; then (i64) the index of the first occurrence of each, the
     place among them of each slice of the input, and how often each occurs."""
 
+    ACCESS: ClassVar = Access.WHOLE
     name = "graph.unique"
     input = operand_def()
     axis = opt_prop_def(INT)
@@ -397,6 +402,7 @@ class TopKOp(Movement):
     """The `k` largest (smallest unless `largest`) elements along `axis` in descending (ascending)
     order, and their indices (i64). Of equal elements the one with the lower index comes first."""
 
+    ACCESS: ClassVar = Access.WHOLE
     name = "graph.top_k"
     input = operand_def()
     k_value = opt_operand_def()

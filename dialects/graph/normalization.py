@@ -18,7 +18,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.interfaces import TensorOp
+from ge.dialects.interfaces import Access, Rows, TensorOp, rows_along
 from ge.dialects.types import (
     DYNAMIC,
     Shape,
@@ -62,8 +62,13 @@ class SoftmaxLike(TensorOp, ABC):
     result = result_def()
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
+    ACCESS: ClassVar = Access.ROWS
     VECTOR_COST: ClassVar = 8
     assembly_format = "$input attr-dict `:` functional-type(operands, results)"
+
+    def rows(self) -> Rows:
+        shape, axis = shape_of(self.input), axis_of(self.axis.value.data, self.input)
+        return rows_along(shape, range(axis, len(shape)) if self.flatten.value.data else (axis,))
 
     def infer(self) -> Sequence[Attribute]:
         check_floats(self.input)
@@ -106,7 +111,12 @@ class TrailingNorm(TensorOp, ABC):
     result = result_def()
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
+    ACCESS: ClassVar = Access.ROWS
     VECTOR_COST: ClassVar = 6
+
+    def rows(self) -> Rows:
+        shape = shape_of(self.input)
+        return rows_along(shape, range(axis_of(self.axis.value.data, self.input), len(shape)))
 
     def infer(self) -> Sequence[Attribute]:
         check_floats(*self.operands)
@@ -190,8 +200,15 @@ class GroupNormOp(TensorOp):
     result = result_def()
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
+    ACCESS: ClassVar = Access.ROWS
     VECTOR_COST: ClassVar = 6
     assembly_format = "$input `,` $scale `,` $bias attr-dict `:` functional-type(operands, results)"
+
+    def rows(self) -> Rows:
+        batch, channels, *rest = shape_of(self.input)
+        groups = self.groups.value.data
+        size = DYNAMIC if channels == DYNAMIC else channels // groups
+        return rows_along((batch, groups, size, *rest), range(2, 3 + len(rest)))
 
     def infer(self) -> Sequence[Attribute]:
         check_floats(self.input)
@@ -219,6 +236,7 @@ class BatchNormOp(TensorOp):
     result = result_def()
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
+    ACCESS: ClassVar = Access.POINTWISE
     VECTOR_COST: ClassVar = 2
     assembly_format = (
         "$input `,` $scale `,` $bias `,` $mean `,` $variance attr-dict "

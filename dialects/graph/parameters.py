@@ -6,7 +6,7 @@ A parameter (see `TensorOp.PARAMETERS`) stands in the text by its name: `shape [
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TypeAlias, cast
+from typing import ClassVar, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -32,7 +32,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.interfaces import TensorOp, Work
+from ge.dialects.interfaces import Access, TensorOp, Work
 from ge.dialects.types import (
     DYNAMIC,
     Shape,
@@ -152,6 +152,12 @@ def element_axis(axis: int, rank: int, name: str = "axis") -> int:
 class Movement(TensorOp, ABC):
     """Base of ops that only move data: one element-operation for each result element, which is
     read once (an index is read too, the elements that it skips are not)."""
+
+    ACCESS: ClassVar = Access.MOVEMENT
+
+    def bytes_read(self, index: int) -> int:
+        written = sum(byte_size(r.type) for r in self.results)
+        return min(super().bytes_read(index), written) if index == 0 else super().bytes_read(index)
 
     def static_work(self) -> Work:
         written = sum(byte_size(r.type) for r in self.results)

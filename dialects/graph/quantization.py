@@ -24,7 +24,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.interfaces import TensorOp
+from ge.dialects.interfaces import Access, TensorOp
 from ge.dialects.types import (
     DYNAMIC,
     Shape,
@@ -62,6 +62,7 @@ class Granular(TensorOp, ABC):
     result = result_def()
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
+    ACCESS: ClassVar = Access.POINTWISE
 
     def check_granularity(self, storage: Attribute) -> Shape:
         """The shape of the result, once scale and zero point are known to fit the input."""

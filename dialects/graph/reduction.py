@@ -35,7 +35,7 @@ from ge.dialects.graph.parameters import (
     parameter,
     vector_length,
 )
-from ge.dialects.interfaces import TensorOp, Work
+from ge.dialects.interfaces import Access, Rows, TensorOp, Work, rows_along
 from ge.dialects.types import (
     DYNAMIC,
     Shape,
@@ -91,6 +91,7 @@ class ReduceOp(TensorOp):
     axes = opt_prop_def(INTS)
     keep_dims = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
     result = result_def()
+    ACCESS: ClassVar = Access.ROWS
     PARAMETERS: ClassVar = {"axes_value": "axes"}
     custom_directives = (Parameter,)
     irdl_options = (ParsePropInAttrDict(),)
@@ -98,6 +99,10 @@ class ReduceOp(TensorOp):
     assembly_format = (
         f"$kind $input {parameter('axes')} attr-dict `:` type($input) `->` type($result)"
     )
+
+    def rows(self) -> Rows | None:
+        axes = self.reduced_axes()
+        return None if axes is None else rows_along(shape_of(self.input), axes)
 
     def reduced_axes(self) -> tuple[int, ...] | None:
         """The axes counted from the front, None when they are known only at run time."""
@@ -147,7 +152,12 @@ class ArgReduceOp(TensorOp):
     result = result_def()
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
+    ACCESS: ClassVar = Access.ROWS
     assembly_format = "$kind $input attr-dict `:` functional-type(operands, results)"
+
+    def rows(self) -> Rows:
+        shape = shape_of(self.input)
+        return rows_along(shape, (normalize_axis(self.axis.value.data, len(shape)),))
 
     def infer(self) -> Sequence[Attribute]:
         check_choice("kind", self.kind.data, ("max", "min"))
@@ -176,6 +186,7 @@ class CumulativeOp(TensorOp):
     exclusive = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     reverse = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     result = result_def()
+    ACCESS: ClassVar = Access.ROWS
     PARAMETERS: ClassVar = {"axis_value": "axis"}
     custom_directives = (Parameter,)
     irdl_options = (ParsePropInAttrDict(),)
@@ -197,3 +208,7 @@ class CumulativeOp(TensorOp):
         for axis in self.ints("axis") or ():
             normalize_axis(axis, len(shape))
         return (tensor(shape, element),)
+
+    def rows(self) -> Rows | None:
+        axis, shape = self.ints("axis"), shape_of(self.input)
+        return None if axis is None else rows_along(shape, (normalize_axis(axis[0], len(shape)),))

@@ -42,10 +42,11 @@ from ge.dialects.graph.parameters import (
     vector_length,
 )
 from ge.dialects.graph.reduction import check_choice
-from ge.dialects.interfaces import TensorOp, Work
+from ge.dialects.interfaces import Access, TensorOp, Work
 from ge.dialects.types import (
     DYNAMIC,
     Shape,
+    array_ints,
     broadcast,
     byte_size,
     element_type,
@@ -72,6 +73,7 @@ def of_rank(count: int, element: Attribute) -> Attribute:
 class View(TensorOp, ShapeComputation, ABC):
     """Base of ops whose result is the input's memory under another shape."""
 
+    ACCESS: ClassVar = Access.VIEW
     input = operand_def()  # again in each op: its own operands would come first otherwise
     result = result_def()
     irdl_options = (ParsePropInAttrDict(),)
@@ -236,13 +238,13 @@ class TransposeOp(Movement, HasFolderInterface):
     assembly_format = "$input `permutation` $permutation" + ENDING
 
     def infer(self) -> Sequence[Attribute]:
-        shape, order = shape_of(self.input), self.permutation.get_values()
+        shape, order = shape_of(self.input), array_ints(self.permutation)
         if sorted(order) != list(range(len(shape))):
             raise VerifyException(f"{list(order)} is not a permutation of {len(shape)} dimensions")
         return (tensor([shape[i] for i in order], element_type(self.input)),)
 
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
-        order = self.permutation.get_values()
+        order = array_ints(self.permutation)
         if list(order) == list(range(len(order))) and self.input.type == self.result.type:
             return (self.input,)
         return None
