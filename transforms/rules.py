@@ -1,0 +1,97 @@
+"""Rules: a pattern, and what its match becomes. What all rewrites of matches share is here: new
+ops come before the root and carry the locations of all that they replace, matched ops that
+nobody needs any more go at once (so that later rules see true use counts), and the rule is
+counted and remarked.
+
+    class FindSilu(Rule):
+        name = "find-silu"
+        pattern = Op(MulOp, Value("x"), Op(SigmoidOp, Value("x")))
+
+        def replace(self, found: Match, emit: Emit) -> SSAValue | None:
+            return emit(SiluOp, found["x"])
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, TypeVar
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.rewriter import InsertPoint
+
+from ge.dialects.interfaces import TensorOp
+from ge.dialects.types import is_refinement, set_type
+from ge.transforms import remarks
+from ge.transforms.graph.infer_shapes import refine
+from ge.transforms.matching import Match, Miss, Op
+from ge.transforms.rewriting import fuse_locations
+from ge.transforms.statistics import count
+
+TensorOpT = TypeVar("TensorOpT", bound=TensorOp)
+
+
+class Emit:
+    """Makes the ops of a replacement, in order, before an op."""
+
+    def __init__(self, rewriter: PatternRewriter, before: Operation, ops: Sequence[Operation]):
+        self.rewriter, self.before = rewriter, before
+        self.location = fuse_locations(reversed(ops))
+
+    def op(self, kind: type[TensorOpT], *operands: Any, **params: Any) -> TensorOpT:
+        """An op as by `TensorOp.of`, inserted."""
+        new = kind.of(*operands, location=self.location, **params)
+        self.rewriter.insert(new, InsertPoint.before(self.before))
+        return new
+
+    def __call__(self, kind: type[TensorOp], *operands: Any, **params: Any) -> SSAValue:
+        """The result of an op as by `TensorOp.of`, inserted."""
+        return self.op(kind, *operands, **params).results[0]
+
+
+def substitute(
+    rewriter: PatternRewriter, old: SSAValue, new: SSAValue, ops: Sequence[Operation]
+) -> None:
+    """Use `new` for `old`; of `ops` (users before what they use) those without users go."""
+    if new.type != old.type and new.owner is not old.owner:
+        set_type(new, refine(old.type, new.type))
+    rewriter.replace_all_uses_with(old, new)
+    for op in ops:
+        if op.parent is not None and all(r.first_use is None for r in op.results):
+            rewriter.erase(op)
+
+
+class Rule(RewritePattern, ABC):
+    """Base of the rules that replace the one result of a match's root."""
+
+    name: ClassVar[str]
+    """The rule's name in counts, remarks and switches."""
+
+    pattern: ClassVar[Op]
+
+    nearly: ClassVar[int] = 1 << 30
+    """How many ops must have matched for a miss to be remarked."""
+
+    @property
+    def ops(self) -> tuple[type[Operation], ...]:
+        """The classes of the root, for the dispatch by class."""
+        return self.pattern.kinds
+
+    @abstractmethod
+    def replace(self, found: Match, emit: Emit) -> SSAValue | None:
+        """Emit what the match becomes; None when it does not apply after all (nothing may have
+        been emitted then)."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        miss = Miss()
+        found = self.pattern.match(op, miss)
+        if found is None:
+            if miss.depth >= self.nearly and remarks.wanted():
+                remarks.missed(self.name, op, miss.why)
+            return
+        new = self.replace(found, Emit(rewriter, op, found.ops))
+        count(self.name, applied=new is not None)
+        if new is None:
+            return
+        assert is_refinement(new.type, op.results[0].type), f"{self.name} changes the type"
+        remarks.applied(self.name, op)
+        substitute(rewriter, op.results[0], new, found.ops)
