@@ -10,7 +10,7 @@ from xdsl.ir import Attribute
 from ge.dialects.npu_task import data_type
 from ge.dialects.target import Target
 from ge.dialects.types import NUMPY_NAMES
-from ge.runtime.clock import DMA_IN, DMA_OUT, ENGINES, Task, Timeline, longest
+from ge.runtime.timeline import DMA_IN, DMA_OUT, ENGINES, Task, Timeline, longest
 
 # ---- figures ---------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ge.lowering.files import Outputs
     from ge.lowering.options import Options
     from ge.runtime.arrays import Array
-    from ge.runtime.clock import Timeline
+    from ge.runtime.timeline import Timeline
 
 LEVELS = ("graph", "fused", "tasks", "buffers", "program")
 

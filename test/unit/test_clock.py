@@ -15,15 +15,9 @@ from ge.dialects.target import Target
 from ge.lowering.compiler import context
 from ge.lowering.text import Source, parse_module
 from ge.runtime import profiler
-from ge.runtime.clock import (
-    CAUSES,
-    Task,
-    Timeline,
-    UnknownShapes,
-    bandwidth,
-    simulate,
-)
+from ge.runtime.clock import UnknownShapes, simulate
 from ge.runtime.function import functions
+from ge.runtime.timeline import CAUSES, Task, Timeline, bandwidth
 
 TARGET = Target.load()
 BUFFER = "memref<256x256xf16, #npu_task<space hbm>>"

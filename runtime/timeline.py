@@ -1,0 +1,127 @@
+"""The tasks of a program, and what a simulated run of them looked like."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from xdsl.ir import Attribute, Operation
+
+from ge.dialects.npu_task import KernelOp
+from ge.dialects.target import Target
+from ge.runtime.cost import TaskTime, hbm_bytes_per_us
+
+DMA_IN, DMA_OUT = "dma_in", "dma_out"
+ENGINES = ("cube", "vector", DMA_IN, DMA_OUT, "host")
+COMPUTE = ("cube", "vector")
+CAUSES = ("compute", "memory", "schedule", "sync")
+
+COPY = "copy"
+
+SHOWN_ITERATIONS = 100
+"""Iterations of a loop whose tasks are in the timeline one by one; sums count all."""
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """A task of the program, what it needs, and when it ran."""
+
+    op: Operation
+    name: str
+    kind: str
+    """The kernel's name, or `COPY`."""
+    engine: str
+    stream: int
+    cores: tuple[tuple[str, int], ...]
+    time: TaskTime
+    kernel: KernelOp | None
+    reads: tuple[Attribute, ...]
+    writes: tuple[Attribute, ...]
+    """The types of the buffers it reads and writes."""
+    after: "list[Task]"
+    """Tasks that must be done before: the one before on its stream, and those waited for."""
+    events: "list[Task]"
+    """Of these, the ones that an event makes it wait for."""
+    ready_us: float = 0.0
+    """When the last task that it has to wait for was done."""
+    start_us: float = 0.0
+    duration_us: float = 0.0
+    path_us: float = 0.0
+    """The longest chain of dependent tasks up to its end."""
+
+    @property
+    def wait_us(self) -> float:
+        return self.start_us - self.ready_us
+
+    @property
+    def end_us(self) -> float:
+        return self.start_us + self.duration_us
+
+
+@dataclass(slots=True)
+class Timeline:
+    """What a simulation found."""
+
+    target: Target
+    tasks: list[Task] = field(default_factory=list[Task])
+    latency_us: float = 0.0
+    path_us: float = 0.0
+    busy_us: dict[str, float] = field(default_factory=lambda: dict.fromkeys(ENGINES, 0.0))
+    """Time in which at least one task of the engine ran."""
+    core_us: dict[str, float] = field(default_factory=lambda: dict.fromkeys(ENGINES, 0.0))
+    """Cores times the time alone, of all tasks that hold cores of the engine."""
+    bytes: int = 0
+    gaps_us: dict[str, dict[str, float]] = field(
+        default_factory=lambda: {e: dict.fromkeys(CAUSES, 0.0) for e in COMPUTE}
+    )
+    notes: list[str] = field(default_factory=list[str])
+
+    def append(self, other: "Timeline", times: int = 1) -> None:
+        """What `other` describes happens next, so many times."""
+        for i in range(min(times, SHOWN_ITERATIONS)):
+            shift = self.latency_us + i * other.latency_us
+            self.tasks += [
+                replace(t, ready_us=t.ready_us + shift, start_us=t.start_us + shift) if shift else t
+                for t in other.tasks
+            ]
+        self.latency_us += times * other.latency_us
+        self.path_us += times * other.path_us
+        self.bytes += times * other.bytes
+        for engine in ENGINES:
+            self.busy_us[engine] += times * other.busy_us[engine]
+            self.core_us[engine] += times * other.core_us[engine]
+        for engine in COMPUTE:
+            for cause in CAUSES:
+                self.gaps_us[engine][cause] += times * other.gaps_us[engine][cause]
+        self.notes += other.notes
+
+    @property
+    def lower_bound_us(self) -> float:
+        """No schedule of these tasks takes less: the longest chain of dependent tasks, the work
+        of the engine with the most, and the bytes that cross HBM."""
+        cores = capacities(self.target)
+        loads = [self.core_us[e] / cores[e] for e in ENGINES]
+        return max(self.path_us, self.bytes / bandwidth(self.target), *loads)
+
+    @property
+    def idle_us(self) -> dict[str, float]:
+        """Time in which the busiest compute engine did nothing, by cause."""
+        return self.gaps_us[max(COMPUTE, key=lambda e: self.busy_us[e])]
+
+
+def capacities(target: Target) -> dict[str, int]:
+    return {
+        "cube": target.cube_cores,
+        "vector": target.vector_cores,
+        DMA_IN: 1,
+        DMA_OUT: 1,
+        "host": 1,
+    }
+
+
+def bandwidth(target: Target) -> float:
+    """Bytes a microsecond of the whole HBM."""
+    return hbm_bytes_per_us(target.cube_cores, target)
+
+
+def longest(timeline: Timeline, count: int = 10) -> Iterator[Task]:
+    """The slowest tasks, first the slowest."""
+    yield from sorted(timeline.tasks, key=lambda t: -t.duration_us)[:count]
