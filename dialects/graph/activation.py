@@ -8,7 +8,7 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.elementwise import Binary, FloatUnary, Unary
+from ge.dialects.graph.elementwise_bases import Binary, FloatUnary, Unary
 
 
 @irdl_op_definition
@@ -16,6 +16,7 @@ class ReluOp(Unary):
     """max(x, 0)"""
 
     name = "graph.relu"
+    IDEMPOTENT: ClassVar = True
 
 
 @irdl_op_definition

@@ -5,10 +5,11 @@ element (transcendental functions are short polynomials on the vector unit).
 """
 
 from abc import ABC
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, StringAttr, i1
+from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -23,7 +24,17 @@ from xdsl.irdl import (
 from xdsl.traits import Commutative, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.interfaces import TensorOp
+from ge.dialects.graph import folding as f
+from ge.dialects.graph.elementwise_bases import (
+    Binary,
+    Elementwise,
+    FloatUnary,
+    Unary,
+    any_type,
+    is_bits,
+    is_number,
+)
+from ge.dialects.interfaces import Access, TensorOp
 from ge.dialects.types import (
     bitwidth,
     broadcast,
@@ -34,62 +45,6 @@ from ge.dialects.types import (
     tensor,
 )
 
-
-def any_type(_: Attribute) -> bool:
-    return True
-
-
-def is_number(t: Attribute) -> bool:
-    return t != i1
-
-
-def is_bool(t: Attribute) -> bool:
-    return t == i1
-
-
-def is_bits(t: Attribute) -> bool:
-    return t == i1 or is_integer(t)
-
-
-class Elementwise(TensorOp, ABC):
-    """Base of all: checks element types with `ACCEPTS` and broadcasts the operands' shapes."""
-
-    ACCEPTS: ClassVar[Callable[[Attribute], bool]] = staticmethod(is_number)
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-
-    def result_element(self) -> Attribute:
-        return element_type(self.operands[0])
-
-    def infer(self) -> Sequence[Attribute]:
-        first = element_type(self.operands[0])
-        for operand in self.operands:
-            t = element_type(operand)
-            if not type(self).ACCEPTS(t):
-                raise VerifyException(f"element type {t} is not supported")
-            if t != first:
-                raise VerifyException(f"element types differ: {first} and {t}")
-        return (tensor(broadcast(*(shape_of(o) for o in self.operands)), self.result_element()),)
-
-
-class Unary(Elementwise, ABC):
-    input = operand_def()
-    result = result_def()
-    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
-
-
-class FloatUnary(Unary, ABC):
-    ACCEPTS = staticmethod(is_float)
-    VECTOR_COST: ClassVar = 8
-
-
-class Binary(Elementwise, ABC):
-    lhs = operand_def()
-    rhs = operand_def()
-    result = result_def()
-    assembly_format = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
-
-
 # ---- arithmetic of one operand ---------------------------------------------------------------
 
 
@@ -98,6 +53,7 @@ class AbsOp(Unary):
     """|x|"""
 
     name = "graph.abs"
+    IDEMPOTENT: ClassVar = True
 
 
 @irdl_op_definition
@@ -105,6 +61,7 @@ class NegOp(Unary):
     """-x"""
 
     name = "graph.neg"
+    INVOLUTION: ClassVar = True
 
 
 @irdl_op_definition
@@ -112,6 +69,7 @@ class SignOp(Unary):
     """-1, 0 or 1; nan stays nan."""
 
     name = "graph.sign"
+    IDEMPOTENT: ClassVar = True
 
 
 @irdl_op_definition
@@ -119,6 +77,7 @@ class FloorOp(Unary):
     """The largest integer not above x."""
 
     name = "graph.floor"
+    IDEMPOTENT: ClassVar = True
     ACCEPTS = staticmethod(is_float)
 
 
@@ -127,6 +86,7 @@ class CeilOp(Unary):
     """The smallest integer not below x."""
 
     name = "graph.ceil"
+    IDEMPOTENT: ClassVar = True
     ACCEPTS = staticmethod(is_float)
 
 
@@ -135,6 +95,7 @@ class RoundOp(Unary):
     """To the nearest integer, ties to even."""
 
     name = "graph.round"
+    IDEMPOTENT: ClassVar = True
     ACCEPTS = staticmethod(is_float)
 
 
@@ -143,6 +104,7 @@ class NotOp(Unary):
     """Logical not of i1, complement of the bits of an integer."""
 
     name = "graph.not"
+    INVOLUTION: ClassVar = True
     ACCEPTS = staticmethod(is_bits)
 
 
@@ -278,6 +240,7 @@ class AddOp(Binary):
     """lhs + rhs; integers wrap around."""
 
     name = "graph.add"
+    NEUTRAL: ClassVar = staticmethod(f.negative_zero)
     traits = traits_def(Pure(), Commutative())
 
 
@@ -286,6 +249,8 @@ class SubOp(Binary):
     """lhs - rhs; integers wrap around."""
 
     name = "graph.sub"
+    NEUTRAL: ClassVar = staticmethod(f.zero)
+    CANCELS: ClassVar = staticmethod(is_integer)
 
 
 @irdl_op_definition
@@ -293,6 +258,8 @@ class MulOp(Binary):
     """lhs * rhs; integers wrap around."""
 
     name = "graph.mul"
+    NEUTRAL: ClassVar = staticmethod(f.one)
+    ABSORBING: ClassVar = staticmethod(f.integer_zero)
     traits = traits_def(Pure(), Commutative())
 
 
@@ -301,6 +268,7 @@ class DivOp(Binary):
     """lhs / rhs; of integers rounded toward zero."""
 
     name = "graph.div"
+    NEUTRAL: ClassVar = staticmethod(f.one)
 
 
 @irdl_op_definition
@@ -313,7 +281,7 @@ class ModOp(Binary):
 
 
 @irdl_op_definition
-class PowOp(Elementwise):
+class PowOp(Elementwise, HasFolderInterface):
     """base ** exponent; the exponent may have another element type than the base."""
 
     name = "graph.pow"
@@ -330,12 +298,18 @@ class PowOp(Elementwise):
         shape = broadcast(shape_of(self.lhs), shape_of(self.rhs))
         return (tensor(shape, element_type(self.lhs)),)
 
+    def fold(self) -> f.Folded:
+        exponent = f.one(element_type(self.rhs))
+        return (self.lhs,) if f.kept_by(self.lhs, self.rhs, exponent, self.result) else None
+
 
 @irdl_op_definition
 class MaximumOp(Binary):
     """The larger; nan if either is nan."""
 
     name = "graph.maximum"
+    NEUTRAL: ClassVar = staticmethod(f.lowest)
+    IDEMPOTENT: ClassVar = True
     traits = traits_def(Pure(), Commutative())
 
 
@@ -344,6 +318,8 @@ class MinimumOp(Binary):
     """The smaller; nan if either is nan."""
 
     name = "graph.minimum"
+    NEUTRAL: ClassVar = staticmethod(f.highest)
+    IDEMPOTENT: ClassVar = True
     traits = traits_def(Pure(), Commutative())
 
 
@@ -352,6 +328,9 @@ class AndOp(Binary):
     """Logical on i1, bitwise on integers."""
 
     name = "graph.and"
+    NEUTRAL: ClassVar = staticmethod(f.all_ones)
+    ABSORBING: ClassVar = staticmethod(f.zero)
+    IDEMPOTENT: ClassVar = True
     ACCEPTS = staticmethod(is_bits)
     traits = traits_def(Pure(), Commutative())
 
@@ -361,6 +340,9 @@ class OrOp(Binary):
     """Logical on i1, bitwise on integers."""
 
     name = "graph.or"
+    NEUTRAL: ClassVar = staticmethod(f.zero)
+    ABSORBING: ClassVar = staticmethod(f.all_ones)
+    IDEMPOTENT: ClassVar = True
     ACCEPTS = staticmethod(is_bits)
     traits = traits_def(Pure(), Commutative())
 
@@ -370,6 +352,8 @@ class XorOp(Binary):
     """Logical on i1, bitwise on integers."""
 
     name = "graph.xor"
+    NEUTRAL: ClassVar = staticmethod(f.zero)
+    CANCELS: ClassVar = staticmethod(is_bits)
     ACCEPTS = staticmethod(is_bits)
     traits = traits_def(Pure(), Commutative())
 
@@ -379,6 +363,7 @@ class ShiftOp(Binary):
     """Bits of lhs moved by rhs places to the "left" or "right" (zeros come in)."""
 
     name = "graph.shift"
+    NEUTRAL: ClassVar = staticmethod(f.zero)
     ACCEPTS = staticmethod(is_integer)
     direction = prop_def(StringAttr)
 
@@ -410,6 +395,11 @@ class CompareOp(Binary):
             )
         return super().infer()
 
+    def fold(self) -> f.Folded:
+        if self.lhs is not self.rhs or is_float(element_type(self.lhs)):
+            return None
+        return f.constants(int(self.predicate.data in ("eq", "le", "ge")), self.result.type)
+
 
 # ---- tests, choice, limits, conversion -------------------------------------------------------
 
@@ -438,7 +428,7 @@ class IsInfOp(FloatTest):
 
 
 @irdl_op_definition
-class SelectOp(Elementwise):
+class SelectOp(Elementwise, HasFolderInterface):
     """`on_true` where `condition` (i1) holds, else `on_false`; all three broadcast."""
 
     name = "graph.select"
@@ -458,9 +448,22 @@ class SelectOp(Elementwise):
         shape = broadcast(*(shape_of(o) for o in self.operands))
         return (tensor(shape, element_type(self.on_true)),)
 
+    def fold(self) -> f.Folded:
+        known = f.splat(self.condition)
+        if known is None and self.on_true is not self.on_false:
+            return None
+        taken, other = self.on_true, self.on_false
+        if known == 0:
+            taken, other = other, taken
+        shape = shape_of(taken)
+        plain = taken.type == self.result.type and all(
+            f.broadcasts_into(shape_of(v), shape) or v is taken for v in (self.condition, other)
+        )
+        return (taken,) if plain else None
+
 
 @irdl_op_definition
-class ClampOp(TensorOp):
+class ClampOp(TensorOp, HasFolderInterface):
     """min(max(x, low), high); a missing limit does not limit. Limits are scalars."""
 
     name = "graph.clamp"
@@ -470,6 +473,7 @@ class ClampOp(TensorOp):
     result = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     traits = traits_def(Pure())
+    ACCESS: ClassVar = Access.POINTWISE
     VECTOR_COST: ClassVar = 2
     assembly_format = (
         "$input (`low` `(` $low^ `:` type($low) `)`)? (`high` `(` $high^ `:` type($high) `)`)? "
@@ -488,6 +492,13 @@ class ClampOp(TensorOp):
                 raise VerifyException(f"a limit is a scalar, not {limit.type}")
         return (self.input.type,)
 
+    def fold(self) -> f.Folded:
+        """Without limits, or with limits that no value exceeds."""
+        t = element_type(self.input)
+        low = self.low is None or f.is_splat(self.low, f.lowest(t))
+        high = self.high is None or f.is_splat(self.high, f.highest(t))
+        return (self.input,) if low and high and self.input.type == self.result.type else None
+
 
 @irdl_op_definition
 class CastOp(Unary):
@@ -501,6 +512,15 @@ class CastOp(Unary):
 
     def result_element(self) -> Attribute:
         return self.to
+
+    def fold(self) -> f.Folded:
+        """No conversion, or there and back through a type that holds every value."""
+        if self.input.type == self.result.type:
+            return (self.input,)
+        if not isinstance(inner := self.input.owner, CastOp):
+            return None
+        back = inner.input.type == self.result.type
+        return (inner.input,) if back and f.holds(inner.to, element_type(inner.input)) else None
 
 
 @irdl_op_definition
@@ -516,3 +536,9 @@ class BitcastOp(Unary):
         if bitwidth(self.to) != bitwidth(element_type(self.input)):
             raise VerifyException(f"{element_type(self.input)} and {self.to} differ in width")
         return self.to
+
+    def fold(self) -> f.Folded:
+        value = self.input
+        while isinstance(value.owner, BitcastOp):
+            value = value.owner.input
+        return (value,) if value.type == self.result.type else None
