@@ -32,7 +32,7 @@ from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.graph.control import IfOp, LoopOp, YieldOp
 from ge.dialects.target import Target
 from ge.dialects.types import Dense, byte_size, numel, shape_of
-from ge.runtime.cost import fits, on_core_bytes
+from ge.runtime.tiling import fits, on_core_bytes
 from ge.transforms.views import CANDIDATES, view_offsets
 
 Ops = frozenset[type[Operation]]

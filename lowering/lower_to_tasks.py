@@ -52,7 +52,7 @@ from ge.dialects.npu_task import ConstantOp, KernelOp, LaunchOp, ReturnOp, is_dy
 from ge.dialects.target import DEFAULT_TARGET, TARGET, Target
 from ge.dialects.types import Dense, constant_value
 from ge.lowering.engines import choose_engine, is_unranked
-from ge.runtime.cost import choose_tiling
+from ge.runtime.tiling import choose_tiling
 from ge.transforms.views import view_offsets
 
 SMALL_BYTES = 1024
@@ -119,6 +119,7 @@ class Lowering:
     def lower_block(self, block: Block) -> None:
         for op in list(block.ops):
             if isinstance(op, CONTROL):
+                check_ranked(op)
                 for region in op.regions:
                     self.lower_block(region.block)
             elif not isinstance(op, TensorOp):

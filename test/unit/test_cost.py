@@ -15,7 +15,8 @@ from ge.dialects.interfaces import TensorOp
 from ge.dialects.npu_task import Engine
 from ge.dialects.target import Target
 from ge.dialects.types import DYNAMIC, tensor
-from ge.runtime.cost import TaskTime, choose_tiling, fits, matrices, on_core_bytes, task_time
+from ge.runtime.cost import TaskTime, task_time
+from ge.runtime.tiling import choose_tiling, fits, matrices, on_core_bytes
 
 PRESETS = [Target.load(name) for name in Target.presets()]
 TARGET = Target.load()
