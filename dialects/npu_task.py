@@ -21,7 +21,7 @@ written once, by what defines it, and lives as long as it is used.
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects.builtin import (
     I64,
@@ -33,6 +33,7 @@ from xdsl.dialects.builtin import (
     SymbolNameConstraint,
     SymbolRefAttr,
     TensorType,
+    UnrankedTensorType,
     i32,
     i64,
 )
@@ -72,7 +73,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
 from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import array_ints
+from ge.dialects.types import DYNAMIC, array_ints
 
 
 @lru_cache(maxsize=65536)
@@ -250,7 +251,10 @@ def fits(source: Attribute, target: Attribute) -> bool:
 
 
 def data_type(t: Attribute) -> tuple[Attribute, tuple[int, ...]]:
-    """Element type and shape of a tensor or memref type; any other type stands for itself."""
+    """Element type and shape of a tensor or memref type; any other type stands for itself. The
+    shape of an unranked tensor is `[?]`: no size is known."""
+    if isinstance(t, UnrankedTensorType):
+        return cast(Attribute, t.element_type), (DYNAMIC,)
     if not isinstance(t, TensorType | MemRefType):
         return t, ()
     typed: Any = t  # pyright: ignore[reportUnknownVariableType]

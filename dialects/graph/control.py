@@ -2,13 +2,14 @@
 them. They have no kernels: the interpreter runs their regions.
 
 A value that comes together from several places (two branches, or the start and the end of a
-loop's body) has the most precise type that covers them all: dimensions that differ become `?`.
+loop's body) has the most precise type that covers them all: dimensions that differ become `?`;
+where even the ranks differ it is unranked (`tensor<*xf32>`), which ops that need a rank refuse.
 """
 
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import TensorType, i1, i64
+from xdsl.dialects.builtin import TensorType, UnrankedTensorType, i1, i64
 from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -51,18 +52,32 @@ ITERATION = tensor((), i64)
 CONDITION = tensor((), i1)
 """The type of a truth value."""
 
+TENSORS = (TensorType, UnrankedTensorType)
+
 
 def join(a: Attribute, b: Attribute, what: str) -> Attribute:
-    """The most precise tensor type that covers both. `what` names the place in an error."""
+    """The most precise tensor type that covers both: unranked where the ranks differ. `what`
+    names the place in an error."""
     if a == b:
         return a
+    if not (isinstance(a, TENSORS) and isinstance(b, TENSORS)):
+        raise VerifyException(f"{what}: expected tensors, got {a} and {b}")
+    s, t = cast(AnyTensor, a), cast(AnyTensor, b)
+    if s.element_type != t.element_type:
+        raise VerifyException(f"{what}: element types must agree, but are {a} and {b}")
     if isinstance(a, TensorType) and isinstance(b, TensorType):
-        s, t = cast(AnyTensor, a), cast(AnyTensor, b)
         m, n = s.get_shape(), t.get_shape()
-        if s.element_type == t.element_type and len(m) == len(n):
+        if len(m) == len(n):
             dims = (x if x == y else DYNAMIC for x, y in zip(m, n, strict=True))
             return tensor(dims, s.element_type)
-    raise VerifyException(f"{what}: element type and rank must agree, but are {a} and {b}")
+    return UnrankedTensorType(s.element_type)
+
+
+def stacked(length: int, value: SSAValue) -> Attribute:
+    """The type of `length` tensors along a new first dimension."""
+    if isinstance(value.type, UnrankedTensorType):
+        return value.type
+    return tensor((length, *shape_of(value)), element_type(value))
 
 
 def check_single(value: SSAValue, element: Attribute, what: str) -> None:
@@ -172,7 +187,7 @@ class LoopOp(TensorOp):
             )
         check_single(values[0], i1, "the condition that the body yields")
         length = self.length()
-        scans = [tensor((length, *shape_of(v)), element_type(v)) for v in values[1 + count :]]
+        scans = [stacked(length, v) for v in values[1 + count :]]
         return [*self.carried_types(), *scans]
 
     def check_arguments(self) -> None:

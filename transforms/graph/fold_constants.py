@@ -36,11 +36,12 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.errors import GeError
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.control import LoopOp
 from ge.dialects.interfaces import TensorOp
 from ge.dialects.types import Dense, byte_size, constant_ints, constant_value, is_static, shape_of
 from ge.runtime import kernels
 from ge.runtime.arrays import array_of, dense, type_of
-from ge.transforms.graph.infer_shapes import infer_op, refresh_signature
+from ge.transforms.graph.infer_shapes import infer_loop, infer_op, refresh_signature
 
 
 def fold(op: TensorOp, limit: int) -> list[Dense] | None:
@@ -118,18 +119,24 @@ def _parameter(definition: OpDef, prop: str, ints: tuple[int, ...]) -> Attribute
 def fold_block(block: Block, limit: int) -> None:
     """Fold and infer every op of a block in order, nested blocks on the way."""
     for op in list(block.ops):
+        if isinstance(op, LoopOp):
+            infer_loop(op)
         for region in op.regions:
             if not isinstance(op, FusedOp):
                 for inner in region.blocks:
                     fold_block(inner, limit)
-        if not isinstance(op, TensorOp):
-            continue
-        if op.PARAMETERS and (simpler := fold_parameters(op)) is not None:
-            _replace(op, simpler)
-            op = simpler
-        infer_op(op)
-        if (values := fold_identity(op) or fold(op, limit)) is not None:
-            _replace_by_values(op, values)
+        if isinstance(op, TensorOp):
+            fold_op(op, limit)
+
+
+def fold_op(op: TensorOp, limit: int) -> None:
+    """Fold and infer one op; it may be replaced by a simpler one, or by values."""
+    if op.PARAMETERS and (simpler := fold_parameters(op)) is not None:
+        _replace(op, simpler)
+        op = simpler
+    infer_op(op)
+    if (values := fold_identity(op) or fold(op, limit)) is not None:
+        _replace_by_values(op, values)
 
 
 def _replace_by_values(op: TensorOp, values: Sequence[SSAValue | Attribute]) -> None:

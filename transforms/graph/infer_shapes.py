@@ -6,18 +6,23 @@ becomes
 
 One walk in program order: operands are refined before their users. An op with regions is
 inferred after its body. The function's result types follow.
+
+What a loop carries has the types of its start first, and is inferred again and again: a dimension
+that comes around different becomes `?`, a rank that does so unknown, until the types hold.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, UnrankedTensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.graph.control import LoopOp, join, yielded
 from ge.dialects.interfaces import TensorOp
 from ge.dialects.types import DYNAMIC, AnyTensor, is_refinement, set_type, tensor
 
@@ -41,11 +46,7 @@ def infer_op(op: Operation) -> bool:
     if not isinstance(op, TensorOp):
         return False
     changed = False
-    try:
-        inferred = op.infer()
-    except VerifyException as e:
-        e.add_note(f"in {op.name}")
-        raise
+    inferred = op.infer()
     for result, t in zip(op.results, inferred, strict=True):
         new = refine(result.type, t)
         if new != result.type:
@@ -57,10 +58,56 @@ def infer_op(op: Operation) -> bool:
 def infer_block(block: Block) -> None:
     """Refine all result types of a block, nested blocks first."""
     for op in block.ops:
+        if isinstance(op, LoopOp):
+            infer_loop(op)
+        else:
+            for region in op.regions:
+                for inner in region.blocks:
+                    infer_block(inner)
+        infer_op(op)
+
+
+def infer_loop(loop: LoopOp) -> None:
+    """Find the most precise types that what a loop carries has in every round, and infer the
+    body with them. Where the first types contradict the body, those declared stay."""
+    body = loop.body.block
+    args = body.args[2:]
+    declared = [(v, v.type) for v in (*args, *_values_in(body))]
+    types = [refine(a.type, v.type) for a, v in zip(args, loop.carried, strict=False)]
+    try:
+        while types != (wider := _one_round(loop, types, declared)):
+            types = wider
+            _restore(declared)
+    except VerifyException:
+        _restore(declared)
+        infer_block(body)
+
+
+def _one_round(
+    loop: LoopOp, types: Sequence[Attribute], declared: Sequence[tuple[SSAValue, Attribute]]
+) -> list[Attribute]:
+    """Infer the body with these types of carried values; the types that cover what comes around
+    as well."""
+    for arg, t in zip(loop.body.block.args[2:], types, strict=False):
+        set_type(arg, t)
+    infer_block(loop.body.block)
+    last = yielded(loop.body, "the body")[1:]
+    joined = [join(t, v.type, "a carried value") for t, v in zip(types, last, strict=False)]
+    return [refine(t, j) for (_, t), j in zip(declared, joined, strict=False)]
+
+
+def _values_in(block: Block) -> Iterator[SSAValue]:
+    """What is defined in a block and the blocks in it, its own arguments left out."""
+    for op in block.walk():
+        yield from op.results
         for region in op.regions:
             for inner in region.blocks:
-                infer_block(inner)
-        infer_op(op)
+                yield from inner.args
+
+
+def _restore(types: Sequence[tuple[SSAValue, Attribute]]) -> None:
+    for value, t in types:
+        set_type(value, t)
 
 
 def refresh_signature(func: FuncOp) -> None:

@@ -75,3 +75,18 @@ func.func @growing(%c: tensor<i1>, %x: tensor<2xf32>, %y: tensor<?xf32>) -> tens
   }
   return %h : tensor<?xf32>
 }
+
+// CHECK-LABEL: @two_ranks
+func.func @two_ranks(%c: tensor<i1>, %x: tensor<2xf32>, %y: tensor<2x2xf32>) -> tensor<*xf32> {
+  // CHECK: %z = graph.if %c : tensor<i1> -> (tensor<*xf32>) {
+  %z = graph.if %c : tensor<i1> -> (tensor<*xf32>) {
+    graph.yield %x : tensor<2xf32>
+  } else {
+    graph.yield %y : tensor<2x2xf32>
+  }
+  // CHECK: %h, %hs = graph.loop (%i, %go) while %c : tensor<i1> carry (%s : tensor<*xf32> = %x : tensor<2xf32>) -> (tensor<*xf32>, tensor<*xf32>) {
+  %h, %hs = graph.loop (%i, %go) while %c : tensor<i1> carry (%s : tensor<*xf32> = %x : tensor<2xf32>) -> (tensor<*xf32>, tensor<*xf32>) {
+    graph.yield %go, %z, %s : tensor<i1>, tensor<*xf32>, tensor<*xf32>
+  }
+  return %h : tensor<*xf32>
+}

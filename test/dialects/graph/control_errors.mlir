@@ -24,13 +24,27 @@ func.func @f(%c: tensor<i1>, %x: tensor<2xf32>) {
 
 // -----
 
-func.func @f(%c: tensor<i1>, %x: tensor<2xf32>, %y: tensor<2x2xf32>) {
-  // CHECK: result 0: element type and rank must agree, but are tensor<2xf32> and tensor<2x2xf32>
+func.func @f(%c: tensor<i1>, %x: tensor<2xf32>, %y: tensor<2xi64>) {
+  // CHECK: result 0: element types must agree, but are tensor<2xf32> and tensor<2xi64>
   %z = graph.if %c : tensor<i1> -> (tensor<2xf32>) {
+    graph.yield %x : tensor<2xf32>
+  } else {
+    graph.yield %y : tensor<2xi64>
+  }
+  return
+}
+
+// -----
+
+// A value of two ranks is unranked, which ops that need a rank refuse.
+func.func @f(%c: tensor<i1>, %x: tensor<2xf32>, %y: tensor<2x2xf32>) {
+  %z = graph.if %c : tensor<i1> -> (tensor<*xf32>) {
     graph.yield %x : tensor<2xf32>
   } else {
     graph.yield %y : tensor<2x2xf32>
   }
+  // CHECK: expected a ranked tensor or memref, got tensor<*xf32>
+  %s = graph.shape_of %z : tensor<*xf32> -> tensor<?xi64>
   return
 }
 
