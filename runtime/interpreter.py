@@ -64,7 +64,7 @@ def checker(t: Attribute) -> Check:
     """A function that returns its argument as an array after checking it against a type.
     Raises GeError where they differ: a kernel is wrong, or an inferred type."""
     if isinstance(t, UnrankedTensorType):
-        return check_unranked(t)
+        return check_unranked(cast(UnrankedTensorType[Attribute], t))
     element, shape = data_type(t)
     dtype, rank = dtype_of(element), len(shape)
     known = [(i, d) for i, d in enumerate(shape) if d >= 0]
@@ -99,11 +99,6 @@ def check_unranked(t: UnrankedTensorType[Attribute]) -> Check:
         return array
 
     return check
-
-
-def owned(y: Array) -> Array:
-    """The array, copied if its memory belongs to another one."""
-    return y if y.base is None else y.copy()
 
 
 # ---- translation -----------------------------------------------------------------------------
