@@ -2,14 +2,25 @@
 
 Sizes: B batch, H query heads, K key heads (H is a multiple; each key head serves H / K query heads
 in a row), Q queries, S keys, E elements of a query or key, V elements of a value. `query` is
-[B, H, Q, E], `key` [B, K, S, E], `value` [B, K, S, V].
+[B, H, Q, E], `key` [B, K, S, E], `value` [B, K, S, V], the result [B, H, Q, V]; each of them has
+heads and tokens exchanged ([B, Q, H, E] ...) where its flag `..._tokens_first` is set.
 
-A key j takes part for query i unless
- - `mask` (i1, broadcasts to [B, H, Q, S]) is false; a float mask is added to the score instead;
+The scores are scale * query key^T, capped by `softcap`. Then the `masks` change them one by one
+(each broadcasts to [B, H, Q, S]): a float mask is added; where a mask of i1 is false, the score
+becomes `fill`. At last a key j is left out for query i if
  - `causal` and j > p, where p = offset + i is the query's position among the keys;
  - j < p - left_window or j > p + right_window, for windows that are not negative;
  - j >= key_lengths of its batch. Without an offset the queries are then the last of these keys.
-A query for which no key takes part has weights 0 and result 0, not nan.
+
+The weights are the softmax of the scores. It is undefined in two cases, and `undefined` says what
+comes of them: no key takes part (all scores are -inf), or a score is nan or +inf.
+ - "zero": result 0 where no key takes part, nan in the other case;
+ - "nan": nan in both cases, like softmax itself;
+ - "guard": 0 in both cases.
+
+16-bit floats are computed in float32 and rounded once, but for one thing: adding a mask of the
+lowest 16-bit number swallows the score. So rows without a score above -1024 are rounded to the
+element type before softmax, if a float mask of that type was added.
 """
 
 from abc import ABC
@@ -17,7 +28,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, StringAttr, i1, i64
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     ParsePropInAttrDict,
@@ -28,6 +39,7 @@ from xdsl.irdl import (
     prop_def,
     result_def,
     traits_def,
+    var_operand_def,
 )
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
@@ -40,6 +52,7 @@ from ge.dialects.types import (
     Shape,
     broadcast,
     element_type,
+    is_float,
     is_integer,
     is_static,
     merge_dims,
@@ -50,9 +63,12 @@ from ge.dialects.types import (
 )
 
 STAGES = ("raw", "capped", "biased", "weights")
+UNDEFINED = ("zero", "nan", "guard")
+
+_OFF = BoolAttr.from_bool(False)
 
 _OPTIONS = (
-    "(`mask` $mask^ `:` type($mask))? "
+    "(`mask` $masks^ `:` type($masks))? "
     "(`key_lengths` $key_lengths^ `:` type($key_lengths))? "
     + parameter("offset")
     + " attr-dict `:` "
@@ -75,7 +91,7 @@ class AttentionLike(TensorOp, ABC):
 
     query = operand_def()
     key = operand_def()
-    mask = opt_operand_def()
+    masks = var_operand_def()
     key_lengths = opt_operand_def()
     offset_value = opt_operand_def()
     offset = opt_prop_def(INT)
@@ -83,22 +99,39 @@ class AttentionLike(TensorOp, ABC):
     """Factor of the scores; 1 / sqrt(E) when absent."""
     softcap = prop_def(FloatAttr, default_value=FloatAttr(0.0, 64))
     """When positive, scores s become softcap * tanh(s / softcap), before any mask."""
-    causal = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    fill = prop_def(FloatAttr, default_value=FloatAttr(float("-inf"), 64))
+    undefined = prop_def(StringAttr, default_value=StringAttr("zero"))
+    causal = prop_def(BoolAttr, default_value=_OFF)
     left_window = prop_def(IntegerAttr, default_value=IntegerAttr(-1, i64))
     right_window = prop_def(IntegerAttr, default_value=IntegerAttr(-1, i64))
+    query_tokens_first = prop_def(BoolAttr, default_value=_OFF)
+    key_tokens_first = prop_def(BoolAttr, default_value=_OFF)
     result = result_def()
     PARAMETERS: ClassVar = {"offset_value": "offset"}
     custom_directives = (Parameter,)
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     traits = traits_def(Pure())
 
+    def sizes(self, name: str) -> Shape:
+        """Batch, heads, tokens and elements of an operand or the result, in whatever order it
+        has them."""
+        value: SSAValue = getattr(self, name)
+        shape = shape_of(value)
+        if len(shape) != 4:
+            raise VerifyException(f"{name} has 4 dimensions, not {shape_text(shape)}")
+        return swap_heads(shape) if self.tokens_first(name) else shape
+
+    def tokens_first(self, name: str) -> bool:
+        flag = getattr(self, f"{name}_tokens_first", _OFF)
+        return bool(flag.value.data)
+
     def scores_shape(self) -> Shape:
         """[B, H, Q, S], once all but `value` is known to fit together."""
         check_floats(self.query, self.key)
-        for value, name in ((self.query, "query"), (self.key, "key")):
-            if len(shape_of(value)) != 4:
-                raise VerifyException(f"{name} has 4 dimensions, not {shape_text(shape_of(value))}")
-        (b, heads, queries, e), (kb, key_heads, keys, ke) = map(shape_of, (self.query, self.key))
+        if self.undefined.data not in UNDEFINED:
+            text = ", ".join(UNDEFINED)
+            raise VerifyException(f'undefined is one of {text}, not "{self.undefined.data}"')
+        (b, heads, queries, e), (kb, key_heads, keys, ke) = self.sizes("query"), self.sizes("key")
         merge("sizes of query and key", e, ke)
         if DYNAMIC not in (heads, key_heads) and heads % max(key_heads, 1):
             raise VerifyException(f"{heads} heads do not divide among {key_heads} key heads")
@@ -107,12 +140,10 @@ class AttentionLike(TensorOp, ABC):
         return shape
 
     def check_masks(self, shape: Shape) -> None:
-        if self.mask is not None:
-            if element_type(self.mask) not in (i1, element_type(self.query)):
-                raise VerifyException(
-                    f"mask is i1 or {element_type(self.query)}, not {element_type(self.mask)}"
-                )
-            check_broadcast_to(shape_of(self.mask), shape, "mask")
+        for mask in self.masks:
+            if element_type(mask) != i1 and not is_float(element_type(mask)):
+                raise VerifyException(f"mask is i1 or a float, not {element_type(mask)}")
+            check_broadcast_to(shape_of(mask), shape, "mask")
         for value, name in ((self.key_lengths, "key_lengths"), (self.offset_value, "offset")):
             if value is not None and not is_integer(element_type(value)):
                 raise VerifyException(f"{name} is of integers, not {element_type(value)}")
@@ -128,24 +159,31 @@ class AttentionLike(TensorOp, ABC):
 
     def scores_work(self, size: int) -> Work:
         """Work of `size` multiply-accumulates for each score, and of softmax."""
-        b, heads, queries, _ = shape_of(self.query)
-        count = numel((b, heads, queries, shape_of(self.key)[2]))
+        count = numel((*self.sizes("query")[:3], self.sizes("key")[2]))
         return Work(count * size, 10 * count, *self.traffic())
+
+
+def swap_heads(shape: Shape) -> Shape:
+    """The shape with heads and tokens exchanged."""
+    batch, a, b, size = shape
+    return batch, b, a, size
 
 
 @irdl_op_definition
 class AttentionOp(AttentionLike):
-    """softmax(scale * query key^T + mask) value, [B, H, Q, V] (Vaswani et al., arXiv 1706.03762;
-    fewer key than query heads: arXiv 2305.13245)."""
+    """softmax(scale * query key^T + mask) value (Vaswani et al., arXiv 1706.03762; fewer key than
+    query heads: arXiv 2305.13245)."""
 
     name = "graph.attention"
     # Operands of a base class come last unless they are repeated.
     query = operand_def()
     key = operand_def()
     value = operand_def()
-    mask = opt_operand_def()
+    masks = var_operand_def()
     key_lengths = opt_operand_def()
     offset_value = opt_operand_def()
+    value_tokens_first = prop_def(BoolAttr, default_value=_OFF)
+    result_tokens_first = prop_def(BoolAttr, default_value=_OFF)
     assembly_format = (
         "$query `,` $key `,` $value " + _OPTIONS + "type($query) `,` type($key) `,` "
         "type($value) `->` type($result)"
@@ -154,16 +192,16 @@ class AttentionOp(AttentionLike):
     def infer(self) -> Sequence[Attribute]:
         batch, heads, queries, keys = self.scores_shape()
         check_floats(self.query, self.value)
-        shape = shape_of(self.value)
-        if len(shape) != 4:
-            raise VerifyException(f"value has 4 dimensions, not {shape_text(shape)}")
-        batch = merge("batches of query and value", batch, shape[0])
-        merge("heads of key and value", shape_of(self.key)[1], shape[1])
-        merge("numbers of keys and values", keys, shape[2])
-        return (tensor((batch, heads, queries, shape[3]), element_type(self.query)),)
+        value_batch, value_heads, values, size = self.sizes("value")
+        batch = merge("batches of query and value", batch, value_batch)
+        merge("heads of key and value", self.sizes("key")[1], value_heads)
+        merge("numbers of keys and values", keys, values)
+        shape = (batch, heads, queries, size)
+        shape = swap_heads(shape) if self.tokens_first("result") else shape
+        return (tensor(shape, element_type(self.query)),)
 
     def static_work(self) -> Work:
-        return self.scores_work(shape_of(self.query)[3] + shape_of(self.value)[3])
+        return self.scores_work(self.sizes("query")[3] + self.sizes("value")[3])
 
 
 @irdl_op_definition
@@ -184,21 +222,24 @@ class AttentionScoresOp(AttentionLike):
         return (tensor(self.scores_shape(), element_type(self.query)),)
 
     def static_work(self) -> Work:
-        return self.scores_work(shape_of(self.query)[3])
+        return self.scores_work(self.sizes("query")[3])
 
 
 @irdl_op_definition
 class RotaryEmbeddingOp(TensorOp):
     """Rotary position embedding (Su et al., arXiv 2104.09864): pairs (a, b) of the first R elements
     of the last dimension become (a cos - b sin, a sin + b cos); the other elements stay. Pairs
-    are halves (i, i + R/2), or neighbours (2 i, 2 i + 1) when `interleaved`. `cos` and `sin` have
-    R/2 elements in the last dimension and broadcast to the input's other dimensions."""
+    are halves (i, i + R/2), or neighbours (2 i, 2 i + 1) when `interleaved`.
+
+    `cos` and `sin` broadcast to the input's other dimensions. Their last dimension is R/2, one
+    angle a pair; or with `full_tables` R, one for each element of the input."""
 
     name = "graph.rotary_embedding"
     input = operand_def()
     cos = operand_def()
     sin = operand_def()
-    interleaved = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    interleaved = prop_def(BoolAttr, default_value=_OFF)
+    full_tables = prop_def(BoolAttr, default_value=_OFF)
     result = result_def()
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
@@ -207,13 +248,19 @@ class RotaryEmbeddingOp(TensorOp):
     assembly_format = "$input `,` $cos `,` $sin attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[Attribute]:
-        check_floats(self.input, self.cos, self.sin)
+        for value in self.operands:
+            check_floats(value)
         shape, table = shape_of(self.input), broadcast(shape_of(self.cos), shape_of(self.sin))
         if not shape or not table:
             raise VerifyException("a tensor of rank 0 has nothing to rotate")
-        if DYNAMIC not in (table[-1], shape[-1]) and 2 * table[-1] > shape[-1]:
-            raise VerifyException(
-                f"cos and sin rotate {2 * table[-1]} elements, but there are {shape[-1]}"
-            )
+        full = bool(self.full_tables.value.data)
+        if table[-1] != DYNAMIC:
+            rotated = table[-1] if full else 2 * table[-1]
+            if rotated % 2:
+                raise VerifyException(f"full tables of {rotated} elements do not make pairs")
+            if shape[-1] != DYNAMIC and rotated > shape[-1]:
+                raise VerifyException(
+                    f"cos and sin rotate {rotated} elements, but there are {shape[-1]}"
+                )
         check_broadcast_to(table, (*shape[:-1], table[-1]), "table of cos and sin")
         return (self.input.type,)

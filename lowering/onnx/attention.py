@@ -86,13 +86,14 @@ def attention(n: Node) -> SSAValue | tuple[SSAValue | None, ...]:
         "scale": n.float("scale") or None,
         "softcap": n.float("softcap"),
     }
-    y = n.emit(g.AttentionOp, q, k, v, mask, n.get(6), offset_value, **params)
+    masks = () if mask is None else (mask,)
+    y = n.emit(g.AttentionOp, q, k, v, masks, n.get(6), offset_value, **params)
     if flat:
         y = n.emit(ReshapeOp, swap_heads(n, y), None, shape=(0, 0, -1))
     if not n.wants(3):
         return y if len(n.proto.output) == 1 else (y, *present)
     stage = g.STAGES[n.int("qk_matmul_output_mode")]
-    scores = n.emit(g.AttentionScoresOp, q, k, mask, n.get(6), offset_value, stage=stage, **params)
+    scores = n.emit(g.AttentionScoresOp, q, k, masks, n.get(6), offset_value, stage=stage, **params)
     return (y, *present, scores)
 
 

@@ -2,7 +2,8 @@
 pieces that stay in the cache; 16-bit floats are computed in float32 and rounded once."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
 
 import numpy as np
 
@@ -70,14 +71,52 @@ def excluded(
     return result
 
 
+LOW = -1024.0
+"""Rows without a score above it are rounded to a 16-bit element type (see the op)."""
+
+
+def _heads_first(op: g.AttentionLike, name: str, array: Array) -> Array:
+    return array.swapaxes(1, 2) if op.tokens_first(name) else array
+
+
+def _split_masks(masks: Sequence[Array], key_heads: int, group: int) -> list[Array]:
+    """The masks as [B, K, G, Q, S], with 1 where they broadcast."""
+    result: list[Array] = []
+    for mask in masks:
+        shape = (*(1,) * (4 - mask.ndim), *mask.shape)
+        heads = (key_heads, group) if shape[1] > 1 else (1, 1)
+        result.append(mask.reshape(shape[0], *heads, *shape[2:]))
+    return result
+
+
+def _apply_masks(s: Array, masks: Sequence[Array], piece: Piece, fill: float) -> None:
+    for mask in masks:
+        part = _of(mask, piece)
+        if part.dtype == np.bool_:
+            np.copyto(s, fill, where=~part)
+        else:
+            s += part
+
+
+def _exponentials(s: Array, narrow: np.dtype[Any] | None) -> None:
+    """s = exp(s - largest of the row); `narrow` is the type that low rows are rounded to."""
+    top = s.max(-1, keepdims=True, initial=-np.inf)
+    if narrow is not None and (low := top[..., 0] < LOW).any():
+        s[low] = s[low].astype(narrow)
+        top[low] = s[low].max(-1, keepdims=True, initial=-np.inf)
+    np.copyto(top, 0, where=top == -np.inf)  # no key takes part
+    s -= top
+    np.exp(s, out=s)
+
+
 def _scores(op: g.AttentionLike, stage: str, use: Callable[[Array, Piece], None]) -> Fn:
     """A function that computes the scores up to `stage` and gives them to `use` by pieces; for
-    "weights" they are exp(score - max) and `use` divides."""
-    given, cap = op.scale, op.softcap.value.data
+    "weights" they are exp(score - max) and `use` divides. It takes heads first."""
+    given, cap, fill = op.scale, op.softcap.value.data, op.fill.value.data
 
-    @np.errstate(invalid="ignore")  # infinite scores
+    @np.errstate(invalid="ignore", over="ignore")  # infinite scores
     def run(
-        q: Array, k: Array, mask: Array | None, lengths: Array | None, offset: Array | None
+        q: Array, k: Array, masks: Sequence[Array], lengths: Array | None, offset: Array | None
     ) -> None:
         batch, heads, queries, size = q.shape
         key_heads, keys = k.shape[1:3]
@@ -88,79 +127,80 @@ def _scores(op: g.AttentionLike, stage: str, use: Callable[[Array, Piece], None]
         turned = widen(k)[:, :, None].swapaxes(-1, -2)
         biased = stage in ("biased", "weights")
         out = excluded(op, (queries, keys), lengths, offset) if biased else None
-        bias = None
-        if mask is not None and biased:
-            shape = (*(1,) * (4 - mask.ndim), *mask.shape)
-            split = (key_heads, group) if shape[1] > 1 else (1, 1)
-            bias = mask.reshape(shape[0], *split, *shape[2:])
+        split = _split_masks(masks, key_heads, group) if biased else []
+        added = q.dtype.itemsize == 2 and any(m.dtype == q.dtype for m in masks)
         for piece in pieces(batch, key_heads, group, queries, keys):
             s = np.matmul(wide[piece], turned[piece[:2]])
             if cap > 0 and stage != "raw":
                 s /= cap
                 np.tanh(s, out=s)
                 s *= cap
-            if bias is not None:
-                part = _of(bias, piece)
-                if part.dtype == np.bool_:
-                    np.copyto(s, -np.inf, where=~part)
-                else:
-                    s += part
+            _apply_masks(s, split, piece, fill)
             if out is not None:
                 np.copyto(s, -np.inf, where=_of(out, piece))
             if stage == "weights":
-                top = s.max(-1, keepdims=True, initial=-np.inf)
-                np.copyto(top, 0, where=top == -np.inf)  # no key takes part
-                s -= top
-                np.exp(s, out=s)
+                _exponentials(s, q.dtype if added else None)
             use(s, piece)
 
     return run
 
 
-def _totals(s: Array) -> Array:
-    """The sums of the rows, 1 where no key takes part."""
+def _totals(s: Array, undefined: str) -> Array:
+    """The sums of the rows, 1 for rows whose weights shall be 0; sets these to 0."""
     totals = row_sums(s.reshape(-1, s.shape[-1])) if s.size else np.zeros(s.shape[:-1], s.dtype)
-    totals[totals == 0] = 1
-    return totals.reshape(*s.shape[:-1], 1)
+    totals = totals.reshape(*s.shape[:-1], 1)
+    if undefined == "guard" and (bad := np.isnan(totals[..., 0])).any():
+        s[bad] = 0
+        totals[bad] = 1
+    if undefined != "nan":
+        totals[totals == 0] = 1
+    return totals
 
 
 @kernel(g.AttentionOp)
 def attention(op: g.AttentionOp) -> Fn:
-    def run(
-        q: Array, k: Array, v: Array, mask: Array | None = None,
-        lengths: Array | None = None, offset: Array | None = None,
-    ) -> Array:  # fmt: skip
+    undefined, tokens_first = op.undefined.data, op.tokens_first("result")
+
+    def run(q: Array, k: Array, v: Array, *rest: Array | None) -> Array:
+        *masks, lengths, offset = rest
+        q, k, v = (_heads_first(op, n, x) for n, x in zip(("query", "key", "value"), (q, k, v)))
         batch, heads, queries, _ = q.shape
         key_heads, size = v.shape[1], v.shape[3]
+        group = heads // max(key_heads, 1)
         values = widen(v)[:, :, None]
-        shape = (batch, key_heads, heads // max(key_heads, 1), queries, size)
-        y = np.empty(shape, values.dtype)
+        if tokens_first:
+            result = np.empty((batch, queries, key_heads, group, size), values.dtype)
+            y = result.transpose(0, 2, 3, 1, 4)
+        else:
+            y = result = np.empty((batch, key_heads, group, queries, size), values.dtype)
 
+        @np.errstate(invalid="ignore")  # 0 / 0, where that is asked for
         def use(s: Array, piece: Piece) -> None:
-            part = np.matmul(s, values[piece[:2]])
-            np.divide(part, _totals(s), out=y[piece])
+            totals = _totals(s, undefined)
+            np.divide(np.matmul(s, values[piece[:2]]), totals, out=y[piece])
 
-        _scores(op, "weights", use)(q, k, mask, lengths, offset)
-        return y.reshape(batch, heads, queries, size).astype(q.dtype, copy=False)
+        _scores(op, "weights", use)(q, k, cast(list[Array], masks), lengths, offset)
+        first = (batch, queries, heads) if tokens_first else (batch, heads, queries)
+        return result.reshape(*first, size).astype(q.dtype, copy=False)
 
     return run
 
 
 @kernel(g.AttentionScoresOp)
 def attention_scores(op: g.AttentionScoresOp) -> Fn:
-    stage = op.stage.data
+    stage, undefined = op.stage.data, op.undefined.data
 
-    def run(
-        q: Array, k: Array, mask: Array | None = None,
-        lengths: Array | None = None, offset: Array | None = None,
-    ) -> Array:  # fmt: skip
+    def run(q: Array, k: Array, *rest: Array | None) -> Array:
+        *masks, lengths, offset = rest
+        q, k = _heads_first(op, "query", q), _heads_first(op, "key", k)
         (batch, heads, queries, _), (key_heads, keys) = q.shape, k.shape[1:3]
         y = np.empty((batch, key_heads, heads // max(key_heads, 1), queries, keys), q.dtype)
 
+        @np.errstate(invalid="ignore")
         def use(s: Array, piece: Piece) -> None:
-            y[piece] = s / _totals(s) if stage == "weights" else s
+            y[piece] = s / _totals(s, undefined) if stage == "weights" else s
 
-        _scores(op, stage, use)(q, k, mask, lengths, offset)
+        _scores(op, stage, use)(q, k, cast(list[Array], masks), lengths, offset)
         return y.reshape(batch, heads, queries, keys)
 
     return run
@@ -168,20 +208,24 @@ def attention_scores(op: g.AttentionScoresOp) -> Fn:
 
 @kernel(g.RotaryEmbeddingOp)
 def rotary_embedding(op: g.RotaryEmbeddingOp) -> Fn:
-    interleaved = bool(op.interleaved.value.data)
+    interleaved, full = bool(op.interleaved.value.data), bool(op.full_tables.value.data)
+
+    def pairs(size: int) -> tuple[Any, Any]:
+        """The first and the second elements of the pairs among the first `size`."""
+        if interleaved:
+            return np.s_[..., 0:size:2], np.s_[..., 1:size:2]
+        return np.s_[..., : size // 2], np.s_[..., size // 2 : size]
 
     def run(x: Array, cos: Array, sin: Array) -> Array:
         wide, c, s = widen(x), widen(cos), widen(sin)
-        half = cos.shape[-1]
-        if interleaved:
-            first, second = np.s_[..., 0 : 2 * half : 2], np.s_[..., 1 : 2 * half : 2]
-        else:
-            first, second = np.s_[..., :half], np.s_[..., half : 2 * half]
+        size = cos.shape[-1] if full else 2 * cos.shape[-1]
+        first, second = pairs(size)
         y = np.empty(x.shape, wide.dtype)
         a, b = wide[first], wide[second]
-        y[first] = a * c - b * s
-        y[second] = a * s + b * c
-        y[..., 2 * half :] = wide[..., 2 * half :]
+        (c0, c1), (s0, s1) = ((t[first], t[second]) if full else (t, t) for t in (c, s))
+        y[first] = a * c0 - b * s0
+        y[second] = a * s1 + b * c1
+        y[..., size:] = wide[..., size:]
         return y.astype(x.dtype, copy=False)
 
     return run

@@ -1,7 +1,8 @@
 """Kernels of quantization, normalizations, attention and recurrent layers against their formulas,
 in the cases that ONNX's node tests leave out."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -21,15 +22,30 @@ INF = np.inf
 
 
 def make(op: type[TensorOp], *arrays: Any, **params: Any) -> TensorOp:
-    """The op on operands of the arrays' types; None stands for an absent one."""
-    source = test.TestOp(result_types=[type_of(x) for x in arrays if x is not None])
+    """The op on operands of the arrays' types; None stands for an absent one, a list for a
+    variadic one."""
+    source = test.TestOp(result_types=[type_of(x) for x in flat(arrays)])
     values = iter(source.results)
-    return op.of(*(None if x is None else next(values) for x in arrays), **params)
+
+    def operand(x: Any) -> Any:
+        if isinstance(x, list):
+            return [next(values) for _ in cast(list[Array], x)]
+        return None if x is None else next(values)
+
+    return op.of(*(operand(x) for x in arrays), **params)
+
+
+def flat(arrays: Sequence[Any]) -> list[Array]:
+    """The arrays, those of lists one by one, without absent ones."""
+    found: list[Array] = []
+    for x in arrays:
+        found.extend(cast(list[Array], x) if isinstance(x, list) else [] if x is None else [x])
+    return found
 
 
 def run(op: type[TensorOp], *arrays: Any, **params: Any) -> Any:
     built = make(op, *arrays, **params)
-    results = kernels.evaluate(built, [x for x in arrays if x is not None])
+    results = kernels.evaluate(built, flat(arrays))
     for array, value in zip(results, built.results, strict=True):
         assert type_of(array) == value.type
     return results[0] if len(results) == 1 else results
@@ -154,7 +170,7 @@ def test_attention_in_pieces(batch: int, heads: int, queries: int, keys: int) ->
     mask = np.random.default_rng(3).random((batch, 1, queries, keys)) < 0.7
     position = np.arange(queries)[:, None] + 2
     allowed = mask & (np.arange(keys) <= position)
-    got = run(a.AttentionOp, query, key, value, mask, None, None, causal=True, offset=2)
+    got = run(a.AttentionOp, query, key, value, [mask], None, None, causal=True, offset=2)
     want = plain_attention(query, key, value, allowed)
     np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-5)
 
@@ -162,7 +178,7 @@ def test_attention_in_pieces(batch: int, heads: int, queries: int, keys: int) ->
 def test_each_key_head_serves_its_group() -> None:
     query, key, value = normal(2, 6, 5, 8), normal(2, 2, 9, 8, seed=1), normal(2, 2, 9, 8, seed=2)
     mask = np.random.default_rng(3).random((2, 6, 5, 9)) < 0.5
-    got = run(a.AttentionOp, query, key, value, mask, None, None)
+    got = run(a.AttentionOp, query, key, value, [mask], None, None)
     spread = np.repeat(key, 3, 1), np.repeat(value, 3, 1)
     np.testing.assert_allclose(got, plain_attention(query, *spread, mask), rtol=1e-4, atol=1e-6)
 
@@ -172,14 +188,14 @@ def test_lengths_offset_and_windows() -> None:
     lengths, j = np.array([9, 3]), np.arange(9)
     position = (lengths - 4)[:, None, None, None] + np.arange(4)[:, None]
     allowed = (j <= position) & (j >= position - 2) & (j < lengths[:, None, None, None])
-    got = run(a.AttentionOp, query, key, value, None, lengths, None, causal=True, left_window=2)
+    got = run(a.AttentionOp, query, key, value, [], lengths, None, causal=True, left_window=2)
     np.testing.assert_allclose(got, plain_attention(query, key, value, allowed), atol=1e-5)
     assert (got[1, 0, 0] == 0).all()  # position -1: no key takes part
     position = np.arange(4)[:, None] + 3
     allowed = (j <= position + 1) & (j >= position - 2)
     offset = np.array([3])
     windows = {"left_window": 2, "right_window": 1}
-    got = run(a.AttentionOp, query, key, value, None, None, offset, **windows)
+    got = run(a.AttentionOp, query, key, value, [], None, offset, **windows)
     np.testing.assert_allclose(got, plain_attention(query, key, value, allowed), atol=1e-5)
 
 
@@ -189,7 +205,7 @@ def test_scores_at_each_stage() -> None:
     bias[0] = -INF
 
     def scores(stage: str) -> Array:
-        operands = (query, key, bias, None, None)
+        operands = (query, key, [bias], None, None)
         return run(a.AttentionScoresOp, *operands, stage=stage, softcap=2.0, scale=1.0)
 
     raw = query @ key.swapaxes(-1, -2)
@@ -198,14 +214,92 @@ def test_scores_at_each_stage() -> None:
     np.testing.assert_allclose(scores("biased"), scores("capped") + bias, rtol=1e-6)
     assert (scores("weights")[:, :, 0] == 0).all()
     np.testing.assert_allclose(scores("weights")[:, :, 1:].sum(-1), 1, rtol=1e-5)
-    got = run(a.AttentionOp, query, key, value, bias, None, None, softcap=2.0, scale=1.0)
+    got = run(a.AttentionOp, query, key, value, [bias], None, None, softcap=2.0, scale=1.0)
     np.testing.assert_allclose(got, scores("weights") @ value, rtol=1e-4, atol=1e-6)
 
 
 def test_half_precision_attention_does_not_overflow() -> None:
     query = np.full((1, 1, 2, 64), 100, np.float16)
-    got = run(a.AttentionOp, query, query, query, None, None, None)
+    got = run(a.AttentionOp, query, query, query, [], None, None)
     assert (got == 100).all()
+
+
+def test_where_softmax_is_undefined() -> None:
+    query, key, value = normal(1, 1, 3, 4), normal(1, 1, 5, 4, seed=1), normal(1, 1, 5, 4, seed=2)
+    mask = np.zeros((3, 5), np.float32)
+    mask[0] = -INF
+    mask[1, 2] = np.nan
+    for undefined, first, second in (
+        ("zero", 0, np.nan),
+        ("nan",) + (np.nan,) * 2,
+        ("guard", 0, 0),
+    ):
+        got = run(a.AttentionOp, query, key, value, [mask], None, None, undefined=undefined)[0, 0]
+        np.testing.assert_array_equal(got[:2], np.full((2, 4), [[first], [second]]))
+        assert np.isfinite(got[2]).all()
+
+
+def test_masks_in_their_order() -> None:
+    query, key, value = normal(1, 2, 3, 4), normal(1, 2, 5, 4, seed=1), normal(1, 2, 5, 4, seed=2)
+    bias, allowed = normal(2, 3, 5, seed=3), np.random.default_rng(4).random((3, 5)) < 0.5
+    allowed[0] = False  # a row of equal scores
+    s = query @ key.swapaxes(-1, -2)
+
+    def weights(*masks: Array) -> Array:
+        operands = (query, key, list(masks), None, None)
+        return run(a.AttentionScoresOp, *operands, stage="weights", scale=1.0, fill=-1e4)
+
+    def softmax(x: Array) -> Array:
+        e = np.exp(x - x.max(-1, keepdims=True))
+        return e / e.sum(-1, keepdims=True)
+
+    want = softmax(np.where(allowed, s + bias, np.float32(-1e4)))
+    np.testing.assert_allclose(weights(bias, allowed), want, rtol=1e-4, atol=1e-6)
+    want = softmax(np.where(allowed, s, np.float32(-1e4)) + bias)
+    np.testing.assert_allclose(weights(allowed, bias), want, rtol=1e-4, atol=1e-6)
+    got = run(a.AttentionOp, query, key, value, [bias, allowed], None, None, scale=1.0, fill=-1e4)
+    np.testing.assert_allclose(got, weights(bias, allowed) @ value, rtol=1e-4, atol=1e-6)
+
+
+def test_a_mask_of_the_lowest_half_swallows_the_scores() -> None:
+    query, key = (
+        normal(1, 1, 2, 8).astype(np.float16),
+        normal(1, 1, 5, 8, seed=1).astype(np.float16),
+    )
+    mask = np.zeros((2, 5), np.float16)
+    mask[0] = np.finfo(np.float16).min
+    got = run(a.AttentionScoresOp, query, key, [mask], None, None, stage="weights")
+    assert (got[0, 0, 0] == np.float16(0.2)).all()
+    assert len(set(got[0, 0, 1].tolist())) > 1
+
+
+@pytest.mark.parametrize("flags", range(16))
+def test_heads_or_tokens_first(flags: int) -> None:
+    query, key, value = normal(2, 6, 5, 8), normal(2, 2, 9, 8, seed=1), normal(2, 2, 9, 7, seed=2)
+    mask = normal(6, 5, 9, seed=3)
+    want = run(a.AttentionOp, query, key, value, [mask], None, None)
+    names = ("query", "key", "value", "result")
+    first = {f"{name}_tokens_first": bool(flags >> i & 1) for i, name in enumerate(names)}
+    swapped = [
+        np.ascontiguousarray(x.swapaxes(1, 2)) if first[f"{name}_tokens_first"] else x
+        for name, x in zip(names, (query, key, value), strict=False)
+    ]
+    got = run(a.AttentionOp, *swapped, [mask], None, None, **first)
+    got = got.swapaxes(1, 2) if first["result_tokens_first"] else got
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_rotary_embedding_with_full_tables(interleaved: bool) -> None:
+    x, cos, sin = normal(2, 3, 5, 8), normal(5, 6, seed=1), normal(5, 6, seed=2)
+    got = run(a.RotaryEmbeddingOp, x, cos, sin, interleaved=interleaved, full_tables=True)
+    turned = np.empty((2, 3, 5, 6), np.float32)
+    if interleaved:
+        turned[..., ::2], turned[..., 1::2] = -x[..., 1:6:2], x[..., :6:2]
+    else:
+        turned[..., :3], turned[..., 3:] = -x[..., 3:6], x[..., :3]
+    np.testing.assert_allclose(got[..., :6], x[..., :6] * cos + turned * sin, rtol=1e-5, atol=1e-6)
+    assert (got[..., 6:] == x[..., 6:]).all()
 
 
 # ---- recurrent layers --------------------------------------------------------------------------
@@ -276,7 +370,7 @@ def test_work_counts_both_products() -> None:
     assert work is not None
     assert work.macs == 5 * 3 * 4 * 6 * (4 + 6)
     query, key, value = normal(2, 4, 5, 8), normal(2, 2, 6, 8), normal(2, 2, 6, 3)
-    work = make(a.AttentionOp, query, key, value, None, None, None).work()
+    work = make(a.AttentionOp, query, key, value, [], None, None).work()
     assert work is not None
     assert work.macs == 2 * 4 * 5 * 6 * (8 + 3)
     assert work.written == 2 * 4 * 5 * 3 * dtype_of(type_of(query).element_type).itemsize

@@ -80,7 +80,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x7x
 
 // -----
 
-// CHECK: error: 'graph.attention' op mask is i1 or f32, not i8
+// CHECK: error: 'graph.attention' op mask is i1 or a float, not i8
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf32>, %m: tensor<5x6xi8>) {
   %0 = graph.attention %q, %k, %v mask %m : tensor<5x6xi8> : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
   func.return
@@ -152,9 +152,9 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.rotary_embedding' op element types differ: f32 and f16
-func.func @f(%x: tensor<2x8xf32>, %c: tensor<2x4xf16>) {
-  %0 = graph.rotary_embedding %x, %c, %c : (tensor<2x8xf32>, tensor<2x4xf16>, tensor<2x4xf16>) -> tensor<2x8xf32>
+// CHECK: error: 'graph.rotary_embedding' op element type i8 is not supported; it must be a float
+func.func @f(%x: tensor<2x8xf32>, %c: tensor<2x4xi8>) {
+  %0 = graph.rotary_embedding %x, %c, %c : (tensor<2x8xf32>, tensor<2x4xi8>, tensor<2x4xi8>) -> tensor<2x8xf32>
   func.return
 }
 
@@ -179,5 +179,30 @@ func.func @f(%x: tensor<2x8xf32>, %c: tensor<2x5xf32>) {
 // CHECK: error: 'graph.rotary_embedding' op table of cos and sin of shape [3, 4] does not broadcast to [2, 4]
 func.func @f(%x: tensor<2x8xf32>, %c: tensor<3x4xf32>) {
   %0 = graph.rotary_embedding %x, %c, %c : (tensor<2x8xf32>, tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<2x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.rotary_embedding' op full tables of 5 elements do not make pairs
+func.func @f(%x: tensor<2x8xf32>, %c: tensor<2x5xf32>) {
+  %0 = graph.rotary_embedding %x, %c, %c {full_tables = true} : (tensor<2x8xf32>, tensor<2x5xf32>, tensor<2x5xf32>) -> tensor<2x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.attention' op undefined is one of zero, nan, guard, not "one"
+func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x4x6x8xf32>) {
+  %0 = graph.attention %q, %k, %k {undefined = "one"} : tensor<2x4x5x8xf32>, tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32> -> tensor<2x4x5x8xf32>
+  func.return
+}
+
+// -----
+
+// With tokens first the second dimension of the key is the number of keys.
+// CHECK: error: 'graph.attention' op 4 heads do not divide among 3 key heads
+func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x4x3x8xf32>) {
+  %0 = graph.attention %q, %k, %k {key_tokens_first = true} : tensor<2x4x5x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32> -> tensor<2x4x5x8xf32>
   func.return
 }
