@@ -91,7 +91,9 @@ class Access(Enum):
 
     POINTWISE = "the elements at its place (operands broadcast), or few beside it in a row"
     VIEW = "one element; all stay where they are in memory"
-    MOVEMENT = "one element, from another place"
+    MOVEMENT = "one element, from a place that follows from its own"
+    LOOKUP = "one element of the first operand, from a place that another operand names"
+    WINDOW = "the elements of the first operand in a window around its place"
     ROWS = "a row of elements: see `TensorOp.rows`"
     WHOLE = "any elements"
 

@@ -62,6 +62,9 @@ class Target:
     max_streams: int = 1984
     max_events: int = 65536
 
+    def __hash__(self) -> int:
+        return hash(self.name)  # the table of macs has no hash
+
     @staticmethod
     def presets() -> list[str]:
         """The names of the targets that come with the package."""

@@ -23,7 +23,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.parameters import INTS, Parameter, dims, parameter, partial_ints
 from ge.dialects.graph.window import spatial_dims
-from ge.dialects.interfaces import TensorOp, Work
+from ge.dialects.interfaces import Access, TensorOp, Work
 from ge.dialects.types import (
     DYNAMIC,
     Shape,
@@ -113,6 +113,7 @@ class ResizeOp(TensorOp):
     extrapolation_value = prop_def(FloatAttr, default_value=FloatAttr(0.0, 64))
     keep_aspect_ratio_policy = prop_def(StringAttr, default_value=StringAttr("stretch"))
     result = result_def()
+    ACCESS: ClassVar = Access.WINDOW
     PARAMETERS: ClassVar = {"scales_value": "scales", "sizes_value": "sizes"}
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     traits = traits_def(Pure())

@@ -70,6 +70,7 @@ def merge_shapes(a: Shape, b: Shape, names: str) -> Shape:
 class Picking(Movement, ABC):
     """Base of ops that pick elements by indices; negative indices count from the end."""
 
+    ACCESS: ClassVar = Access.LOOKUP
     input = operand_def()
     indices = operand_def()
     result = result_def()

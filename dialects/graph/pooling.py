@@ -29,7 +29,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.parameters import INT, INTS, Parameter, parameter
 from ge.dialects.graph.window import WINDOW, Window, WindowedOp, agree, spatial_dims
-from ge.dialects.interfaces import TensorOp, Work
+from ge.dialects.interfaces import Access, TensorOp, Work
 from ge.dialects.types import (
     DYNAMIC,
     Shape,
@@ -49,6 +49,7 @@ class Pooling(WindowedOp, ABC):
     """Base: one value from the elements under a window of shape `kernel`, channel by channel.
     `ceil_mode` also takes a last window that hangs over the end."""
 
+    ACCESS: ClassVar = Access.WINDOW
     input = operand_def()
     kernel = prop_def(INTS)
     ceil_mode = prop_def(BoolAttr, default_value=NO)
