@@ -15,7 +15,7 @@ over its inputs again for each statistic that it needs first.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import ceil
 
 from xdsl.dialects.builtin import IntegerAttr
@@ -117,21 +117,38 @@ def _round_up(value: int, unit: int) -> int:
 # ---- products of matrices ----------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
 class CubeKernel:
     """The choice of a tiling for products, and what a tile of it costs."""
 
-    def __init__(self, body: Body, target: Target) -> None:
-        self.target = target
+    target: Target
+    p: Matrices
+    element: Attribute
+    """Type of the cube's operands."""
+    whole_rows: bool = False
+    """Whether the epilogue needs all n of a row at a time."""
+    epilogue_bytes: int = 0
+    """Bytes in UB for each element of the output tile; 0 without an epilogue."""
+
+    @classmethod
+    def of(cls, body: Body, target: Target) -> "CubeKernel":
         main = products(body)[0][0]
-        self.p = combined(body)
-        element = element_type(main.operands[0])
-        self.width = bitwidth(element) // 8
-        """Bytes of an element of the cube's operands."""
-        self.macs_rate = macs_per_cycle(element, target)
-        self.whole_rows = any(op.ACCESS is Access.ROWS for op in body.ops)
-        """Whether the epilogue needs all n of a row at a time."""
-        self.epilogue_bytes = _epilogue_bytes(body) if len(body.ops) > 1 else 0
-        """Bytes in UB for each element of the output tile; 0 without an epilogue."""
+        alone = len(body.ops) == 1 and not body.ops[0].static_work().vector
+        return cls(
+            target,
+            combined(body),
+            element_type(main.operands[0]),
+            any(op.ACCESS is Access.ROWS for op in body.ops),
+            0 if alone else _epilogue_bytes(body),
+        )
+
+    @property
+    def width(self) -> int:
+        return bitwidth(self.element) // 8
+
+    @cached_property
+    def macs_rate(self) -> float:
+        return macs_per_cycle(self.element, self.target)
 
     def choose(self) -> TilingAttr:
         best: tuple[float, int, int, int] | None = None
@@ -218,23 +235,26 @@ def _epilogue_bytes(body: Body) -> int:
     return _ACCUMULATOR_BYTES + ceil((moved + written) / max(elements, 1))
 
 
+@dataclass(frozen=True)
 class AttentionKernel(CubeKernel):
     """Attention with online softmax: tiles of m queries, which meet n keys at a time."""
 
-    def __init__(self, body: Body, target: Target) -> None:
-        super().__init__(body, target)
+    value_size: int = 0
+
+    @classmethod
+    def of(cls, body: Body, target: Target) -> "AttentionKernel":
         op = products(body)[0][0]
         assert isinstance(op, AttentionLike)
-        batch, heads, queries, self.size = shape_of(op.query)
-        self.keys = shape_of(op.key)[2]
-        self.value_size = shape_of(op.value)[3] if isinstance(op, AttentionOp) else 0
-        self.p = Matrices(batch * heads, queries, self.keys, self.size)
+        batch, heads, queries, size = shape_of(op.query)
+        p = Matrices(batch * heads, queries, shape_of(op.key)[2], size)
+        value_size = shape_of(op.value)[3] if isinstance(op, AttentionOp) else 0
+        return cls(target, p, element_type(op.query), value_size=value_size)
 
     def tiles(self, m: int, n: int) -> int:
         return self.p.tiles(m, self.p.n)
 
     def steps(self, m: int, n: int, k: int) -> int:
-        return ceil(self.keys / n)
+        return ceil(self.p.n / n)
 
     def largest_k(self, m: int, n: int) -> int:
         t, twice = self.target, 2 * self.width
@@ -243,13 +263,13 @@ class AttentionKernel(CubeKernel):
             return 0
         most = min(t.l0a_bytes // (twice * m), t.l0b_bytes // (twice * n))
         unit = max(FRACTAL, 32 // self.width)
-        return min(most // unit * unit, _round_up(max(self.size, self.value_size), unit))
+        return min(most // unit * unit, _round_up(max(self.p.k, self.value_size), unit))
 
     def on_core(self, m: int, n: int, k: int, buffers: int) -> dict[str, int]:
         rows = min(m, _EPILOGUE_ROWS)
-        size = self.size + self.value_size
+        size = self.p.k + self.value_size
         return {
-            "l1": (m * self.size + n * size * buffers) * self.width,
+            "l1": (m * self.p.k + n * size * buffers) * self.width,
             "l0a": m * k * self.width * buffers,
             "l0b": k * n * self.width * buffers,
             "l0c": m * (n + self.value_size) * self.accumulator,
@@ -257,19 +277,24 @@ class AttentionKernel(CubeKernel):
         }
 
     def tile_cycles(self, m: int, n: int, k: int) -> float:
-        t, size = self.target, self.size + self.value_size
+        t, size = self.target, self.p.k + self.value_size
         keys = self.steps(m, n, k) * n
-        feed = m * (self.size / n + 1) / t.l1_to_l0a_rate + size / t.l1_to_l0b_rate
+        feed = m * (self.p.k / n + 1) / t.l1_to_l0a_rate + size / t.l1_to_l0b_rate
         return keys * max(m * size / self.macs_rate, self.width * feed)
 
     def tile_load_cycles(self, m: int, n: int) -> float:
-        size = (m * self.size + self.keys * (self.size + self.value_size)) * self.width
+        size = (m * self.p.k + self.p.n * (self.p.k + self.value_size)) * self.width
         return max(size, self.target.full_rate_bytes) / self.target.l2_read_rate
 
 
 def cube_kernel(body: Body, target: Target) -> CubeKernel:
     main = products(body)[0][0]
-    return (AttentionKernel if isinstance(main, AttentionLike) else CubeKernel)(body, target)
+    return (AttentionKernel if isinstance(main, AttentionLike) else CubeKernel).of(body, target)
+
+
+@lru_cache(maxsize=4096)
+def _cube_tiling(kernel: CubeKernel) -> TilingAttr:
+    return kernel.choose()
 
 
 # ---- vector kernels ----------------------------------------------------------------------------
@@ -387,7 +412,7 @@ def choose_tiling(op: TensorOp | Body, engine: Engine, target: Target) -> Tiling
     if work is None or engine not in (Engine.CUBE, Engine.VECTOR):
         return None
     if engine is Engine.CUBE and work.macs:
-        return cube_kernel(body, target).choose()
+        return _cube_tiling(cube_kernel(body, target))
     return VectorKernel(body, target).choose()
 
 
