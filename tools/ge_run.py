@@ -110,6 +110,8 @@ def load_model(
 
     shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
     loaded = load(args.input, shapes, dims)
+    if options.verify and not args.input.endswith(".onnx"):
+        loaded.module.verify()
     inputs = None
     if args.inputs:
         ports = input_ports(main_of(loaded.module))
