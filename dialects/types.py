@@ -254,3 +254,18 @@ def constant_ints(value: SSAValue) -> tuple[int, ...] | None:
 def set_type(value: SSAValue, new_type: Attribute) -> None:
     """Refine the type of a value in place (its uses stay)."""
     value._type = new_type  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+
+
+SHAPE_ELEMENTS = 64
+"""Shape arithmetic is on vectors of at most this many integers."""
+
+
+def is_shape_like(value: SSAValue) -> bool:
+    """Whether a value is a scalar or a short vector of integers (i1 included)."""
+    shape = shape_of(value)
+    return (
+        isinstance(element_type(value), IntegerType)
+        and len(shape) <= 1
+        and is_static(shape)
+        and numel(shape) <= SHAPE_ELEMENTS
+    )

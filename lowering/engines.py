@@ -7,29 +7,21 @@
 3. vector: everything else.
 """
 
-from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.shape import ShapeOfOp
+from ge.dialects.graph.shape import is_shape_arithmetic
 from ge.dialects.interfaces import TensorOp
 from ge.dialects.npu_task import Engine, is_dynamic
 from ge.dialects.types import (
     DYNAMIC,
     AnyTensor,
-    element_type,
-    is_static,
-    numel,
     set_type,
-    shape_of,
     tensor,
     tensor_type,
 )
-
-SHAPE_ELEMENTS = 64
-"""Shape arithmetic is on vectors of at most this many integers."""
 
 
 def choose_engine(op: TensorOp) -> Engine:
@@ -40,23 +32,11 @@ def choose_engine(op: TensorOp) -> Engine:
     work = None if instance is None else instance.work()
     if work is not None and work.macs:
         return Engine.CUBE
-    reads = () if isinstance(op, ShapeOfOp) else op.operands
-    if all(is_shape_like(v) for v in (*reads, *op.results)):
+    if is_shape_arithmetic(op):
         return Engine.HOST
     if instance is not None and dynamic and shape_depends_on_values(op, instance):
         return Engine.HOST
     return Engine.VECTOR
-
-
-def is_shape_like(value: SSAValue) -> bool:
-    """Whether a value is a scalar or a short vector of integers (i1 included)."""
-    shape = shape_of(value)
-    return (
-        isinstance(element_type(value), IntegerType)
-        and len(shape) <= 1
-        and is_static(shape)
-        and numel(shape) <= SHAPE_ELEMENTS
-    )
 
 
 def shape_depends_on_values(op: TensorOp, instance: TensorOp) -> bool:

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, StringAttr, UnrankedTensorType, i64
 from xdsl.interfaces import HasFolderInterface
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     ParsePropInAttrDict,
     irdl_op_definition,
@@ -50,6 +50,7 @@ from ge.dialects.types import (
     broadcast,
     byte_size,
     element_type,
+    is_shape_like,
     is_static,
     numel,
     rank_of,
@@ -450,3 +451,10 @@ class ShapeOfOp(TensorOp, ShapeComputation):
 
     def static_work(self) -> Work:
         return Work(0, 0, 0, byte_size(self.result.type))
+
+
+def is_shape_arithmetic(op: Operation) -> bool:
+    """Whether an op reads and writes only short vectors or scalars of integers, or asks for the
+    dimensions of a tensor: work for the control processor."""
+    reads = () if isinstance(op, ShapeOfOp) else op.operands
+    return all(is_shape_like(v) for v in (*reads, *op.results))
