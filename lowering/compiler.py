@@ -22,6 +22,7 @@ from ge.dialects.graph import Graph
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.interfaces import TensorOp
 from ge.dialects.npu_task import LaunchOp, NpuTask
+from ge.lowering.extensions import universe
 from ge.lowering.files import Outputs, write_module
 from ge.lowering.options import Options
 from ge.lowering.pipelines import PassRecord, Progress, run_passes, stages
@@ -51,11 +52,16 @@ def paused_collector() -> Generator[None]:
             gc.enable()
 
 
-def context() -> Context:
-    """A context with every dialect that ge's levels use."""
+def context(plugins: Sequence[str] = ()) -> Context:
+    """A context with every dialect that ge's levels use; those of xDSL, of installed packages and
+    of plugin files are loaded when a text needs them.
+    Raises GeError for a plugin that cannot be loaded."""
     ctx = Context()
     for dialect in (Builtin, Func, MemRef, Tensor, Graph, FusedOps, NpuTask):
         ctx.load_dialect(dialect)
+    for name, factory in universe(*plugins).all_dialects.items():
+        if name not in ctx.registered_dialect_names:
+            ctx.register_dialect(name, factory)
     return ctx
 
 
@@ -146,13 +152,14 @@ def lower(
     Raises GeError and VerifyException for what is wrong with the module."""
     start = time.perf_counter()
     result = Compilation(options)
-    ctx = context()
-    levels = list(stages(options))
+    ctx, passes = context(options.plugins), universe(*options.plugins).all_passes
+    path = stages(options)
+    levels = list(path)
     first = levels.index(level_of(module))
     todo: list[str] = []
     marks: dict[int, list[str]] = {}
     for level in levels[first if first == 0 else first + 1 : levels.index(until) + 1]:
-        todo += stages(options)[level]
+        todo += path[level]
         marks.setdefault(len(todo), []).append(level)
         if options.verify:
             todo.append(f"verify-level{{level={level}}}")
@@ -168,7 +175,7 @@ def lower(
             after(name, current)
 
     with paused_collector(), collecting() as counts:
-        result.passes = run_passes(module, todo, ctx, progress, observe)
+        result.passes = run_passes(module, todo, ctx, passes, progress, observe)
     result.seconds = time.perf_counter() - start
     if until == "program":
         result.ops["launches"] = count_launches(module)
@@ -190,10 +197,11 @@ def load(
     path: str,
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Mapping[str, int] | None = None,
+    plugins: Sequence[str] = (),
 ) -> Loaded:
     """Read a model (`.onnx`) or a module of any level (`.mlir`, or "-" for standard input).
-    `shapes` and `dims` fix inputs by name and symbolic dimensions of an ONNX model.
-    Raises GeError or ParseError for what cannot be read."""
+    `shapes` and `dims` fix inputs by name and symbolic dimensions of an ONNX model; `plugins` are
+    files with dialects of a `.mlir`. Raises GeError or ParseError for what cannot be read."""
     if path.endswith(".onnx"):
         from ge.lowering.onnx.importer import import_file
 
@@ -202,7 +210,7 @@ def load(
         return Loaded(imported.module, imported.payload, path)
     if shapes or dims:
         raise GeError("--shape and --dim are for .onnx models", path, "import the model anew")
-    module = parse_module(context(), read_source(None if path == "-" else path))
+    module = parse_module(context(plugins), read_source(None if path == "-" else path))
     return Loaded(module, open_payload(module, Path(path).parent), path)
 
 
@@ -254,7 +262,7 @@ def compile_file(
     """Read a model or module and lower it. Raises GeError, ParseError, VerifyException."""
     options = options or Options.from_environment()
     start = time.perf_counter()
-    loaded = load(path, shapes, dims)
+    loaded = load(path, shapes, dims, options.plugins)
     seconds = time.perf_counter() - start
     compilation = lower(loaded.module, options, progress, dumper(options), until)
     compilation.passes.insert(0, PassRecord("import", seconds, 0))

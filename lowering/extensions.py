@@ -7,12 +7,15 @@ A file, given with `--load-plugin FILE.py` or `GE_CUSTOM_PASS`, is run once. Wha
 - each `Universe` object, `Dialect` object and `ModulePass` class that it defines at top level;
 - what it registers itself, by `register_pass` (also a class decorator) and `register_dialect`.
 A name that exists already is an error.
+
+A pass class of a file (or one registered) with `LEVEL = "graph"`, or another level, is a part of
+the default pipeline: it runs last of the passes on that level, before the check of the level.
 """
 
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -114,8 +117,23 @@ def universe(*plugins: str) -> Universe:
         _merge(found, Universe.get_multiverse())
     except ValueError as e:
         raise GeError(f"installed packages clash: {e}") from None
-    custom = os.environ.get("GE_CUSTOM_PASS")
-    for path in dict.fromkeys((*plugins, *([custom] if custom else []))):
+    _merge(found, _added(plugins))
+    return found
+
+
+def passes_at_levels(*plugins: str) -> Iterator[tuple[str, str]]:
+    """(level, pass name) of each pass, of the plugin files or registered, that states a level."""
+    for name, factory in _added(plugins).all_passes.items():
+        level = getattr(factory(), "LEVEL", None)
+        if isinstance(level, str):
+            yield level, name
+
+
+def _added(plugins: Sequence[str]) -> Universe:
+    """What the plugin files define (those of `GE_CUSTOM_PASS` too) and what is registered."""
+    custom = os.environ.get("GE_CUSTOM_PASS", "").split(os.pathsep)
+    found = Universe()
+    for path in dict.fromkeys(p for p in (*plugins, *custom) if p):
         for part in _universes(_run_file(path)):
             _merge(found, part)
     _merge(found, REGISTERED)

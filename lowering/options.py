@@ -33,7 +33,8 @@ class Options:
     """1 writes the module after each pass to `dump_path`."""
     dump_path: str = "ge_dump"
     custom_pass: str = ""
-    """Python file with passes of the user's own (see --load-plugin)."""
+    """Python files with passes and dialects of the user's own (see --load-plugin), with the
+    separator of PATH between them."""
     verify: bool = True
     """Check that each level is legal where it begins."""
 
@@ -42,6 +43,11 @@ class Options:
             raise GeError(f"fusion is one of {', '.join(FUSION_MODES)}, not '{self.fusion}'")
         if self.memory not in (0, 1):
             raise GeError(f"the memory level is 0 or 1, not {self.memory}")
+
+    @property
+    def plugins(self) -> tuple[str, ...]:
+        """The files of `custom_pass`."""
+        return tuple(p for p in self.custom_pass.split(os.pathsep) if p)
 
     @classmethod
     def from_environment(

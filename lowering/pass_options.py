@@ -50,7 +50,7 @@ class PassText:
 
 
 def _quote(value: str) -> str:
-    if re.fullmatch(r"[^\s,={}()\[\]\"']+", value):
+    if re.fullmatch(r"[A-Za-z_][\w-]*|-?\d+(\.\d+)?", value):  # what xDSL takes without quotes
         return value
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

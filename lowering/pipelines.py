@@ -2,30 +2,42 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
-from xdsl.utils.arg_spec import parse_pipeline
 
 from ge.dialects.errors import GeError
+from ge.lowering.extensions import passes_at_levels
+from ge.lowering.instrumentation import Instrumentation, PassManager, count_ops
 from ge.lowering.options import Options
-from ge.lowering.pass_table import ge_passes
+from ge.lowering.pass_options import PassTable, PassText, build_pipeline, read_pipeline
 
 
 def stages(options: Options) -> dict[str, list[str]]:
-    """Level -> the passes that lead there from the level before, as `ge-opt -p` takes them."""
-    target = f'target="{options.target}"'
+    """Level -> the passes that lead there from the level before, as `ge-opt -p` takes them, those
+    of plugins last. Raises GeError for a plugin that cannot be loaded."""
+
+    def targeted(name: str, **more: str) -> str:
+        given = {"target": options.target, **more}
+        return str(PassText(name, {k: (v,) for k, v in given.items()}))
+
     reuse = str(options.memory > 0).lower()
     fused = ["fuse-conv", "fuse-linear", "fuse-elementwise"] if options.fusion != "off" else []
-    return {
+    found = {
         "graph": ["infer-shapes", "fold-constants", "prepare-weights", "eliminate-dead-code"],
         "fused": fused,
-        "tasks": [f"lower-to-tasks{{{target}}}"],
+        "tasks": [targeted("lower-to-tasks")],
         "buffers": ["bufferize-tasks"],
-        "program": [f"assign-streams{{{target}}}", f"plan-memory{{{target} reuse={reuse}}}"],
+        "program": [targeted("assign-streams"), targeted("plan-memory", reuse=reuse)],
     }
+    for level, name in passes_at_levels(*options.plugins):
+        if level not in found:
+            levels = ", ".join(found)
+            raise GeError(f"pass '{name}' states level '{level}'", hint=f"levels are {levels}")
+        found[level].append(name)
+    return found
 
 
 def pipeline(options: Options) -> list[str]:
@@ -47,34 +59,48 @@ class PassRecord:
     ops: int
 
 
-def count_ops(module: ModuleOp) -> int:
-    return sum(1 for _ in module.walk())
-
-
 Progress = Callable[[str, int, int], None]
 """Called before each pass with its name, its number and the number of passes."""
+
+
+@dataclass
+class _Records(Instrumentation):
+    """Keeps a record of each pass, and tells how far things are."""
+
+    total: int
+    progress: Progress | None
+    observe: Callable[[str, ModuleOp], None] | None
+    records: list[PassRecord] = field(default_factory=list[PassRecord])
+    _start: float = 0.0
+
+    def before(self, p: ModulePass, module: ModuleOp) -> None:
+        if self.progress is not None:
+            self.progress(p.name, len(self.records), self.total)
+        self._start = time.perf_counter()
+
+    def after(self, p: ModulePass, module: ModuleOp) -> None:
+        seconds = time.perf_counter() - self._start
+        self.records.append(PassRecord(p.name, seconds, count_ops(module)))
+        if self.observe is not None:
+            self.observe(p.name, module)
 
 
 def run_passes(
     module: ModuleOp,
     specs: Sequence[str],
     ctx: Context,
+    available: PassTable,
     progress: Progress | None = None,
     after: Callable[[str, ModuleOp], None] | None = None,
 ) -> list[PassRecord]:
-    """Run passes, given as text, on the module in place. Raises GeError for an unknown pass."""
-    table = ge_passes()
-    records: list[PassRecord] = []
-    for i, text in enumerate(specs):
-        (spec,) = parse_pipeline(text)
-        if spec.name not in table:
-            raise GeError(f"unknown pass '{spec.name}'", hint="see ge-opt --list-passes")
-        instance: ModulePass = table[spec.name]().from_spec(spec)
-        if progress is not None:
-            progress(spec.name, i, len(specs))
-        start = time.perf_counter()
-        instance.apply(ctx, module)
-        records.append(PassRecord(spec.name, time.perf_counter() - start, count_ops(module)))
-        if after is not None:
-            after(spec.name, module)
-    return records
+    """Run passes, given as text, on the module in place. Raises GeError for an unknown pass or
+    option before any runs; an exception of a pass has a note that names the pass."""
+    passes = build_pipeline(read_pipeline(",".join(specs)), available)
+    watch = _Records(len(passes), progress, after)
+    manager = PassManager(passes, [watch])
+    try:
+        manager.pipeline.apply(ctx, module)
+    except Exception as e:
+        e.add_note(manager.context)
+        raise
+    return watch.records

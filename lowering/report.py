@@ -35,6 +35,9 @@ BLAMED = {
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 """Characters that would upset a terminal."""
 
+CONTEXT = re.compile(r"(in|after) pass '.*'")
+"""The note that says which pass was running."""
+
 PLACE = re.compile(r"^(?P<file>.*?):(?P<line>\d+)(?::(?P<column>\d+))?$")
 
 
@@ -129,10 +132,11 @@ def _from_parse_error(error: ParseError) -> Diagnostic:
     return Diagnostic(Severity.ERROR, message, _place_of_span(error.span), notes)
 
 
-def _from_ge_error(error: GeError) -> Diagnostic:
+def _from_ge_error(error: GeError, context: str) -> Diagnostic:
     message = f"{error.message}; {error.hint}" if error.hint else error.message
     op = blamed_op(error)
     if not error.where:
+        message = f"{message} ({context})" if context else message
         return Diagnostic(Severity.ERROR, message, place_of(op) if op is not None else Place())
     if (match := PLACE.match(error.where)) is not None:
         place = Place(match["file"], int(match["line"]), int(match["column"] or 0))
@@ -152,11 +156,14 @@ def _in_verifier(error: BaseException) -> bool:
 
 
 def diagnose(error: BaseException, context: str = "", notes: bool = True) -> Diagnostic:
-    """The diagnostic for any exception. `context` is what was going on: `in pass 'x'`."""
+    """The diagnostic for any exception. `context` is what was going on: `in pass 'x'`;
+    by default what a note of the exception says."""
     if isinstance(error, ParseError):
         return _from_parse_error(error)
+    said_before: list[str] = getattr(error, "__notes__", [])
+    context = context or next((n for n in said_before if CONTEXT.fullmatch(n)), "")
     if isinstance(error, GeError):
-        return _from_ge_error(error)
+        return _from_ge_error(error, context)
     if isinstance(error, OSError):
         name = f"'{error.filename}': " if error.filename else ""
         return Diagnostic(Severity.ERROR, f"{name}{error.strerror or error}")

@@ -1,6 +1,7 @@
 """ge-compile: a model or a module, all the way down to a program."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +29,8 @@ def build_parser() -> argparse.ArgumentParser:
         help="stop at this level")  # fmt: skip
     add("--shape", action="append", default=[], metavar="NAME=1x3x224x224", help="fix an input")
     add("--dim", action="append", default=[], metavar="NAME=N", help="fix a symbolic dimension")
+    add("--load-plugin", action="append", default=[], metavar="FILE.py",
+        help="add its dialects, and its passes at the level that they state")  # fmt: skip
     add("--print-pipeline", action="store_true", help="print the passes and stop")
     add("--mlir-print-debuginfo", action="store_true", help="write locations into the program")
     return parser
@@ -48,7 +51,10 @@ def run(args: argparse.Namespace) -> int:
     from ge.lowering.pipelines import pipeline
     from ge.lowering.progress import progress_bar
 
-    options = Options.from_environment(target=args.target, fusion=args.fusion, memory=args.memory)
+    options = Options.from_environment(
+        target=args.target, fusion=args.fusion, memory=args.memory,
+        custom_pass=os.pathsep.join(args.load_plugin) or None,
+    )  # fmt: skip
     if args.print_pipeline:
         print(",".join(pipeline(options)))
         return 0

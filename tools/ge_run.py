@@ -1,6 +1,7 @@
 """ge-run: runs a module of any level, or a model, on the emulated NPU: numbers, time, or both."""
 
 import argparse
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -44,6 +45,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("--target", help="preset name or .toml file (default 910b1)")
     add("--shape", action="append", default=[], metavar="NAME=1x3x224x224", help="fix an input")
     add("--dim", action="append", default=[], metavar="NAME=N", help="fix a symbolic dimension")
+    add("--load-plugin", action="append", default=[], metavar="FILE.py",
+        help="add its dialects, and its passes at the level that they state")  # fmt: skip
     add("--seed", type=int, default=0, help="seed of random inputs and weights")
     add("--random-weights", action="store_true", help="random values for weights that are missing")
     add("--poison", action="store_true", help="fill device memory that holds no value with garbage")
@@ -61,7 +64,9 @@ def run(args: argparse.Namespace) -> int:
     from ge.lowering.files import Outputs
     from ge.lowering.options import Options
 
-    options = Options.from_environment(target=args.target)
+    options = Options.from_environment(
+        target=args.target, custom_pass=os.pathsep.join(args.load_plugin) or None
+    )
     written = (args.outputs, args.trace, args.op_summary, args.op_statistic, args.report)
     check_writable([path for path in written if path])
     loaded, inputs = load_model(args, options)
@@ -109,7 +114,7 @@ def load_model(
     from ge.runtime.weights import Fallback, RandomPayload
 
     shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
-    loaded = load(args.input, shapes, dims)
+    loaded = load(args.input, shapes, dims, options.plugins)
     if options.verify and not args.input.endswith(".onnx"):
         loaded.module.verify()
     inputs = None
