@@ -1,44 +1,128 @@
 """Remove what nobody uses.
 
     %1 = graph.exp %x : ...      (no use)
-becomes nothing.
+becomes nothing, and
+    %h, %k, %ys = graph.loop ... carry (%a = %x : ..., %b = %y : ...) {   (no use of %k and %ys)
+      %c = graph.exp %a
+      %d = graph.add %b, %c
+      graph.yield %go, %c, %d, %d
+    }
+becomes
+    %h = graph.loop ... carry (%a = %x : ...) {
+      %c = graph.exp %a
+      graph.yield %go, %c
+    }
 
-All graph and fused ops are pure, so an op whose results have no use goes. One walk from the end:
-users are seen before what they use.
+Values are marked from what is returned to what it is computed from, through branches and rounds
+of loops; the rest goes. All graph and fused ops are pure; other ops stay, and all that they use.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.traits import is_side_effect_free
+from xdsl.traits import Pure
+
+from ge.dialects.fused_op import FusedOp
+from ge.dialects.graph.control import IfOp, LoopOp, YieldOp
+from ge.transforms.graph.control_flow import blocks_of, end_of, erase, keep_results
 
 
-def _is_dead(op: Operation) -> bool:
-    return (
-        bool(op.results)
-        and all(r.first_use is None for r in op.results)
-        and is_side_effect_free(op)
+@cache
+def _is_pure(kind: type[Operation]) -> bool:
+    """Whether an op may go when its results are not used."""
+    return issubclass(kind, IfOp | LoopOp | YieldOp) or any(
+        isinstance(t, Pure) for t in kind.traits
     )
 
 
+@dataclass
+class _Live:
+    """The ops and values that something needs."""
+
+    ops: set[Operation] = field(default_factory=set[Operation])
+    values: set[SSAValue] = field(default_factory=set[SSAValue])
+    """Results, and arguments of bodies of loops."""
+    todo: list[SSAValue] = field(default_factory=list[SSAValue])
+
+    def mark(self, root: Operation) -> None:
+        """Mark an op and all that it is computed from."""
+        self.op(root)
+        while self.todo:
+            value = self.todo.pop()
+            if value not in self.values:
+                self.values.add(value)
+                self.value(value)
+
+    def op(self, op: Operation) -> None:
+        if op in self.ops:
+            return
+        self.ops.add(op)
+        if isinstance(op, LoopOp):
+            controls = (op.trip_count, op.condition, end_of(op.body.block).operands[0])
+            self.todo.extend(v for v in controls if v is not None)
+        elif not isinstance(op, YieldOp):
+            self.todo.extend(op.operands)
+        around = op.parent_op()
+        if around is not None and not isinstance(around, FuncOp):
+            self.op(around)
+
+    def value(self, value: SSAValue) -> None:
+        """Mark what gives a value."""
+        if isinstance(value, OpResult):
+            self.op(value.op)
+            if isinstance(value.op, LoopOp):
+                self.slot(value.op, value.index)
+            elif isinstance(value.op, IfOp):
+                self.todo.extend(end_of(b).operands[value.index] for b in blocks_of(value.op))
+        elif isinstance(value, BlockArgument):
+            loop = value.block.parent_op()
+            if isinstance(loop, LoopOp) and value.index >= 2:
+                self.slot(loop, value.index - 2)
+
+    def slot(self, loop: LoopOp, i: int) -> None:
+        """Mark what gives result `i` of a loop, or the argument for it: start and next round."""
+        self.todo.append(end_of(loop.body.block).operands[1 + i])
+        if i < len(loop.carried):
+            self.todo.append(loop.carried[i])
+
+    def results(self, op: IfOp | LoopOp) -> set[int]:
+        """The results of an op that are used, or, in a loop, the arguments for them."""
+        used = {i for i, r in enumerate(op.results) if r in self.values}
+        if isinstance(op, LoopOp):
+            used |= {i for i, a in enumerate(op.body.block.args[2:]) if a in self.values}
+        return used
+
+
 def eliminate_dead_code(block: Block) -> int:
-    """Erase the dead ops of a block and of the blocks in it; returns how many."""
+    """Erase the dead ops of a block and of the blocks in it, and the dead results of branches and
+    loops; returns how many ops went."""
+    live = _Live()
+    for op in block.walk():
+        known = op.parent is block or isinstance(op.parent_op(), IfOp | LoopOp | FusedOp)
+        if not known or not _is_pure(type(op)) or op is block.last_op:
+            live.mark(op)
+    return _sweep(block, live)
+
+
+def _sweep(block: Block, live: _Live) -> int:
     erased = 0
     op = block.last_op
     while op is not None:
         before = op.prev_op
-        if _is_dead(op):
-            op.detach()
-            op.erase()
+        if op not in live.ops and not isinstance(op, YieldOp):
+            erase(op)
             erased += 1
+        elif isinstance(op, FusedOp):
+            erased += eliminate_dead_code(op.block)
         else:
-            for region in op.regions:
-                for inner in region.blocks:
-                    erased += eliminate_dead_code(inner)
+            if isinstance(op, IfOp | LoopOp):
+                op = keep_results(op, live.results(op))
+            erased += sum(_sweep(inner, live) for region in op.regions for inner in region.blocks)
         op = before
     return erased
 

@@ -147,21 +147,21 @@ class Sharing:
         return None
 
     def block(self, block: Block) -> tuple[int, bool]:
-        """Share the ops of a block; returns how many ops it has, those in their bodies included,
-        and whether all of them are pure."""
+        """Share the ops of a block; returns how many are left, those in their bodies included, and
+        whether all of them are pure."""
         self.open.add(block)
         total, all_pure = 0, True
         op = block.first_op
         while op is not None:
             after = op.next_op
             size, pure = self.bodies(op)
-            total += size + 1
-            if after is not None:  # the terminator is no value
-                pure = pure and _is_pure(op)
-                if pure and (same := self.find(op, size)) is not None:
-                    _replace(op, same)
-                    self.shared += 1
-                all_pure = all_pure and pure
+            pure = pure and _is_pure(op)
+            if pure and op.results and (same := self.find(op, size)) is not None:
+                _replace(op, same)
+                self.shared += 1
+            else:
+                total += size + 1
+                all_pure = all_pure and (pure or after is None)  # the last op ends the block
             op = after
         self.open.remove(block)
         return total, all_pure
