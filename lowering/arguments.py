@@ -37,6 +37,11 @@ def parse_dims(texts: Sequence[str]) -> dict[str, int]:
     return dims
 
 
+def parse_names(texts: Sequence[str]) -> tuple[str, ...]:
+    """The names in texts that list them with commas."""
+    return tuple(name for text in texts for name in text.split(",") if name)
+
+
 def suggest(name: str, known: Sequence[str]) -> str:
     """A hint for a name that is not known: the closest one, or all of them."""
     close = get_close_matches(name, known, 1)

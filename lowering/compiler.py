@@ -156,6 +156,9 @@ def lower(
     path = stages(options)
     levels = list(path)
     first = levels.index(level_of(module))
+    if first and (options.outputs or options.drop_unused_inputs):
+        hint = f"the module is at the {levels[first]} level"
+        raise GeError("outputs and inputs are pruned at the graph level only", hint=hint)
     todo: list[str] = []
     marks: dict[int, list[str]] = {}
     for level in levels[first if first == 0 else first + 1 : levels.index(until) + 1]:

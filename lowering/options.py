@@ -35,6 +35,10 @@ class Options:
     custom_pass: str = ""
     """Python files with passes and dialects of the user's own (see --load-plugin), with the
     separator of PATH between them."""
+    outputs: tuple[str, ...] = ()
+    """Names of the outputs that are computed; none: all of them."""
+    drop_unused_inputs: bool = False
+    """Whether the program has no inputs that nothing is computed from."""
     verify: bool = True
     """Check that each level is legal where it begins."""
 

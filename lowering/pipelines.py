@@ -26,7 +26,13 @@ def stages(options: Options) -> dict[str, list[str]]:
     reuse = str(options.memory > 0).lower()
     fused = ["fuse-conv", "fuse-linear", "fuse-elementwise"] if options.fusion != "off" else []
     found = {
-        "graph": ["infer-shapes", "fold-constants", "prepare-weights", "eliminate-dead-code"],
+        "graph": [
+            *pruning(options),
+            "infer-shapes",
+            "fold-constants",
+            "prepare-weights",
+            "eliminate-dead-code",
+        ],
         "fused": fused,
         "tasks": [targeted("lower-to-tasks")],
         "buffers": ["bufferize-tasks"],
@@ -36,8 +42,18 @@ def stages(options: Options) -> dict[str, list[str]]:
         if level not in found:
             levels = ", ".join(found)
             raise GeError(f"pass '{name}' states level '{level}'", hint=f"levels are {levels}")
-        found[level].append(name)
+        found[level].insert(0 if level == "fused" else len(found[level]), name)
     return found
+
+
+def pruning(options: Options) -> list[str]:
+    """The pass that removes the outputs and inputs that are not wanted, if there are any."""
+    given: dict[str, tuple[str, ...]] = {}
+    if options.outputs:
+        given["outputs"] = options.outputs
+    if options.drop_unused_inputs:
+        given["unused-inputs"] = ("true",)
+    return [str(PassText("prune-outputs", given))] if given else []
 
 
 def pipeline(options: Options) -> list[str]:

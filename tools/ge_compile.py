@@ -29,6 +29,9 @@ def build_parser() -> argparse.ArgumentParser:
         help="stop at this level")  # fmt: skip
     add("--shape", action="append", default=[], metavar="NAME=1x3x224x224", help="fix an input")
     add("--dim", action="append", default=[], metavar="NAME=N", help="fix a symbolic dimension")
+    add("--outputs", "--keep-outputs", action="append", default=[], metavar="NAME,...",
+        help="compute only these outputs")  # fmt: skip
+    add("--drop-unused-inputs", action="store_true", help="no inputs that nothing depends on")
     add("--load-plugin", action="append", default=[], metavar="FILE.py",
         help="add its dialects, and its passes at the level that they state")  # fmt: skip
     add("--print-pipeline", action="store_true", help="print the passes and stop")
@@ -45,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(args: argparse.Namespace) -> int:
     from ge.dialects.errors import GeError
-    from ge.lowering.arguments import parse_dims, parse_shapes
+    from ge.lowering.arguments import parse_dims, parse_names, parse_shapes
     from ge.lowering.compiler import compile_file
     from ge.lowering.options import Options
     from ge.lowering.pipelines import pipeline
@@ -54,6 +57,7 @@ def run(args: argparse.Namespace) -> int:
     options = Options.from_environment(
         target=args.target, fusion=args.fusion, memory=args.memory,
         custom_pass=os.pathsep.join(args.load_plugin) or None,
+        outputs=parse_names(args.outputs), drop_unused_inputs=args.drop_unused_inputs,
     )  # fmt: skip
     if args.print_pipeline:
         print(",".join(pipeline(options)))

@@ -45,6 +45,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("--target", help="preset name or .toml file (default 910b1)")
     add("--shape", action="append", default=[], metavar="NAME=1x3x224x224", help="fix an input")
     add("--dim", action="append", default=[], metavar="NAME=N", help="fix a symbolic dimension")
+    add("--keep-outputs", action="append", default=[], metavar="NAME,...",
+        help="compute only these outputs")  # fmt: skip
     add("--load-plugin", action="append", default=[], metavar="FILE.py",
         help="add its dialects, and its passes at the level that they state")  # fmt: skip
     add("--seed", type=int, default=0, help="seed of random inputs and weights")
@@ -61,12 +63,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
+    from ge.lowering.arguments import parse_names
     from ge.lowering.files import Outputs
     from ge.lowering.options import Options
 
     options = Options.from_environment(
-        target=args.target, custom_pass=os.pathsep.join(args.load_plugin) or None
-    )
+        target=args.target, custom_pass=os.pathsep.join(args.load_plugin) or None,
+        outputs=parse_names(args.keep_outputs),
+    )  # fmt: skip
     written = (args.outputs, args.trace, args.op_summary, args.op_statistic, args.report)
     check_writable([path for path in written if path])
     loaded, inputs = load_model(args, options)
@@ -157,7 +161,7 @@ def lower_for(
         raise GeError(f"the module is at the {level} level, it cannot go back to {wanted}")
     if timed and wanted != "program":
         raise GeError(f"time is known at the program level only, not at {wanted}")
-    if wanted == level and not args.input.endswith(".onnx"):
+    if wanted == level and not args.input.endswith(".onnx") and not options.outputs:
         return None
     with progress_bar() as progress:
         return lower(loaded.module, options, progress, dumper(options), until=wanted)

@@ -1,0 +1,102 @@
+"""Keep only the outputs that are asked for, and what they are computed from.
+
+    func.func @main(%x, %y) -> (... {graph.name = "a"}, ... {graph.name = "b"}) {
+      %0 = graph.exp %x
+      %1 = graph.sin %y
+      func.return %0, %1
+    }
+becomes, with `prune-outputs{outputs=b}`,
+    func.func @main(%x, %y) -> (... {graph.name = "b"}) {
+      %1 = graph.sin %y
+      func.return %1
+    }
+
+The outputs keep their order. The inputs stay, used or not, so that callers need not change; with
+`unused-inputs` those go that nothing is computed from.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block
+from xdsl.passes import ModulePass
+
+from ge.dialects.diagnostics import error_at
+from ge.transforms.graph.eliminate_dead_code import eliminate_dead_code
+from ge.transforms.graph.infer_shapes import refresh_signature
+
+NAME = "graph.name"
+
+
+def output_names(func: FuncOp) -> list[str]:
+    """The names of a function's results, `result0` and so on for those without one."""
+    count = len(func.function_type.outputs.data)
+    tables = _tables(func.res_attrs, count)
+    names = [t.data.get(NAME) for t in tables]
+    return [n.data if isinstance(n, StringAttr) else f"result{i}" for i, n in enumerate(names)]
+
+
+def _tables(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> Sequence[DictionaryAttr]:
+    return [DictionaryAttr({})] * count if attributes is None else attributes.data
+
+
+def _kept(
+    attributes: ArrayAttr[DictionaryAttr] | None, indices: Collection[int]
+) -> ArrayAttr[DictionaryAttr] | None:
+    if attributes is None:
+        return None
+    return ArrayAttr([t for i, t in enumerate(attributes.data) if i in indices])
+
+
+def keep_outputs(func: FuncOp, indices: Collection[int]) -> None:
+    """Make a function return only the results at `indices`."""
+    last = func.body.block.last_op
+    assert isinstance(last, ReturnOp)
+    last.operands = [v for i, v in enumerate(last.operands) if i in indices]
+    func.res_attrs = _kept(func.res_attrs, indices)
+    refresh_signature(func)
+
+
+def drop_unused_inputs(func: FuncOp) -> None:
+    """Remove the arguments of a function that have no use."""
+    block: Block = func.body.block
+    used = {a.index for a in block.args if a.first_use is not None}
+    for arg in reversed(block.args):
+        if arg.index not in used:
+            block.erase_arg(arg)
+    func.arg_attrs = _kept(func.arg_attrs, used)
+    refresh_signature(func)
+
+
+@dataclass(frozen=True)
+class PruneOutputsPass(ModulePass):
+    """Keep only the outputs of @main that are named, and what they are computed from."""
+
+    name = "prune-outputs"
+
+    outputs: tuple[str, ...] = ()
+    """Names of outputs; none: all of them stay."""
+    unused_inputs: bool = False
+    """Whether inputs go that nothing is computed from."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in op.ops:
+            if isinstance(func, FuncOp) and func.sym_name.data == "main" and func.body.blocks:
+                self.prune(func)
+
+    def prune(self, func: FuncOp) -> None:
+        names = output_names(func)
+        for name in self.outputs:
+            if name not in names:
+                near = get_close_matches(name, names, 1)
+                hint = f"did you mean '{near[0]}'?" if near else f"outputs are {', '.join(names)}"
+                raise error_at(func, f"there is no output '{name}'", hint)
+        if self.outputs:
+            keep_outputs(func, [i for i, name in enumerate(names) if name in self.outputs])
+        eliminate_dead_code(func.body.block)
+        if self.unused_inputs:
+            drop_unused_inputs(func)
