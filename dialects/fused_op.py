@@ -13,15 +13,17 @@ the tile that the cube just produced, `region` streams elementwise ops through t
 """
 
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     lazy_traits_def,
+    prop_def,
     region_def,
     traits_def,
     var_operand_def,
@@ -42,6 +44,8 @@ class Body:
     ops: Sequence[TensorOp]
     inputs: Sequence[SSAValue]
     outputs: Sequence[SSAValue]
+    kind: str = ""
+    """The name of a user's kernel, see `CustomOp`."""
 
     @classmethod
     def of(cls, op: "TensorOp | Body") -> "Body":
@@ -49,7 +53,8 @@ class Body:
         if isinstance(op, Body):
             return op
         if isinstance(op, FusedOp):
-            return cls(op.members, op.block.args, op.yielded)
+            kind = op.kind.data if isinstance(op, CustomOp) else ""
+            return cls(op.members, op.block.args, op.yielded, kind)
         return cls([op], list(dict.fromkeys(op.operands)), op.results)
 
     @property
@@ -65,6 +70,8 @@ class Body:
             return None
 
     def static_work(self) -> Work:
+        if self.kind in CUSTOM_WORK:
+            return CUSTOM_WORK[self.kind](self)
         inner = [op.static_work() for op in self.ops]
         if len(inner) == 1:
             return inner[0]
@@ -107,7 +114,9 @@ class FusedOp(TensorOp, ABC):
     )
 
     @classmethod
-    def wrap(cls, ops: Sequence[Operation], results: Sequence[SSAValue]) -> "FusedOp":
+    def wrap(
+        cls, ops: Sequence[Operation], results: Sequence[SSAValue], **properties: Attribute
+    ) -> Self:
         """A fused op (not inserted yet) whose body are clones of `ops`, in their order, yielding
         the clones of `results`; values from outside become its inputs. The last op's location
         is the fused op's."""
@@ -121,6 +130,7 @@ class FusedOp(TensorOp, ABC):
         fused = cls(
             operands=[inputs],
             result_types=[[r.type for r in results]],
+            properties=properties,
             regions=[Region(block)],
         )
         fused.location = ops[-1].location
@@ -176,4 +186,21 @@ class RegionOp(FusedOp):
     name = "fused_op.region"
 
 
-FusedOps = Dialect("fused_op", [YieldOp, LinearOp, ConvOp, RegionOp], [])
+CUSTOM_WORK: dict[str, Callable[[Body], Work]] = {}
+"""Kind of a custom op -> what one launch of it costs, where its author says so."""
+
+
+@irdl_op_definition
+class CustomOp(FusedOp):
+    """A launch of a kernel that a user wrote (`ge.FusedOp`), known by its `kind`. The body says
+    what it computes: it is run where the kernel is not loaded, and the kernel is checked by it."""
+
+    name = "fused_op.custom"
+    kind = prop_def(StringAttr)
+    assembly_format = (
+        "$kind `(` $inputs `)` `:` functional-type($inputs, $outputs) "
+        "attr-dict-with-keyword $body"
+    )
+
+
+FusedOps = Dialect("fused_op", [YieldOp, LinearOp, ConvOp, RegionOp, CustomOp], [])

@@ -18,12 +18,35 @@ if TYPE_CHECKING:
     from ge.dialects.target import Target
     from ge.lowering.compiler import Program, load, lower
     from ge.lowering.compiler import compile_model as compile
+    from ge.lowering.extensions import register_dialect, register_pass
     from ge.lowering.options import Options
     from ge.runtime.session import Session
+    from ge.transforms.user_rules import FusedOp, Graph, OpType, Pattern
 
-__all__ = ["GeError", "Options", "Program", "Session", "Target", "compile", "load", "lower"]
+__all__ = [
+    "FusedOp",
+    "GeError",
+    "Graph",
+    "OpType",
+    "Options",
+    "Pattern",
+    "Program",
+    "Session",
+    "Target",
+    "compile",
+    "load",
+    "lower",
+    "register_dialect",
+    "register_pass",
+]
 
 _HOME = {
+    "FusedOp": "ge.transforms.user_rules",
+    "Graph": "ge.transforms.user_rules",
+    "OpType": "ge.transforms.user_rules",
+    "Pattern": "ge.transforms.user_rules",
+    "register_dialect": "ge.lowering.extensions",
+    "register_pass": "ge.lowering.extensions",
     "GeError": "ge.dialects.errors",
     "Options": "ge.lowering.options",
     "Program": "ge.lowering.compiler",

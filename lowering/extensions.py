@@ -9,24 +9,31 @@ A file, given with `--load-plugin FILE.py` or `GE_CUSTOM_PASS`, is run once. Wha
 A name that exists already is an error.
 
 A pass class of a file (or one registered) with `LEVEL = "graph"`, or another level, is a part of
-the default pipeline: it runs last of the passes on that level, before the check of the level.
+the default pipeline: it runs last of the passes on that level, before the check of the level; on
+level fused it runs first, so that its rules come before ge's own.
 """
 
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Dialect
 from xdsl.passes import ModulePass
 from xdsl.universe import Universe
 
 from ge.dialects.errors import GeError
+
+if TYPE_CHECKING:
+    from ge.transforms.user_rules import Graph
 
 PassType = TypeVar("PassType", bound=type[ModulePass])
 
@@ -34,8 +41,52 @@ REGISTERED = Universe()
 """What `register_pass` and `register_dialect` have added in this process."""
 
 
-def register_pass(cls: PassType) -> PassType:
-    """Make a pass known by its name to every tool in this process."""
+GraphFunction: TypeAlias = "Callable[[Graph], object]"
+
+
+@overload
+def register_pass(cls: PassType, /) -> PassType: ...
+
+
+@overload
+def register_pass(
+    name: str, /, level: str = "fused"
+) -> Callable[[GraphFunction], GraphFunction]: ...
+
+
+def register_pass(given: Any, /, level: str = "fused") -> Any:
+    """Make a pass known by its name to every tool in this process. Two forms:
+
+    `@register_pass` on a ModulePass class, and `@register_pass("my-fusion")` on a function of a
+    `Graph` (transforms/user_rules.py), which becomes a part of `level` in the pipeline.
+    """
+    if isinstance(given, str):
+
+        def decorate(function: GraphFunction) -> GraphFunction:
+            _register_class(_pass_of(given, function, level))
+            return function
+
+        return decorate
+    return _register_class(given)
+
+
+def _pass_of(name: str, function: GraphFunction, level: str) -> type[ModulePass]:
+    """The pass that runs a function on the module."""
+
+    def apply(self: ModulePass, ctx: Context, op: ModuleOp) -> None:
+        from ge.transforms.user_rules import Graph  # brings numpy
+
+        function(Graph(op, name))
+
+    body = {"name": name, "LEVEL": level, "apply": apply, "__doc__": function.__doc__}
+    body["__module__"] = function.__module__
+    cls = type(
+        "".join(w.capitalize() for w in re.split(r"\W|_", name)) + "Pass", (ModulePass,), body
+    )
+    return dataclass(frozen=True)(cls)
+
+
+def _register_class(cls: PassType) -> PassType:
     if REGISTERED.all_passes.setdefault(cls.name, lambda: cls)() is not cls:
         raise GeError(f"a pass named '{cls.name}' exists already")
     return cls

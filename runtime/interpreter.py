@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ge.dialects.diagnostics import place_of
 from ge.dialects.errors import GeError
-from ge.dialects.fused_op import FusedOp
+from ge.dialects.fused_op import CustomOp, FusedOp
 from ge.dialects.fused_op import YieldOp as FusedYieldOp
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.control import IfOp, LoopOp
@@ -209,18 +209,22 @@ class Translator:
                 raise e if e.where else GeError(e.message, str(place_of(op)), e.hint) from None
 
     def inline(self, op: FusedOp) -> None:
-        """A fused op: the steps of its body."""
+        """A fused op: the steps of its body, or the kernel that its author wrote."""
+        custom = kernels.find_custom(op.kind.data) if isinstance(op, CustomOp) else None
+        if custom is not None:
+            self.call(op, custom)
+            return
         for arg, value in zip(op.block.args, op.inputs, strict=True):
             self.alias(arg, value)
         self.ops(op.block)
         for result, value in zip(op.results, op.yielded, strict=True):
             self.alias(result, value)
 
-    def call(self, op: Operation) -> None:
-        """An op with a kernel."""
+    def call(self, op: Operation, function: kernels.Fn | None = None) -> None:
+        """An op with a kernel: `function`, or the one registered for its class."""
         for result in op.results:
             self.check_size(result.type)
-        function = kernels.prepare(op)
+        function = kernels.prepare(op) if function is None else function
         found = kernels.find(type(op))
         reads = self.uses(op.operands)
         checks = tuple(checker(r.type) for r in op.results)

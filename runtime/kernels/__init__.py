@@ -57,6 +57,21 @@ def kernel(
     return register
 
 
+_CUSTOM: dict[str, Fn] = {}
+
+
+def custom_kernel(kind: str, fn: Fn) -> None:
+    """Register the function of arrays that runs `fused_op.custom "kind"`. Raises GeError when
+    the kind has another one."""
+    if _CUSTOM.setdefault(kind, fn) is not fn:
+        raise GeError(f"a kernel named '{kind}' exists already")
+
+
+def find_custom(kind: str) -> Fn | None:
+    """The function of arrays registered for a kind of custom op."""
+    return _CUSTOM.get(kind)
+
+
 def find(op: type[Operation]) -> Kernel | None:
     """The kernel registered for an op class. The first call imports all kernel modules."""
     if not _loaded:

@@ -64,6 +64,16 @@ def test_python_example():
     assert "input_ids" in run(f"{sys.executable} - <<'E'\n{code}\nE", ROOT)
 
 
+def test_user_rule_example(tmp_path: Path):
+    """The rule of the section on extending, loaded as a plugin, replaces both products."""
+    plugin = tmp_path / "my_rule.py"
+    plugin.write_text(next(body for _, body in BLOCKS if "fuse_my_linear" in body))
+    source = next(body for kind, body in BLOCKS if kind == "mlir" and body.startswith("func.func"))
+    (tmp_path / "two_layers.mlir").write_text(source)
+    printed = run(f"ge-opt two_layers.mlir --load-plugin {plugin} -p fuse_my_linear", tmp_path)
+    assert printed.count('fused_op.custom "MyLinear"') == 2
+
+
 def test_new_op_example():
     """The op and kernel of the section on extending fold a constant."""
     op, kernel = (body for kind, body in BLOCKS if kind == "python" and "ClipNorm" in body)
