@@ -5,6 +5,10 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ge.dialects.diagnostics import Handler
 
 EPILOG = """examples:
   ge-compile model.onnx -o model.mlir --report model.json
@@ -34,6 +38,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--drop-unused-inputs", action="store_true", help="no inputs that nothing depends on")
     add("--load-plugin", action="append", default=[], metavar="FILE.py",
         help="add its dialects, and its passes at the level that they state")  # fmt: skip
+    add("--remarks", action="store_true", help="print what each rule did, or why it did not")
     add("--print-pipeline", action="store_true", help="print the passes and stop")
     add("--mlir-print-debuginfo", action="store_true", help="write locations into the program")
     return parser
@@ -47,6 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
+    from ge.dialects.diagnostics import diagnostic_handler
     from ge.dialects.errors import GeError
     from ge.lowering.arguments import parse_dims, parse_names, parse_shapes
     from ge.lowering.compiler import compile_file
@@ -64,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if not args.input:
         raise GeError("no input", hint="give a .onnx or .mlir file; see ge-compile --help")
-    with progress_bar() as progress:
+    with progress_bar() as progress, diagnostic_handler(printer(args.remarks)):
         program = compile_file(
             args.input, options, parse_shapes(args.shape), parse_dims(args.dim),
             progress=progress, until=args.until,
@@ -73,6 +79,17 @@ def run(args: argparse.Namespace) -> int:
         program.save(args.output, args.report, debug_info=args.mlir_print_debuginfo)
     print(program.summary(Path(args.input).name), file=sys.stderr)
     return 0
+
+
+def printer(remarks: bool) -> "Handler":
+    """Prints warnings, and remarks if they are asked for."""
+    from ge.dialects.diagnostics import Diagnostic, Severity
+
+    def handle(diagnostic: Diagnostic) -> None:
+        if remarks or diagnostic.severity is not Severity.REMARK:
+            print(diagnostic, file=sys.stderr)
+
+    return handle
 
 
 if __name__ == "__main__":

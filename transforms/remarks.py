@@ -1,4 +1,5 @@
-"""What each optimization did and what it nearly did, for people: `--remarks`.
+"""What each optimization did and what it nearly did, for people: `--remarks` of ge-opt and
+ge-compile; `expected-remark` in a FileCheck test.
 
 A pass says `applied("fuse-linear", op, "bias, gelu and residual in the epilogue")`, or
 `missed("fuse-linear", op, "the product is used twice", loss_us=1.2)` where a rule nearly matched.
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
-from ge.dialects.diagnostics import place_of
+from ge.dialects import diagnostics
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,8 @@ def collecting() -> Iterator[list[Remark]]:
 
 
 def wanted() -> bool:
-    """Whether anybody collects remarks."""
-    return _remarks.get() is not None
+    """Whether anybody collects remarks or listens to diagnostics."""
+    return _remarks.get() is not None or diagnostics.listening()
 
 
 def applied(rule: str, op: Operation, why: str = "") -> None:
@@ -66,6 +67,10 @@ def missed(rule: str, op: Operation, why: str, loss_us: float | None = None) -> 
 
 
 def _add(rule: str, done: bool, op: Operation, why: str, loss_us: float | None) -> None:
+    if not wanted():
+        return
+    remark = Remark(rule, done, op.name, str(diagnostics.place_of(op)), why, loss_us)
+    diagnostics.remark(op, str(remark))
     remarks = _remarks.get()
     if remarks is not None:
-        remarks.append(Remark(rule, done, op.name, str(place_of(op)), why, loss_us))
+        remarks.append(remark)
