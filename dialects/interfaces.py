@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     LocationAttr,
     NameLoc,
     StringAttr,
+    TensorType,
     UnknownLoc,
     f64,
     i64,
@@ -139,6 +140,9 @@ class TensorOp(IRDLOperation, ABC):
     ACCESS: ClassVar[Access] = Access.WHOLE
     """How results follow from operands; `WHOLE` is never wrong."""
 
+    NAMES_PLACES: ClassVar[bool] = False
+    """Whether an operand says where elements are; the kernel refuses places that do not exist."""
+
     @abstractmethod
     def infer(self) -> Sequence[Attribute]:
         """The result types that follow from operands and attributes, `?` where unknown.
@@ -147,6 +151,16 @@ class TensorOp(IRDLOperation, ABC):
     def rows(self) -> Rows | None:
         """The rows of an op with `ACCESS` ROWS; None when it is not known where they are."""
         return None
+
+    def can_fail(self) -> bool:
+        """Whether the kernel may refuse values that are known only at run time. Such an op must
+        not run where it did not run before."""
+        if self.NAMES_PLACES or any(getattr(self, name) is not None for name in self.PARAMETERS):
+            return True
+        return not all(
+            isinstance(v.type, TensorType) and is_static(shape_of(v))
+            for v in (*self.operands, *self.results)
+        )
 
     def work(self) -> Work | None:
         """The work of one execution; None while a shape is dynamic."""

@@ -41,7 +41,9 @@ from ge.dialects.types import (
     DYNAMIC,
     Shape,
     byte_size,
+    constant_ints,
     element_type,
+    is_static,
     merge_dims,
     numel,
     rank_of,
@@ -71,6 +73,7 @@ class Picking(Movement, ABC):
     """Base of ops that pick elements by indices; negative indices count from the end."""
 
     ACCESS: ClassVar = Access.LOOKUP
+    NAMES_PLACES: ClassVar = True
     input = operand_def()
     indices = operand_def()
     result = result_def()
@@ -88,6 +91,11 @@ class GatherOp(Picking, ShapeComputation):
 
     name = "graph.gather"
     axis = prop_def(INT, default_value=ZERO)
+
+    def can_fail(self) -> bool:
+        known, size = constant_ints(self.indices), shape_of(self.input)[self.axis.value.data]
+        inside = known is not None and all(-size <= i < size for i in known)
+        return not (inside and is_static(shape_of(self.input)))
 
     def infer(self) -> Sequence[Attribute]:
         shape = shape_of(self.input)
@@ -169,6 +177,7 @@ class Placing(Movement, ABC):
     the last of several updates of one place wins."""
 
     ACCESS: ClassVar = Access.WHOLE
+    NAMES_PLACES: ClassVar = True
     input = operand_def()
     indices = operand_def()
     updates = operand_def()
@@ -237,6 +246,7 @@ class TensorScatterOp(Movement):
     "linear" must not come to it."""
 
     ACCESS: ClassVar = Access.WHOLE
+    NAMES_PLACES: ClassVar = True
     name = "graph.tensor_scatter"
     input = operand_def()
     updates = operand_def()
@@ -301,6 +311,7 @@ class CompressOp(Movement):
     vector of i1 that may be shorter, holds."""
 
     ACCESS: ClassVar = Access.WHOLE
+    NAMES_PLACES: ClassVar = True
     name = "graph.compress"
     input = operand_def()
     condition = operand_def()

@@ -131,6 +131,7 @@ class MaxUnpoolOp(WindowedOp):
     zeros at the end of its dimensions."""
 
     name = "graph.max_unpool"
+    NAMES_PLACES: ClassVar = True
     input = operand_def()
     indices = operand_def()
     output_shape_value = opt_operand_def()
@@ -222,6 +223,7 @@ class RegionPooling(TensorOp, ABC):
     """Base: each region of interest of a feature map divided into a grid of `output_size`, one
     value a cell. Coordinates are multiplied by `spatial_scale` first."""
 
+    NAMES_PLACES: ClassVar = True
     input = operand_def()
     rois = operand_def()
     output_size = prop_def(INTS)

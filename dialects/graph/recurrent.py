@@ -111,6 +111,9 @@ class Recurrent(TensorOp, ABC):
         """The size of the state."""
         return shape_of(self.recurrence)[-1]
 
+    def can_fail(self) -> bool:
+        return self.lengths is not None or super().can_fail()
+
     def activation_names(self) -> tuple[str, ...]:
         """The activations of all directions."""
         if self.activations is None:

@@ -318,6 +318,7 @@ class ReverseSequenceOp(Movement):
     in reverse order; the rest stay."""
 
     name = "graph.reverse_sequence"
+    NAMES_PLACES: ClassVar = True
     input = operand_def()
     lengths = operand_def()
     batch_axis = prop_def(INT)
