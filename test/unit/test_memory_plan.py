@@ -1,0 +1,299 @@
+"""Random programs: what the planner makes is proved by the checker, lifetimes agree with a
+brute-force happens-before, and each planted fault is found."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.parser import Parser
+
+from ge.dialects.npu_task import CopyOp, LaunchOp, RecordOp, SlotOp, WaitOp
+from ge.lowering.compiler import context
+from ge.runtime.sanitizer import check_plan
+from ge.transforms.memory.liveness import Liveness
+from ge.transforms.memory.plan_memory import PlanMemoryPass, in_arena
+from ge.transforms.schedule.assign_streams import AssignStreamsPass
+
+KERNELS = "".join(
+    f"npu_task.kernel @{engine} on {engine} {{\n^bb0(%0: tensor<1xf32>):\n"
+    "  %1 = graph.neg %0 : (tensor<1xf32>) -> tensor<1xf32>\n"
+    "  npu_task.return %1 : tensor<1xf32>\n}\n"
+    for engine in ("cube", "vector", "host")
+)
+
+
+CONTEXT = context()
+
+
+def memref(size: int, space: str = "hbm") -> str:
+    return f"memref<{size}xf32, #npu_task<space {space}>>"
+
+
+MOST_OPS = (8, 4, 3)
+"""Ops in a block, by depth, of a program with control flow."""
+
+
+@dataclass
+class Writer:
+    """Writes a random program on buffers; each buffer is written once, then read."""
+
+    draw: st.DrawFn
+    lines: list[str]
+    views: bool
+    count: int = 0
+
+    def task(self, known: list[tuple[str, int]]) -> None:
+        """A launch or a copy that writes a new buffer."""
+        engine = self.draw(st.sampled_from(["cube", "vector", "host", "in", "out"]))
+        size = self.draw(st.sampled_from([1, 100, 128, 300]))
+        reads = self.draw(st.lists(st.sampled_from(known), min_size=1, max_size=3, unique=True))
+        name = f"%b{self.count}"
+        self.count += 1
+        if engine == "out":
+            source, length = reads[0]
+            t = memref(length, "host")
+            self.lines.append(f"{name} = memref.alloc() : {t}")
+            self.lines.append(f"npu_task.copy {source} to {name} : {memref(length)} to {t}")
+            return
+        self.lines.append(f"{name} = memref.alloc() : {memref(size)}")
+        if engine == "in":
+            self.lines.append(f"npu_task.copy %x{size} to {name} : "
+                              f"{memref(size, 'host')} to {memref(size)}")  # fmt: skip
+        else:
+            ins = [self.view(v) for v in reads]
+            names, types = ", ".join(n for n, _ in ins), ", ".join(t for _, t in ins)
+            self.lines.append(
+                f"npu_task.launch @{engine} ins({names} : {types}) outs({name} : {memref(size)})"
+            )
+        known.append((name, size))
+
+    def view(self, value: tuple[str, int]) -> tuple[str, str]:
+        """A buffer as it is, or its second half."""
+        name, size = value
+        if size % 2 or not self.views or not self.draw(st.booleans()):
+            return name, memref(size)
+        half = size // 2
+        part = f"%b{self.count}"
+        self.count += 1
+        t = f"memref<{half}xf32, strided<[1], offset: {half}>, #npu_task<space hbm>>"
+        self.lines.append(
+            f"{part} = memref.reinterpret_cast {name} to offset: [{half}], sizes: [{half}], "
+            f"strides: [1] : {memref(size)} to {t}"
+        )
+        return part, t
+
+    def block(self, known: list[tuple[str, int]], depth: int, control: bool) -> None:
+        for _ in range(self.draw(st.integers(1, MOST_OPS[depth] if control else 20))):
+            kind = self.draw(st.integers(0, 7)) if control and depth < 2 else 7
+            if kind == 0:
+                self.loop(known, depth)
+            elif kind == 1:
+                self.branch(known, depth)
+            else:
+                self.task(known)
+
+    def loop(self, known: list[tuple[str, int]], depth: int) -> None:
+        """A loop whose carried buffer starts with a copy of a known one."""
+        (source, size), name = self.draw(st.sampled_from(known)), f"%b{self.count}"
+        self.count += 1
+        self.lines.append(f"{name} = memref.alloc() : {memref(size)}")
+        self.lines.append(f"npu_task.copy {source} to {name} : {memref(size)} to {memref(size)}")
+        i, go, arg = (f"%b{self.count + k}" for k in range(3))
+        self.count += 3
+        self.lines.append(
+            f"npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> "
+            f"carried({name} : {memref(size)}) order [1] stacked [] {{\n"
+            f"^bb0({i}: memref<i64, #npu_task<space hbm>>, {go}: memref<i1, #npu_task<space hbm>>, "
+            f"{arg}: {memref(size)}):"
+        )
+        inside = [*known, (arg, size)]
+        self.block(inside, depth + 1, control=True)
+        last = next(n for n, s in reversed(inside) if s == size)
+        self.lines.append(f"npu_task.yield {go}, {last} : "
+                          f"memref<i1, #npu_task<space hbm>>, {memref(size)}\n}}")  # fmt: skip
+        known.append((name, size))
+
+    def branch(self, known: list[tuple[str, int]], depth: int) -> None:
+        size, name = known[0][1], f"%b{self.count}"
+        self.count += 1
+        self.lines.append(f"{name} = memref.alloc() : {memref(size)}")
+        self.lines.append(
+            f"npu_task.if %c : memref<i1, #npu_task<space hbm>> outs({name} : {memref(size)}) "
+            "order [1] {"
+        )
+        for end in ("} else {", "}"):
+            inside = list(known)
+            self.block(inside, depth + 1, control=True)
+            last = next(n for n, s in reversed(inside) if s == size)
+            self.lines.append(f"npu_task.yield {last} : {memref(size)}\n{end}")
+        known.append((name, size))
+
+
+@st.composite
+def programs(draw: st.DrawFn, control: bool = False, views: bool = True) -> str:
+    """The text of a module on buffers, without streams."""
+    writer = Writer(draw, [], views)
+    sizes = (1, 100, 128, 300)
+    args = [f"%x{s}: {memref(s, 'host')}" for s in sizes]
+    args += [f"%{n}: memref<{t}, #npu_task<space hbm>>" for n, t in (("c", "i1"), ("n", "i64"))]
+    writer.lines.append(f"%first = memref.alloc() : {memref(128)}")
+    writer.lines.append(f"npu_task.copy %x128 to %first : {memref(128, 'host')} to {memref(128)}")
+    writer.block([("%first", 128)], 0, control)
+    body = "\n".join(writer.lines)
+    return f"{KERNELS}func.func @main({', '.join(args)}) {{\n{body}\nfunc.return\n}}"
+
+
+def parse(text: str) -> ModuleOp:
+    return Parser(CONTEXT, text).parse_module()
+
+
+def planned(text: str) -> ModuleOp:
+    module = parse(text)
+    AssignStreamsPass().apply(Context(), module)
+    PlanMemoryPass().apply(Context(), module)
+    return module
+
+
+def main(module: ModuleOp) -> FuncOp:
+    return next(op for op in module.ops if isinstance(op, FuncOp))
+
+
+@settings(max_examples=40, deadline=None)
+@given(programs())
+def test_plans_are_proved(text: str):
+    assert check_plan(planned(text)) == []
+
+
+@settings(max_examples=40, deadline=None)
+@given(programs(control=True))
+def test_plans_with_control_flow_are_proved(text: str):
+    parse(text).verify()
+    assert check_plan(planned(text)) == []
+
+
+@settings(max_examples=40, deadline=None)
+@given(programs(control=True))
+def test_plans_without_reuse_and_on_one_stream_are_proved(text: str):
+    module = parse(text)
+    AssignStreamsPass(single=True).apply(Context(), module)
+    PlanMemoryPass(reuse=False).apply(Context(), module)
+    assert check_plan(module) == []
+
+
+# ---- lifetimes against brute force
+
+
+def ancestors(func: FuncOp) -> dict[Operation, set[Operation]]:
+    """For each task those that are done before it starts, by following all edges."""
+    before: dict[Operation, set[Operation]] = {}
+    streams: dict[int, set[Operation]] = {}
+    events: dict[int, set[Operation]] = {}
+    for op in func.body.block.ops:
+        match op:
+            case RecordOp():
+                events[op.event.value.data] = set(streams.get(op.stream.value.data, set()))
+            case WaitOp():
+                streams.setdefault(op.stream.value.data, set()).update(events[op.event.value.data])
+            case LaunchOp() | CopyOp():
+                assert op.stream is not None
+                done = streams.setdefault(op.stream.value.data, set())
+                before[op] = set(done)
+                done.add(op)
+            case _:
+                pass
+    return before
+
+
+def users(value: SSAValue) -> Iterator[Operation]:
+    """The tasks that use a buffer or a view of it."""
+    for use in value.uses:
+        if use.operation.name == "memref.reinterpret_cast":
+            yield from users(use.operation.results[0])
+        else:
+            yield use.operation
+
+
+def brute_conflicts(func: FuncOp, values: list[SSAValue]) -> set[frozenset[SSAValue]]:
+    before = ancestors(func)
+    tasks = {v: list(users(v)) for v in values}
+
+    def precedes(a: SSAValue, b: SSAValue) -> bool:
+        return all(x in before[y] for x in tasks[a] for y in tasks[b])
+
+    return {
+        frozenset((a, b))
+        for i, a in enumerate(values)
+        for b in values[i + 1 :]
+        if not precedes(a, b) and not precedes(b, a)
+    }
+
+
+@settings(max_examples=40, deadline=None)
+@given(programs())
+def test_conflicts_are_those_of_happens_before(text: str):
+    module = parse(text)
+    AssignStreamsPass().apply(Context(), module)
+    func = main(module)
+    liveness = Liveness(func.body.block, 5, in_arena)
+    groups = liveness.groups()
+    values = [b.alloc.memref for b in liveness.buffers]
+    found = {
+        frozenset((values[i], values[group[place]]))
+        for i, ranges in enumerate(liveness.conflicts())
+        for group, places in zip(groups, ranges, strict=True)
+        for place in places
+    }
+    assert found == brute_conflicts(func, values)
+
+
+# ---- planted faults
+
+
+@settings(max_examples=40, deadline=None)
+@given(programs(control=True))
+def test_every_event_is_needed(text: str):
+    """Without any one wait there is a race: no event is redundant, and the checker sees it."""
+    module = planned(text)
+    for wait in [op for op in module.walk() if isinstance(op, WaitOp)]:
+        assert wait.parent is not None
+        after = wait.next_op
+        assert after is not None
+        block = wait.parent
+        wait.detach()
+        assert any(p.kind == "race" for p in check_plan(module))
+        block.insert_op_before(wait, after)
+
+
+@settings(max_examples=40, deadline=None)
+@given(programs(views=False), st.data())
+def test_shifted_slots_are_found(text: str, data: st.DataObject):
+    """A slot that is moved onto one that it conflicts with is reported, and nothing else is.
+    (Without views: a task that reads half of a buffer does not mind who writes the other half.)"""
+    module = planned(text)
+    func = main(module)
+    slots = [op for op in func.walk() if isinstance(op, SlotOp) and op.segment.data == "arena"]
+    slot = slots[data.draw(st.integers(0, len(slots) - 1))]
+    shift = data.draw(st.sampled_from([-1024, -512, 512, 1024, 1536]))
+    slot.properties["offset"] = IntegerAttr(slot.offset.value.data + shift, i64)
+    conflicts = brute_conflicts(func, [s.result for s in slots])
+
+    def span(op: SlotOp) -> tuple[int, int]:
+        low = op.offset.value.data
+        return low, low + 4 * op.result.type.get_shape()[0]
+
+    def overlaps(other: SlotOp) -> bool:
+        (a, b), (c, d) = span(slot), span(other)
+        return a < d and c < b
+
+    harmed = any(
+        frozenset((slot.result, other.result)) in conflicts and overlaps(other)
+        for other in slots
+        if other is not slot
+    )
+    kinds = {p.kind for p in check_plan(module)}
+    assert bool(kinds & {"race", "overwritten", "alias"}) == harmed
