@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -69,6 +70,13 @@ class Outputs:
         except OSError as e:
             raise _cannot_write(path, e) from None
 
+    def link(self, path: Path | str, source: Path) -> None:
+        """Make a file with the contents of `source`, without a copy where that can be."""
+        try:
+            link_or_copy(source, self.stage(path))
+        except OSError as e:
+            raise _cannot_write(path, e) from None
+
     def npz(self, path: Path | str, arrays: Mapping[str, "Array"]) -> None:
         """Write arrays by name."""
         import numpy as np
@@ -99,6 +107,7 @@ class Outputs:
                 staged, target = self._staged[0]
                 os.chmod(staged, _mode(target))
                 os.replace(staged, target)
+                staged.unlink(missing_ok=True)  # it stays if both were links to the same file
                 self._staged.pop(0)
         except OSError as e:
             raise _cannot_write(self._staged[0][1], e) from None
@@ -111,6 +120,19 @@ def is_device(path: Path) -> bool:
     """Whether a path is written to directly, with nothing beside it and nothing to rename: a
     pipe, a device, /dev/stdout even where that is a file."""
     return path.parts[:2] == ("/", "dev") or (path.exists() and not path.is_file())
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Make `target`, which may exist, the same file as `source`; a copy of it (with its time)
+    where the file system has no links. Raises OSError."""
+    if is_device(target):
+        shutil.copyfile(source, target)
+        return
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def write_text(path: Path | str, text: str) -> None:

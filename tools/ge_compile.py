@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -52,10 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ge.dialects.diagnostics import diagnostic_handler
     from ge.dialects.errors import GeError
     from ge.lowering.arguments import parse_dims, parse_names, parse_shapes
-    from ge.lowering.compiler import compile_file
+    from ge.lowering.cache import Request
     from ge.lowering.options import Options
     from ge.lowering.pipelines import pipeline
     from ge.lowering.progress import progress_bar
@@ -70,14 +69,15 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if not args.input:
         raise GeError("no input", hint="give a .onnx or .mlir file; see ge-compile --help")
-    with progress_bar() as progress, diagnostic_handler(printer(args.remarks)):
-        program = compile_file(
-            args.input, options, parse_shapes(args.shape), parse_dims(args.dim),
-            progress=progress, until=args.until,
-        )  # fmt: skip
-    if args.output or args.report:
-        program.save(args.output, args.report, debug_info=args.mlir_print_debuginfo)
-    print(program.summary(Path(args.input).name), file=sys.stderr)
+    if args.remarks:
+        options = replace(options, cache_dir="")  # remarks are made while compiling
+    request = Request(
+        args.input, options, args.output, args.report, parse_shapes(args.shape),
+        parse_dims(args.dim), args.until, args.mlir_print_debuginfo,
+    )  # fmt: skip
+    with progress_bar() as progress:
+        summary = request.run(progress, printer(args.remarks))
+    print(summary, file=sys.stderr)
     return 0
 
 

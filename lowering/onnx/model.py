@@ -214,6 +214,28 @@ class Tensors:
             raise GeError(f"cannot read external data at '{location}': {e.strerror}") from e
 
 
+def external_files(model: ModelProto) -> list[str]:
+    """The locations of external data that tensors of the model state, as they are written."""
+    found: dict[str, None] = {}
+    graphs = [model.graph]
+    nodes = [n for f in model.functions for n in f.node]
+    while graphs or nodes:
+        tensors: list[TensorProto] = []
+        if graphs:
+            graph = graphs.pop()
+            nodes += graph.node
+            tensors += graph.initializer
+        else:
+            for a in nodes.pop().attribute:
+                graphs += [*a.graphs, *([a.g] if a.HasField("g") else [])]
+                tensors += [*a.tensors, *([a.t] if a.HasField("t") else [])]
+        for tensor_proto in tensors:
+            for entry in tensor_proto.external_data:
+                if entry.key == "location":
+                    found[entry.value] = None
+    return list(found)
+
+
 def _number(text: str, what: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 18:
         raise GeError(f"external data has {what} {text!r}")
