@@ -15,12 +15,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import InsertPoint
 
+from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import is_refinement, set_type
+from ge.dialects.types import element_type, is_refinement, set_type
+from ge.runtime.arrays import dense, dtype_of, type_of
 from ge.transforms import remarks
 from ge.transforms.graph.infer_shapes import refine
 from ge.transforms.matching import Match, Miss, Op
@@ -47,17 +50,34 @@ class Emit:
         """The result of an op as by `TensorOp.of`, inserted."""
         return self.op(kind, *operands, **params).results[0]
 
+    def number(self, number: float, like: SSAValue) -> SSAValue:
+        """A scalar constant of the element type of a value."""
+        array = np.asarray(number).astype(dtype_of(element_type(like)))
+        new = ConstantOp.make(dense(array), type_of(array))
+        new.location = self.location
+        self.rewriter.insert(new, InsertPoint.before(self.before))
+        return new.result
 
-def substitute(
-    rewriter: PatternRewriter, old: SSAValue, new: SSAValue, ops: Sequence[Operation]
-) -> None:
-    """Use `new` for `old`; of `ops` (users before what they use) those without users go."""
-    if new.type != old.type and new.owner is not old.owner:
+
+def substitute(rewriter: PatternRewriter, old: SSAValue, new: SSAValue) -> None:
+    """Use `new`, a result of a new op, for `old`, and erase what nobody uses any more."""
+    if new.type != old.type and isinstance(new.owner, Operation):
         set_type(new, refine(old.type, new.type))
     rewriter.replace_all_uses_with(old, new)
-    for op in ops:
-        if op.parent is not None and all(r.first_use is None for r in op.results):
-            rewriter.erase(op)
+    if isinstance(old.owner, Operation):
+        erase_unused(rewriter, old.owner)
+
+
+def erase_unused(rewriter: PatternRewriter, op: Operation) -> None:
+    """Erase the op if nobody uses it, and of the ops before it those that only it used."""
+    stack = [op]
+    while stack:
+        op = stack.pop()
+        if op.parent is None or any(r.first_use is not None for r in op.results):
+            continue
+        owners = dict.fromkeys(o.owner for o in op.operands)
+        rewriter.erase(op)
+        stack.extend(o for o in owners if isinstance(o, TensorOp))
 
 
 class Rule(RewritePattern, ABC):
@@ -94,4 +114,4 @@ class Rule(RewritePattern, ABC):
             return
         assert is_refinement(new.type, op.results[0].type), f"{self.name} changes the type"
         remarks.applied(self.name, op)
-        substitute(rewriter, op.results[0], new, found.ops)
+        substitute(rewriter, op.results[0], new)

@@ -1,0 +1,1 @@
+"""Composites found again from what exporters write out: one family a file."""

@@ -1,0 +1,73 @@
+"""Functions that are computed in 16 bits anyway as if in 32.
+
+    %0 = graph.cast %x to f32
+    %1 = graph.softmax %0
+    %2 = graph.cast %1 to f16
+becomes
+    %2 = graph.softmax %x
+
+A composite of 16-bit floats is computed in float32 and rounded once, which is just what the
+casts around it say: the result is the same to the bit.
+"""
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, f32
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.rewriter import InsertPoint
+
+from ge.dialects.graph.attention import RotaryEmbeddingOp
+from ge.dialects.graph.elementwise import CastOp, FloatUnary
+from ge.dialects.graph.normalization import SoftmaxOp, TrailingNorm
+from ge.dialects.interfaces import TensorOp
+from ge.dialects.types import element_type, set_type, shape_of, tensor
+from ge.transforms.rewriting import fuse_locations
+from ge.transforms.rules import substitute
+from ge.transforms.statistics import count
+
+ROUNDED_ONCE = (FloatUnary, SoftmaxOp, TrailingNorm, RotaryEmbeddingOp)
+"""Ops whose first operand may be narrow, with one rounding at the end."""
+
+
+def is_narrow(t: Attribute) -> bool:
+    return isinstance(t, Float16Type | BFloat16Type)
+
+
+def before_widening(value: SSAValue) -> SSAValue:
+    """The 16-bit value that was cast to f32 for this one, else the value itself."""
+    op = value.owner
+    if isinstance(op, CastOp) and op.to == f32 and is_narrow(element_type(op.input)):
+        return op.input
+    return value
+
+
+class NarrowComputation(RewritePattern):
+    """A cast down of a function of a cast up."""
+
+    ops = (CastOp,)
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        assert isinstance(op, CastOp)
+        inner = op.input.owner
+        if not (
+            is_narrow(op.to)
+            and isinstance(inner, ROUNDED_ONCE)
+            and element_type(op.input) == f32
+            and op.input.has_one_use()
+            and inner.parent is op.parent
+        ):
+            return
+        operands = [before_widening(o) for o in inner.operands]
+        if element_type(operands[0]) != op.to:
+            return
+        rewriter.insert(new := narrowed(inner, operands, op.to), InsertPoint.before(op))
+        new.location = fuse_locations((inner, op))
+        count("narrow-computation")
+        substitute(rewriter, op.result, new.results[0])
+
+
+def narrowed(op: TensorOp, operands: list[SSAValue], element: Attribute) -> TensorOp:
+    """The op on other operands, with a result of the given element type."""
+    new = op.clone(dict(zip(op.operands, operands, strict=True)))
+    (result,) = new.results
+    set_type(result, tensor(shape_of(result), element))
+    return new
