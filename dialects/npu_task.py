@@ -254,7 +254,7 @@ def data_type(t: Attribute) -> tuple[Attribute, tuple[int, ...]]:
     """Element type and shape of a tensor or memref type; any other type stands for itself. The
     shape of an unranked tensor is `[?]`: no size is known."""
     if isinstance(t, UnrankedTensorType):
-        return cast(Attribute, t.element_type), (DYNAMIC,)
+        return cast(UnrankedTensorType[Attribute], t).element_type, (DYNAMIC,)
     if not isinstance(t, TensorType | MemRefType):
         return t, ()
     typed: Any = t  # pyright: ignore[reportUnknownVariableType]
