@@ -274,14 +274,18 @@ def compile_file(
 
 
 def dumper(options: Options) -> Callable[[str, ModuleOp], None] | None:
-    """What writes the module after each pass when `dump_graph` asks for it."""
+    """What writes the module after each pass when `dump_graph` asks for it.
+    Raises GeError when the folder cannot be made."""
     if not options.dump_graph:
         return None
     folder, number = Path(options.dump_path), 0
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise GeError(f"cannot write to '{folder}': {e.strerror}", hint="see GE_DUMP_PATH") from e
 
     def dump(name: str, module: ModuleOp) -> None:
         nonlocal number
-        folder.mkdir(parents=True, exist_ok=True)
         with Outputs() as out:
             out.text(folder / f"{number:02d}-{name}.mlir", lambda f: Printer(f).print_op(module))
         number += 1

@@ -1,0 +1,91 @@
+"""The default pipeline: pass by pass with ge-opt, dumped after each pass, and from Python."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ge
+from ge.lowering.options import Options
+from ge.lowering.pass_options import read_pipeline
+from ge.lowering.pipelines import pipeline
+from ge.tools import ge_compile, ge_import, ge_opt, ge_run
+
+MODELS = Path(__file__).resolve().parents[1] / "models"
+MODEL = MODELS / "if_cond.tiny.onnx"
+
+PLUGIN = """
+from xdsl.passes import ModulePass
+
+class CountPass(ModulePass):
+    \"\"\"Count the modules that go through.\"\"\"
+    name = "count-modules"
+    LEVEL = "graph"
+    seen = []
+    def apply(self, ctx, op):
+        self.seen.append(op)
+"""
+
+
+def test_each_pass_of_the_pipeline_is_a_flag(tmp_path: Path):
+    graph, program, passes = (str(tmp_path / f"{n}.mlir") for n in ("g", "program", "passes"))
+    assert ge_import.main([str(MODEL), "-o", graph]) == 0
+    assert ge_compile.main([graph, "-o", program]) == 0
+    flags: list[str] = []
+    for text in read_pipeline(",".join(pipeline(Options()))):
+        options = str(text).removeprefix(text.name).strip("{}")
+        flags.append(f"--{text.name}={options}" if options else f"--{text.name}")
+    assert ge_opt.main([graph, *flags, "-o", passes]) == 0
+    expected = Path(program).read_text().replace("program.safetensors", "g.safetensors")
+    assert Path(passes).read_text().strip() == expected.strip()
+    data = np.load(MODEL.with_suffix(".npz"))
+    inputs, results = str(tmp_path / "x.npz"), str(tmp_path / "y.npz")
+    np.savez(inputs, **{k[3:]: data[k] for k in data.files if k.startswith("in:")})
+    assert ge_run.main([passes, "--inputs", inputs, "--outputs", results]) == 0
+    for name, array in np.load(results).items():
+        np.testing.assert_allclose(array, data[f"out:{name}"], rtol=1e-4, atol=1e-5)
+
+
+def test_dumps_are_in_the_order_of_the_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    dump, output = tmp_path / "dump", tmp_path / "out.mlir"
+    monkeypatch.setenv("GE_DUMP_GRAPH", "1")
+    monkeypatch.setenv("GE_DUMP_PATH", str(dump))
+    assert ge_compile.main([str(MODEL), "-o", str(output)]) == 0
+    files = sorted(dump.iterdir())
+    names = [p.name for p in read_pipeline(",".join(pipeline(Options())))]
+    assert [f.name for f in files] == [f"{i:02d}-{name}.mlir" for i, name in enumerate(names)]
+    assert [f.stat().st_mtime_ns for f in files] == sorted(f.stat().st_mtime_ns for f in files)
+    last = files[-1].read_text().strip().partition("\n")[2]
+    assert last == output.read_text().strip().partition("\n")[2]  # but for the name of the weights
+    for file in files:
+        assert ge_opt.main([str(file), "-o", os.devnull]) == 0
+    assert "graph.if" in files[0].read_text()
+    assert "npu_task.launch" in files[names.index("lower-to-tasks")].read_text()
+
+
+def test_no_dumps_unless_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("GE_DUMP_GRAPH", "0")
+    monkeypatch.setenv("GE_DUMP_PATH", str(tmp_path / "dump"))
+    assert ge_compile.main([str(MODEL), "-o", str(tmp_path / "out.mlir")]) == 0
+    assert not (tmp_path / "dump").exists()
+
+
+def test_a_folder_for_dumps_that_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("GE_DUMP_GRAPH", "1")
+    monkeypatch.setenv("GE_DUMP_PATH", str(tmp_path / "file"))
+    assert ge_compile.main([str(MODEL), "-o", str(tmp_path / "out.mlir")]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"ge-compile: error: cannot write to '{tmp_path / 'file'}': File exists")
+    assert not (tmp_path / "out.mlir").exists()
+
+
+def test_a_plugin_runs_from_python_too(tmp_path: Path):
+    plugin = tmp_path / "plugin.py"
+    plugin.write_text(PLUGIN)
+    program = ge.compile(str(MODEL), custom_pass=str(plugin))
+    assert "count-modules" in [p.name for p in program.compilation.passes]
+    assert "count-modules" not in [p.name for p in ge.compile(str(MODEL)).compilation.passes]
