@@ -236,6 +236,20 @@ class Translator:
         call = Call(function, reads, writes, checks, into, in_place)
         self.emit(op, call, reads, writes)
 
+    def allocate(self, op: Operation, value: SSAValue, if_dynamic: str) -> None:
+        """Make `value` a new array each time, whatever is in it.
+        Raises GeError: `if_dynamic` for a dynamic shape, and for one too large."""
+        element, shape = data_type(value.type)
+        if not is_static(shape):
+            raise GeError(if_dynamic)
+        self.check_size(value.type)
+        dtype, register = dtype_of(element), self.define(value)
+
+        def empty(registers: Registers) -> None:
+            registers[register] = np.empty(shape, dtype)
+
+        self.emit(op, empty, (), (register,))
+
     def check_size(self, t: Attribute) -> None:
         """Refuse a value that this machine cannot hold. Raises GeError."""
         element, shape = data_type(t)
@@ -335,16 +349,7 @@ def translate_empty(t: Translator, op: EmptyOp) -> None:
     if all(isinstance(use.operation, LaunchOp) for use in op.tensor.uses):
         t.constant(op.tensor, None)  # only says where a result goes; the launch makes a new array
         return
-    element, shape = data_type(op.tensor.type)
-    if not is_static(shape):
-        raise GeError("a tensor.empty of dynamic shape has no value")
-    t.check_size(op.tensor.type)
-    dtype, register = dtype_of(element), t.define(op.tensor)
-
-    def empty(registers: Registers) -> None:
-        registers[register] = np.empty(shape, dtype)
-
-    t.emit(op, empty, (), (register,))
+    t.allocate(op, op.tensor, "a tensor.empty of dynamic shape has no value")
 
 
 @translates(CastOp)

@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 from ge.dialects import npu_task as task
 from ge.dialects.errors import GeError
 from ge.dialects.npu_task import data_type, is_dynamic
-from ge.dialects.types import array_ints, is_static
+from ge.dialects.types import array_ints
 from ge.runtime.arrays import Array, dtype_of
 from ge.runtime.device import extent_of, strided_view
 from ge.runtime.executable import Registers
@@ -85,16 +85,8 @@ def translate_slot(t: Translator, op: task.SlotOp) -> None:
 
 @translates(AllocOp)
 def translate_alloc(t: Translator, op: AllocOp) -> None:
-    element, shape = data_type(op.memref.type)
-    if not is_static(shape):
-        raise GeError("a buffer of dynamic shape is made by the launch that computes the shape")
-    t.check_size(op.memref.type)
-    dtype, register = dtype_of(element), t.define(op.memref)
-
-    def alloc(registers: Registers) -> None:
-        registers[register] = np.empty(shape, dtype)
-
-    t.emit(op, alloc, (), (register,))
+    reason = "a buffer of dynamic shape is made by the launch that computes the shape"
+    t.allocate(op, op.memref, reason)
 
 
 @translates(DeallocOp, task.RecordOp, task.WaitOp)

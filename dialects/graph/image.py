@@ -21,7 +21,14 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.parameters import INTS, Parameter, dims, parameter, partial_ints
+from ge.dialects.graph.parameters import (
+    INTS,
+    Parameter,
+    dims,
+    distinct_axes,
+    parameter,
+    partial_ints,
+)
 from ge.dialects.graph.window import spatial_dims
 from ge.dialects.interfaces import Access, TensorOp, Work
 from ge.dialects.types import (
@@ -33,7 +40,6 @@ from ge.dialects.types import (
     is_float,
     is_integer,
     merge_dims,
-    normalize_axis,
     numel,
     shape_of,
     shape_text,
@@ -130,10 +136,7 @@ class ResizeOp(TensorOp):
         axes = self.ints("axes")
         if axes is None:
             return tuple(range(rank))
-        result = tuple(normalize_axis(a, rank) for a in axes)
-        if len(set(result)) < len(result):
-            raise VerifyException(f"axes {list(axes)} name an axis twice")
-        return result
+        return distinct_axes(axes, rank)
 
     def scale_values(self) -> tuple[float, ...] | None:
         """The scales, None when they are absent or known only at run time."""
