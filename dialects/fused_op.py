@@ -167,21 +167,38 @@ class FusedOp(TensorOp, ABC):
 
 @irdl_op_definition
 class LinearOp(FusedOp):
-    """A matmul and what follows on its output tile: bias, activation, residual."""
+    """Products of matrices, of one left-hand side if there are several, and what works on their
+    tiles on the way out: bias, scale, activation, gate, residual, stores to other addresses."""
 
     name = "fused_op.linear"
 
 
 @irdl_op_definition
 class ConvOp(FusedOp):
-    """A convolution and what follows on its output tile: bias, activation, residual."""
+    """A convolution and what works on its tiles on the way out: bias, activation, residual, pad,
+    pool."""
 
     name = "fused_op.conv"
 
 
 @irdl_op_definition
+class NormOp(FusedOp):
+    """Norms of rows that stay on the core, with what makes the rows and what follows."""
+
+    name = "fused_op.norm"
+
+
+@irdl_op_definition
+class FlashAttentionOp(FusedOp):
+    """Attention by tiles with online softmax: the scores are never in memory (Dao et al.,
+    arXiv 2205.14135; Milakov and Gimelshein, arXiv 1805.02867)."""
+
+    name = "fused_op.flash_attention"
+
+
+@irdl_op_definition
 class RegionOp(FusedOp):
-    """Elementwise ops in one pass over the data."""
+    """Ops of the vector unit in one walk over tiles."""
 
     name = "fused_op.region"
 
@@ -203,4 +220,8 @@ class CustomOp(FusedOp):
     )
 
 
-FusedOps = Dialect("fused_op", [YieldOp, LinearOp, ConvOp, RegionOp, CustomOp], [])
+FusedOps = Dialect(
+    "fused_op",
+    [YieldOp, LinearOp, ConvOp, NormOp, FlashAttentionOp, RegionOp, CustomOp],
+    [],
+)

@@ -24,7 +24,7 @@ def stages(options: Options) -> dict[str, list[str]]:
         return str(PassText(name, {k: (v,) for k, v in given.items()}))
 
     reuse = str(options.memory > 0).lower()
-    fused = ["fuse-conv", "fuse-linear", "fuse-elementwise"] if options.fusion != "off" else []
+    fused = ("fuse-linear", "fuse-conv", "fuse-norm", "fuse-region")
     found = {
         "graph": [
             *pruning(options),
@@ -33,7 +33,7 @@ def stages(options: Options) -> dict[str, list[str]]:
             "prepare-weights",
             "eliminate-dead-code",
         ],
-        "fused": fused,
+        "fused": [targeted(name) for name in fused if options.fusion != "off"],
         "tasks": [targeted("lower-to-tasks")],
         "buffers": ["bufferize-tasks"],
         "program": [targeted("assign-streams"), targeted("plan-memory", reuse=reuse)],

@@ -29,7 +29,7 @@ from ge.dialects.types import element_type, is_static, shape_of
 from ge.runtime import kernels
 from ge.runtime.arrays import Array, dtype_of
 from ge.transforms import remarks
-from ge.transforms.fusion.chains import for_each_block
+from ge.transforms.fusion.merging import for_each_block
 from ge.transforms.matching import Match, Miss, Op, Predicate
 from ge.transforms.statistics import count
 

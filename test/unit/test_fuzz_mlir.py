@@ -20,7 +20,7 @@ COUNT = int(os.environ.get("GE_FUZZ", "150"))
 SECONDS = 20
 ROOT = Path(__file__).resolve().parents[1]
 TOKEN = re.compile(r"[%@#!^]?[\w.$]+|\s+|.", re.DOTALL)
-PIPELINES = ("", "infer-shapes,fold-constants", "fuse-linear,fuse-elementwise,lower-to-tasks",
+PIPELINES = ("", "infer-shapes,fold-constants", "fuse-linear,fuse-region,lower-to-tasks",
              "lower-to-tasks,bufferize-tasks,assign-streams,plan-memory")  # fmt: skip
 NUMBERS = ("-1", "0", "1", "65", "99999999999", "9223372036854775807", "1.5", "?")
 

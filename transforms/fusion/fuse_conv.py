@@ -1,12 +1,14 @@
-"""Convolution, bias and activation in one launch.
+"""Convolutions with what follows them in one launch.
 
     %0 = graph.conv %x, %w bias %b
-    %1 = graph.relu %0
+    %1 = graph.add %0, %r
+    %2 = graph.relu %1
 becomes
-    %1 = fused_op.conv(%x, %w, %b) { graph.conv, graph.relu }
+    %2 = fused_op.conv(%x, %w, %b, %r) { graph.conv, graph.add, graph.relu }
 
-As for fuse-linear: the activation is applied to the output tile on its way out of L0C. The bias
-may be the convolution's own operand or a constant added after it.
+Bias, batch norm, activation, residual and the like join as behind a matmul (see `epilogues.py`),
+and so do a pad that follows (a store into a larger image) and a pool whose windows do not overlap
+(they lie within a tile). A pool with overlapping windows would need its neighbours' tiles.
 """
 
 from dataclasses import dataclass
@@ -16,15 +18,41 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import ConvOp as FusedConvOp
-from ge.dialects.graph.convolution import ConvOp
-from ge.transforms.fusion.chains import fuse_epilogues
+from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
+from ge.dialects.graph.pooling import PoolOp
+from ge.dialects.interfaces import TensorOp
+from ge.dialects.target import DEFAULT_TARGET
+from ge.transforms.fusion.epilogues import follows, grow
+from ge.transforms.fusion.groups import Group
+from ge.transforms.fusion.merging import Merger, fuse_blocks
+
+
+def refuses(merger: Merger, op: TensorOp, group: Group) -> str | None:
+    """Why an op cannot join the launch of a convolution."""
+    if isinstance(op, PoolOp):
+        window = op.window()
+        apart = window.strides == window.kernel and not any(d > 1 for d in window.dilations)
+        return None if apart else "the windows of the pool overlap"
+    return follows(op, group, merger)
 
 
 @dataclass(frozen=True)
 class FuseConvPass(ModulePass):
-    """Fuse a convolution, a constant bias and an activation function into `fused_op.conv`."""
+    """Fuse convolutions and what follows them on the core into `fused_op.conv`."""
 
     name = "fuse-conv"
 
+    target: str = DEFAULT_TARGET
+    """Preset name, or path of a target file."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        fuse_epilogues(op, ConvOp, FusedConvOp, self.name)
+        fuse_blocks(op, self.target, self.name, fuse)
+
+
+def fuse(merger: Merger) -> None:
+    groups = merger.groups
+    for op in [op for op in groups.block.ops if isinstance(op, ConvOp | ConvTransposeOp)]:
+        group = groups.of(op)
+        if group.kind is None:
+            grow(merger, group, lambda user, group: refuses(merger, user, group))
+            merger.finish(group, FusedConvOp)

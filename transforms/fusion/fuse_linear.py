@@ -1,32 +1,115 @@
-"""Matmul, bias and activation in one launch.
+"""Products of matrices with what follows them in one launch.
 
-    %0 = graph.matmul %x, %w
-    %1 = graph.add %0, %b
-    %2 = graph.relu %1
+    %0 = graph.matmul %x, %v         %3 = graph.silu %0
+    %1 = graph.matmul %x, %w         %4 = graph.mul %3, %1
 becomes
-    %2 = fused_op.linear(%x, %w, %b) { graph.matmul, graph.add, graph.relu }
+    %4 = fused_op.linear(%x, %v, %w) { graph.matmul, graph.matmul, graph.silu, graph.mul }
 
-The cube leaves a tile of the product in L0C; the vector unit adds the bias and applies the
-activation on the way out, so neither intermediate has memory outside the core. The bias is a
-constant that broadcasts to the product; each intermediate has no other user.
+Two steps. *Siblings*: products of one input with different weights are one product with a wide
+right-hand side, so they share a launch (a grouped GEMM): the input is read once, and small products
+fill all cores together. *Epilogue*: bias, scale, activation, residual, gates, head splits and the
+like join (see `epilogues.py`); rows do when a whole row of the product fits on the core (softmax).
+
+Exceptions: a product of two computed values has no siblings; an op that broadcasts the product,
+that the epilogue lacks, or that brings in more than it takes stays out; so does whatever would
+close a cycle or make the launch slower than two.
 """
 
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import LinearOp
-from ge.dialects.graph.linear import MatmulOp
-from ge.transforms.fusion.chains import fuse_epilogues
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.linear import EinsumOp, MatmulOp
+from ge.dialects.graph.normalization import SoftmaxOp
+from ge.dialects.graph.shape import View
+from ge.dialects.interfaces import Access, TensorOp
+from ge.dialects.target import DEFAULT_TARGET
+from ge.dialects.types import byte_size, is_static, shape_of
+from ge.transforms.fusion.epilogues import follows, grow
+from ge.transforms.fusion.groups import Group
+from ge.transforms.fusion.merging import Merger, access, fuse_blocks
+
+PRODUCTS = (MatmulOp, EinsumOp)
+
+NEAR = 32
+"""Siblings so many ops apart may have results of any size."""
+
+
+def source(value: SSAValue) -> SSAValue:
+    """The value that views are of."""
+    while isinstance(value.owner, View) and value.owner.operands:
+        value = value.owner.operands[0]
+    return value
+
+
+def has_weight(op: MatmulOp) -> bool:
+    """Whether the right-hand side is one constant matrix."""
+    return isinstance(source(op.rhs).owner, ConstantOp) and len(shape_of(op.rhs)) == 2
+
+
+def merge_siblings(merger: Merger, products: list[MatmulOp]) -> None:
+    """Put products of one input with different weights into one group."""
+    first: dict[tuple[SSAValue, bool], MatmulOp] = {}
+    groups = merger.groups
+    for op in products:
+        if not has_weight(op):
+            continue
+        key = source(op.lhs), bool(op.transpose_lhs.value.data)
+        if key not in first:
+            first[key] = op
+            continue
+        leader = first[key]
+        if _is_far(merger, leader, op) or not merger.join(
+            groups.of(leader), groups.of(op), "another product of one input"
+        ):
+            first[key] = op
+
+
+def _is_far(merger: Merger, leader: MatmulOp, op: MatmulOp) -> bool:
+    """Whether computing `op` so early would keep much memory for long."""
+    if merger.groups.number[op] - merger.groups.number[leader] <= NEAR:
+        return False
+    if not is_static(shape_of(op.result)):
+        return True
+    results = [r for o in merger.groups.of(leader).ops for r in o.results]
+    return 16 * sum(byte_size(r.type) for r in (*results, op.result)) > merger.target.l2_bytes
+
+
+def refuses(merger: Merger, op: TensorOp, group: Group) -> str | None:
+    """Why an op cannot join the launch of a product."""
+    if isinstance(op, SoftmaxOp):
+        rows = op.rows()
+        widths = {shape_of(r)[-1] for p in group.ops if isinstance(p, PRODUCTS) for r in p.results}
+        moved = any(access(o) is Access.MOVEMENT for o in group.ops)
+        fits = rows.contiguous and widths == {rows.length} and not moved
+        return None if fits else "its rows are not rows of the product"
+    return follows(op, group, merger)
 
 
 @dataclass(frozen=True)
 class FuseLinearPass(ModulePass):
-    """Fuse matmul, a constant bias and an activation function into `fused_op.linear`."""
+    """Fuse products of one input, and what follows them on the core, into `fused_op.linear`."""
 
     name = "fuse-linear"
 
+    target: str = DEFAULT_TARGET
+    """Preset name, or path of a target file."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        fuse_epilogues(op, MatmulOp, LinearOp, self.name)
+        fuse_blocks(op, self.target, self.name, fuse)
+
+
+def fuse(merger: Merger) -> None:
+    groups = merger.groups
+    products: list[Operation] = [op for op in groups.block.ops if isinstance(op, PRODUCTS)]
+    merge_siblings(merger, [op for op in products if isinstance(op, MatmulOp)])
+    for op in products:
+        group = groups.of(op)
+        if group.kind is None:
+            grow(merger, group, lambda user, group: refuses(merger, user, group))
+            merger.finish(group, LinearOp)

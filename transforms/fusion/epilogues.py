@@ -1,0 +1,112 @@
+"""What follows a product on its way out of the core.
+
+The cube leaves a tile of the product in L0C; the vector unit takes it through UB, where it can
+work on it before it is stored. So everything that needs nothing but the tile, and values of the
+tile's places that are read beside it, costs no launch and no memory traffic in between:
+
+- elementwise ops, with constants or with values from elsewhere (a residual), which may be on more
+  than one product of the launch (a gated pair);
+- views, and data movement that is a store to other addresses (heads split off, transposed,
+  sliced, padded, concatenated);
+- ops on whole rows, where the row fits on the core.
+
+The ops join one by one in program order, each when the launch gets no slower than the two apart.
+"""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+from xdsl.ir import Operation, SSAValue
+
+from ge.dialects.graph import elementwise as g
+from ge.dialects.graph.slicing import ConcatOp, PadOp
+from ge.dialects.interfaces import Access, TensorOp
+from ge.dialects.types import byte_size, is_static, shape_of
+from ge.transforms import remarks
+from ge.transforms.fusion.groups import Group
+from ge.transforms.fusion.merging import Merger, access, can_join, size_of
+
+LACKING = (
+    g.SinOp,
+    g.CosOp,
+    g.TanOp,
+    g.AsinOp,
+    g.AcosOp,
+    g.AtanOp,
+    g.SinhOp,
+    g.CoshOp,
+    g.AsinhOp,
+    g.AcoshOp,
+    g.AtanhOp,
+    g.ModOp,
+    g.ShiftOp,
+)
+"""Elementwise ops that the vector unit has no instructions for: they are programs of their own,
+which would hold up the cube."""
+
+Accepts = Callable[[TensorOp, Group], str | None]
+"""Why an op cannot join a group; None when it can."""
+
+
+def grow(merger: Merger, group: Group, refuses: Accepts) -> None:
+    """Let the ops that follow a group join it."""
+    groups = merger.groups
+    seen: set[Operation] = set()
+    heap: list[tuple[float, int, Operation]] = []
+
+    def look(ops: list[Operation]) -> None:
+        for op in ops:
+            for result in op.results:
+                for use in result.uses:
+                    user = use.operation
+                    if user in groups.number and user not in seen:
+                        seen.add(user)
+                        heappush(heap, (groups.number[user], len(seen), user))
+
+    look(group.ops)
+    while heap:
+        user = heappop(heap)[2]
+        other = groups.of(user)
+        if other is group or other.kind is not None or not can_join(user):
+            continue
+        assert isinstance(user, TensorOp)
+        if (why := refuses(user, group)) is not None:
+            if why:
+                remarks.missed(merger.rule, user, why)
+        elif merger.join(group, other, user.name):
+            look([user])
+
+
+def follows(op: TensorOp, group: Group, merger: Merger) -> str | None:
+    """Why `op` cannot follow a product in its launch; None when it can, "" when it is of another
+    kind altogether."""
+    sources = [v for v in op.operands if merger.groups.producer(v) is group]
+    kind = access(op)
+    if isinstance(op, LACKING):
+        return f"the epilogue has no {op.name.removeprefix('graph.')}"
+    if kind is Access.VIEW:
+        return None
+    if kind is Access.MOVEMENT:
+        return moves_too_much(op, sources)
+    if kind is not Access.POINTWISE:
+        return ""
+    if op.operands[0] not in sources and not isinstance(op, g.Elementwise):
+        return "the product is a parameter of it"
+    largest = max((size_of(v) or 0 for v in sources), default=0)
+    if largest and any((size_of(r) or 0) > largest for r in op.results):
+        return "it broadcasts the product"
+    return None
+
+
+def moves_too_much(op: TensorOp, sources: list[SSAValue]) -> str | None:
+    """Movement is a store to other addresses unless it brings in more from elsewhere, or repeats
+    more, than the product has: then it is better on its own."""
+    if isinstance(op, PadOp):
+        return None
+    values = (*op.operands, *op.results)
+    if not all(is_static(shape_of(v)) for v in values):
+        return None if not isinstance(op, ConcatOp) else "sizes are known only at run time"
+    own = sum(byte_size(v.type) for v in dict.fromkeys(sources))
+    if sum(byte_size(r.type) for r in op.results) > 2 * own:
+        return "most of the result is not of the product"
+    return None

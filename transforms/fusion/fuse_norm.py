@@ -1,0 +1,70 @@
+"""Norms with what stands before and after them in one launch.
+
+    %0 = graph.add %x, %r
+    %1 = graph.layer_norm %0, %s, %b
+    %2 = graph.quantize %1, %q
+becomes
+    %0, %2 = fused_op.norm(%x, %r, %s, %b, %q) { graph.add, graph.layer_norm, graph.quantize }
+
+A row is on the core while its statistics are computed: what makes it (a residual sum, embeddings
+looked up, a cast) and what follows (activation, cast, quantization, a transposed store) costs no
+traffic there. A sum that is used elsewhere too is a second result. See `regions.py` for what fits.
+"""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+from ge.dialects.fused_op import NormOp
+from ge.dialects.graph.normalization import GroupNormOp, LayerNormOp, RmsNormOp
+from ge.dialects.target import DEFAULT_TARGET
+from ge.transforms.fusion.merging import Merger, fuse_blocks
+from ge.transforms.fusion.regions import edges_of, merge_edge
+
+NORMS = (LayerNormOp, RmsNormOp, GroupNormOp)
+
+
+@dataclass(frozen=True)
+class FuseNormPass(ModulePass):
+    """Fuse norms and what stands around them into `fused_op.norm`."""
+
+    name = "fuse-norm"
+
+    target: str = DEFAULT_TARGET
+    """Preset name, or path of a target file."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        fuse_blocks(op, self.target, self.name, fuse)
+
+
+def fuse(merger: Merger) -> None:
+    groups = merger.groups
+    norms = [op for op in groups.block.ops if isinstance(op, NORMS)]
+    for op in norms:
+        group = groups.of(op)
+        if group.kind is None:
+            _grow(merger, op)
+    for op in norms:
+        group = groups.of(op)
+        if group.kind is None:
+            merger.finish(group, NormOp)
+
+
+def _grow(merger: Merger, norm: Operation) -> None:
+    """Merge along the edges of the norm's group, those that save most first."""
+    groups = merger.groups
+    tried: set[tuple[Operation, Operation]] = set()
+    grown = True
+    while grown:
+        grown = False
+        inputs = groups.inputs(groups.of(norm))
+        makers = [op for v in inputs if (op := groups.defining(v)) is not None]
+        for edge in edges_of(merger, [*makers, *groups.of(norm).ops], inputs):
+            if (edge.first, edge.second) in tried:
+                continue
+            tried.add((edge.first, edge.second))
+            if groups.of(norm) in (groups.of(edge.first), groups.of(edge.second)):
+                grown = merge_edge(merger, edge) or grown

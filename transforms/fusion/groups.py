@@ -1,0 +1,290 @@
+"""Ops of a block put into groups that become fused ops, never closing a cycle.
+
+    groups = Groups(block)
+    groups.merge(groups.of(matmul), groups.of(add))     # False if a path runs around them
+    groups.of(matmul).kind = LinearOp
+    groups.emit()
+
+The block's groups stay in a topological order. Two groups may become one unless a path leads from
+the first through others to the second. Both ends search for it in turn, among the groups between
+them in the order only; when the forward search comes to an end first, what it found moves behind
+the second group, else what the backward search found moves before the first (Pearce and Kelly,
+ACM JEA 11, 2006, with a search from both sides). A search that meets more than `REACH` groups
+gives up: the two are too far apart, and time stays linear in the number of ops.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from ge.dialects.fused_op import FusedOp
+
+REACH = 1000
+"""Groups that a search for a path looks at."""
+
+_GAP = 1 << 20
+"""Distance of the labels of neighbours when they are dealt out."""
+
+
+class Group:
+    """Ops that are one launch; most groups are one op."""
+
+    __slots__ = ("after", "before", "kind", "label", "ops")
+
+    def __init__(self, op: Operation) -> None:
+        self.ops: list[Operation] = [op]
+        """In no particular order; see `Groups.in_order`."""
+        self.kind: type[FusedOp] | None = None
+        """What it becomes; None leaves its one op as it is."""
+        self.label = 0
+        """Labels grow along the topological order."""
+        self.before: Group | None = None
+        self.after: Group | None = None
+
+
+class _Search(NamedTuple):
+    """Groups found from one end: their order, and those still to look at."""
+
+    found: dict[Group, None]
+    todo: list[Group]
+
+
+class Groups:
+    """The groups of one block, in topological order."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.number: dict[Operation, int] = {}
+        """Place of each op in the block as it was."""
+        self._group: dict[Operation, Group] = {}
+        self._captured: dict[Operation, list[SSAValue]] = {}
+        self._first: Group | None = None
+        last: Group | None = None
+        for i, op in enumerate(block.ops):
+            group = self._group[op] = Group(op)
+            self.number[op], group.label = i, (i + 1) * _GAP
+            if op.regions and not isinstance(op, FusedOp):
+                self._captured[op] = [v for inner in op.walk() for v in inner.operands]
+            self._link(last, group)
+            last = group
+
+    # ---- the order
+
+    def _link(self, before: Group | None, after: Group | None) -> None:
+        if before is None:
+            self._first = after
+        else:
+            before.after = after
+        if after is not None:
+            after.before = before
+
+    def _unlink(self, group: Group) -> None:
+        self._link(group.before, group.after)
+
+    def _place(self, groups: list[Group], before: Group | None) -> None:
+        """Put groups, which are not in the order, right after `before` (None: at the start)."""
+        after = self._first if before is None else before.after
+        low = 0 if before is None else before.label
+        room = (low + 2 * _GAP * (len(groups) + 1) if after is None else after.label) - low
+        if room <= len(groups):
+            self._deal_out()
+            self._place(groups, before)
+            return
+        for i, group in enumerate(groups):
+            group.label = low + (i + 1) * room // (len(groups) + 1)
+            self._link(before, group)
+            before = group
+        self._link(before, after)
+
+    def _deal_out(self) -> None:
+        """New labels, as the old ones have no room between them."""
+        for i, group in enumerate(self):
+            group.label = (i + 1) * _GAP
+
+    def __iter__(self) -> Iterator[Group]:
+        """All groups in topological order."""
+        group = self._first
+        while group is not None:
+            following = group.after
+            yield group
+            group = following
+
+    # ---- the graph
+
+    def of(self, op: Operation) -> Group:
+        """The group of an op of the block."""
+        return self._group[op]
+
+    def find(self, op: Operation | Block | None) -> Group | None:
+        """The group of an op of the block, or of the op of the block around it."""
+        while isinstance(op, Operation):
+            if (group := self._group.get(op)) is not None:
+                return group
+            op = op.parent_op()
+        return None
+
+    def defining(self, value: SSAValue) -> Operation | None:
+        """The op of the block that defines a value, if any."""
+        owner = value.owner
+        return owner if isinstance(owner, Operation) and owner in self.number else None
+
+    def producer(self, value: SSAValue) -> Group | None:
+        """The group that defines a value; None for values from outside the block."""
+        return self._group.get(value.owner) if isinstance(value.owner, Operation) else None
+
+    def in_order(self, group: Group) -> list[Operation]:
+        """The ops of a group, each after what it uses."""
+        return sorted(group.ops, key=self.number.__getitem__)
+
+    def users(self, group: Group) -> Iterator[Group]:
+        """Groups that use values of a group, some more than once."""
+        for op in group.ops:
+            for result in op.results:
+                for use in result.uses:
+                    if (user := self.find(use.operation)) is not None and user is not group:
+                        yield user
+
+    def producers(self, group: Group) -> Iterator[Group]:
+        """Groups whose values a group uses, some more than once."""
+        for op in group.ops:
+            for value in (*op.operands, *self._captured.get(op, ())):
+                if (found := self.producer(value)) is not None and found is not group:
+                    yield found
+
+    def inputs(self, group: Group) -> list[SSAValue]:
+        """Values from outside that the ops of a group use, in order of first use."""
+        inside = set(group.ops)
+        return list(
+            dict.fromkeys(
+                v for op in self.in_order(group) for v in op.operands if v.owner not in inside
+            )
+        )
+
+    def outputs(self, group: Group) -> list[SSAValue]:
+        """Results of the ops of a group that are used outside."""
+        inside = set(group.ops)
+        return [
+            r
+            for op in self.in_order(group)
+            for r in op.results
+            if any(use.operation not in inside for use in r.uses)
+        ]
+
+    # ---- merging
+
+    def merge(self, a: Group, b: Group) -> bool:
+        """Make two groups one (it is `a`, with its kind). False, and nothing is changed, when
+        that would close a cycle or when they are too far apart to tell."""
+        if a is b:
+            return True
+        first, last = (a, b) if a.label < b.label else (b, a)
+        moves = self._between(first, last)
+        if moves is None:
+            return False
+        forward, groups = moves
+        groups.sort(key=lambda g: g.label)
+        for group in groups:
+            self._unlink(group)
+        place = last if forward else first
+        self._place(groups, place if forward else place.before)
+        a.ops += b.ops
+        for op in b.ops:
+            self._group[op] = a
+        if place is b:  # a takes its place
+            self._unlink(a)
+            self._link(b.before, a)
+            self._link(a, b.after)
+            a.label = b.label
+        else:
+            self._unlink(b)
+        b.ops = []
+        return True
+
+    def _between(self, first: Group, last: Group) -> tuple[bool, list[Group]] | None:
+        """The groups between two in the order that depend on the first (True) or that the last
+        depends on (False), whichever is known sooner; None when there are paths between the two
+        through other groups, or too many groups."""
+        ahead, behind = _Search({}, [first]), _Search({}, [last])
+        for _ in range(REACH):
+            if not ahead.todo:
+                return True, list(ahead.found)
+            group = ahead.todo.pop()
+            for user in self.users(group):
+                if user is last and group is not first:
+                    return None
+                if user.label < last.label and user not in ahead.found:
+                    ahead.found[user] = None
+                    ahead.todo.append(user)
+            if not behind.todo:
+                return False, list(behind.found)
+            group = behind.todo.pop()
+            for producer in self.producers(group):
+                if producer is first and group is not last:
+                    return None
+                if producer.label > first.label and producer not in behind.found:
+                    behind.found[producer] = None
+                    behind.todo.append(producer)
+        return None
+
+    def split_off(self, op: Operation, before: bool) -> None:
+        """Take an op out of its group, to stand right before or after it. The caller knows that
+        nothing else in the group comes before, or after, it."""
+        group = self._group[op]
+        group.ops.remove(op)
+        alone = self._group[op] = Group(op)
+        self._place([alone], group.before if before else group)
+
+    def duplicate(self, op: Operation) -> None:
+        """Have the users outside of the group of `op` use a copy of it, right behind the group."""
+        group = self._group[op]
+        copy = op.clone()
+        self.block.insert_op_after(copy, op)
+        for old, new in zip(op.results, copy.results, strict=True):
+            old.replace_uses_with_if(new, lambda use: self.find(use.operation) is not group)
+        alone = self._group[copy] = Group(copy)
+        self.number[copy] = self.number[op]
+        self._place([alone], group)
+
+    def absorb(self, op: Operation, user: Group) -> None:
+        """Put a copy of `op`, whose results the group uses, into the group."""
+        copy = op.clone()
+        self.block.insert_op_after(copy, op)
+        for old, new in zip(op.results, copy.results, strict=True):
+            old.replace_uses_with_if(new, lambda use: self.find(use.operation) is user)
+        self._group[copy] = user
+        self.number[copy] = self.number[op]
+        user.ops.append(copy)
+        if all(r.first_use is None for r in op.results):
+            self._unlink(self._group.pop(op))
+            op.detach()
+            op.erase()
+
+    # ---- the result
+
+    def emit(self) -> list[FusedOp]:
+        """Rewrite the block: each group with a kind becomes one op of that kind."""
+        order: list[Operation] = []
+        fused: list[FusedOp] = []
+        for group in self:
+            if group.kind is None:
+                order.append(group.ops[0])
+                continue
+            ops, results = self.in_order(group), self.outputs(group)
+            new = group.kind.wrap(ops, results)
+            for old, value in zip(results, new.results, strict=True):
+                old.replace_all_uses_with(value)
+            for op in reversed(ops):
+                op.detach()
+                op.erase()
+            order.append(new)
+            fused.append(new)
+        if fused:
+            self._arrange(order)
+        return fused
+
+    def _arrange(self, order: list[Operation]) -> None:
+        for op in order:
+            if op.parent is not None:
+                op.detach()
+        self.block.add_ops(order)

@@ -1,0 +1,180 @@
+"""What the fusion rules share: which ops a launch can take in, what a merge saves by the cost
+model, and the walk over the blocks of a program."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import Pure
+
+from ge.dialects.fused_op import Body, FusedOp
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.shape import is_shape_arithmetic
+from ge.dialects.interfaces import Access, TensorOp
+from ge.dialects.target import Target
+from ge.dialects.types import is_static, numel, shape_of
+from ge.runtime.cost import launch_us
+from ge.transforms import remarks
+from ge.transforms.fusion.groups import Group, Groups
+from ge.transforms.graph.prepare_weights import FUNCTION
+from ge.transforms.statistics import count
+from ge.transforms.views import view_offsets
+
+
+def for_each_block(module: ModuleOp, visit: Callable[[Block], None]) -> None:
+    """Visit the blocks that `blocks_of` finds; `visit` may rewrite them."""
+    for block in list(blocks_of(module)):
+        visit(block)
+
+
+def blocks_of(module: ModuleOp) -> Iterator[Block]:
+    """The blocks of the program: function bodies and control flow in them, but neither the
+    bodies of fused ops nor what is prepared at load."""
+
+    def walk(block: Block) -> Iterator[Block]:
+        yield block
+        for op in block.ops:
+            if not isinstance(op, FusedOp):
+                for region in op.regions:
+                    for inner in region.blocks:
+                        yield from walk(inner)
+
+    for func in module.ops:
+        if isinstance(func, FuncOp) and func.sym_name.data != FUNCTION and func.body.blocks:
+            yield from walk(func.body.block)
+
+
+def is_view(op: Operation) -> bool:
+    """Whether an op on its own is no launch: its result is memory of its operand."""
+    return view_offsets(op) is not None
+
+
+def can_join(op: Operation) -> bool:
+    """Whether a launch can take in the op at all."""
+    return (
+        isinstance(op, TensorOp)
+        and not op.regions
+        and not isinstance(op, ConstantOp)
+        and op.has_trait(Pure)
+        and not is_shape_arithmetic(op)
+    )
+
+
+def size_of(value: SSAValue) -> int | None:
+    """The number of elements, None where unknown."""
+    shape = shape_of(value)
+    return numel(shape) if is_static(shape) else None
+
+
+def access(op: Operation) -> Access:
+    return op.ACCESS if isinstance(op, TensorOp) else Access.WHOLE
+
+
+def _source(value: SSAValue, inside: set[Operation]) -> SSAValue:
+    """What a view is of, as far as that is inside: a view costs nothing outside either."""
+    while isinstance(op := value.owner, Operation) and op in inside and is_view(op):
+        if op.operands[0].owner not in inside:
+            break
+        value = op.operands[0]
+    return value
+
+
+@dataclass
+class Merger:
+    """Merges groups of one block for one rule, where that saves time."""
+
+    groups: Groups
+    target: Target
+    rule: str
+    _times: dict[Group, tuple[int, float | None]] = field(
+        default_factory=dict[Group, tuple[int, float | None]]
+    )
+
+    def body(self, groups: Iterable[Group]) -> Body:
+        """What the groups would be as one launch."""
+        ops = [op for g in groups for op in g.ops]
+        ops.sort(key=self.groups.number.__getitem__)
+        inside = set(ops)
+        inputs = dict.fromkeys(v for op in ops for v in op.operands if v.owner not in inside)
+        used = (
+            r for op in ops for r in op.results if any(u.operation not in inside for u in r.uses)
+        )
+        outputs = dict.fromkeys(_source(r, inside) for r in used)
+        return Body([op for op in ops if isinstance(op, TensorOp)], list(inputs), list(outputs))
+
+    def time_us(self, group: Group) -> float | None:
+        """Time of a group as a launch of its own; views take none."""
+        size, time = self._times.get(group, (0, None))
+        if size != len(group.ops):
+            time = 0.0
+            if not all(is_view(op) for op in group.ops):
+                time = launch_us(self.body([group]), self.target)
+            self._times[group] = len(group.ops), time
+        return time
+
+    def gain_us(self, *groups: Group) -> float | None:
+        """Time that is saved when the groups become one launch; None where shapes are unknown."""
+        apart = [self.time_us(g) for g in groups]
+        together = launch_us(self.body(groups), self.target)
+        if together is None or None in apart:
+            return None
+        return sum(t for t in apart if t is not None) - together
+
+    def join(self, group: Group, other: Group, what: str = "") -> bool:
+        """Merge two groups if that saves time and closes no cycle, and remark on it."""
+        gain = self.gain_us(group, other)
+        at = other.ops[-1]
+        if gain is not None and gain < 0:
+            self.missed(at, "apart they are faster", -gain)
+            return False
+        if not self.groups.merge(group, other):
+            self.missed(at, "a path around them would become a cycle", gain)
+            return False
+        if remarks.wanted():
+            saved = "" if gain is None else f"{gain:.1f} us saved"
+            remarks.applied(self.rule, at, ": ".join(t for t in (what, saved) if t))
+        return True
+
+    def missed(self, op: Operation, why: str, loss_us: float | None = None) -> None:
+        """Count and remark that an op nearly joined."""
+        count(self.rule, applied=0)
+        remarks.missed(self.rule, op, why, loss_us)
+
+    def trim(self, group: Group) -> None:
+        """Take views at the edges out of a group: they cost nothing where they are. A view that
+        is used on both sides is made twice."""
+        for op in reversed(self.groups.in_order(group)):
+            if is_view(op) and len(group.ops) > 1:
+                inside = [self._is_inside(u.operation, group) for r in op.results for u in r.uses]
+                if not any(inside):
+                    self.groups.split_off(op, before=False)
+                elif not all(inside):
+                    self.groups.duplicate(op)
+        for op in self.groups.in_order(group):
+            if is_view(op) and len(group.ops) > 1:
+                if not any(self.groups.producer(v) is group for v in op.operands):
+                    self.groups.split_off(op, before=True)
+
+    def _is_inside(self, op: Operation, group: Group) -> bool:
+        return self.groups.find(op) is group
+
+    def finish(self, group: Group, kind: type[FusedOp]) -> None:
+        """Make a group of several ops a launch of that kind."""
+        self.trim(group)
+        if len(group.ops) > 1:
+            group.kind = kind
+            count(self.rule)
+
+
+def fuse_blocks(module: ModuleOp, target: str, rule: str, visit: Callable[[Merger], None]) -> None:
+    """Have `visit` group the ops of each block, then put fused ops in the place of the groups."""
+    machine = Target.load(target)
+
+    def fuse(block: Block) -> None:
+        merger = Merger(Groups(block), machine, rule)
+        visit(merger)
+        merger.groups.emit()
+
+    for_each_block(module, fuse)
