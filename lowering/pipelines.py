@@ -14,6 +14,9 @@ from ge.lowering.instrumentation import Instrumentation, PassManager, count_ops
 from ge.lowering.options import Options
 from ge.lowering.pass_options import PassTable, PassText, build_pipeline, read_pipeline
 
+CLEAN_UP = ("simplify-control-flow", "share-common-subexpressions")
+"""Passes at the graph level that keep every bit."""
+
 
 def stages(options: Options) -> dict[str, list[str]]:
     """Level -> the passes that lead there from the level before, as `ge-opt -p` takes them, those
@@ -30,6 +33,7 @@ def stages(options: Options) -> dict[str, list[str]]:
             *pruning(options),
             "infer-shapes",
             "fold-constants",
+            *(CLEAN_UP if options.fusion != "off" else ()),
             "prepare-weights",
             "eliminate-dead-code",
         ],

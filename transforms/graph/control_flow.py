@@ -2,16 +2,17 @@
 put in its place."""
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import TypeVar
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.control import IfOp, LoopOp, YieldOp
 
-Control = IfOp | LoopOp
+ControlT = TypeVar("ControlT", IfOp, LoopOp)
 
 
-def blocks_of(op: Control) -> list[Block]:
+def blocks_of(op: IfOp | LoopOp) -> list[Block]:
     """The two branches, or the body."""
     return [region.block for region in op.regions]
 
@@ -58,7 +59,7 @@ def inline(block: Block, before: Operation, arguments: Sequence[SSAValue]) -> li
     return results
 
 
-def keep_results(op: Control, kept: Collection[int]) -> Control:
+def keep_results(op: ControlT, kept: Collection[int]) -> ControlT:
     """The op with the results at `kept` alone, and what a loop carries for them. The others, and
     the arguments of the body for them, are used by nothing that stays."""
     indices = [i for i in range(len(op.results)) if i in kept]
@@ -90,4 +91,19 @@ def keep_results(op: Control, kept: Collection[int]) -> Control:
     for i, result in zip(indices, new.results, strict=True):
         op.results[i].replace_all_uses_with(result)
     erase(op)
+    return new
+
+
+def with_limits(loop: LoopOp, trip: SSAValue | None, condition: SSAValue | None) -> LoopOp:
+    """The loop with another trip count and start condition."""
+    new = LoopOp(
+        operands=[trip, condition, loop.carried],
+        result_types=[loop.result_types],
+        regions=[loop.detach_region(loop.body)],
+        attributes=loop.attributes,
+    )
+    new.location = loop.location
+    assert loop.parent is not None
+    loop.parent.insert_op_before(new, loop)
+    replace_op(loop, new.results)
     return new

@@ -27,8 +27,10 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import Pure
 
+from ge.dialects.functions import functions, main_function
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
+from ge.dialects.graph.control import IfOp, LoopOp
 from ge.dialects.interfaces import TensorOp
 from ge.dialects.types import byte_size, is_static, numel, shape_of
 
@@ -41,9 +43,12 @@ def _grows(op: TensorOp, limit: int) -> bool:
 
 
 def constant_expressions(block: Block, limit: int) -> dict[Operation, None]:
-    """The constants of a block and the ops that depend on constants only, in order."""
+    """The constants of a block and of the branches and loops in it, and the ops that depend on
+    constants only, in order. An op that may be skipped counts if it cannot fail."""
     found: dict[Operation, None] = {}
-    for op in block.ops:
+    for op in block.walk():
+        if op.parent is not block and not isinstance(op.parent_op(), IfOp | LoopOp):
+            continue
         if isinstance(op, ConstantOp):
             found[op] = None
         elif (
@@ -55,6 +60,7 @@ def constant_expressions(block: Block, limit: int) -> dict[Operation, None]:
             and all(o.owner in found for o in op.operands)
             and all(is_static(shape_of(r)) for r in op.results)
             and not _grows(op, limit)
+            and (op.parent is block or not op.can_fail())
         ):
             found[op] = None
     return found
@@ -91,7 +97,9 @@ def outline(block: Block, limit: int) -> FuncOp | None:
         assert isinstance(value.owner, Operation)
         weight = ConstantOp.make(WeightAttr(key), value.type)
         weight.location = value.owner.location
-        block.insert_op_before(weight, value.owner)
+        around = value.owner.parent
+        assert around is not None
+        around.insert_op_before(weight, value.owner)
         value.replace_uses_with_if(weight.result, lambda use: use.operation not in found)
     return FuncOp(
         FUNCTION,

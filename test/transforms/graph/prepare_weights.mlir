@@ -30,3 +30,37 @@ func.func @main(%x: tensor<1024x1024xf32>) -> tensor<1024x1024xf32> {
 // CHECK-LABEL: func.func @main(%x: tensor<1024x1024xf32>)
 // CHECK:         graph.add
 // CHECK-NOT:     @prepare
+
+// -----
+
+// In a branch and in the body of a loop too; but not what could fail where it would not run.
+func.func @main(%c: tensor<i1>, %n: tensor<i64>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<f32>) {
+  %w = graph.constant #graph.weight<"w"> : tensor<4xf32>
+  %0 = graph.loop (%i, %go) trip %n : tensor<i64> carry (%a = %x : tensor<4xf32>) -> (tensor<4xf32>) {
+    %b = graph.exp %w : (tensor<4xf32>) -> tensor<4xf32>
+    %d = graph.add %a, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    graph.yield %go, %d : tensor<i1>, tensor<4xf32>
+  }
+  %k = graph.constant #graph.weight<"k"> : tensor<i64>
+  %1, %2 = graph.if %c : tensor<i1> -> (tensor<4xf32>, tensor<f32>) {
+    %b = graph.neg %w : (tensor<4xf32>) -> tensor<4xf32>
+    %g = graph.gather %b, %k : (tensor<4xf32>, tensor<i64>) -> tensor<f32>
+    graph.yield %b, %g : tensor<4xf32>, tensor<f32>
+  } else {
+    %z = graph.constant dense<0.0> : tensor<f32>
+    graph.yield %x, %z : tensor<4xf32>, tensor<f32>
+  }
+  func.return %0, %1, %2 : tensor<4xf32>, tensor<4xf32>, tensor<f32>
+}
+// CHECK-LABEL: func.func @main(%c
+// CHECK:         graph.loop
+// CHECK-NEXT:      %[[E:.*]] = graph.constant #graph.weight<"prepared.0">
+// CHECK-NEXT:      graph.add %a, %[[E]]
+// CHECK:         graph.if
+// CHECK-NEXT:      %[[N:.*]] = graph.constant #graph.weight<"prepared.1">
+// CHECK-NEXT:      %[[G:.*]] = graph.gather %[[N]]
+// CHECK-NEXT:      graph.yield %[[N]], %[[G]]
+// CHECK:       @prepare()
+// CHECK:         %[[E:.*]] = graph.exp
+// CHECK:         %[[N:.*]] = graph.neg
+// CHECK:         func.return %[[E]], %[[N]]
