@@ -47,6 +47,7 @@ from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.diagnostics import error_at
+from ge.dialects.functions import main_function
 from ge.dialects.graph.control import IfOp as GraphIfOp
 from ge.dialects.graph.control import LoopOp as GraphLoopOp
 from ge.dialects.graph.control import YieldOp as GraphYieldOp
@@ -65,7 +66,6 @@ from ge.dialects.npu_task import (
     segments,
 )
 from ge.dialects.types import AnyTensor, element_type, numel, set_type, shape_of, tensor_type
-from ge.lowering.lower_to_tasks import main_of
 from ge.transforms.views import row_major, view_offsets
 
 IO = "npu_task.io"
@@ -364,5 +364,5 @@ class BufferizeTasksPass(ModulePass):
     name = "bufferize-tasks"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if (main := main_of(op)) is not None:
+        if (main := main_function(op)) is not None:
             Bufferization().function(main)

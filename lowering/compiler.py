@@ -11,12 +11,13 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, IntegerAttr, ModuleOp
-from xdsl.dialects.func import Func, FuncOp
+from xdsl.dialects.func import Func
 from xdsl.dialects.memref import MemRef
 from xdsl.dialects.tensor import Tensor
 from xdsl.printer import Printer
 
 from ge.dialects.errors import GeError
+from ge.dialects.functions import main_function
 from ge.dialects.fused_op import FusedOp, FusedOps
 from ge.dialects.graph import Graph
 from ge.dialects.graph.constant import ConstantOp
@@ -63,14 +64,6 @@ def context(plugins: Sequence[str] = ()) -> Context:
         if name not in ctx.registered_dialect_names:
             ctx.register_dialect(name, factory)
     return ctx
-
-
-def main_function(module: ModuleOp) -> FuncOp | None:
-    """The function that the program runs."""
-    for op in module.ops:
-        if isinstance(op, FuncOp) and op.sym_name.data == "main":
-            return op
-    return None
 
 
 def level_of(module: ModuleOp) -> str:

@@ -45,6 +45,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.diagnostics import error_at
+from ge.dialects.functions import main_function
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.graph.control import IfOp, LoopOp, YieldOp
 from ge.dialects.interfaces import TensorOp
@@ -213,14 +214,6 @@ def symbols_of(module: ModuleOp) -> set[str]:
     return {n.data for n in names if isinstance(n, StringAttr)}
 
 
-def main_of(module: ModuleOp) -> FuncOp | None:
-    """The function that is compiled."""
-    for op in module.ops:
-        if isinstance(op, FuncOp) and op.sym_name.data == "main" and op.body.blocks:
-            return op
-    return None
-
-
 @dataclass(frozen=True)
 class LowerToTasksPass(ModulePass):
     """Turn every op of @main into the launch of a kernel, with engine and tiling."""
@@ -231,7 +224,7 @@ class LowerToTasksPass(ModulePass):
     """Preset name, or path of a target file."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if (main := main_of(op)) is None:
+        if (main := main_function(op)) is None:
             return
         lowering = Lowering(Target.load(self.target), symbols_of(op))
         lowering.lower_function(main)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -19,11 +19,12 @@ from xdsl.traits import IsolatedFromAbove
 
 from ge.dialects.diagnostics import error_at
 from ge.dialects.errors import GeError
+from ge.dialects.functions import MAIN, functions
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.npu_task import KernelOp
 from ge.dialects.target import target_for
 from ge.dialects.types import DYNAMIC
-from ge.lowering.levels import FUSED, LEVELS, Level, Ops, Rule, Surroundings
+from ge.lowering.levels import FUSED, LEVELS, TENSORS, Level, Ops, Rule, Surroundings
 
 
 @dataclass
@@ -34,6 +35,8 @@ class Verification:
     around: Surroundings
     types: dict[int, Attribute] = field(default_factory=dict[int, Attribute])
     """Types that have been looked at, by identity."""
+    values: tuple[type[Attribute], ...] = ()
+    """What the values around may be."""
 
     def fail(self, op: Operation, message: str) -> GeError:
         return error_at(op, f"not legal at the {self.level.name} level: {message}")
@@ -41,15 +44,27 @@ class Verification:
     def module(self, module: ModuleOp) -> None:
         for op in module.ops:
             if isinstance(op, FuncOp):
-                if op.body.blocks:
-                    main = op is self.around.main
-                    allowed = self.level.main if main else FUSED
-                    self.block(op.body.block, allowed, self.level.rules if main else {}, set())
+                self.function(op)
             elif isinstance(op, KernelOp) and self.level.kernel:
+                self.values = (TensorType,)
                 self.block(op.body.block, self.level.kernel, {}, set())
                 self.apply(op, self.level.rules)
             else:
                 raise self.fail(op, f"{op.name} may not stand in a module")
+
+    def function(self, func: FuncOp) -> None:
+        main = func is self.around.main
+        name = f"@{func.sym_name.data}"
+        if len(func.body.blocks) > 1:
+            raise self.fail(
+                func, f"{name} has several blocks; branches are graph.if and graph.loop"
+            )
+        if func.body.blocks:
+            self.values = self.level.values if main else TENSORS
+            rules = self.level.rules if main else {}
+            self.block(func.body.block, self.level.main if main else FUSED, rules, set())
+        elif main:
+            raise self.fail(func, f"{name} has no body")
 
     def block(
         self,
@@ -87,6 +102,9 @@ class Verification:
     def check_types(self, values: Iterable[SSAValue], op: Operation | None) -> None:
         for value in values:
             t = value.type
+            if not isinstance(t, self.values):
+                assert op is not None
+                raise self.fail(op, f"{op.name} defines a value of type {t}")
             if id(t) in self.types:
                 continue
             self.types[id(t)] = t
@@ -111,9 +129,7 @@ class VerifyLevelPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.level not in LEVELS:
             raise GeError(f"there is no level '{self.level}'", hint=f"use {', '.join(LEVELS)}")
-        functions = [f for f in op.ops if isinstance(f, FuncOp)]
-        main = next((f for f in functions if f.sym_name.data == "main"), None)
-        if main is None:
+        if (main := functions(op).get(MAIN)) is None:
             raise GeError(f"not legal at the {self.level} level: there is no function @main")
         kernels = {k.sym_name.data: k for k in op.ops if isinstance(k, KernelOp)}
         around = Surroundings(main, target_for(main, self.target), kernels)

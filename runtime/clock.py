@@ -29,12 +29,12 @@ from xdsl.ir import Block, Operation, SSAValue
 from ge.dialects import npu_task as task
 from ge.dialects.diagnostics import place_of
 from ge.dialects.errors import GeError
+from ge.dialects.functions import functions
 from ge.dialects.interfaces import TensorOp
 from ge.dialects.npu_task import HOST, Engine, KernelOp, LaunchOp
 from ge.dialects.target import Target
 from ge.dialects.types import array_ints, byte_size
 from ge.runtime.cost import TaskTime, copy_time, link_time, task_time
-from ge.runtime.function import functions
 from ge.runtime.timeline import (
     COMPUTE,
     COPY,

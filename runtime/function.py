@@ -16,10 +16,6 @@ from ge.runtime.interpreter import Translator
 from ge.runtime.weights import Payload
 
 
-def functions(module: ModuleOp) -> dict[str, FuncOp]:
-    return {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
-
-
 class Function:
     """Translated once when made, then run many times. With `poison`, device memory that holds no
     live value is garbage. Raises GeError when an op cannot be run or a weight is missing."""

@@ -14,12 +14,13 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from ge.dialects.errors import GeError
+from ge.dialects.functions import functions
 from ge.dialects.npu_task import data_type
 from ge.dialects.target import DEFAULT_TARGET, Target
 from ge.dialects.types import DYNAMIC, NUMPY_NAMES, Shape, shape_text
 from ge.runtime.arrays import BFLOAT16, Array, dtype_of
 from ge.runtime.device import machine_bytes
-from ge.runtime.function import Function, functions
+from ge.runtime.function import Function
 from ge.runtime.weights import Payload
 
 

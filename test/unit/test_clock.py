@@ -10,13 +10,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from ge.dialects.errors import GeError
+from ge.dialects.functions import functions
 from ge.dialects.npu_task import TilingAttr
 from ge.dialects.target import Target
 from ge.lowering.compiler import context
 from ge.lowering.text import Source, parse_module
 from ge.runtime import profiler
 from ge.runtime.clock import UnknownShapes, simulate
-from ge.runtime.function import functions
 from ge.runtime.timeline import CAUSES, Task, Timeline, bandwidth
 
 TARGET = Target.load()

@@ -12,6 +12,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from ge.dialects.errors import GeError
+from ge.dialects.functions import functions
 from ge.dialects.graph.constant import ConstantOp
 from ge.lowering.compiler import context, lower
 from ge.lowering.options import Options
@@ -19,7 +20,7 @@ from ge.lowering.text import Source, parse_module
 from ge.runtime import kernels
 from ge.runtime.arrays import array_of
 from ge.runtime.device import Extent, Lifetime, dead_after, strided_view
-from ge.runtime.function import Function, functions
+from ge.runtime.function import Function
 from ge.runtime.session import Session
 
 UNARY = ("relu", "tanh", "abs", "sigmoid", "neg")

@@ -27,6 +27,7 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import Pure
 
+from ge.dialects.functions import defined_functions
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.control import IfOp, LoopOp, YieldOp
 from ge.transforms.graph.control_flow import blocks_of, end_of, erase, keep_results
@@ -134,6 +135,5 @@ class EliminateDeadCodePass(ModulePass):
     name = "eliminate-dead-code"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in op.ops:
-            if isinstance(func, FuncOp) and func.body.blocks:
-                eliminate_dead_code(func.body.block)
+        for func in defined_functions(op):
+            eliminate_dead_code(func.body.block)

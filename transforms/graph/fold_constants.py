@@ -25,7 +25,6 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     i64,
 )
-from xdsl.dialects.func import FuncOp
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.irdl import OpDef, VerificationContext
@@ -34,6 +33,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.errors import GeError
+from ge.dialects.functions import defined_functions
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import LoopOp
@@ -177,7 +177,6 @@ class FoldConstantsPass(ModulePass):
     limit: int = 1024
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in op.ops:
-            if isinstance(func, FuncOp) and func.body.blocks:
-                fold_block(func.body.block, self.limit)
-                refresh_signature(func)
+        for func in defined_functions(op):
+            fold_block(func.body.block, self.limit)
+            refresh_signature(func)

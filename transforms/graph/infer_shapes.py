@@ -22,6 +22,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.functions import defined_functions
 from ge.dialects.graph.control import LoopOp, join, yielded
 from ge.dialects.interfaces import TensorOp
 from ge.dialects.types import DYNAMIC, AnyTensor, is_refinement, set_type, tensor
@@ -124,7 +125,6 @@ class InferShapesPass(ModulePass):
     name = "infer-shapes"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in op.ops:
-            if isinstance(func, FuncOp) and func.body.blocks:
-                infer_block(func.body.block)
-                refresh_signature(func)
+        for func in defined_functions(op):
+            infer_block(func.body.block)
+            refresh_signature(func)

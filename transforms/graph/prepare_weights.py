@@ -120,9 +120,8 @@ class PrepareWeightsPass(ModulePass):
     grow: int = 1 << 20
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        functions = [f for f in op.ops if isinstance(f, FuncOp)]
-        if any(f.sym_name.data == FUNCTION for f in functions):
+        main = main_function(op)
+        if main is None or FUNCTION in functions(op):
             return
-        for func in functions:
-            if func.sym_name.data == "main" and (prepare := outline(func.body.block, self.grow)):
-                op.body.block.add_op(prepare)
+        if (prepare := outline(main.body.block, self.grow)) is not None:
+            op.body.block.add_op(prepare)

@@ -26,6 +26,7 @@ from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
 from ge.dialects.diagnostics import error_at
+from ge.dialects.functions import main_function
 from ge.transforms.graph.eliminate_dead_code import eliminate_dead_code
 from ge.transforms.graph.infer_shapes import refresh_signature
 
@@ -84,9 +85,8 @@ class PruneOutputsPass(ModulePass):
     """Whether inputs go that nothing is computed from."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in op.ops:
-            if isinstance(func, FuncOp) and func.sym_name.data == "main" and func.body.blocks:
-                self.prune(func)
+        if (main := main_function(op)) is not None:
+            self.prune(main)
 
     def prune(self, func: FuncOp) -> None:
         names = output_names(func)

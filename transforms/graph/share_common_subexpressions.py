@@ -22,11 +22,11 @@ from functools import cache
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import Commutative, IsolatedFromAbove, Pure
 
+from ge.dialects.functions import defined_functions
 from ge.dialects.graph.control import IfOp, LoopOp
 from ge.dialects.graph.elementwise import CompareOp, MaximumOp, MinimumOp
 from ge.dialects.types import element_type, is_float
@@ -200,7 +200,6 @@ class ShareCommonSubexpressionsPass(ModulePass):
     name = "share-common-subexpressions"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in op.ops:
-            if isinstance(func, FuncOp) and func.body.blocks:
-                if shared := share_common_subexpressions(func.body.block):
-                    count(self.name, shared, shared)
+        for func in defined_functions(op):
+            if shared := share_common_subexpressions(func.body.block):
+                count(self.name, shared, shared)

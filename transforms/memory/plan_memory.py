@@ -33,6 +33,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.diagnostics import error_at
 from ge.dialects.errors import GeError
+from ge.dialects.functions import main_function
 from ge.dialects.npu_task import HBM, ConstantOp, SlotOp, is_dynamic, number
 from ge.dialects.target import Target, target_for
 from ge.dialects.types import byte_size
@@ -163,8 +164,7 @@ class PlanMemoryPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.alignment < 0 or self.alignment & (self.alignment - 1):
             raise GeError(f"alignment is a power of two, not {self.alignment}")
-        for func in op.ops:
-            if isinstance(func, FuncOp) and func.sym_name.data == "main" and func.body.blocks:
-                target = target_for(func, self.target)
-                alignment = self.alignment or target.hbm_alignment
-                Planner(target, alignment, self.reuse).plan(func)
+        if (main := main_function(op)) is not None:
+            target = target_for(main, self.target)
+            alignment = self.alignment or target.hbm_alignment
+            Planner(target, alignment, self.reuse).plan(main)

@@ -36,6 +36,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.diagnostics import error_at
+from ge.dialects.functions import main_function
 from ge.dialects.npu_task import (
     HBM,
     HOST,
@@ -232,10 +233,9 @@ class AssignStreamsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         engines = {k.sym_name.data: k.engine.data for k in op.ops if isinstance(k, KernelOp)}
-        for func in op.ops:
-            if isinstance(func, FuncOp) and func.sym_name.data == "main" and func.body.blocks:
-                remove_events(func)
-                self.assign(func, engines, target_for(func, self.target))
+        if (main := main_function(op)) is not None:
+            remove_events(main)
+            self.assign(main, engines, target_for(main, self.target))
 
     def assign(self, func: FuncOp, engines: dict[str, Engine], target: Target) -> None:
         streams = 1 if self.single else STREAMS
