@@ -14,7 +14,7 @@ the tile that the cube just produced, `region` streams elementwise ops through t
 
 from abc import ABC
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from xdsl.dialects.builtin import StringAttr, TensorType
@@ -46,6 +46,8 @@ class Body:
     outputs: Sequence[SSAValue]
     kind: str = ""
     """The name of a user's kernel, see `CustomOp`."""
+    works: dict[TensorOp, Work] = field(default_factory=dict[TensorOp, Work], compare=False)
+    """Work of ops that has been found already; bodies of the same ops may share it."""
 
     @classmethod
     def of(cls, op: "TensorOp | Body") -> "Body":
@@ -59,8 +61,16 @@ class Body:
 
     @property
     def is_static(self) -> bool:
-        values = (*self.inputs, *self.outputs, *(r for op in self.ops for r in op.results))
+        new = (op for op in self.ops if op not in self.works)
+        values = (*self.inputs, *self.outputs, *(r for op in new for r in op.results))
         return all(isinstance(v.type, TensorType) and is_static(shape_of(v)) for v in values)
+
+    def work_of(self, op: TensorOp) -> Work:
+        """The work of one op of the body. Raises ValueError for a dynamic shape."""
+        work = self.works.get(op)
+        if work is None:
+            work = self.works[op] = op.static_work()
+        return work
 
     def work(self) -> Work | None:
         """The work of the ops on what crosses the memory; None while a shape is dynamic."""
@@ -72,7 +82,7 @@ class Body:
     def static_work(self) -> Work:
         if self.kind in CUSTOM_WORK:
             return CUSTOM_WORK[self.kind](self)
-        inner = [op.static_work() for op in self.ops]
+        inner = [self.work_of(op) for op in self.ops]
         if len(inner) == 1:
             return inner[0]
         read = sum(self.bytes_read().values())

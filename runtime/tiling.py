@@ -71,7 +71,7 @@ def matrices(op: TensorOp, macs: int) -> Matrices:
 
 def products(body: Body) -> list[tuple[TensorOp, int]]:
     """The ops of a body for the cube, with their multiply-accumulates; the largest first."""
-    found = [(op, op.static_work().macs) for op in body.ops]
+    found = [(op, body.work_of(op).macs) for op in body.ops]
     return sorted((p for p in found if p[1]), key=lambda p: -p[1])
 
 
@@ -133,7 +133,7 @@ class CubeKernel:
     @classmethod
     def of(cls, body: Body, target: Target) -> "CubeKernel":
         main = products(body)[0][0]
-        alone = len(body.ops) == 1 and not body.ops[0].static_work().vector
+        alone = len(body.ops) == 1 and not body.work_of(body.ops[0]).vector
         return cls(
             target,
             combined(body),
@@ -345,7 +345,7 @@ class VectorKernel:
         each core computes what its tiles need."""
         total = 0.0
         for op in self.body.ops:
-            work = op.static_work()
+            work = self.body.work_of(op)
             size = max(numel(shape_of(v)) for v in op.results) if op.results else 1
             if op.ACCESS is Access.ROWS:
                 size = max(size, numel(shape_of(op.operands[0])))

@@ -12,7 +12,7 @@ from xdsl.traits import Pure
 from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import is_shape_arithmetic
-from ge.dialects.interfaces import Access, TensorOp
+from ge.dialects.interfaces import Access, TensorOp, Work
 from ge.dialects.target import Target
 from ge.dialects.types import is_static, numel, shape_of
 from ge.runtime.cost import launch_us
@@ -91,6 +91,8 @@ class Merger:
     _times: dict[Group, tuple[int, float | None]] = field(
         default_factory=dict[Group, tuple[int, float | None]]
     )
+    """Time of a group when it had so many ops."""
+    _works: dict[TensorOp, Work] = field(default_factory=dict[TensorOp, Work])
 
     def body(self, groups: Iterable[Group]) -> Body:
         """What the groups would be as one launch."""
@@ -102,36 +104,35 @@ class Merger:
             r for op in ops for r in op.results if any(u.operation not in inside for u in r.uses)
         )
         outputs = dict.fromkeys(_source(r, inside) for r in used)
-        return Body([op for op in ops if isinstance(op, TensorOp)], list(inputs), list(outputs))
+        members = [op for op in ops if isinstance(op, TensorOp)]
+        return Body(members, list(inputs), list(outputs), works=self._works)
 
     def time_us(self, group: Group) -> float | None:
         """Time of a group as a launch of its own; views take none."""
         size, time = self._times.get(group, (0, None))
         if size != len(group.ops):
-            time = 0.0
-            if not all(is_view(op) for op in group.ops):
-                time = launch_us(self.body([group]), self.target)
+            time = 0.0 if self._is_free(group) else launch_us(self.body([group]), self.target)
             self._times[group] = len(group.ops), time
         return time
 
-    def gain_us(self, *groups: Group) -> float | None:
-        """Time that is saved when the groups become one launch; None where shapes are unknown."""
-        apart = [self.time_us(g) for g in groups]
-        together = launch_us(self.body(groups), self.target)
-        if together is None or None in apart:
-            return None
-        return sum(t for t in apart if t is not None) - together
+    def _is_free(self, group: Group) -> bool:
+        return all(is_view(op) for op in group.ops)
 
     def join(self, group: Group, other: Group, what: str = "") -> bool:
         """Merge two groups if that saves time and closes no cycle, and remark on it."""
-        gain = self.gain_us(group, other)
-        at = other.ops[-1]
+        at, gain = other.ops[-1], None
+        apart, more = self.time_us(group), self.time_us(other)
+        together = apart
+        if not self._is_free(other) and apart is not None and more is not None:
+            together = launch_us(self.body((group, other)), self.target)
+            gain = None if together is None else apart + more - together
         if gain is not None and gain < 0:
             self.missed(at, "apart they are faster", -gain)
             return False
         if not self.groups.merge(group, other):
             self.missed(at, "a path around them would become a cycle", gain)
             return False
+        self._times[group] = len(group.ops), together
         if remarks.wanted():
             saved = "" if gain is None else f"{gain:.1f} us saved"
             remarks.applied(self.rule, at, ": ".join(t for t in (what, saved) if t))
