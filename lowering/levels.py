@@ -17,12 +17,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, MemRefType
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    MemRefType,
+    TensorType,
+    UnrankedTensorType,
+)
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.func import ReturnOp as FuncReturnOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.dialects.tensor import EmptyOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects import npu_task as npu
@@ -60,10 +66,12 @@ Rule = Callable[[Operation, Surroundings], Iterator[str]]
 
 @dataclass(frozen=True)
 class Level:
-    """One level: the ops that @main may hold, those of kernels, and rules by op class."""
+    """One level: the ops that @main may hold and the types of its values, the ops of kernels, and
+    rules by op class."""
 
     name: str
     main: Ops
+    values: tuple[type[Attribute], ...]
     kernel: Ops = frozenset()
     rules: Mapping[type[Operation], tuple[Rule, ...]] = field(
         default_factory=dict[type[Operation], tuple[Rule, ...]]
@@ -107,21 +115,6 @@ def launch_matches(op: Operation, around: Surroundings) -> Iterator[str]:
         op.verify_against(kernel)
     except VerifyException as e:
         yield str(e)
-
-
-def on_tensors(op: Operation, _: Surroundings) -> Iterator[str]:
-    for value in (*op.operands, *op.results):
-        t = value.type
-        if isinstance(t, MemRefType):
-            yield f"{t} is a buffer; here are tensors only"
-            return
-
-
-def on_memrefs(op: Operation, _: Surroundings) -> Iterator[str]:
-    for value in (*op.operands, *op.results):
-        if not isinstance(value.type, MemRefType):
-            yield f"{value.type} is no buffer"
-            return
 
 
 def into_empty(op: Operation, _: Surroundings) -> Iterator[str]:
@@ -217,52 +210,57 @@ BUFFERS: Ops = frozenset(
 )
 PROGRAM: Ops = BUFFERS | {npu.SlotOp, npu.RecordOp, npu.WaitOp}
 
+TENSORS = (TensorType, UnrankedTensorType)
+
 _CONSTANTS: dict[type[Operation], tuple[Rule, ...]] = {GraphConstantOp: (constant_size,)}
 
 LEVELS: Mapping[str, Level] = {
     level.name: level
     for level in (
-        Level("graph", GRAPH, rules=_CONSTANTS),
-        Level("fused", FUSED, rules=_CONSTANTS),
+        Level("graph", GRAPH, TENSORS, rules=_CONSTANTS),
+        Level("fused", FUSED, TENSORS, rules=_CONSTANTS),
         Level(
             "tasks",
             TASKS,
+            (TensorType,),
             KERNEL,
             _CONSTANTS
             | {
                 npu.KernelOp: (kernel_fits,),
-                npu.LaunchOp: (launch_matches, on_tensors, into_empty, on_no_stream),
-                npu.ConstantOp: (constant_size, on_tensors),
+                npu.LaunchOp: (launch_matches, into_empty, on_no_stream),
+                npu.ConstantOp: (constant_size,),
             }
             | {op: (is_view,) for op in VIEWS},
         ),
         Level(
             "buffers",
             BUFFERS,
+            (MemRefType,),
             KERNEL,
             _CONSTANTS
             | {
                 npu.KernelOp: (kernel_fits,),
-                npu.LaunchOp: (launch_matches, on_memrefs, on_no_stream),
+                npu.LaunchOp: (launch_matches, on_no_stream),
                 npu.CopyOp: (on_no_stream,),
                 npu.TransferOp: (on_no_stream,),
-                npu.ConstantOp: (constant_size, on_memrefs),
+                npu.ConstantOp: (constant_size,),
                 AllocOp: (in_known_space,),
             },
         ),
         Level(
             "program",
             PROGRAM,
+            (MemRefType,),
             KERNEL,
             _CONSTANTS
             | {
                 npu.KernelOp: (kernel_fits,),
-                npu.LaunchOp: (launch_matches, on_memrefs, on_a_stream),
+                npu.LaunchOp: (launch_matches, on_a_stream),
                 npu.CopyOp: (on_a_stream,),
                 npu.TransferOp: (on_a_stream,),
                 npu.RecordOp: (on_a_stream, event_in_range),
                 npu.WaitOp: (on_a_stream, event_in_range),
-                npu.ConstantOp: (constant_size, on_memrefs),
+                npu.ConstantOp: (constant_size,),
                 npu.SlotOp: (slot_inside,),
                 AllocOp: (in_known_space, on_host),
             },

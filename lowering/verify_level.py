@@ -56,13 +56,13 @@ class Verification:
         main = func is self.around.main
         name = f"@{func.sym_name.data}"
         if len(func.body.blocks) > 1:
-            raise self.fail(
-                func, f"{name} has several blocks; branches are graph.if and graph.loop"
-            )
-        if func.body.blocks:
-            self.values = self.level.values if main else TENSORS
-            rules = self.level.rules if main else {}
-            self.block(func.body.block, self.level.main if main else FUSED, rules, set())
+            raise self.fail(func, f"{name} has several blocks; use graph.if and graph.loop")
+        if func.body.blocks and main:
+            self.values = self.level.values
+            self.block(func.body.block, self.level.main, self.level.rules, set())
+        elif func.body.blocks:
+            self.values = TENSORS
+            self.block(func.body.block, FUSED, {}, set())
         elif main:
             raise self.fail(func, f"{name} has no body")
 

@@ -1,4 +1,4 @@
-// RUN: ge-opt %s --split-input-file --verify-diagnostics -p 'verify-level{level=graph}'
+// RUN: ge-opt %s --split-input-file --verify-diagnostics --allow-unregistered-dialect -p 'verify-level{level=graph}'
 // RUN: not ge-opt %s --split-input-file -p 'verify-level{level=grph}' 2>&1 | filecheck %s --check-prefix=LEVEL
 
 // LEVEL: error: there is no level 'grph'; use graph, fused, tasks, buffers, program
@@ -74,4 +74,25 @@ func.func private @prepare() -> tensor<4xf32> {
   // expected-error@+1 {{not legal at the graph level: tensor.empty may not stand here}}
   %0 = tensor.empty() : tensor<4xf32>
   func.return %0 : tensor<4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{not legal at the graph level: @main has no body}}
+func.func private @main()
+
+// -----
+
+// expected-error@+1 {{func.func defines a value of type memref<4xf32>}}
+func.func @main(%x: memref<4xf32>) {
+  func.return
+}
+
+// -----
+
+// expected-error@+1 {{@main has several blocks; use graph.if and graph.loop}}
+func.func @main() {
+  "test.br"() [^bb1] : () -> ()
+^bb1:
+  func.return
 }

@@ -101,8 +101,15 @@ func.func @main() attributes {npu_task.arena_bytes = 1024 : i64, npu_task.alignm
 
 // -----
 
+// expected-error@+1 {{not legal at the program level: func.func defines a value of type tensor<4xf32>}}
 func.func @main(%x: tensor<4xf32>) {
-  // expected-error@+1 {{tensor<4xf32> is no buffer}}
+  func.return
+}
+
+// -----
+
+func.func @main() {
+  // expected-error@+1 {{npu_task.constant defines a value of type tensor<4xf32>}}
   %0 = npu_task.constant dense<1.0> : tensor<4xf32> as tensor<4xf32>
   func.return
 }
