@@ -353,7 +353,8 @@ class SlotOp(IRDLOperation):
     assembly_format = "$segment $offset attr-dict `:` type($result)"
 
     def __init__(self, segment: str, offset: int, t: Attribute):
-        super().__init__(
+        Operation.__init__(
+            self,
             properties={"segment": StringAttr(segment), "offset": number(offset)},
             result_types=[t],
         )
@@ -430,7 +431,7 @@ class RecordOp(IRDLOperation):
     assembly_format = "$event `on` $stream attr-dict"
 
     def __init__(self, event: int, stream: int):
-        super().__init__(properties={"event": number(event), "stream": number(stream)})
+        Operation.__init__(self, properties={"event": number(event), "stream": number(stream)})
 
 
 @irdl_op_definition
@@ -444,7 +445,7 @@ class WaitOp(IRDLOperation):
     assembly_format = "$event `on` $stream attr-dict"
 
     def __init__(self, event: int, stream: int):
-        super().__init__(properties={"event": number(event), "stream": number(stream)})
+        Operation.__init__(self, properties={"event": number(event), "stream": number(stream)})
 
 
 # ---- control flow on buffers -----------------------------------------------------------------
