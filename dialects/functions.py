@@ -3,6 +3,8 @@
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
+from ge.dialects.diagnostics import error_at
+
 MAIN = "main"
 """The function that the program runs."""
 
@@ -18,6 +20,11 @@ def defined_functions(module: ModuleOp) -> list[FuncOp]:
 
 
 def main_function(module: ModuleOp) -> FuncOp | None:
-    """The function that the program runs, None where there is none with a body."""
+    """The function that the program runs, None where there is none with a body.
+    Raises GeError for several blocks: control flow has regions at every level."""
     main = functions(module).get(MAIN)
-    return main if main is not None and main.body.blocks else None
+    if main is None or not main.body.blocks:
+        return None
+    if len(main.body.blocks) > 1:
+        raise error_at(main, "@main has several blocks", "use graph.if and graph.loop")
+    return main

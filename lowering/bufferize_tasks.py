@@ -102,7 +102,8 @@ class Bufferization:
     def function(self, func: FuncOp) -> None:
         block = func.body.block
         returned = block.last_op
-        assert isinstance(returned, FuncReturnOp)
+        if not isinstance(returned, FuncReturnOp):
+            raise error_at(func, "@main does not end in func.return")
         self.outputs = {_whole(v) for v in returned.operands}
         ops = list(block.ops)
         block.insert_ops_before(tuple(self.inputs(block.args)), ops[0])
