@@ -26,6 +26,7 @@ the next one sees; what takes the place of a branch or loop is visited again. Co
 the function's first ops, where prepare-weights and other passes find them.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -35,13 +36,14 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import IfOp, LoopOp, YieldOp
 from ge.dialects.interfaces import TensorOp
 from ge.dialects.types import is_static, shape_of
 from ge.runtime.arrays import dense, type_of
 from ge.transforms.graph import branches, loops, rounds
-from ge.transforms.graph.control_flow import with_limits
+from ge.transforms.graph.control_flow import replace_op, with_limits
 from ge.transforms.graph.fold_constants import fold_op
 from ge.transforms.graph.infer_shapes import infer_loop, infer_op, refresh_signature
 
@@ -50,25 +52,19 @@ MOST_REPEATS = 4
 
 
 def hoist_constants(entry: Block) -> None:
-    """Move the constants of all nested blocks to the start of a function."""
-    first = entry.first_op
+    """Move the constants of a function, those of branches and loops too, to its first ops; equal
+    ones are one."""
+    found: dict[Hashable, ConstantOp] = {}
     for op in list(entry.walk()):
-        if isinstance(op, ConstantOp) and op.parent is not entry:
-            if _sees_around(op, entry):
-                op.detach()
-                assert first is not None
-                entry.insert_op_before(op, first)
-
-
-def _sees_around(op: Operation, entry: Block) -> bool:
-    """Whether only branches and loops are around an op."""
-    block = op.parent
-    while block is not entry:
-        around = None if block is None else block.parent_op()
-        if not isinstance(around, IfOp | LoopOp):
-            return False
-        block = around.parent
-    return True
+        if not isinstance(op, ConstantOp) or isinstance(op.parent_op(), FusedOp):
+            continue
+        first = found.setdefault((op.value, op.result.type), op)
+        if first is op:
+            op.detach()
+        else:
+            replace_op(op, [first.result])
+    assert entry.first_op is not None
+    entry.insert_ops_before(tuple(found.values()), entry.first_op)
 
 
 @dataclass
