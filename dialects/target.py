@@ -84,8 +84,8 @@ class Target:
             known = cls.presets()
             if name.lower() not in known:
                 near = get_close_matches(name.lower(), known, 1)
-                hint = f"did you mean {near[0]}?" if near else f"presets: {', '.join(known)}"
-                raise GeError(f"unknown target '{name}'", hint=f"{hint} Or give a .toml file")
+                hint = f"did you mean '{near[0]}'?" if near else f"presets are {', '.join(known)};"
+                raise GeError(f"unknown target '{name}'", hint=f"{hint} or give a .toml file")
             text = (files("ge.dialects.targets") / f"{name.lower()}.toml").read_text("utf-8")
         try:
             table = tomllib.loads(text)
@@ -100,7 +100,7 @@ class Target:
         for key, value in table.items():
             if key not in fields:
                 near = get_close_matches(key, fields, 1)
-                hint = f"did you mean {near[0]}?" if near else ""
+                hint = f"did you mean '{near[0]}'?" if near else ""
                 raise GeError(f"unknown key '{key}'", where, hint)
             want = fields[key].type
             number = isinstance(value, int | float) and not isinstance(value, bool)

@@ -23,6 +23,7 @@ from ge.dialects.graph import Graph
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.interfaces import TensorOp
 from ge.dialects.npu_task import LaunchOp, NpuTask
+from ge.dialects.target import Target
 from ge.lowering.extensions import universe
 from ge.lowering.files import Outputs, write_module
 from ge.lowering.options import Options
@@ -145,6 +146,7 @@ def lower(
     Raises GeError and VerifyException for what is wrong with the module."""
     start = time.perf_counter()
     result = Compilation(options)
+    Target.load(options.target)  # an unknown one is no error of the first pass that loads it
     ctx, passes = context(options.plugins), universe(*options.plugins).all_passes
     path = stages(options)
     levels = list(path)

@@ -1,0 +1,295 @@
+"""Bad input to any tool: status 1, one line `error:`, no traceback, older outputs untouched."""
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ge.tools import ge_compile, ge_import, ge_opt, ge_run
+
+Main = Callable[[Sequence[str]], int]
+
+MODELS = Path(__file__).resolve().parents[1] / "models"
+ONNX = MODELS / "if_cond.tiny.onnx"
+
+TEXT = """\
+func.func @main(
+    %x: tensor<2x3xf32> {graph.name = "x"}, %n: tensor<4xi64> {graph.name = "n"})
+    -> (tensor<2x3xf32> {graph.name = "y"}, tensor<4xi64> {graph.name = "m"}) {
+  %0 = graph.relu %x : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  func.return %0, %n : tensor<2x3xf32>, tensor<4xi64>
+}
+"""
+
+OLD = "an older output\n"
+
+TOOLS: dict[str, Main] = {
+    "ge-import": ge_import.main,
+    "ge-compile": ge_compile.main,
+    "ge-run": ge_run.main,
+    "ge-opt": ge_opt.main,
+}
+
+OUTPUT = {"ge-import": "-o", "ge-compile": "-o", "ge-run": "--report", "ge-opt": "-o"}
+"""The option of each tool that takes an output file."""
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    files = (p for p in folder.rglob("*") if p.is_file() and not p.is_symlink())
+    return {p: p.read_bytes() for p in files}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "in.mlir").write_text(TEXT)
+    (tmp_path / "model.onnx").write_bytes(ONNX.read_bytes())
+    (tmp_path / "out").write_text(OLD)
+    (tmp_path / "out.safetensors").write_text(OLD)
+    return tmp_path
+
+
+@pytest.fixture
+def fails(folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    """Runs a tool in the folder and checks how it fails; returns the line of the error."""
+    monkeypatch.chdir(folder)
+
+    def run(tool: str, *args: str) -> str:
+        before = contents(folder)
+        assert TOOLS[tool](args) == 1
+        captured = capfd.readouterr()
+        assert "Traceback" not in captured.err + captured.out
+        lines = captured.err.splitlines()
+        errors = [line for line in lines if "error:" in line]
+        assert len(errors) == 1, captured.err
+        assert "internal error" not in errors[0], captured.err
+        assert captured.out == ""
+        # besides the error there may be the source line that it is about, with a caret
+        assert len(lines) == 1 or (len(lines) == 3 and lines[2].strip() == "^"), captured.err
+        assert contents(folder) == before
+        return errors[0]
+
+    return run
+
+
+Fails = Callable[..., str]
+
+
+def source(tool: str) -> str:
+    """A good input of a tool."""
+    return "model.onnx" if tool == "ge-import" else "in.mlir"
+
+
+# ---- input files ---------------------------------------------------------------------------------
+
+BAD_FILES: dict[str, Callable[[Path], object]] = {
+    "missing": lambda file: None,
+    "folder": lambda file: file.mkdir(),
+    "empty": lambda file: file.write_bytes(b""),
+    "blanks": lambda file: file.write_bytes(b" \n\n"),
+    "garbage": lambda file: file.write_bytes(np.random.default_rng(0).bytes(5000)),
+    "truncated": lambda file: file.write_bytes(
+        (ONNX.read_bytes() if file.suffix == ".onnx" else TEXT.encode())[:-70]
+    ),
+    "text": lambda file: file.write_bytes(b"hello\n"),
+    "other": lambda file: file.write_bytes(
+        TEXT.encode() if file.suffix == ".onnx" else ONNX.read_bytes()
+    ),
+    "no permission": lambda file: file.symlink_to("/proc/1/mem"),
+    "loop of links": lambda file: file.symlink_to(file.name),
+}
+
+
+READS = [
+    ("ge-import", "bad.onnx"), ("ge-compile", "bad.onnx"), ("ge-run", "bad.onnx"),
+    ("ge-compile", "bad.mlir"), ("ge-run", "bad.mlir"), ("ge-opt", "bad.mlir"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("tool", "name"), READS)
+@pytest.mark.parametrize("kind", BAD_FILES)
+def test_input_files(tool: str, kind: str, name: str, folder: Path, fails: Fails):
+    BAD_FILES[kind](folder / name)
+    assert name in fails(tool, name, OUTPUT[tool], "out")
+
+
+@pytest.mark.parametrize("name", ["bad.onnx", "bad.mlir"])
+@pytest.mark.parametrize("tool", ["ge-import", "ge-opt"])
+def test_the_wrong_kind_of_file(tool: str, name: str, folder: Path, fails: Fails):
+    (folder / name).write_bytes(TEXT.encode() if tool == "ge-import" else ONNX.read_bytes())
+    assert name in fails(tool, name, "-o", "out")
+
+
+def test_every_cut_of_a_module(folder: Path, fails: Fails):
+    for end in range(7, len(TEXT) - 3, 13):
+        (folder / "cut.mlir").write_text(TEXT[:end])
+        fails("ge-compile", "cut.mlir", "-o", "out")
+
+
+# ---- output files --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_folder_that_is_not_there(tool: str, fails: Fails):
+    line = fails(tool, source(tool), OUTPUT[tool], "none/out")
+    assert re.search(r"cannot write 'none/out(.safetensors)?': No such file or directory", line)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_folder_as_output(tool: str, folder: Path, fails: Fails):
+    (folder / "sub").mkdir()
+    assert "cannot write 'sub'" in fails(tool, source(tool), OUTPUT[tool], "sub")
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_is_not_ours(tool: str, folder: Path, fails: Fails):
+    (folder / "sub").mkdir(mode=0o500)
+    assert "Permission denied" in fails(tool, source(tool), OUTPUT[tool], "sub/out")
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_file_system_without_files(tool: str, fails: Fails):
+    assert "cannot write '/proc/ge/out" in fails(tool, source(tool), OUTPUT[tool], "/proc/ge/out")
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_full_disk(tool: str, fails: Fails):
+    line = fails(tool, source(tool), OUTPUT[tool], "/dev/full")
+    assert "cannot write '/dev/full': No space left on device" in line
+
+
+@pytest.mark.parametrize("option", ["--outputs", "--trace", "--op-summary", "--op-statistic"])
+@pytest.mark.parametrize("file", ["none/out", "/dev/full"])
+def test_outputs_of_a_run(option: str, file: str, fails: Fails):
+    assert f"cannot write '{file}'" in fails("ge-run", "in.mlir", option, file, "--report", "out")
+
+
+@pytest.mark.parametrize("file", ["none/out", "/dev/full"])
+def test_the_report_of_a_compilation(file: str, fails: Fails):
+    # the program is not written either
+    line = fails("ge-compile", "in.mlir", "-o", "out", "--report", file)
+    assert f"cannot write '{file}'" in line
+
+
+# ---- arrays --------------------------------------------------------------------------------------
+
+GOOD = {"x": np.ones((2, 3), np.float32), "n": np.arange(4)}
+
+
+def archive(**changes: np.ndarray | None) -> Callable[[Path], object]:
+    def write(file: Path) -> None:
+        arrays = {k: a for k, a in (GOOD | changes).items() if a is not None}
+        np.savez(file, **arrays)
+
+    return write
+
+
+def test_the_good_arrays_are_good(folder: Path):
+    archive()(folder / "x.npz")
+    assert ge_run.main([str(folder / "in.mlir"), "--inputs", str(folder / "x.npz")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda file: None, "cannot open 'x.npz': No such file"),
+        (lambda file: file.mkdir(), "'x.npz'"),
+        (lambda file: file.write_bytes(b""), "'x.npz' is no .npz file"),
+        (lambda file: file.write_bytes(b"PK\3\4 no zip"), "'x.npz' is no .npz file"),
+        (lambda file: file.write_text(TEXT), "'x.npz' is no .npz file"),
+        (lambda file: np.save(file.open("wb"), GOOD["x"]), "one array without a name"),
+        (archive(x=None), "input 'x' is missing; expected inputs: x: float32[2, 3], n: int64[4]"),
+        (archive(z=np.zeros(1)), "there is no input 'z'"),
+        (archive(xx=np.zeros(1)), "there is no input 'xx' (did you mean 'x'?)"),
+        (archive(x=np.ones((2, 3))), "input 'x' is float64, not float32"),
+        (archive(n=np.arange(4, dtype=np.int32)), "input 'n' is int32, not int64"),
+        (archive(x=np.ones((3, 2), np.float32)), "input 'x' has shape [3, 2], not float32[2, 3]"),
+        (archive(x=np.ones(6, np.float32)), "input 'x' has shape [6]"),
+        (archive(x=np.array(1, np.float32)), "input 'x' has shape []"),
+        (archive(x=np.array(["a"])), "input 'x' is <U1, not float32"),
+        (archive(x=np.array([{}])), "array 'x' cannot be read"),
+    ],
+)  # fmt: skip
+def test_inputs(make: Callable[[Path], object], expected: str, folder: Path, fails: Fails):
+    make(folder / "x.npz")
+    line = fails("ge-run", "in.mlir", "--inputs", "x.npz", "--report", "out")
+    assert expected in line
+
+
+# ---- arguments -----------------------------------------------------------------------------------
+
+SHAPES = ["x", "x=", "=2x3", "x=2x", "x=axb", "x=-1x3", "x=2,3", "x=1e3", "x=" + "9" * 30, "z=2x3"]
+
+
+@pytest.mark.parametrize("tool", ["ge-import", "ge-compile", "ge-run"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_shapes(tool: str, shape: str, fails: Fails):
+    line = fails(tool, "model.onnx", "--shape", shape, OUTPUT[tool], "out")
+    assert re.search(r"--shape|shape|input", line)
+
+
+@pytest.mark.parametrize("tool", ["ge-import", "ge-compile", "ge-run"])
+@pytest.mark.parametrize("dim", ["n", "n=", "=2", "n=two", "n=-2", "n=2.5", "none=2"])
+def test_dims(tool: str, dim: str, fails: Fails):
+    fails(tool, "model.onnx", "--dim", dim, OUTPUT[tool], "out")
+
+
+@pytest.mark.parametrize("tool", ["ge-compile", "ge-run"])
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("910b", "did you mean '910b1'?"),
+        ("tpu", "910b1"),
+        ("none.toml", "none.toml"),
+        ("bad.toml", "bad.toml"),
+        ("unknown.toml", "did you mean 'clock_ghz'?"),
+        ("sub", "sub"),
+    ],
+)
+def test_targets(tool: str, target: str, expected: str, folder: Path, fails: Fails):
+    (folder / "sub").mkdir()
+    (folder / "bad.toml").write_text("name = [")
+    (folder / "unknown.toml").write_text('name = "n"\nclock_gz = 1.0\n')
+    level = ["--level", "program"] if tool == "ge-run" else []
+    assert expected in fails(tool, "in.mlir", *level, "--target", target, OUTPUT[tool], "out")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--fuse-lienar"], "did you mean '--fuse-linear'?"),
+        (["-p", "fuse-lienar"], "did you mean 'fuse-linear'?"),
+        (["-p", "plan-memory{alignmnet=1}"], "did you mean 'alignment'?"),
+        (["-p", "plan-memory{alignment=x}"], "expects int, got x"),
+        (["--plan-memory=alignment=3"], "alignment is a power of two, not 3"),
+        (["-p", "verify-level{"], "expected '}'"),
+        (["-p", "verify-level{level=nowhere}"], "there is no level 'nowhere'"),
+        (["-t", "nothing"], "nothing"),
+    ],
+)
+def test_passes(arguments: list[str], expected: str, fails: Fails):
+    assert expected in fails("ge-opt", "in.mlir", *arguments, "-o", "out")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("GE_GRAPH_FUSION", "some"),
+        ("GE_MEMORY_OPTIMIZE", "much"),
+        ("GE_MEMORY_OPTIMIZE", "7"),
+        ("GE_STATIC_SHAPE", "perhaps"),
+        ("GE_DUMP_GRAPH", "all"),
+        ("GE_CUSTOM_PASS", "none.py"),
+        ("GE_TARGET", "tpu"),
+    ],
+)
+def test_the_environment(variable: str, value: str, fails: Fails, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(variable, value)
+    assert value in fails("ge-compile", "in.mlir", "-o", "out")
+
+
+def test_no_input(fails: Fails):
+    assert "give a .onnx or .mlir file" in fails("ge-compile", "-o", "out")
