@@ -225,8 +225,7 @@ class CustomOp(FusedOp):
     name = "fused_op.custom"
     kind = prop_def(StringAttr)
     assembly_format = (
-        "$kind `(` $inputs `)` `:` functional-type($inputs, $outputs) "
-        "attr-dict-with-keyword $body"
+        "$kind `(` $inputs `)` `:` functional-type($inputs, $outputs) attr-dict-with-keyword $body"
     )
 
 
