@@ -14,7 +14,7 @@ any number of equal ones, with `splats`), and which shape the result has is for 
 from collections.abc import Collection, Mapping
 from typing import TypeAlias
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.graph.elementwise import (
     AddOp,
@@ -42,6 +42,7 @@ POLYNOMIAL_OPS = (AddOp, SubOp, MulOp, DivOp, NegOp, PowOp, ReciprocalOp, SqrtOp
 
 MOST_TERMS = 12
 MOST_STEPS = 40
+MOST_REACHED = 10
 
 
 def monomial(powers: Mapping[SSAValue, float]) -> Monomial:
@@ -106,6 +107,19 @@ class Expansion:
                 return result
         return {monomial({value: 1}): 1.0}
 
+    def uses_all(self, value: SSAValue, end: SSAValue) -> bool:
+        """Whether everything made of `value` goes into `end`, by the ops of this expansion."""
+        stack, seen = [value], {value}
+        while stack:
+            for use in stack.pop().uses:
+                if use.operation not in self.ops:
+                    return False
+                result = use.operation.results[0]
+                if result is not end and result not in seen:
+                    seen.add(result)
+                    stack.append(result)
+        return True
+
     def number(self, value: SSAValue) -> float | None:
         if not is_float(element_type(value)):
             return None
@@ -167,6 +181,21 @@ def element_tolerance(value: SSAValue) -> float:
 
 def atoms(polynomial: Polynomial) -> set[SSAValue]:
     return {v for m in polynomial for v, _ in m}
+
+
+def reachable(value: SSAValue) -> list[SSAValue]:
+    """The value, and the nearest of those that polynomial ops of its block make of it: what may
+    be a polynomial in it."""
+    found = {value: None}
+    front = [value]
+    while front and len(found) < MOST_REACHED:
+        users = [use.operation for v in front for use in v.uses]
+        block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+        front = [
+            op.results[0] for op in users if isinstance(op, POLYNOMIAL_OPS) and op.parent is block
+        ]
+        found.update(dict.fromkeys(front))
+    return list(found)
 
 
 def inner_values(value: SSAValue, depth: int = 5) -> dict[SSAValue, None]:

@@ -50,9 +50,9 @@ class Emit:
         """The result of an op as by `TensorOp.of`, inserted."""
         return self.op(kind, *operands, **params).results[0]
 
-    def number(self, number: float, like: SSAValue) -> SSAValue:
-        """A scalar constant of the element type of a value."""
-        array = np.asarray(number).astype(dtype_of(element_type(like)))
+    def number(self, number: float, like: SSAValue, *shape: int) -> SSAValue:
+        """A constant of the element type of a value that repeats a number."""
+        array = np.full(shape, number).astype(dtype_of(element_type(like)))
         new = ConstantOp.make(dense(array), type_of(array))
         new.location = self.location
         self.rewriter.insert(new, InsertPoint.before(self.before))

@@ -102,7 +102,8 @@ class HardmaxOp(SoftmaxLike):
 
 
 class TrailingNorm(TensorOp, ABC):
-    """Base: statistics over `axis` and all axes after it; scale and bias broadcast to the input."""
+    """Base: statistics over `axis` and all axes after it; scale and bias broadcast to the input.
+    They may be of another float element type: what is computed is rounded once, at the end."""
 
     input = operand_def()
     scale = operand_def()
@@ -119,7 +120,8 @@ class TrailingNorm(TensorOp, ABC):
         return rows_along(shape, range(axis_of(self.axis.value.data, self.input), len(shape)))
 
     def infer(self) -> Sequence[Attribute]:
-        check_floats(*self.operands)
+        for value in self.operands:
+            check_floats(value)
         axis_of(self.axis.value.data, self.input)
         for value, name in zip(self.operands[1:], ("scale", "bias"), strict=False):
             check_broadcast_to(shape_of(value), shape_of(self.input), name)

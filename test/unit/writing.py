@@ -37,7 +37,7 @@ class Expr:
         self.block.add_op(constant)
         return Expr(constant.result, self.block)
 
-    def op(self, kind: type[TensorOp], *operands: Any, **params: Any) -> Any:
+    def op(self, kind: type[TensorOp], /, *operands: Any, **params: Any) -> Any:
         values: list[Any] = []
         for o in operands:
             if o is None:

@@ -8,10 +8,10 @@
 becomes
     %4 = graph.gelu %x
 
-A search starts at the op that no polynomial expresses (erf, tanh, sigmoid, exp, clamp) and climbs
-its users until the polynomial in x and that op's result t is one of the table. So it does not
-matter in which order factors come, whether a number multiplies or divides, or whether x^3 is a
-power or a product. The functions agree up to rounding; the composite rounds once.
+A search starts at the op that no polynomial expresses (erf, tanh, sigmoid, exp, clamp) and looks
+whether what is made of its result t is one of the polynomials of the table. So it does not matter
+in which order factors come, whether a number multiplies or divides, or whether x^3 is a power or
+a product. The functions agree up to rounding; the composite rounds once.
 
     t = erf(x / sqrt 2)                            x/2 + x t/2    gelu
     t = tanh(sqrt(2/pi) (x + 0.044715 x^3))        x/2 + x t/2    gelu, "tanh"
@@ -73,7 +73,6 @@ from ge.transforms.graph.composites.widening import NarrowComputation, is_narrow
 from ge.transforms.matching import Match, Number, Op, Value, near, number_of
 from ge.transforms.polynomials import (
     ONE,
-    POLYNOMIAL_OPS,
     Expansion,
     Polynomial,
     atoms,
@@ -81,6 +80,7 @@ from ge.transforms.polynomials import (
     inner_values,
     monomial,
     powers,
+    reachable,
     same,
 )
 from ge.transforms.rewriting import fuse_locations, rewrite
@@ -90,9 +90,6 @@ from ge.transforms.statistics import count
 x = Value("x")
 
 LOG_EXP = Op(LogOp, Op(AddOp, Number(1.0), Op(ExpOp, x)))
-
-CLIMB = 6
-"""How many users up the search goes."""
 
 Composite = tuple[type[TensorOp], dict[str, Any]]
 """An op class and its properties."""
@@ -227,20 +224,6 @@ FORMS: dict[type[Operation], tuple[Callable[..., Iterator[Form]], ...]] = {
 }
 
 
-def climb(value: SSAValue) -> Iterator[SSAValue]:
-    """The value, and what it goes into: each the only user of the one before, in one block."""
-    yield value
-    for _ in range(CLIMB):
-        use = value.first_use
-        user = None if use is None else use.operation
-        if not isinstance(user, POLYNOMIAL_OPS) or not value.has_one_use():
-            return
-        if user.parent is not value.owner.parent:
-            return
-        value = user.results[0]
-        yield value
-
-
 def arguments(op: Operation) -> Iterable[SSAValue]:
     """What the expression may be a function of: the op's operand and what that is made of. A
     clamped line takes in as many ops as it can."""
@@ -256,12 +239,23 @@ def rule_of(composite: Composite) -> str:
     return f"find-{composite[0].name.removeprefix('graph.').replace('_', '-')}"
 
 
-def why_not(end: SSAValue) -> str:
-    """Why a search ended at a value."""
-    name = end.owner.name if isinstance(end.owner, Operation) else "the argument"
-    if not end.has_one_use():
-        return f"the result of {name} is used elsewhere too"
-    return f"what {name} leads to is another function"
+def expand(end: SSAValue, x: SSAValue, wanted: Polynomial) -> Expansion | None:
+    """How `end` is made up, if it is the wanted polynomial and of x's shape."""
+    if end.type != x.type:
+        return None
+    expansion = Expansion({x} | atoms(wanted), splats=is_static(shape_of(x)))
+    found = same(expansion.of(end), wanted, element_tolerance(x))
+    return expansion if found else None
+
+
+def uses_all(
+    expansion: Expansion, op: Operation, x: SSAValue, wanted: Polynomial, end: SSAValue
+) -> bool:
+    """Whether nothing else is made of the op's result, or of the atom that it goes into."""
+    (t,) = atoms(wanted) - {x}
+    if t is not op.results[0] and not op.results[0].has_one_use():
+        return False
+    return t is end or expansion.uses_all(t, end)
 
 
 class FindActivation(RewritePattern):
@@ -272,27 +266,23 @@ class FindActivation(RewritePattern):
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         if not is_float(element_type(op.results[0])):
             return
-        ends = list(climb(op.results[0]))
+        ends = reachable(op.results[0])
         nearest: Composite | None = None
+        why = f"what {op.name} leads to is another function"
         for forms in FORMS[type(op)]:
             for x in arguments(op):
                 for wanted, composite in forms(op, x):
                     nearest = nearest or composite
                     for end in ends:
-                        if (expansion := self.expand(end, x, wanted)) is not None:
+                        if (expansion := expand(end, x, wanted)) is None:
+                            continue
+                        if uses_all(expansion, op, x, wanted, end):
                             ops = (*expansion.ops, op)
                             self.replace(rewriter, end, x, composite, ops)
                             return
+                        why = f"the result of {op.name} is used elsewhere too"
         if nearest is not None and remarks.wanted():
-            remarks.missed(rule_of(nearest), op, why_not(ends[-1]))
-
-    def expand(self, end: SSAValue, x: SSAValue, wanted: Polynomial) -> Expansion | None:
-        """How `end` is made up, if it is the wanted polynomial and of x's shape."""
-        if end.type != x.type:
-            return None
-        expansion = Expansion({x} | atoms(wanted), splats=is_static(shape_of(x)))
-        found = same(expansion.of(end), wanted, element_tolerance(x))
-        return expansion if found else None
+            remarks.missed(rule_of(nearest), op, why)
 
     def replace(
         self,

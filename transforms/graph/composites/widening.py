@@ -17,14 +17,14 @@ from xdsl.rewriter import InsertPoint
 
 from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.graph.elementwise import CastOp, FloatUnary
-from ge.dialects.graph.normalization import SoftmaxOp, TrailingNorm
+from ge.dialects.graph.normalization import GroupNormOp, SoftmaxOp, TrailingNorm
 from ge.dialects.interfaces import TensorOp
 from ge.dialects.types import element_type, set_type, shape_of, tensor
 from ge.transforms.rewriting import fuse_locations
 from ge.transforms.rules import substitute
 from ge.transforms.statistics import count
 
-ROUNDED_ONCE = (FloatUnary, SoftmaxOp, TrailingNorm, RotaryEmbeddingOp)
+ROUNDED_ONCE = (FloatUnary, SoftmaxOp, TrailingNorm, GroupNormOp, RotaryEmbeddingOp)
 """Ops whose first operand may be narrow, with one rounding at the end."""
 
 
