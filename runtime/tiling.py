@@ -245,9 +245,9 @@ class AttentionKernel(CubeKernel):
     def of(cls, body: Body, target: Target) -> "AttentionKernel":
         op = products(body)[0][0]
         assert isinstance(op, AttentionLike)
-        batch, heads, queries, size = shape_of(op.query)
-        p = Matrices(batch * heads, queries, shape_of(op.key)[2], size)
-        value_size = shape_of(op.value)[3] if isinstance(op, AttentionOp) else 0
+        batch, heads, queries, size = op.sizes("query")
+        p = Matrices(batch * heads, queries, op.sizes("key")[2], size)
+        value_size = op.sizes("value")[3] if isinstance(op, AttentionOp) else 0
         return cls(target, p, element_type(op.query), value_size=value_size)
 
     def tiles(self, m: int, n: int) -> int:

@@ -44,14 +44,21 @@ _KERNELS: dict[type[Operation], Kernel] = {}
 _loaded: list[bool] = []
 
 
+_INSIDE: dict[tuple[type[Operation], type[Operation]], Kernel] = {}
+
+
 def kernel(
-    *ops: type[OpT], into: bool = False
+    *ops: type[OpT], into: bool = False, inside: type[Operation] | None = None
 ) -> Callable[[Callable[[OpT], Fn]], Callable[[OpT], Fn]]:
-    """Register the factory below as the kernel of these op classes."""
+    """Register the factory below as the kernel of these op classes; with `inside`, of those in
+    the body of such a fused op, which has an algorithm of its own."""
 
     def register(factory: Callable[[OpT], Fn]) -> Callable[[OpT], Fn]:
         for op in ops:
-            _KERNELS[op] = Kernel(factory, into)
+            if inside is None:
+                _KERNELS[op] = Kernel(factory, into)
+            else:
+                _INSIDE[op, inside] = Kernel(factory, into)
         return factory
 
     return register
@@ -84,7 +91,9 @@ def find(op: type[Operation]) -> Kernel | None:
 def prepare(op: Operation) -> Fn:
     """The function of arrays for this op: one argument for each operand *value* of the op.
     Raises GeError when no kernel is registered."""
-    found = find(type(op))
+    found, around = find(type(op)), op.parent_op()
+    if around is not None:
+        found = _INSIDE.get((type(op), type(around)), found)
     if found is None:
         raise GeError(f"no kernel is registered for {op.name}", hint="add one to runtime/kernels")
     fn = found.factory(op)

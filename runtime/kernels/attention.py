@@ -33,7 +33,7 @@ def pieces(batch: int, key_heads: int, group: int, queries: int, keys: int) -> I
                 )  # fmt: skip
 
 
-def _of(array: Array, piece: Piece) -> Array:
+def part_of(array: Array, piece: Piece) -> Array:
     """The part of a mask [B, K, G, Q, S] for a piece; dimensions of 1 broadcast."""
     return array[
         tuple(s if d > 1 else slice(None) for s, d in zip(piece, array.shape, strict=False))
@@ -75,7 +75,7 @@ LOW = -1024.0
 """Rows without a score above it are rounded to a 16-bit element type (see the op)."""
 
 
-def _heads_first(op: g.AttentionLike, name: str, array: Array) -> Array:
+def heads_first(op: g.AttentionLike, name: str, array: Array) -> Array:
     return array.swapaxes(1, 2) if op.tokens_first(name) else array
 
 
@@ -89,63 +89,89 @@ def _split_masks(masks: Sequence[Array], key_heads: int, group: int) -> list[Arr
     return result
 
 
-def _apply_masks(s: Array, masks: Sequence[Array], piece: Piece, fill: float) -> None:
-    for mask in masks:
-        part = _of(mask, piece)
-        if part.dtype == np.bool_:
-            np.copyto(s, fill, where=~part)
-        else:
-            s += part
+class Scores:
+    """The scores of attention up to a stage, by pieces. Operands have heads first."""
+
+    def __init__(
+        self,
+        op: g.AttentionLike,
+        stage: str,
+        q: Array,
+        k: Array,
+        masks: Sequence[Array],
+        lengths: Array | None,
+        offset: Array | None,
+    ) -> None:
+        batch, heads, queries, size = q.shape
+        key_heads, keys = k.shape[1:3]
+        self.sizes = batch, key_heads, heads // max(key_heads, 1), queries, keys
+        group = self.sizes[2]
+        factor = 1 / math.sqrt(size) if op.scale is None else op.scale.value.data
+        wide = widen(q)
+        wide = wide * wide.dtype.type(factor)
+        self.queries = wide.reshape(batch, key_heads, group, queries, size)
+        self.keys = widen(k)[:, :, None].swapaxes(-1, -2)
+        self.cap = op.softcap.value.data if stage != "raw" else 0.0
+        self.fill = op.fill.value.data
+        biased = stage in ("biased", "weights")
+        self.excluded = excluded(op, (queries, keys), lengths, offset) if biased else None
+        self.masks = _split_masks(masks, key_heads, group) if biased else []
+        added = q.dtype.itemsize == 2 and any(m.dtype == q.dtype for m in masks)
+        self.narrow = q.dtype if added else None
+        """The type that low rows are rounded to."""
+
+    def of(self, piece: Piece, some: slice = slice(None)) -> Array:
+        """The scores of a piece for some of the keys, in a new array."""
+        s = np.matmul(self.queries[piece], self.keys[piece[:2]][..., some])
+        if self.cap > 0:
+            s /= self.cap
+            np.tanh(s, out=s)
+            s *= self.cap
+        for mask in self.masks:
+            part = _keys_of(part_of(mask, piece), some)
+            if part.dtype == np.bool_:
+                np.copyto(s, self.fill, where=~part)
+            else:
+                s += part
+        if self.excluded is not None:
+            np.copyto(s, -np.inf, where=_keys_of(part_of(self.excluded, piece), some))
+        return s
+
+    def tops(self, s: Array) -> Array:
+        """The largest score of each row, as a column; rounds low rows of s."""
+        top = s.max(-1, keepdims=True, initial=-np.inf)
+        if self.narrow is not None and (low := top[..., 0] < LOW).any():
+            s[low] = s[low].astype(self.narrow)
+            top[low] = s[low].max(-1, keepdims=True, initial=-np.inf)
+        return top
 
 
-def _exponentials(s: Array, narrow: np.dtype[Any] | None) -> None:
-    """s = exp(s - largest of the row); `narrow` is the type that low rows are rounded to."""
-    top = s.max(-1, keepdims=True, initial=-np.inf)
-    if narrow is not None and (low := top[..., 0] < LOW).any():
-        s[low] = s[low].astype(narrow)
-        top[low] = s[low].max(-1, keepdims=True, initial=-np.inf)
-    np.copyto(top, 0, where=top == -np.inf)  # no key takes part
-    s -= top
-    np.exp(s, out=s)
+def _keys_of(part: Array, some: slice) -> Array:
+    return part[..., some] if part.shape[-1] > 1 else part
 
 
 def _scores(op: g.AttentionLike, stage: str, use: Callable[[Array, Piece], None]) -> Fn:
     """A function that computes the scores up to `stage` and gives them to `use` by pieces; for
     "weights" they are exp(score - max) and `use` divides. It takes heads first."""
-    given, cap, fill = op.scale, op.softcap.value.data, op.fill.value.data
 
     @np.errstate(invalid="ignore", over="ignore")  # infinite scores
     def run(
         q: Array, k: Array, masks: Sequence[Array], lengths: Array | None, offset: Array | None
     ) -> None:
-        batch, heads, queries, size = q.shape
-        key_heads, keys = k.shape[1:3]
-        group = heads // max(key_heads, 1)
-        factor = 1 / math.sqrt(size) if given is None else given.value.data
-        wide = widen(q)
-        wide = (wide * wide.dtype.type(factor)).reshape(batch, key_heads, group, queries, size)
-        turned = widen(k)[:, :, None].swapaxes(-1, -2)
-        biased = stage in ("biased", "weights")
-        out = excluded(op, (queries, keys), lengths, offset) if biased else None
-        split = _split_masks(masks, key_heads, group) if biased else []
-        added = q.dtype.itemsize == 2 and any(m.dtype == q.dtype for m in masks)
-        for piece in pieces(batch, key_heads, group, queries, keys):
-            s = np.matmul(wide[piece], turned[piece[:2]])
-            if cap > 0 and stage != "raw":
-                s /= cap
-                np.tanh(s, out=s)
-                s *= cap
-            _apply_masks(s, split, piece, fill)
-            if out is not None:
-                np.copyto(s, -np.inf, where=_of(out, piece))
+        scores = Scores(op, stage, q, k, masks, lengths, offset)
+        for piece in pieces(*scores.sizes):
+            s = scores.of(piece)
             if stage == "weights":
-                _exponentials(s, q.dtype if added else None)
+                top = scores.tops(s)
+                np.copyto(top, 0, where=top == -np.inf)  # no key takes part
+                s -= top
+                np.exp(s, out=s)
             use(s, piece)
 
     return run
 
 
-def _totals(s: Array, undefined: str) -> Array:
+def totals(s: Array, undefined: str) -> Array:
     """The sums of the rows, 1 for rows whose weights shall be 0; sets these to 0."""
     totals = row_sums(s.reshape(-1, s.shape[-1])) if s.size else np.zeros(s.shape[:-1], s.dtype)
     totals = totals.reshape(*s.shape[:-1], 1)
@@ -163,7 +189,7 @@ def attention(op: g.AttentionOp) -> Fn:
 
     def run(q: Array, k: Array, v: Array, *rest: Array | None) -> Array:
         *masks, lengths, offset = rest
-        q, k, v = (_heads_first(op, n, x) for n, x in zip(("query", "key", "value"), (q, k, v)))
+        q, k, v = (heads_first(op, n, x) for n, x in zip(("query", "key", "value"), (q, k, v)))
         batch, heads, queries, _ = q.shape
         key_heads, size = v.shape[1], v.shape[3]
         group = heads // max(key_heads, 1)
@@ -176,8 +202,8 @@ def attention(op: g.AttentionOp) -> Fn:
 
         @np.errstate(invalid="ignore")  # 0 / 0, where that is asked for
         def use(s: Array, piece: Piece) -> None:
-            totals = _totals(s, undefined)
-            np.divide(np.matmul(s, values[piece[:2]]), totals, out=y[piece])
+            total = totals(s, undefined)
+            np.divide(np.matmul(s, values[piece[:2]]), total, out=y[piece])
 
         _scores(op, "weights", use)(q, k, cast(list[Array], masks), lengths, offset)
         first = (batch, queries, heads) if tokens_first else (batch, heads, queries)
@@ -192,13 +218,13 @@ def attention_scores(op: g.AttentionScoresOp) -> Fn:
 
     def run(q: Array, k: Array, *rest: Array | None) -> Array:
         *masks, lengths, offset = rest
-        q, k = _heads_first(op, "query", q), _heads_first(op, "key", k)
+        q, k = heads_first(op, "query", q), heads_first(op, "key", k)
         (batch, heads, queries, _), (key_heads, keys) = q.shape, k.shape[1:3]
         y = np.empty((batch, key_heads, heads // max(key_heads, 1), queries, keys), q.dtype)
 
         @np.errstate(invalid="ignore")
         def use(s: Array, piece: Piece) -> None:
-            y[piece] = s / _totals(s, undefined) if stage == "weights" else s
+            y[piece] = s / totals(s, undefined) if stage == "weights" else s
 
         _scores(op, stage, use)(q, k, cast(list[Array], masks), lengths, offset)
         return y.reshape(batch, heads, queries, keys)
