@@ -17,6 +17,8 @@ from ge.dialects.errors import GeError
 
 
 class Severity(StrEnum):
+    """How bad it is; only an error fails."""
+
     ERROR = "error"
     WARNING = "warning"
     REMARK = "remark"
@@ -41,6 +43,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
+    """Something to tell the user, and where. As text: `file:1:2: error: message`."""
+
     severity: Severity
     message: str
     place: Place = Place()

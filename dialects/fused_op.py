@@ -80,6 +80,7 @@ class Body:
             return None
 
     def static_work(self) -> Work:
+        """The work of the ops inside, and one reading of each input and writing of each output."""
         if self.kind in CUSTOM_WORK:
             return CUSTOM_WORK[self.kind](self)
         inner = [self.work_of(op) for op in self.ops]

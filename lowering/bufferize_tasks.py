@@ -100,6 +100,7 @@ class Bufferization:
     """Ops on tensors that have been replaced, in order."""
 
     def function(self, func: FuncOp) -> None:
+        """Put @main on buffers. Raises GeError when it does not end in func.return."""
         block = func.body.block
         returned = block.last_op
         if not isinstance(returned, FuncReturnOp):
@@ -167,12 +168,14 @@ class Bufferization:
                 return self.view(op, offsets)
 
     def constant(self, op: ConstantOp) -> Iterator[Operation]:
+        """The constant as a buffer."""
         new = ConstantOp(op.value, buffer_type(op.result))
         new.result.name_hint = op.result.name_hint
         self.buffers[op.result] = new.result
         yield new
 
     def launch(self, op: LaunchOp) -> Iterator[Operation]:
+        """The launch with a buffer made for each static result; dynamic ones stay results."""
         outs: list[SSAValue] = []
         for result in op.results_:
             if not is_dynamic(result.type):
@@ -195,6 +198,8 @@ class Bufferization:
         self.buffers[result] = place
 
     def view(self, op: Operation, offsets: Sequence[int]) -> Iterator[Operation]:
+        """A view at `offsets` (in elements) for each result that has another shape than its source;
+        views of views are made of the buffer itself."""
         source = self.buffers[op.operands[0]]
         owner, start = self.views.get(source, (source, 0))
         for result, offset in zip(op.results, offsets, strict=True):
@@ -210,6 +215,7 @@ class Bufferization:
     # ---- control flow
 
     def branch(self, op: GraphIfOp) -> Iterator[Operation]:
+        """Both branches write static results into the same buffers; dynamic ones are returned."""
         static = [r for r in op.outputs if not is_dynamic(r.type)]
         dynamic = [r for r in op.outputs if is_dynamic(r.type)]
         for result in static:
@@ -233,6 +239,8 @@ class Bufferization:
         yield new
 
     def loop(self, op: GraphLoopOp) -> Iterator[Operation]:
+        """What is carried has a buffer that each round overwrites; each round writes its part of a
+        stacked result; dynamic values are carried and returned as they are."""
         count = len(op.carried)
         carried, scans = op.outputs[:count], op.outputs[count:]
         fixed: list[SSAValue] = []

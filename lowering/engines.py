@@ -90,6 +90,7 @@ def _known(value: SSAValue) -> tuple[int, ...]:
 
 
 def is_unranked(value: SSAValue) -> bool:
+    """Whether not even the rank of a value is known."""
     try:
         tensor_type(value)
     except VerifyException:

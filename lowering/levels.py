@@ -130,6 +130,7 @@ def is_view(op: Operation, _: Surroundings) -> Iterator[str]:
 
 
 def in_known_space(op: Operation, _: Surroundings) -> Iterator[str]:
+    """A buffer is static, in the memory of the host or of the device."""
     assert isinstance(op, AllocOp)
     if op.memref.type.memory_space not in (npu.HOST, npu.HBM):
         yield f"{op.memref.type} is not in a memory space of npu_task"
@@ -149,6 +150,7 @@ def on_no_stream(op: Operation, _: Surroundings) -> Iterator[str]:
 
 
 def on_a_stream(op: Operation, around: Surroundings) -> Iterator[str]:
+    """What is issued names one of the streams that @main has, and the target has as many."""
     stream, count = op.properties.get("stream"), around.figure("streams")
     if count is None:
         yield "@main does not say how many streams there are: assign-streams was not run"
@@ -161,6 +163,7 @@ def on_a_stream(op: Operation, around: Surroundings) -> Iterator[str]:
 
 
 def event_in_range(op: Operation, around: Surroundings) -> Iterator[str]:
+    """Events are those that @main has, and are recorded before they are waited for."""
     assert isinstance(op, npu.RecordOp | npu.WaitOp)
     event, count = op.event.value.data, around.figure("events") or 0
     if not 0 <= event < count:

@@ -109,6 +109,7 @@ class Lowering:
     counts: dict[str, int] = field(default_factory=dict[str, int])
 
     def lower_function(self, func: FuncOp) -> None:
+        """Lower the body; constants that launches read are put first, each once."""
         entry = func.body.block
         self.lower_block(entry)
         for op in list(func.walk()):
@@ -118,6 +119,8 @@ class Lowering:
             entry.insert_ops_before(tuple(self.constants.values()), entry.first_op)
 
     def lower_block(self, block: Block) -> None:
+        """Launches for the ops of a block, but for control flow, views and constants. Raises
+        GeError at an op that no kernel is made of."""
         for op in list(block.ops):
             if isinstance(op, CONTROL):
                 check_ranked(op)
@@ -177,6 +180,7 @@ class Lowering:
         return kernel
 
     def new_name(self, op: TensorOp) -> str:
+        """A name for the kernel of an op that no other symbol has."""
         base = base_name(op)
         number = self.counts.get(base, 0)
         while (name := f"{base}_{number}") in self.symbols:

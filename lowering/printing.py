@@ -22,6 +22,7 @@ class ElidingPrinter(Printer):
     limit: int | None = None
 
     def print_attribute(self, attribute: Attribute) -> None:
+        """As upstream; a constant with many elements as LLVM's tools elide it."""
         elements = cast(Any, attribute)
         if (
             self.limit is not None

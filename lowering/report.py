@@ -53,6 +53,7 @@ class Sources:
         self._lines[source.name] = source.text.split("\n")
 
     def line(self, place: Place) -> str | None:
+        """The text of the line at a place, None when the file or the line is not there."""
         if place.file not in self._lines:
             try:
                 self.add(Source(place.file, Path(place.file).read_text(encoding="utf-8")))

@@ -116,6 +116,8 @@ class Bits(Parser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage]
     xDSL prints inf, nan and some large values so, but reads the number itself."""
 
     def to_type(self, parser: Any, type: AnyFloat | IntegerType | IndexType | ComplexType) -> Any:
+        """As upstream; a hexadecimal number is the bits of a float. Raises ParseError for too
+        many."""
         if not isinstance(type, AnyFloat) or self.is_negative:
             return super().to_type(parser, type)
         bits, size = self.to_int(parser), type.compile_time_size
@@ -222,6 +224,7 @@ class LocatingParser(Parser):
         return super().resolve_operand(operand, type)
 
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
+        """As upstream, with clearer errors. Raises ParseError."""
         try:
             return super().parse_module(allow_implicit_module)
         except ParseError as e:

@@ -42,6 +42,7 @@ class Verification:
         return error_at(op, f"not legal at the {self.level.name} level: {message}")
 
     def module(self, module: ModuleOp) -> None:
+        """Look at each function and kernel. Raises GeError at the first op that is not legal."""
         for op in module.ops:
             if isinstance(op, FuncOp):
                 self.function(op)
@@ -53,6 +54,8 @@ class Verification:
                 raise self.fail(op, f"{op.name} may not stand in a module")
 
     def function(self, func: FuncOp) -> None:
+        """Look at a function: @main by the rules of the level, others hold graph and fused ops.
+        Raises GeError."""
         main = func is self.around.main
         name = f"@{func.sym_name.data}"
         if len(func.body.blocks) > 1:
@@ -100,6 +103,7 @@ class Verification:
                 raise self.fail(op, message)
 
     def check_types(self, values: Iterable[SSAValue], op: Operation | None) -> None:
+        """Raise GeError for a value of a kind that the level has not, or a negative dimension."""
         for value in values:
             t = value.type
             if not isinstance(t, self.values):

@@ -70,6 +70,8 @@ class Builder:
         self._events[op.event.value.data] = self._last.get(op.stream.value.data)
 
     def wait(self, op: task.WaitOp) -> None:
+        """What is issued next to the stream waits for the event. Raises GeError when nobody
+        recorded it."""
         event = op.event.value.data
         if event not in self._events:
             where = str(place_of(op))
@@ -87,6 +89,8 @@ class Builder:
         writes: Iterable[SSAValue],
         kernel: KernelOp | None = None,
     ) -> None:
+        """Append a task to the stream that the op names (0 without), after what it waits for.
+        `cores`: how many of which engine it takes."""
         stream = op.properties.get("stream")
         number = stream.value.data if isinstance(stream, IntegerAttr) else 0
         events = self._waits.pop(number, [])
@@ -131,6 +135,8 @@ class Program:
             )
 
     def block(self, block: Block, host_driven: bool) -> Timeline:
+        """The timeline of a block: simulated piece by piece, since control flow waits for all that
+        was issued before. Raises GeError for what is no part of a program."""
         result = Timeline(self.target)
         builder = Builder()
         for op in block.ops:
@@ -165,6 +171,8 @@ class Program:
         return Simulation(builder.tasks, self.target, host_driven).run()
 
     def launch(self, builder: Builder, op: LaunchOp) -> None:
+        """Add the task of a launch; its time follows from the kernel, and is worked out once for
+        all launches of that kernel."""
         if op.callee not in self.kernels:
             raise GeError(f"there is no kernel @{op.callee}", str(place_of(op)))
         kernel = self.kernels[op.callee]
@@ -180,6 +188,8 @@ class Program:
         builder.add(op, engine, self.cores(kernel, engine, time), time, op.ins, writes, kernel)
 
     def cores(self, kernel: KernelOp, engine: str, time: TaskTime) -> tuple[tuple[str, int], ...]:
+        """How many cores of which engine a task takes; one on the cube cores with an epilogue takes
+        the vector cores of their clusters too."""
         if engine not in COMPUTE:
             return ((engine, 1),)
         capacity = capacities(self.target)
@@ -191,6 +201,7 @@ class Program:
         return ((engine, blocks),)
 
     def copy(self, builder: Builder, op: Operation, source: SSAValue, to: SSAValue) -> None:
+        """Add a copy: by DMA between host and device, by vector cores on the device."""
         try:
             size = byte_size(to.type)
         except ValueError:
@@ -231,6 +242,7 @@ class Program:
         return max(sides, key=lambda t: t.latency_us), 1
 
     def loop(self, op: task.LoopOp) -> tuple[Timeline, int]:
+        """The timeline of one iteration, and how many there are (1 where that is not known)."""
         body = self.block(op.body.block, host_driven=True)
         trips = constant_trips(op)
         if trips is None:
@@ -284,6 +296,7 @@ class Simulation:
         self.timeline = Timeline(target, list(tasks))
 
     def run(self) -> Timeline:
+        """Advance from event to event until every task has run."""
         result = self.timeline
         for i, t in enumerate(self.tasks):
             launch = self.target.host_launch_us if self.host_driven else self.target.launch_us
@@ -329,6 +342,7 @@ class Simulation:
             self.share()
 
     def finish(self, i: int) -> None:
+        """Free a task's cores, and launch what waited for it alone."""
         t = self.tasks[i]
         del self.running[i]
         t.duration_us = self.now - t.start_us

@@ -90,6 +90,7 @@ def checker(t: Attribute) -> Check:
 
 
 def check_unranked(t: UnrankedTensorType[Attribute]) -> Check:
+    """The check of a result of which only the element type is declared."""
     dtype = dtype_of(t.element_type)
 
     def check(y: Any) -> Array:
@@ -154,6 +155,7 @@ class Translator:
         self._registers[value] = self.use(of)
 
     def use(self, value: SSAValue) -> int:
+        """The register of a value. Raises GeError before its definition."""
         if value not in self._registers:
             name = f" %{value.name_hint}" if value.name_hint else ""
             raise GeError(f"value{name} is used before it is defined")

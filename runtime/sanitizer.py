@@ -78,6 +78,7 @@ class Bytes:
         self.pieces: list[Piece] = []
 
     def copy(self) -> "Bytes":
+        """The same contents, to be changed apart from these."""
         other = Bytes()
         other.lows = list(self.lows)
         other.pieces = [replace(p, readers=list(p.readers)) for p in self.pieces]
@@ -147,6 +148,7 @@ class Checker:
     # ---- where values are
 
     def span(self, value: SSAValue) -> Span:
+        """The bytes that a value stands for; a view is a part of its buffer."""
         value = self.aliases.get(value, value)
         op = value.owner
         if isinstance(op, ReinterpretCastOp):
@@ -160,6 +162,7 @@ class Checker:
         return Span(value, 0, 1 if is_dynamic(value.type) else _size(value), value)
 
     def check_slot(self, op: SlotOp) -> None:
+        """Report a slot that is outside of its segment, or not aligned."""
         span = self.span(op.result)
         limit = self.figure(f"{op.segment.data}_bytes", span.high)
         if span.high > limit:
@@ -169,6 +172,7 @@ class Checker:
             self.report("alignment", op, f"offset {span.low} is no multiple of {alignment}")
 
     def check_view(self, op: ReinterpretCastOp) -> None:
+        """Report a view that reaches over the end of its buffer."""
         whole, part = self.span(op.source), self.span(op.result)
         if not isinstance(op.source.owner, ReinterpretCastOp) and part.high > whole.high:
             text = f"the view ends at byte {part.high - whole.low} of {whole.high - whole.low}"
@@ -177,6 +181,8 @@ class Checker:
     # ---- what a task does to memory
 
     def read(self, task: int, done: int, value: SSAValue) -> None:
+        """Report what is wrong with a task reading a value: bytes never written, overwritten, or
+        still being written. `done` has a bit for each task that is finished by then."""
         span = self.span(value)
         if span.low == span.high:
             return
@@ -197,6 +203,8 @@ class Checker:
             piece.readers.append(task)
 
     def write(self, task: int, done: int, value: SSAValue) -> None:
+        """Report what is wrong with a task writing a value: a constant, or bytes that others may
+        still be reading or writing. `done` as in `read`."""
         span = self.span(value)
         if span.low == span.high:
             return
@@ -226,6 +234,7 @@ class Checker:
         return len(self.tasks) - 1
 
     def walk(self, block: Block) -> None:
+        """Go through a block in the order in which the host issues it."""
         for op in block.ops:
             match op:
                 case LaunchOp():
@@ -253,6 +262,7 @@ class Checker:
                     pass
 
     def stream(self, op: LaunchOp | CopyOp | TransferOp | RecordOp | WaitOp) -> int | None:
+        """The stream that an op is on; None, and a report, when there is none such."""
         if op.stream is not None and 0 <= op.stream.value.data < self.streams:
             return op.stream.value.data
         self.report("stream", op, f"{_name(op)} is on none of the {self.streams} streams")
@@ -264,6 +274,7 @@ class Checker:
         reads: Iterable[SSAValue],
         writes: Iterable[SSAValue],
     ) -> None:
+        """Let a task read and write, knowing what its stream has waited for."""
         if (stream := self.stream(op)) is None:
             return
         task, done = self.new_task(op), self.done[stream]
@@ -274,6 +285,7 @@ class Checker:
         self.done[stream] = done | 1 << task
 
     def wait(self, op: WaitOp) -> None:
+        """What was done when the event was recorded is done for the stream too."""
         happened = self.events.get(op.event.value.data)
         if happened is None:
             text = f"event {op.event.value.data} is waited for, but was not recorded"
@@ -292,6 +304,7 @@ class Checker:
         self.done = [everything | 1 << task] * self.streams
 
     def branch(self, op: IfOp) -> None:
+        """Go through both branches from the same state, and join what they wrote."""
         self.barrier(op, (op.condition,), ())
         before = {m: b.copy() for m, b in self.memories.items()}
         self.walk(op.then.block)
@@ -302,6 +315,7 @@ class Checker:
         self.barrier(op, (), op.outs)
 
     def loop(self, op: LoopOp) -> None:
+        """Go through the body twice: the second round meets what the first one left."""
         self.barrier(op, [v for v in (op.trip, op.condition) if v is not None], ())
         self.aliases.update(_carried(op))
         self.barrier(op, (*op.carried, *op.inits), ())

@@ -140,6 +140,8 @@ class AttentionLike(TensorOp, ABC):
         return shape
 
     def check_masks(self, shape: Shape) -> None:
+        """Raise VerifyException unless masks broadcast to `shape` (batch, heads, queries, keys) and
+        the lengths and the offset are integers."""
         for mask in self.masks:
             if element_type(mask) != i1 and not is_float(element_type(mask)):
                 raise VerifyException(f"mask is i1 or a float, not {element_type(mask)}")

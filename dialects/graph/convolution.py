@@ -249,6 +249,7 @@ class DeformConvOp(WindowedOp):
         return (tensor((shape[0], weight[0], *output), element),)
 
     def check_places(self, value: SSAValue, name: str, expected: Shape, element: Attribute) -> None:
+        """Raise VerifyException unless an operand has the expected shape and element type."""
         shape = shape_of(value)
         if not agree(shape, expected):
             raise VerifyException(

@@ -405,6 +405,8 @@ class CompareOp(Binary):
 
 
 class FloatTest(Unary, ABC):
+    """Base of ops that say of each float whether something is true."""
+
     ACCEPTS = staticmethod(is_float)
 
     def result_element(self) -> Attribute:

@@ -75,6 +75,8 @@ class Unary(Elementwise, HasFolderInterface, ABC):
 
 
 class FloatUnary(Unary, ABC):
+    """Base of functions of one float, which take the vector unit several steps."""
+
     ACCEPTS = staticmethod(is_float)
     VECTOR_COST: ClassVar = 8
 

@@ -148,6 +148,7 @@ class ResizeOp(TensorOp):
         return tuple(float(v) for v in cast(Sequence[float], known.get_values()))
 
     def check(self) -> None:
+        """Raise VerifyException for attributes and operands that do not go together."""
         check_choices(
             ("mode", self.mode, INTERPOLATIONS),
             ("coordinates", self.coordinates, COORDINATES),

@@ -61,6 +61,8 @@ class Pooling(WindowedOp, ABC):
         return self.window_over(kernel, bool(self.ceil_mode.value.data))
 
     def pooled_shape(self) -> Shape:
+        """The result's shape: batch, channel, places of the window. Raises VerifyException when the
+        window has another rank than the input."""
         shape = shape_of(self.input)
         spatial, window = spatial_dims(shape), self.window()
         if window.rank != len(spatial):

@@ -99,6 +99,8 @@ class Granular(TensorOp, ABC):
         return (*shape[:axis], dim, *shape[axis + 1 :])
 
     def check_blocks(self) -> Shape:
+        """The shape of the input. Raises VerifyException unless `scale` has one element for each
+        block of `block_size` along `axis`."""
         shape, scale = shape_of(self.input), shape_of(self.scale)
         block = self.block_size.value.data
         if block < 0:
@@ -119,6 +121,8 @@ class Granular(TensorOp, ABC):
         return shape
 
     def check_zero_point(self, zero_point: SSAValue, storage: Attribute) -> None:
+        """Raise VerifyException unless the zero point is of type `storage` and has the shape of
+        `scale`."""
         if element_type(zero_point) != storage:
             raise VerifyException(f"zero point is {storage}, not {element_type(zero_point)}")
         shape, scale = shape_of(zero_point), shape_of(self.scale)

@@ -148,6 +148,7 @@ class Recurrent(TensorOp, ABC):
         return (tensor((steps, d, batch, hidden), t), *[last] * (len(self.results) - 1))
 
     def check_activations(self) -> None:
+        """Raise VerifyException unless there is a known activation for each gate and direction."""
         names = self.activation_names()
         for name in names:
             if name not in ACTIVATIONS:

@@ -263,6 +263,8 @@ class BlockOp(Movement, ABC):
     assembly_format = "$input `block` $block" + ENDING
 
     def checked_shape(self) -> Shape:
+        """The shape of the input, of rank 4. Raises VerifyException for another one, or a block
+        below 1."""
         check_choice("mode", self.mode.data, ("dcr", "crd"))
         if (block := self.block.value.data) < 1:
             raise VerifyException(f"block is at least 1, not {block}")
@@ -274,6 +276,7 @@ class BlockOp(Movement, ABC):
 
 
 def divided(dim: int, by: int, name: str) -> int:
+    """The quotient of a dimension, `?` of `?`. Raises VerifyException for a remainder."""
     if dim == DYNAMIC:
         return DYNAMIC
     if dim % by:

@@ -84,6 +84,8 @@ class SignalOp(TensorOp):
         return values[0]
 
     def positive(self, name: str) -> int | None:
+        """The value of an integer parameter; DYNAMIC or None as far as it is not known. Raises
+        VerifyException for one below 1."""
         value = self.parameter_int(name)
         if value is not None and value != DYNAMIC and value < 1:
             raise VerifyException(f"{name} is {value}, but must be positive")

@@ -147,6 +147,7 @@ class SplitOp(Movement):
 
 
 def check_sizes(sizes: Elements, dim: int) -> None:
+    """Raise VerifyException for negative sizes, or ones that do not add up to the dimension."""
     if any(s is not None and s < 0 for s in sizes):
         raise VerifyException(f"sizes {list(sizes)} has a negative number")
     total = sum(s for s in sizes if s is not None)

@@ -155,6 +155,7 @@ def causal_conv(n: Node) -> tuple[SSAValue, SSAValue]:
 
 
 def activated(n: Node, value: SSAValue) -> SSAValue:
+    """The value behind the activation that the node has built in. Raises Unsupported."""
     activation = n.str("activation", "none")
     if activation == "none":
         return value

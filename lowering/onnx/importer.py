@@ -94,6 +94,7 @@ class Importer:
         return self.functions.get(local_key(node.domain, node.op_type, node.overload))
 
     def count_node(self) -> None:
+        """Tell how far the import is. Raises TooLarge for more nodes than a model can have."""
         self.nodes += 1
         if self.progress is not None and self.nodes % 256 == 0:
             self.progress("importing", self.nodes, max(self.nodes, len(self.model.graph.node)))
@@ -124,6 +125,8 @@ class Importer:
     # ---- the model
 
     def run(self) -> Imported:
+        """The module of the whole model. Raises GeError that lists every node that is not
+        supported."""
         graph = self.model.graph
         initialized = {i.name for i in graph.initializer}
         inputs = make_arguments([i for i in graph.input if i.name not in initialized], self.fixed)

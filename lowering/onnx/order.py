@@ -22,6 +22,7 @@ def domain_of(node: NodeProto) -> str:
 
 
 def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
+    """The graphs in a node's attributes."""
     for attribute in node.attribute:
         if attribute.type == AttributeProto.GRAPH:
             yield attribute.g

@@ -173,6 +173,8 @@ class Node:
         return default if value is None else value
 
     def ints(self, name: Str, default: Sequence[Int] | None = None) -> tuple[Int, ...]:
+        """An attribute that is a list of integers. Raises Unsupported when it is something else, or
+        missing without a default."""
         value = self.attribute(name)
         if value is None:
             if default is None:
@@ -184,6 +186,7 @@ class Node:
         return tuple(cast(list[Int], values))
 
     def subgraph(self, name: Str) -> GraphProto:
+        """An attribute that is a graph. Raises Unsupported when it is missing or something else."""
         attribute = self.attributes.get(name)
         if attribute is None or attribute.type != AttributeProto.GRAPH:
             raise Unsupported(f"attribute '{name}' is missing or not a graph")
@@ -196,6 +199,7 @@ class Node:
         return self.add(op.of(*operands, location=self.location, **params))
 
     def add(self, op: OpT) -> OpT:
+        """Append an op that was made elsewhere; its value is known at once if its operands are."""
         op.location = self.location
         self.block.add_op(op)
         if self.scope is not None:

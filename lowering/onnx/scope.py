@@ -74,6 +74,8 @@ class Scope:
     # ---- names
 
     def lookup(self, name: str) -> Value:
+        """The value of that name here or in an outer scope. Raises Unsupported for an unknown one,
+        Failed when what defines it could not be imported."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.values:

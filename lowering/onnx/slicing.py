@@ -68,6 +68,7 @@ def center_crop_pad(n: Node) -> SSAValue:
 
 
 def center_at_run_time(n: Node, axes: Sequence[int]) -> SSAValue:
+    """Crop or pad each of `axes` around its middle to sizes that come as an operand."""
     target, zero, two = n.emit(e.CastOp, n[1], to=i64), n.const(0), n.const(2)
     sizes = n.emit(GatherOp, n.emit(ShapeOfOp, n[0]), n.const(list(axes)))
     surplus = n.emit(e.SubOp, sizes, target)

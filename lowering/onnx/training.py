@@ -75,6 +75,7 @@ def momentum(n: Node) -> tuple[SSAValue, ...]:
 def momentum_step(
     n: Node, rate: SSAValue, count: SSAValue, tensors: list[SSAValue]
 ) -> tuple[SSAValue, ...]:
+    """The new x and v of one step of gradient descent with momentum."""
     x, gradient, v = tensors
     c, alpha = Arithmetic(n, x), n.float("alpha")
     gradient = c.add(c.mul(n.float("norm_coefficient"), x), gradient)
@@ -93,6 +94,7 @@ def adagrad(n: Node) -> tuple[SSAValue, ...]:
 def adagrad_step(
     n: Node, rate: SSAValue, count: SSAValue, tensors: list[SSAValue]
 ) -> tuple[SSAValue, ...]:
+    """The new x and h of one step of Adagrad (Duchi et al. 2011)."""
     x, gradient, h = tensors
     c = Arithmetic(n, x)
     rate = c.div(rate, c.add(1.0, c.mul(count, n.float("decay_factor"))))
@@ -110,6 +112,7 @@ def adam(n: Node) -> tuple[SSAValue, ...]:
 def adam_step(
     n: Node, rate: SSAValue, count: SSAValue, tensors: list[SSAValue]
 ) -> tuple[SSAValue, ...]:
+    """The new x, v and h of one step of Adam (Kingma and Ba, arXiv 1412.6980)."""
     x, gradient, v, h = tensors
     c, alpha, beta = Arithmetic(n, x), n.float("alpha", 0.9), n.float("beta", 0.999)
     gradient = c.add(c.mul(n.float("norm_coefficient"), x), gradient)

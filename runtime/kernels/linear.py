@@ -115,6 +115,8 @@ def oriented(x: Array, transpose: bool) -> Array:
 
 
 def float_product() -> Fn:
+    """A function for a matrix product of floats, in f32 or wider and rounded once; `ta` and `tb`
+    say which operands are transposed."""
     lhs, rhs = Converted(), Converted()
 
     def run(a: Array, b: Array, ta: bool, tb: bool, out: Array | None) -> Array:
@@ -128,6 +130,8 @@ def float_product() -> Fn:
 
 
 def integer_product(op: g.MatmulOp) -> Fn:
+    """A function for an exact matrix product of integers, through floats where those hold every sum
+    exactly."""
     lhs, rhs = Converted(), Converted()
     dtype = dtype_of(element_type(op.result))
 

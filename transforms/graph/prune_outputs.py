@@ -89,6 +89,7 @@ class PruneOutputsPass(ModulePass):
             self.prune(main)
 
     def prune(self, func: FuncOp) -> None:
+        """Remove what is not wanted from a function. Raises GeError for an unknown output."""
         names = output_names(func)
         for name in self.outputs:
             if name not in names:

@@ -167,6 +167,7 @@ class Sharing:
         return total, all_pure
 
     def bodies(self, op: Operation) -> tuple[int, bool]:
+        """Share in the op's regions; their size in ops, and whether all of these are pure."""
         total, all_pure = 0, True
         inner = Sharing() if op.has_trait(IsolatedFromAbove) else self
         for region in op.regions:

@@ -159,6 +159,7 @@ class Simplifier:
                 op.operands[i] = self.truth(operand, self.known[operand])
 
     def truth(self, condition: SSAValue, value: bool) -> SSAValue:
+        """A constant of the type of `condition`, the same one for equal types."""
         key = condition.type, value
         if key not in self.truths:
             array = np.full(shape_of(condition), value)

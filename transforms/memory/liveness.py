@@ -80,6 +80,7 @@ class Liveness:
     # ---- the walk
 
     def walk(self, block: Block) -> None:
+        """Go through a block in the order in which the host issues it."""
         for op in block.ops:
             match op:
                 case AllocOp():
@@ -106,6 +107,8 @@ class Liveness:
         return op.stream.value.data
 
     def wait(self, op: WaitOp) -> None:
+        """The stream has seen all that was issued before the event. Raises GeError for an event
+        that nobody recorded."""
         stream = self.stream(op)
         happened = self.events.get(op.event.value.data)
         if happened is None:
@@ -115,6 +118,7 @@ class Liveness:
         self.clocks[stream] = [max(p) for p in zip(mine, happened, strict=True)]
 
     def task(self, op: Task) -> None:
+        """A task extends the lives of what it uses, and is one more step of its stream's clock."""
         stream = self.stream(op)
         clock = self.clocks[stream]
         before = None
@@ -132,6 +136,8 @@ class Liveness:
         clock[stream] = self.issued[stream]
 
     def control(self, op: Operation) -> None:
+        """Control flow waits for all streams; what is used inside and made outside lives through
+        all of it."""
         used = self.used_by(op)
         before = self.barrier(())
         frame = Frame(self.position, before, dict.fromkeys(used))

@@ -91,6 +91,8 @@ class Planner:
     reuse: bool
 
     def plan(self, func: FuncOp) -> None:
+        """Give each buffer of @main its bytes, and state the figures. Raises GeError when they are
+        more than the target has."""
         streams = func.attributes.get("npu_task.streams")
         if not isinstance(streams, IntegerAttr):
             raise error_at(func, "@main has no streams", "run assign-streams first")

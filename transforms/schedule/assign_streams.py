@@ -169,6 +169,8 @@ class StreamAssignment:
     streams: int
 
     def stream_of(self, op: Operation) -> int:
+        """The stream of the engine that does the op: of its kernel, or of the direction of a
+        copy."""
         if self.streams == 1:
             return 0
         if isinstance(op, LaunchOp):
@@ -181,6 +183,8 @@ class StreamAssignment:
         return DMA_IN if source == HOST else DMA_OUT
 
     def block(self, block: Block) -> None:
+        """Put the tasks of a block on streams, segment by segment: control flow waits for all of
+        them."""
         segment = Segment(self.streams)
         for op in list(block.ops):
             if isinstance(op, Task):
@@ -214,6 +218,7 @@ def _space(value: SSAValue) -> object:
 
 
 def remove_events(func: FuncOp) -> None:
+    """Erase the events of an older assignment."""
     for op in list(func.walk()):
         if isinstance(op, RecordOp | WaitOp):
             op.detach()
@@ -238,6 +243,7 @@ class AssignStreamsPass(ModulePass):
             self.assign(main, engines, target_for(main, self.target))
 
     def assign(self, func: FuncOp, engines: dict[str, Engine], target: Target) -> None:
+        """Put a function on streams. Raises GeError when the target has too few."""
         streams = 1 if self.single else STREAMS
         if target.max_streams < streams:
             raise error_at(
