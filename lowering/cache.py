@@ -33,6 +33,7 @@ from ge.lowering.files import Outputs, is_device, link_or_copy
 from ge.lowering.options import Options
 
 if TYPE_CHECKING:
+    from ge.lowering.compiler import Watch
     from ge.lowering.pipelines import Progress
 
 TEXT, WEIGHTS, ENTRY = "program.mlir", "program.safetensors", "entry.json"
@@ -56,6 +57,8 @@ class Request:
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
     until: str = "program"
     debug_info: bool = False
+    watch: "Watch | None" = None
+    """Makes what watches the passes; nothing comes from the cache then."""
 
     def run(
         self, progress: "Progress | None" = None, tell: Handler = lambda diagnostic: None
@@ -78,7 +81,7 @@ class Request:
 
         with diagnostic_handler(listen):
             program = compile_file(
-                self.path, self.options, self.shapes, self.dims, progress, self.until
+                self.path, self.options, self.shapes, self.dims, progress, self.until, self.watch
             )
         program.save(self.output, self.report, self.debug_info)
         summary = program.summary(Path(self.path).name)
@@ -97,7 +100,7 @@ def _entry_of(request: Request) -> Path | None:
     """The folder of the entry, None where nothing is kept: no cache is asked for, or it is not a
     file that becomes a file."""
     options, output = request.options, request.output
-    if not options.cache_dir or options.dump_graph or output in (None, "-"):
+    if not options.cache_dir or options.dump_graph or output in (None, "-") or request.watch:
         return None
     if is_device(Path(output)) or not Path(request.path).is_file():
         return None

@@ -26,11 +26,12 @@ from ge.dialects.npu_task import LaunchOp, NpuTask
 from ge.dialects.target import Target
 from ge.lowering.extensions import universe
 from ge.lowering.files import Outputs, write_module
+from ge.lowering.instrumentation import Instrumentation
 from ge.lowering.options import Options
-from ge.lowering.pipelines import PassRecord, Progress, run_passes, stages
+from ge.lowering.pipelines import PassRecord, Progress, check_switches, run_passes, stages
 from ge.lowering.text import parse_module, read_source
 from ge.runtime.weights import Payload, open_payload
-from ge.transforms.statistics import collecting
+from ge.transforms.statistics import collecting, disabling
 
 MEMORY_KEYS = (
     "arena_bytes",
@@ -141,6 +142,7 @@ def lower(
     progress: Progress | None = None,
     after: Callable[[str, ModuleOp], None] | None = None,
     until: str = "program",
+    instrumentations: Sequence[Instrumentation] = (),
 ) -> Compilation:
     """Lower a module in place from the level it is at to `until`.
     Raises GeError and VerifyException for what is wrong with the module."""
@@ -172,8 +174,9 @@ def lower(
         if after is not None:
             after(name, current)
 
-    with paused_collector(), collecting() as counts:
-        result.passes = run_passes(module, todo, ctx, passes, progress, observe)
+    check_switches(options, passes)
+    with paused_collector(), collecting() as counts, disabling(options.fusion_disable):
+        result.passes = run_passes(module, todo, ctx, passes, progress, observe, instrumentations)
     result.seconds = time.perf_counter() - start
     if until == "program":
         result.ops["launches"] = count_launches(module)
@@ -210,6 +213,10 @@ def load(
         raise GeError("--shape and --dim are for .onnx models", path, "import the model anew")
     module = parse_module(context(plugins), read_source(None if path == "-" else path))
     return Loaded(module, open_payload(module, Path(path).parent), path)
+
+
+Watch = Callable[[Loaded], Sequence[Instrumentation]]
+"""Makes what watches the passes."""
 
 
 @dataclass
@@ -256,13 +263,15 @@ def compile_file(
     dims: Mapping[str, int] | None = None,
     progress: Progress | None = None,
     until: str = "program",
+    watch: Watch | None = None,
 ) -> Program:
     """Read a model or module and lower it. Raises GeError, ParseError, VerifyException."""
     options = options or Options.from_environment()
     start = time.perf_counter()
     loaded = load(path, shapes, dims, options.plugins)
     seconds = time.perf_counter() - start
-    compilation = lower(loaded.module, options, progress, dumper(options), until)
+    watching = () if watch is None else watch(loaded)
+    compilation = lower(loaded.module, options, progress, dumper(options), until, watching)
     compilation.passes.insert(0, PassRecord("import", seconds, 0))
     compilation.seconds += seconds
     return Program(loaded.module, loaded.payload, compilation, path)

@@ -10,7 +10,7 @@ from typing import Any
 from ge.dialects.errors import GeError
 from ge.dialects.target import DEFAULT_TARGET
 
-FUSION_MODES = ("off", "default")
+FUSION_MODES = ("off", "conservative", "default", "aggressive")
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,11 @@ class Options:
     target: str = DEFAULT_TARGET
     """Preset name or path of a target file."""
     fusion: str = "default"
-    """Fusion mode: off (one launch for each graph op) or default."""
+    """Fusion mode: off (one launch for each graph op), conservative (the numbers keep every bit),
+    default (what mathematics allows, within the ULPs that each pass states) or aggressive (may
+    compute again, and put sums in another order)."""
+    fusion_disable: tuple[str, ...] = ()
+    """Names of passes and rules of the optimizer that are left out."""
     memory: int = 1
     """Memory level: 0 each buffer has bytes of its own, 1 bytes are reused."""
     static_shape: bool = True
@@ -80,6 +84,7 @@ class Options:
 ENVIRONMENT: dict[str, str] = {
     "GE_TARGET": "target",
     "GE_GRAPH_FUSION": "fusion",
+    "GE_FUSION_DISABLE": "fusion_disable",
     "GE_MEMORY_OPTIMIZE": "memory",
     "GE_STATIC_SHAPE": "static_shape",
     "GE_CACHE_DIR": "cache_dir",
@@ -99,6 +104,8 @@ def _read(variable: str, name: str, text: str) -> Any:
             return {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}[
                 text.lower()
             ]
+        if isinstance(default, tuple):
+            return tuple(name for part in text.split(",") if (name := part.strip()))
         return int(text) if isinstance(default, int) else text
     except (KeyError, ValueError):
         raise GeError(f"{variable} cannot be '{text}'") from None

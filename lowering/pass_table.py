@@ -44,3 +44,18 @@ def ge_passes() -> dict[str, Callable[[], Any]]:
                 raise ValueError(f"{module}.{cls}: a pass named '{name}' exists already")
             passes[name] = lazy(module, cls)
     return passes
+
+
+def rule_names() -> set[str]:
+    """The names of the rules that passes are made of. Imports all passes."""
+    from ge.transforms.rules import Rule
+
+    for load in ge_passes().values():
+        load()
+    names: set[str] = set()
+    todo: list[type[Rule]] = [Rule]
+    while todo:
+        rule = todo.pop()
+        todo += rule.__subclasses__()
+        names.add(getattr(rule, "name", ""))
+    return names - {""}

@@ -1,8 +1,9 @@
 """The default pipeline as data, and the driver that runs it on one module in one process."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -13,6 +14,7 @@ from ge.lowering.extensions import passes_at_levels
 from ge.lowering.instrumentation import Instrumentation, PassManager, count_ops
 from ge.lowering.options import Options
 from ge.lowering.pass_options import PassTable, PassText, build_pipeline, read_pipeline
+from ge.lowering.pass_table import rule_names
 
 CLEAN_UP = ("simplify-control-flow", "share-common-subexpressions")
 """Passes at the graph level that keep every bit."""
@@ -27,7 +29,6 @@ def stages(options: Options) -> dict[str, list[str]]:
         return str(PassText(name, {k: (v,) for k, v in given.items()}))
 
     reuse = str(options.memory > 0).lower()
-    fused = ("fuse-linear", "fuse-conv", "fuse-norm", "fuse-region")
     found = {
         "graph": [
             *pruning(options),
@@ -37,7 +38,7 @@ def stages(options: Options) -> dict[str, list[str]]:
             "prepare-weights",
             "eliminate-dead-code",
         ],
-        "fused": [targeted(name) for name in fused if options.fusion != "off"],
+        "fused": [targeted(name) for name in fusion(options)],
         "tasks": [targeted("lower-to-tasks")],
         "buffers": ["bufferize-tasks"],
         "program": [targeted("assign-streams"), targeted("plan-memory", reuse=reuse)],
@@ -47,7 +48,36 @@ def stages(options: Options) -> dict[str, list[str]]:
             levels = ", ".join(found)
             raise GeError(f"pass '{name}' states level '{level}'", hint=f"levels are {levels}")
         found[level].insert(0 if level == "fused" else len(found[level]), name)
+    for level in ("graph", "fused"):
+        found[level] = without_disabled(found[level], options)
     return found
+
+
+def fusion(options: Options) -> list[str]:
+    """The passes that put ops into one launch: none when off, conservative those that keep every
+    bit."""
+    if options.fusion == "off":
+        return []
+    flash = ["fuse-attention"] if options.fusion != "conservative" else []
+    return ["fuse-linear", "fuse-conv", *flash, "fuse-norm", "fuse-region"]
+
+
+def without_disabled(names: Sequence[str], options: Options) -> list[str]:
+    """The passes that are not switched off."""
+    return [n for n in names if n.partition("{")[0] not in options.fusion_disable]
+
+
+def check_switches(options: Options, available: Collection[str]) -> None:
+    """Raises GeError for the name of a rule to leave out that no pass and no rule has."""
+    unknown = [n for n in options.fusion_disable if n not in available]
+    if not unknown:
+        return
+    known = {*available, *rule_names()}
+    for name in unknown:
+        if name not in known:
+            near = get_close_matches(name, sorted(known), 1)
+            hint = f"did you mean {near[0]}?" if near else "see ge-opt --list-passes"
+            raise GeError(f"there is no rule '{name}' to leave out", hint=hint)
 
 
 def pruning(options: Options) -> list[str]:
@@ -112,12 +142,13 @@ def run_passes(
     available: PassTable,
     progress: Progress | None = None,
     after: Callable[[str, ModuleOp], None] | None = None,
+    instrumentations: Sequence[Instrumentation] = (),
 ) -> list[PassRecord]:
     """Run passes, given as text, on the module in place. Raises GeError for an unknown pass or
     option before any runs; an exception of a pass has a note that names the pass."""
     passes = build_pipeline(read_pipeline(",".join(specs)), available)
     watch = _Records(len(passes), progress, after)
-    manager = PassManager(passes, [watch])
+    manager = PassManager(passes, [*instrumentations, watch])
     try:
         manager.pipeline.apply(ctx, module)
     except Exception as e:

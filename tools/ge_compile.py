@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ge.dialects.diagnostics import Handler
+    from ge.lowering.compiler import Watch
+    from ge.lowering.options import Options
 
 EPILOG = """examples:
   ge-compile model.onnx -o model.mlir --report model.json
@@ -27,7 +29,9 @@ def build_parser() -> argparse.ArgumentParser:
     add("-o", "--output", help="the program; weights go to a .safetensors file beside it")
     add("--target", help="preset name or .toml file (default 910b1)")
     add("--report", help="figures of the compilation as JSON")
-    add("--fusion", help="fusion mode: off, default")
+    add("--fusion", help="fusion mode: off, conservative, default, aggressive")
+    add("--fusion-disable", action="append", metavar="NAME,...",
+        help="leave out these passes or rules of the optimizer")  # fmt: skip
     add("--memory", type=int, help="memory level: 0 no reuse, 1 reuse")
     add("--until", default="program", choices=["graph", "fused", "tasks", "buffers", "program"],
         help="stop at this level")  # fmt: skip
@@ -39,6 +43,10 @@ def build_parser() -> argparse.ArgumentParser:
     add("--load-plugin", action="append", default=[], metavar="FILE.py",
         help="add its dialects, and its passes at the level that they state")  # fmt: skip
     add("--remarks", action="store_true", help="print what each rule did, or why it did not")
+    add("--validate", action="store_true", help="run the module before and after each pass on "
+        "random and edge inputs; stop at the first that changes the numbers")  # fmt: skip
+    add("--validate-output", metavar="FILE",
+        help="the test that repeats it (default validate-PASS.mlir)")  # fmt: skip
     add("--print-pipeline", action="store_true", help="print the passes and stop")
     add("--mlir-print-debuginfo", action="store_true", help="write locations into the program")
     return parser
@@ -61,6 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
     options = Options.from_environment(
         target=args.target, fusion=args.fusion, memory=args.memory,
+        fusion_disable=None if args.fusion_disable is None else parse_names(args.fusion_disable),
         custom_pass=os.pathsep.join(args.load_plugin) or None,
         outputs=parse_names(args.outputs), drop_unused_inputs=args.drop_unused_inputs,
     )  # fmt: skip
@@ -74,11 +83,30 @@ def run(args: argparse.Namespace) -> int:
     request = Request(
         args.input, options, args.output, args.report, parse_shapes(args.shape),
         parse_dims(args.dim), args.until, args.mlir_print_debuginfo,
+        watcher(args, options) if args.validate else None,
     )  # fmt: skip
     with progress_bar() as progress:
         summary = request.run(progress, printer(args.remarks))
     print(summary, file=sys.stderr)
     return 0
+
+
+def watcher(args: argparse.Namespace, options: "Options") -> "Watch":
+    """Makes what validates each pass."""
+    from ge.lowering.compiler import Loaded, context
+    from ge.lowering.instrumentation import Instrumentation
+    from ge.lowering.validation import Validation
+    from ge.runtime.trials import Trials
+
+    def watch(loaded: Loaded) -> list[Instrumentation]:
+        return [
+            Validation(
+                Trials, context(options.plugins), loaded.payload,
+                args.validate_output, options.plugins,
+            )
+        ]  # fmt: skip
+
+    return watch
 
 
 def printer(remarks: bool) -> "Handler":

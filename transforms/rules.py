@@ -28,7 +28,7 @@ from ge.transforms import remarks
 from ge.transforms.graph.infer_shapes import refine
 from ge.transforms.matching import Match, Miss, Op
 from ge.transforms.rewriting import fuse_locations
-from ge.transforms.statistics import count
+from ge.transforms.statistics import count, is_enabled
 
 TensorOpT = TypeVar("TensorOpT", bound=TensorOp)
 
@@ -80,13 +80,19 @@ def erase_unused(rewriter: PatternRewriter, op: Operation) -> None:
         stack.extend(o for o in owners if isinstance(o, TensorOp))
 
 
+def done(rule: str, op: Operation) -> None:
+    """Count and remark that a rule was carried out at an op."""
+    count(rule)
+    remarks.applied(rule, op)
+
+
 class Rule(RewritePattern, ABC):
     """Base of the rules that replace the one result of a match's root."""
 
     name: ClassVar[str]
     """The rule's name in counts, remarks and switches."""
 
-    pattern: ClassVar[Op]
+    pattern: Op
 
     nearly: ClassVar[int] = 1 << 30
     """How many ops must have matched for a miss to be remarked."""
@@ -102,6 +108,8 @@ class Rule(RewritePattern, ABC):
         been emitted then)."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        if not is_enabled(self.name):
+            return
         miss = Miss()
         found = self.pattern.match(op, miss)
         if found is None:
@@ -109,9 +117,9 @@ class Rule(RewritePattern, ABC):
                 remarks.missed(self.name, op, miss.why)
             return
         new = self.replace(found, Emit(rewriter, op, found.ops))
-        count(self.name, applied=new is not None)
         if new is None:
+            count(self.name, applied=0)
             return
         assert is_refinement(new.type, op.results[0].type), f"{self.name} changes the type"
-        remarks.applied(self.name, op)
+        done(self.name, op)
         substitute(rewriter, op.results[0], new)

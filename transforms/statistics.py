@@ -1,6 +1,7 @@
-"""How often each rule matched and was applied, for the report of a compilation."""
+"""The rules of the optimizer by name: how often each matched and was applied, for the report of a
+compilation, and which are switched off."""
 
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -35,3 +36,21 @@ def count(rule: str, matched: int = 1, applied: int = 1) -> None:
         entry = counts.setdefault(rule, RuleCount())
         entry.matched += matched
         entry.applied += applied
+
+
+_disabled: ContextVar[Collection[str]] = ContextVar("disabled_rules", default=())
+
+
+@contextmanager
+def disabling(rules: Collection[str]) -> Generator[None]:
+    """Leave out rules inside the `with` block."""
+    token = _disabled.set(frozenset(rules))
+    try:
+        yield
+    finally:
+        _disabled.reset(token)
+
+
+def is_enabled(rule: str) -> bool:
+    """Whether a rule may be applied."""
+    return rule not in _disabled.get()

@@ -10,6 +10,7 @@ models 40 dB signal-to-noise, integers exact.
 import argparse
 import re
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def check(path: Path, level: str, fusion: str | None = None) -> list[str]:
         outputs = session.run(case["in"])
         for output, want in case["out"].items():
             if why := difference(path.name, outputs[output], want):
-                problems.append(f"{path.name} {name or '-'} {level}: {output}: {why}")
+                problems.append(f"{path.name} {name or '-'} {fusion} {level}: {output}: {why}")
     return problems
 
 
@@ -76,21 +77,22 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="")
     parser.add_argument("--levels", default="graph,program")
+    parser.add_argument("--fusion", default="default", help="modes, separated by commas")
     args = parser.parse_args()
     good = total = 0
     for path in sorted(args.folder.glob("*.onnx")):
         if args.only not in path.name or not path.with_suffix(".npz").exists():
             continue
-        for level in args.levels.split(","):
+        for mode, level in product(args.fusion.split(","), args.levels.split(",")):
             total += 1
             try:
-                problems = check(path, level)
+                problems = check(path, level, mode)
             except Exception as e:
-                problems = [f"{path.name} {level}: {type(e).__name__}: {str(e)[:300]}"]
+                problems = [f"{path.name} {mode} {level}: {type(e).__name__}: {str(e)[:300]}"]
             good += not problems
             for line in problems:
                 print(line, flush=True)
-    print(f"{good} of {total} models and levels agree")
+    print(f"{good} of {total} models, modes and levels agree")
     sys.exit(good != total)
 
 

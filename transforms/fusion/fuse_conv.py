@@ -50,6 +50,7 @@ class FuseConvPass(ModulePass):
 
 
 def fuse(merger: Merger) -> None:
+    """Let each convolution take what follows it."""
     groups = merger.groups
     for op in [op for op in groups.block.ops if isinstance(op, ConvOp | ConvTransposeOp)]:
         group = groups.of(op)

@@ -105,6 +105,7 @@ class FuseLinearPass(ModulePass):
 
 
 def fuse(merger: Merger) -> None:
+    """Merge products of the same operand, then let each take what follows it."""
     groups = merger.groups
     products: list[Operation] = [op for op in groups.block.ops if isinstance(op, PRODUCTS)]
     merge_siblings(merger, [op for op in products if isinstance(op, MatmulOp)])

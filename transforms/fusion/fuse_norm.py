@@ -41,6 +41,8 @@ class FuseNormPass(ModulePass):
 
 
 def fuse(merger: Merger) -> None:
+    """Let each normalization take what is before and behind it; none of what one has taken is taken
+    by another."""
     groups = merger.groups
     norms = [op for op in groups.block.ops if isinstance(op, NORMS)]
     for op in norms:

@@ -35,6 +35,7 @@ class FuseRegionPass(ModulePass):
 
 
 def fuse(merger: Merger) -> None:
+    """Merge elementwise ops and their like along the edges that save most."""
     block = merger.groups.block
     merge_edges(merger, edges_of(merger, list(block.ops), block.args))
     for group in list(merger.groups):
