@@ -27,11 +27,11 @@ class Expr:
         self.value, self.block = value, block
 
     def lift(self, other: Any, like: "Expr | None" = None) -> "Expr":
-        """Numbers and arrays are constants of the element type."""
+        """Numbers and arrays of floats are constants of the element type."""
         if isinstance(other, Expr):
             return other
         array = np.asarray(other)
-        if array.dtype.kind != "b":
+        if not isinstance(other, np.generic | np.ndarray) or array.dtype.kind == "f":
             array = array.astype(dtype_of(element_type(self.value)))
         constant = ConstantOp.make(dense(array), type_of(array))
         self.block.add_op(constant)

@@ -84,8 +84,8 @@ from ge.transforms.polynomials import (
     same,
 )
 from ge.transforms.rewriting import fuse_locations, rewrite
-from ge.transforms.rules import Emit, Rule, substitute
-from ge.transforms.statistics import count
+from ge.transforms.rules import Emit, Rule, done, substitute
+from ge.transforms.statistics import is_enabled
 
 x = Value("x")
 
@@ -140,6 +140,8 @@ def erf_forms(op: ErfOp, x: SSAValue) -> Iterator[Form]:
 
 
 def tanh_forms(op: TanhOp, x: SSAValue) -> Iterator[Form]:
+    """Forms with tanh: mish, gelu by its tanh approximation, and silu and sigmoid written with
+    tanh(x / 2)."""
     t, u = op.result, op.input
     if (argument := softplus_argument(u)) is not None:
         if argument is x:
@@ -195,6 +197,7 @@ def clamped_line(op: ClampOp, x: SSAValue) -> tuple[float, float, float] | None:
 
 
 def clamp_swish_forms(op: ClampOp, x: SSAValue) -> Iterator[Form]:
+    """x * clamp(x + 3, 0, 6) / 6."""
     if (found := clamped_line(op, x)) is not None:
         a, b, high = found
         if near(a, 1 / 6, element_tolerance(x)) and near(b, 0.5, element_tolerance(x)):
@@ -202,6 +205,7 @@ def clamp_swish_forms(op: ClampOp, x: SSAValue) -> Iterator[Form]:
 
 
 def clamp_sigmoid_forms(op: ClampOp, x: SSAValue) -> Iterator[Form]:
+    """clamp(a x + b, 0, high) / high."""
     if (found := clamped_line(op, x)) is not None and op.input is not x:
         a, b, high = found
         sigmoid: Composite = (HardSigmoidOp, {"alpha": a, "beta": b})
@@ -272,6 +276,8 @@ class FindActivation(RewritePattern):
         for forms in FORMS[type(op)]:
             for x in arguments(op):
                 for wanted, composite in forms(op, x):
+                    if not is_enabled(rule_of(composite)):
+                        continue
                     nearest = nearest or composite
                     for end in ends:
                         if (expansion := expand(end, x, wanted)) is None:
@@ -296,8 +302,7 @@ class FindActivation(RewritePattern):
         kind, params = composite
         new = kind.of(x, location=fuse_locations(reversed(ops)), **params)
         rewriter.insert(new, InsertPoint.before(ops[0]))
-        count(rule_of(composite))
-        remarks.applied(rule_of(composite), new)
+        done(rule_of(composite), new)
         substitute(rewriter, end, new.results[0])
 
 

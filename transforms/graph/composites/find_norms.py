@@ -56,8 +56,8 @@ from ge.transforms.graph.composites.widening import NarrowComputation
 from ge.transforms.matching import Match, Number, Op, Value, near, number_of
 from ge.transforms.polynomials import ONE, Expansion, Polynomial, monomial, product, reachable, same
 from ge.transforms.rewriting import rewrite
-from ge.transforms.rules import Emit, Rule, substitute
-from ge.transforms.statistics import count
+from ge.transforms.rules import Emit, Rule, done, substitute
+from ge.transforms.statistics import is_enabled
 
 # ---- means -----------------------------------------------------------------------------------
 
@@ -157,6 +157,10 @@ class Statistics:
                 return cls(x, m, mean.axes, epsilon)
         return cls(d, None, mean.axes, epsilon)
 
+    @property
+    def rule(self) -> str:
+        return "find-rms-norm" if self.mean is None else "find-layer-norm"
+
     def centered(self) -> Polynomial:
         """x, or x less its mean."""
         result = {monomial({self.x: 1}): 1.0}
@@ -197,7 +201,7 @@ class FindTrailingNorm(RewritePattern):
         if isinstance(op, PowOp) and number_of(op.rhs) not in (0.5, -0.5):
             return
         found = Statistics.under_root(value)
-        if found is None:
+        if found is None or not is_enabled(found.rule):
             return
         root = {monomial({value: -0.5}): 1.0}
         normed = product(found.centered(), root)
@@ -214,7 +218,7 @@ class FindTrailingNorm(RewritePattern):
                 return self.replace(rewriter, end, found, parts, (*expansion.ops, op))
             why = "the root is used elsewhere too"
         if remarks.wanted():
-            remarks.missed("find-norm", op, why)
+            remarks.missed(found.rule, op, why)
 
     def fits(self, found: Statistics, parts: Affine) -> bool:
         """Whether scale and bias belong to the norm."""
@@ -230,16 +234,15 @@ class FindTrailingNorm(RewritePattern):
         parts: Affine,
         ops: Sequence[Operation],
     ) -> None:
+        """Put the op in the place of what has been found; it is counted and told."""
         emit = Emit(rewriter, ops[0], ops)
         scale = parts[0] or emit.number(1.0, found.x)
         params = {"axis": -found.axes, "epsilon": found.epsilon}
         if found.mean is None:
-            name, new = "find-rms-norm", emit(RmsNormOp, found.x, scale, **params)
+            new = emit(RmsNormOp, found.x, scale, **params)
         else:
             new = emit(LayerNormOp, found.x, scale, parts[1], **params)
-            name = "find-layer-norm"
-        count(name)
-        remarks.applied(name, ops[0])
+        done(found.rule, ops[0])
         substitute(rewriter, end, new)
 
 

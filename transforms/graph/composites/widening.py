@@ -21,8 +21,8 @@ from ge.dialects.graph.normalization import GroupNormOp, SoftmaxOp, TrailingNorm
 from ge.dialects.interfaces import TensorOp
 from ge.dialects.types import element_type, set_type, shape_of, tensor
 from ge.transforms.rewriting import fuse_locations
-from ge.transforms.rules import substitute
-from ge.transforms.statistics import count
+from ge.transforms.rules import done, substitute
+from ge.transforms.statistics import is_enabled
 
 ROUNDED_ONCE = (FloatUnary, SoftmaxOp, TrailingNorm, GroupNormOp, RotaryEmbeddingOp)
 """Ops whose first operand may be narrow, with one rounding at the end."""
@@ -43,13 +43,15 @@ def before_widening(value: SSAValue) -> SSAValue:
 class NarrowComputation(RewritePattern):
     """A cast down of a function of a cast up."""
 
+    name = "narrow-computation"
     ops = (CastOp,)
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         assert isinstance(op, CastOp)
         inner = op.input.owner
         if not (
-            is_narrow(op.to)
+            is_enabled(self.name)
+            and is_narrow(op.to)
             and isinstance(inner, ROUNDED_ONCE)
             and element_type(op.input) == f32
             and op.input.has_one_use()
@@ -61,7 +63,7 @@ class NarrowComputation(RewritePattern):
             return
         rewriter.insert(new := narrowed(inner, operands, op.to), InsertPoint.before(op))
         new.location = fuse_locations((inner, op))
-        count("narrow-computation")
+        done(self.name, new)
         substitute(rewriter, op.result, new.results[0])
 
 

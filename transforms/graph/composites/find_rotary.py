@@ -1,0 +1,327 @@
+"""Rotary position embedding found again, in the styles of exporters.
+
+    %a, %b = halves of %x                             pairs are halves (NeoX, Llama), or
+    %r = graph.concat -%b, %a                         neighbours (GPT-J): %a = x[0::2], %b = x[1::2]
+    %y = %x * %cos + %r * %sin                        and %r = stack(-%b, %a) made flat again
+or
+    %y = graph.concat (%a * %c - %b * %s), (%b * %c + %a * %s)
+becomes
+    %y = graph.rotary_embedding %x, %cos, %sin
+
+The first style has full tables, the second one number a pair. Full tables that are made from
+twice the same half (cos(concat(f, f))) become halves. What only part of the elements go through
+
+    %y = graph.concat (graph.rotary_embedding %x[..., :r]), %x[..., r:]
+
+is one op, too.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.rewriter import InsertPoint
+
+from ge.dialects.graph.attention import RotaryEmbeddingOp
+from ge.dialects.graph.elementwise import AddOp, DivOp, MulOp, NegOp, SubOp, Unary
+from ge.dialects.graph.indexing import GatherOp
+from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, UnsqueezeOp
+from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp, slice_bounds
+from ge.dialects.types import (
+    DYNAMIC,
+    constant_ints,
+    normalize_axis,
+    numel,
+    rank_of,
+    set_type,
+    shape_of,
+)
+from ge.transforms.dimensions import Dimensions, Size
+from ge.transforms.graph.composites.widening import NarrowComputation
+from ge.transforms.matching import (
+    Match,
+    Number,
+    Op,
+    Operand,
+    Pattern,
+    State,
+    Value,
+    number_of,
+)
+from ge.transforms.rewriting import rewrite
+from ge.transforms.rules import Emit, Rule, done, substitute
+from ge.transforms.statistics import is_enabled
+
+# ---- parts of a value ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Part:
+    """`size` elements of the last dimension of a value, from `start` on, every `step`-th."""
+
+    of: SSAValue
+    start: int
+    size: int
+    step: int
+    op: Operation
+
+
+def part(value: SSAValue) -> Part | None:
+    """Which part of the last dimension of another value a slice or the result of a split is."""
+    op = value.owner
+    if isinstance(op, SliceOp):
+        whole, bounds = shape_of(op.input)[-1], op.bounds()
+        if whole == DYNAMIC or bounds is None or len(bounds) != 1:
+            return None
+        axis, start, end, step = bounds[0]
+        if axis != rank_of(op.input) - 1 or start is None or end is None or not step:
+            return None
+        first, size = slice_bounds(start, end, step, whole)
+        return Part(op.input, first, size, step, op)
+    if isinstance(op, SplitOp) and is_last(op.axis.value.data, op.input):
+        sizes = [shape_of(p)[-1] for p in op.parts]
+        if DYNAMIC in sizes:
+            return None
+        index = next(i for i, p in enumerate(op.parts) if p is value)
+        return Part(op.input, sum(sizes[:index]), sizes[index], 1, op)
+    if isinstance(op, GatherOp) and is_last(op.axis.value.data, op.input):
+        index, whole = constant_ints(op.indices), shape_of(op.input)[-1]
+        if index is None or rank_of(op.indices) > 0 or whole == DYNAMIC:
+            return None
+        return Part(op.input, index[0] % whole, 1, 1, op)
+    return None
+
+
+def is_last(axis: int, value: SSAValue) -> bool:
+    return rank_of(value) > 0 and normalize_axis(axis, rank_of(value)) == rank_of(value) - 1
+
+
+def half(value: SSAValue, which: int) -> Part | None:
+    """The part that a value is when it is the first or second half of another one."""
+    found = part(value)
+    if found is None or found.step != 1 or found.start != which * found.size:
+        return None
+    return found if shape_of(found.of)[-1] == 2 * found.size else None
+
+
+def alternate(value: SSAValue, which: int, dimensions: Dimensions) -> Part | None:
+    """The part that a value is when it has the even or the odd elements of another one: a slice
+    with step 2, or of pairs that a reshape made."""
+    found = part(value)
+    if found is not None and found.step == 2 and found.start == which:
+        return found if shape_of(found.of)[-1] == 2 * found.size else None
+    inner = value.owner.input if isinstance(value.owner, SqueezeOp | ReshapeOp) else value
+    found = part(inner)
+    if found is None or (found.start, found.size, found.step) != (which, 1, 1):
+        return None
+    pairs = found.of.owner
+    if not isinstance(pairs, ReshapeOp) or shape_of(pairs.result)[-1] != 2:
+        return None
+    x, flat = dimensions.of(pairs.input), dimensions.of(pairs.result)[:-1]
+    count = shape_of(pairs.input)[-1]
+    if count == DYNAMIC or x[:-1] != flat[:-1] or flat != dimensions.of(value):
+        return None
+    return Part(pairs.input, which, count // 2, 2, found.op)
+
+
+class Half(Pattern):
+    """The first (0) or second (1) elements of the pairs of x."""
+
+    def __init__(self, which: int, interleaved: bool, dimensions: Dimensions) -> None:
+        self.which, self.interleaved, self.dimensions = which, interleaved, dimensions
+
+    def find(self, operand: Operand, state: State) -> Iterator[State]:
+        if not isinstance(operand, SSAValue):
+            return
+        if self.interleaved:
+            found = alternate(operand, self.which, self.dimensions)
+        else:
+            found = half(operand, self.which)
+        if found is not None and (bound := state.bind("x", found.of)) is not None:
+            yield bound
+
+
+# ---- the styles ------------------------------------------------------------------------------
+
+x, cos, sin = Value("x"), Value("cos"), Value("sin")
+
+
+def negative(pattern: Pattern) -> Pattern:
+    return Op(NegOp, pattern) | Op(MulOp, pattern, Number(-1.0))
+
+
+class FindRotary(Rule):
+    """Base of the styles."""
+
+    name = "find-rotary-embedding"
+    full: ClassVar[bool]
+
+    def __init__(self, dimensions: Dimensions, interleaved: bool) -> None:
+        self.dimensions, self.interleaved = dimensions, interleaved
+        first, second = (Half(i, interleaved, dimensions) for i in (0, 1))
+        self.pattern = self.build(first, second)
+
+    def build(self, first: Pattern, second: Pattern) -> Op:
+        raise NotImplementedError
+
+    def joined(self, first: Pattern, second: Pattern) -> Op:
+        """The op that puts the pairs together again."""
+        if not self.interleaved:
+            return Op(ConcatOp, (first, second), where=joins_last)
+        new = (ReshapeOp, UnsqueezeOp)
+        parts = Op(new, first, ...), Op(new, second, ...)
+        pairs = Op(ConcatOp, parts, where=joins_pairs, name="pairs")
+        return Op(ReshapeOp, pairs, ...)
+
+    def replace(self, found: Match, emit: Emit) -> SSAValue | None:
+        x, tables = found["x"], (found["cos"], found["sin"])
+        size = shape_of(x)[-1] if self.full else shape_of(x)[-1] // 2
+        if not self.dimensions.same(found.root.results[0], x):
+            return None
+        if self.interleaved:
+            pairs = (*self.dimensions.of(x)[:-1], Size(shape_of(x)[-1] // 2), Size(2))
+            if self.dimensions.of(found.op("pairs", ConcatOp).result) != pairs:
+                return None
+        if any(rank_of(t) == 0 or shape_of(t)[-1] != size for t in tables):
+            return None
+        params = {"interleaved": self.interleaved, "full_tables": self.full}
+        return emit(RotaryEmbeddingOp, x, *tables, **params)
+
+
+def joins_last(op: ConcatOp) -> bool:
+    """The parts are joined along the last dimension."""
+    return is_last(op.axis.value.data, op.result)
+
+
+def joins_pairs(op: ConcatOp) -> bool:
+    """The parts become pairs in a last dimension of 2."""
+    return joins_last(op) and shape_of(op.result)[-1] == 2 and len(op.inputs) == 2
+
+
+class FullTables(FindRotary):
+    """x * cos + rotated * sin"""
+
+    full = True
+
+    def build(self, first: Pattern, second: Pattern) -> Op:
+        rotated = self.joined(negative(second), first)
+        return Op(AddOp, Op(MulOp, x, cos), Op(MulOp, rotated, sin))
+
+
+class HalfTables(FindRotary):
+    """The two elements of the pairs for themselves."""
+
+    full = False
+
+    def build(self, first: Pattern, second: Pattern) -> Op:
+        a_cos, a_sin = Op(MulOp, first, cos), Op(MulOp, first, sin)
+        b_cos, b_sin = Op(MulOp, second, cos), Op(MulOp, second, sin)
+        turned = Op(MulOp, negative(second), sin)
+        one = Op(SubOp, a_cos, b_sin) | Op(AddOp, a_cos, negative(b_sin) | turned)
+        return self.joined(one, Op(AddOp, b_cos, a_sin))
+
+
+class PartOfElements(Rule):
+    """Elements that are not rotated pass by."""
+
+    name = "find-partial-rotary-embedding"
+    pattern = Op(
+        ConcatOp,
+        (Op(RotaryEmbeddingOp, Value("front"), cos, sin, name="rotary"), Value("rest")),
+        where=joins_last,
+    )
+
+    def replace(self, found: Match, emit: Emit) -> SSAValue | None:
+        front, rest = part(found["front"]), part(found["rest"])
+        if front is None or rest is None or front.of is not rest.of:
+            return None
+        steps = front.start, front.step, rest.start, rest.step
+        whole = shape_of(front.of)[-1]
+        if steps != (0, 1, front.size, 1) or front.size + rest.size != whole:
+            return None
+        rotary = found.op("rotary", RotaryEmbeddingOp)
+        table = shape_of(rotary.cos)[-1] * (1 if rotary.full_tables.value.data else 2)
+        if table != front.size:
+            return None
+        params = {"interleaved": rotary.interleaved, "full_tables": rotary.full_tables}
+        return emit(RotaryEmbeddingOp, front.of, found["cos"], found["sin"], **params)
+
+
+# ---- tables ----------------------------------------------------------------------------------
+
+
+class HalveTables(RewritePattern):
+    """Tables that repeat a half are made from the half alone."""
+
+    name = "halve-rotary-tables"
+    ops = (RotaryEmbeddingOp,)
+
+    def __init__(self) -> None:
+        self.halves: dict[SSAValue, SSAValue | None] = {}
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        assert isinstance(op, RotaryEmbeddingOp)
+        if not op.full_tables.value.data or op.interleaved.value.data:
+            return
+        if not is_enabled(self.name):
+            return
+        tables = [self.half(t, rewriter) for t in (op.cos, op.sin)]
+        if None in tables:
+            return
+        new = RotaryEmbeddingOp.of(op.input, *tables, location=op.location)
+        rewriter.insert(new)
+        done(self.name, new)
+        substitute(rewriter, op.result, new.result)
+
+    def half(self, table: SSAValue, rewriter: PatternRewriter) -> SSAValue | None:
+        """The first half of a table whose second half is the same, made where the table is;
+        None when that is not known."""
+        if table not in self.halves:
+            self.halves[table] = self.make_half(table, rewriter)
+        return self.halves[table]
+
+    def make_half(self, table: SSAValue, rewriter: PatternRewriter) -> SSAValue | None:
+        op = table.owner
+        if isinstance(op, ConcatOp):
+            first, *rest = op.inputs
+            return first if joins_last(op) and rest == [first] else None
+        if isinstance(op, UnsqueezeOp):
+            axes = op.ints("axes")
+            if axes is None or any(is_last(a, table) for a in axes):
+                return None
+        elif isinstance(op, MulOp | DivOp):
+            if number_of(op.rhs) is None or numel(shape_of(op.rhs)) > 1:
+                return None
+        elif not isinstance(op, Unary):
+            return None
+        inner = self.half(op.operands[0], rewriter)
+        if inner is None:
+            return None
+        new = op.clone({op.operands[0]: inner})
+        for result, t in zip(new.results, new.infer(), strict=True):
+            set_type(result, t)
+        rewriter.insert(new, InsertPoint.before(op))
+        return new.results[0]
+
+
+@dataclass(frozen=True)
+class FindRotaryPass(ModulePass):
+    """Replace rotary position embedding that is written out by the graph op."""
+
+    name = "find-rotary"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in op.ops:
+            if not isinstance(func, FuncOp) or not func.body.blocks:
+                continue
+            dimensions = Dimensions(func.body)
+            styles = [
+                kind(dimensions, i) for kind in (FullTables, HalfTables) for i in (False, True)
+            ]
+            rewrite(func.body, [*styles, PartOfElements(), HalveTables(), NarrowComputation()])
