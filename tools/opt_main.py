@@ -162,6 +162,12 @@ class GeOptMain(xDSLOptMain):
         add("--mlir-pass-pipeline-local-reproducer", action="store_true",
             help="only the failing pass, and the module right before it")  # fmt: skip
         add("--run-reproducer", action="store_true", help="the input must be a reproducer")
+        add("--validate", action="store_true",
+            help="run the module before and after each pass on random and edge inputs; stop at "
+            "the first pass that changes the numbers by more than it declares")  # fmt: skip
+        add("--validate-output", metavar="FILE",
+            help="the test that repeats it, cut down to the ops that matter "
+            "(default validate-PASS.mlir)")  # fmt: skip
 
     def take_pass_flags(self, arg_parser: argparse.ArgumentParser) -> None:
         """Take `--PASS[=options]` out of the command line; other options of one dash and several
@@ -266,7 +272,23 @@ class GeOptMain(xDSLOptMain):
         if path := args.mlir_pass_pipeline_crash_reproducer:
             local = args.mlir_pass_pipeline_local_reproducer
             found.append(Reproducer(Path(path), passes, args.verify_each, local))
+        if args.validate:
+            found.append(self.validation())
         return found
+
+    def validation(self) -> Instrumentation:
+        from ge.lowering.validation import Validation
+        from ge.runtime.trials import Trials
+        from ge.runtime.weights import open_payload
+
+        folder = Path(self.source.name).parent
+        return Validation(
+            Trials,
+            self.ctx,
+            lambda module: open_payload(module, folder),
+            self.args.validate_output,
+            self.args.load_plugin or (),
+        )
 
     # ---- a run -------------------------------------------------------------------------------
 
