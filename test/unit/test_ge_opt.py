@@ -74,10 +74,11 @@ def test_every_pass_class_is_found():
     found = set(ge_passes())
     for folder in ("transforms", "lowering"):
         for file in (ROOT / folder).rglob("*.py"):
-            for name in re.findall(
-                r'^    name\b.*= "([a-z0-9]+(?:-[a-z0-9]+)+)"', file.read_text(), re.M
-            ):
-                assert name in found, f"{file}: {name}"
+            text = file.read_text()
+            for cls in re.finditer(r"^class \w+\(.*ModulePass.*\):$", text, re.M):
+                name = re.search(r'^    name\b.*= "([a-z0-9-]+)"$', text[cls.end() :], re.M)
+                assert name is not None, f"{file}: {cls[0]} has no name"
+                assert name[1] in found, f"{file}: {name[1]}"
 
 
 # ---- a package of somebody else --------------------------------------------------------------

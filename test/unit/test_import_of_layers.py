@@ -102,7 +102,7 @@ def test_dequantize_to_another_type_than_the_scale() -> None:
 
 
 def test_quantize_to_a_type_that_is_not_supported() -> None:
-    with pytest.raises(GeError, match="output_dtype FLOAT8E4M3FN is not supported"):
+    with pytest.raises(GeError, match="element type float8e4m3fn is not supported"):
         text_of(
             "QuantizeLinear",
             {"x": (F32, 4), "s": (F32,)},
