@@ -45,7 +45,7 @@ def splat(value: SSAValue) -> Number | None:
     size = len(data) // count
     if count > 1 and (data[:size] != data[-size:] or data != data[:size] * count):
         return None
-    number = next(iter(attr.iter_values()))
+    number = cast(Number, attr.get_values()[0])
     return int(bool(number)) if attr.get_element_type() == i1 else number
 
 
@@ -76,13 +76,16 @@ def is_splat(value: SSAValue, number: Number | None) -> bool:
     return known is not None and number is not None and same_number(known, number)
 
 
+def is_unsigned(t: Attribute) -> bool:
+    return isinstance(t, IntegerType) and cast(Any, t).signedness.data == Signedness.UNSIGNED
+
+
 def lowest(t: Attribute, highest: bool = False) -> Number:
     """The lowest (or highest) value of an element type; infinity for floats."""
     if is_float(t):
         return math.inf if highest else -math.inf
-    assert isinstance(t, IntegerType)
     width = bitwidth(t)
-    if t.signedness.data == Signedness.UNSIGNED:
+    if is_unsigned(t):
         return 2**width - 1 if highest else 0
     return 2 ** (width - 1) - 1 if highest else -(2 ** (width - 1))
 
@@ -95,8 +98,7 @@ def all_ones(t: Attribute) -> Number:
     """The integer with all bits set; true for i1."""
     if t == i1:
         return 1
-    assert isinstance(t, IntegerType)
-    return lowest(t, highest=True) if t.signedness.data == Signedness.UNSIGNED else -1
+    return highest(t) if is_unsigned(t) else -1
 
 
 def negative_zero(t: Attribute) -> Number:

@@ -1,0 +1,1 @@
+"""Local rules that bring ops to their simplest form, a family a file."""

@@ -1,0 +1,42 @@
+"""Chains of conversions, and rounding of what is whole."""
+
+from ge.dialects.graph import elementwise as g
+from ge.dialects.graph.folding import holds
+from ge.dialects.types import bitwidth, element_type, is_integer
+from ge.transforms.graph.canonical.facts import is_whole
+from ge.transforms.graph.canonical.local import Make, Replacement, rule
+
+
+@rule(g.CastOp)
+def cast_through_wider(op: g.CastOp, make: Make) -> Replacement:
+    """f16 -> f32 -> i8 is f16 -> i8: the type between holds every value."""
+    inner = op.input.owner
+    if isinstance(inner, g.CastOp) and holds(inner.to, element_type(inner.input)):
+        return make(g.CastOp, inner.input, to=op.to)
+    return None
+
+
+@rule(g.CastOp)
+def cast_narrower_twice(op: g.CastOp, make: Make) -> Replacement:
+    """i64 -> i32 -> i16 is i64 -> i16: integers wrap around."""
+    inner = op.input.owner
+    if not isinstance(inner, g.CastOp):
+        return None
+    kinds = (element_type(inner.input), inner.to, op.to)
+    if not all(is_integer(t) for t in kinds) or bitwidth(op.to) > bitwidth(inner.to):
+        return None
+    return make(g.CastOp, inner.input, to=op.to)
+
+
+@rule(g.BitcastOp)
+def bitcast_twice(op: g.BitcastOp, make: Make) -> Replacement:
+    """One look at the bits is enough."""
+    if isinstance(inner := op.input.owner, g.BitcastOp):
+        return make(g.BitcastOp, inner.input, to=op.to)
+    return None
+
+
+@rule(g.FloorOp, g.CeilOp, g.RoundOp)
+def round_whole(op: g.FloorOp | g.CeilOp | g.RoundOp, make: Make) -> Replacement:
+    """Whole numbers are rounded already."""
+    return op.input if is_whole(op.input) else None

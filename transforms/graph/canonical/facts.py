@@ -1,0 +1,124 @@
+"""Facts about values that rules ask for."""
+
+import math
+
+from xdsl.dialects.builtin import f16, i1
+from xdsl.ir import Attribute, SSAValue
+
+from ge.dialects.graph import activation as a
+from ge.dialects.graph import elementwise as g
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.folding import (
+    EXPONENT,
+    Number,
+    broadcasts_into,
+    is_unsigned,
+    splat,
+)
+from ge.dialects.graph.normalization import SoftmaxOp
+from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.types import element_type, is_float, is_integer, numel, shape_of
+
+DEPTH = 4
+"""How far up the definitions of a value are looked at."""
+
+
+def is_constant(value: SSAValue) -> bool:
+    return isinstance(value.owner, ConstantOp)
+
+
+def scalar(value: SSAValue) -> Number | None:
+    """The number of a constant with one element, else None."""
+    number = splat(value)
+    return number if number is not None and numel(shape_of(value)) == 1 else None
+
+
+def uniform(value: SSAValue, other: SSAValue) -> Number | None:
+    """The number that `value` combines with each element of `other`: a constant of one number
+    that does not change the other's shape."""
+    number = splat(value)
+    if number is None or not broadcasts_into(shape_of(value), shape_of(other)):
+        return None
+    return number
+
+
+def with_constant(op: g.Binary) -> tuple[SSAValue, SSAValue] | None:
+    """Operand and constant operand of a commutative op, None when it has no constant."""
+    for value, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+        if is_constant(other) and not is_constant(value):
+            return value, other
+    return None
+
+
+def only_use(value: SSAValue) -> bool:
+    return value.has_one_use()
+
+
+def never_negative(value: SSAValue, depth: int = DEPTH) -> bool:
+    """Whether no element is below zero or -0.0 (nan may be)."""
+    element, op = element_type(value), value.owner
+    if element == i1 or is_unsigned(element):
+        return True
+    if isinstance(op, g.AbsOp):
+        return is_float(element)  # the lowest integer has no absolute value
+    if isinstance(op, g.ExpOp | SoftmaxOp):
+        return True
+    if isinstance(op, g.CastOp):
+        source = element_type(op.input)
+        return is_float(element) and (source == i1 or is_unsigned(source))
+    if (number := splat(value)) is not None:
+        return number > 0 or (number == 0 and math.copysign(1, number) > 0)
+    if depth == 0 or not is_float(element):
+        return False
+    if isinstance(op, g.MulOp) and op.lhs is op.rhs:
+        return True
+    if isinstance(op, g.SqrtOp | g.RoundOp | g.FloorOp | g.CeilOp):
+        return never_negative(op.input, depth - 1)
+    if isinstance(op, g.AddOp | g.MulOp | g.DivOp | g.MaximumOp | g.MinimumOp):
+        return all(never_negative(v, depth - 1) for v in op.operands)
+    if isinstance(op, ReduceOp) and op.kind.data in ("sum", "mean"):
+        return never_negative(op.input, depth - 1)
+    if isinstance(op, ReduceOp):
+        return op.kind.data in ("l1", "l2", "sum_square")
+    if isinstance(op, a.ReluOp):
+        return element != f16  # numpy's half precision maximum of -0.0 and 0.0 is the first
+    return False
+
+
+def never_negative_zero(value: SSAValue) -> bool:
+    """Whether no element is -0.0."""
+    op = value.owner
+    if isinstance(op, g.CastOp) and (is_integer(t := element_type(op.input)) or t == i1):
+        return True
+    return never_negative(value)
+
+
+def is_whole(value: SSAValue) -> bool:
+    """Whether all finite elements are integers."""
+    op = value.owner
+    if isinstance(op, g.CastOp):
+        return not is_float(element_type(op.input))
+    return isinstance(op, g.FloorOp | g.CeilOp | g.RoundOp | g.SignOp)
+
+
+def exact_reciprocal(number: Number, element: Attribute) -> float | None:
+    """1 / number where that is a float of the element type, exactly: number is a power of two."""
+    if not number or not math.isfinite(number):
+        return None
+    mantissa, exponent = math.frexp(number)
+    if abs(mantissa) != 0.5 or element not in EXPONENT:
+        return None
+    bias = 2 ** (EXPONENT[element] - 1) - 1
+    # 1 / 2^(e - 1): normal numbers only, which every machine has
+    if not 1 - bias <= 1 - exponent <= bias:
+        return None
+    return math.copysign(math.ldexp(1.0, 1 - exponent), number)
+
+
+def normal(number: Number, element: Attribute) -> bool:
+    """Whether a float is an ordinary number of the element type: neither zero nor infinite nor
+    so small that it loses digits."""
+    if element not in EXPONENT or not number or not math.isfinite(number):
+        return False
+    bias = 2 ** (EXPONENT[element] - 1) - 1
+    return 1 - bias <= math.frexp(number)[1] - 1 <= bias

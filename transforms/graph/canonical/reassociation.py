@@ -1,0 +1,94 @@
+"""Constants brought together: two of them in a row become one.
+
+Of integers this is exact, of floats it rounds in another place.
+"""
+
+from xdsl.ir import SSAValue
+
+from ge.dialects.graph import elementwise as g
+from ge.dialects.graph.folding import splat
+from ge.dialects.interfaces import TensorOp
+from ge.dialects.types import element_type, is_integer, is_static, numel, shape_of
+from ge.transforms.graph.canonical.facts import is_constant, normal, only_use, with_constant
+from ge.transforms.graph.canonical.local import Make, Replacement, rule
+
+
+def joined(kind: type[TensorOp], a: SSAValue, b: SSAValue, make: Make) -> SSAValue | None:
+    """kind(a, b) of two constants, unless it is larger than both or leaves the range of ordinary
+    numbers."""
+    result = make(kind, a, b)
+    shape = shape_of(result)
+    if not is_static(shape) or numel(shape) > max(numel(shape_of(v)) for v in (a, b)):
+        return None
+    x, y = splat(a), splat(b)
+    element = element_type(a)
+    if kind is g.AddOp or is_integer(element):
+        return result
+    if x is None or y is None:
+        return result
+    number = x * y if kind is g.MulOp else x / y if y else 0
+    return result if all(normal(n, element) for n in (x, y, number)) else None
+
+
+def add_constants(op: g.AddOp, make: Make) -> Replacement:
+    """(x + a) + b becomes x + (a + b)."""
+    outer = with_constant(op)
+    if outer is None or not isinstance(inner := outer[0].owner, g.AddOp):
+        return None
+    if not only_use(inner.result) or (found := with_constant(inner)) is None:
+        return None
+    total = joined(g.AddOp, found[1], outer[1], make)
+    return None if total is None else make(g.AddOp, found[0], total)
+
+
+def multiply_constants(op: g.MulOp | g.DivOp, make: Make) -> Replacement:
+    """(x * a) * b, (x * a) / b, (x / a) * b and (x / a) / b"""
+    outer = factor(op)
+    inner = None if outer is None else factor(outer[0].owner)
+    if outer is None or inner is None or not only_use(outer[0]):
+        return None
+    value, a, divided = inner
+    _, b, divides = outer
+    if divided == divides:  # x * (a * b) or x / (a * b)
+        number = joined(g.MulOp, a, b, make)
+        kind = g.DivOp if divided else g.MulOp
+    else:  # x * (a / b) or x * (b / a)
+        number = joined(g.DivOp, *((b, a) if divided else (a, b)), make)
+        kind = g.MulOp
+    return None if number is None else make(kind, value, number)
+
+
+def factor(op: object) -> tuple[SSAValue, SSAValue, bool] | None:
+    """Operand, constant, and whether the op divides by it."""
+    if isinstance(op, g.MulOp) and (found := with_constant(op)) is not None:
+        return *found, False
+    if isinstance(op, g.DivOp) and is_constant(op.rhs) and not is_constant(op.lhs):
+        return op.lhs, op.rhs, True
+    return None
+
+
+@rule(g.AddOp)
+def add_integers(op: g.AddOp, make: Make) -> Replacement:
+    """(x + a) + b = x + (a + b) of integers"""
+    return add_constants(op, make) if is_integer(element_type(op.lhs)) else None
+
+
+@rule(g.AddOp, exact=False)
+def add_floats(op: g.AddOp, make: Make) -> Replacement:
+    """(x + a) + b = x + (a + b)"""
+    return add_constants(op, make)
+
+
+@rule(g.MulOp)
+def multiply_integers(op: g.MulOp, make: Make) -> Replacement:
+    """(x * a) * b = x * (a * b) of integers"""
+    outer = with_constant(op)
+    if outer is None or not is_integer(element_type(op.lhs)):
+        return None
+    return multiply_constants(op, make) if isinstance(outer[0].owner, g.MulOp) else None
+
+
+@rule(g.MulOp, g.DivOp, exact=False)
+def multiply_floats(op: g.MulOp | g.DivOp, make: Make) -> Replacement:
+    """(x * a) / b = x * (a / b) and such"""
+    return None if is_integer(element_type(op.lhs)) else multiply_constants(op, make)

@@ -1,0 +1,143 @@
+"""Broadcasts that nobody needs, and picking by constant indices."""
+
+from itertools import accumulate, pairwise
+from math import prod
+
+from ge.dialects.graph.elementwise_bases import Binary, Elementwise, Unary
+from ge.dialects.graph.indexing import GatherNdOp, GatherOp
+from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, TileOp
+from ge.dialects.interfaces import TensorOp
+from ge.dialects.types import Shape, constant_ints, is_static, normalize_axis, shape_of
+from ge.transforms.graph.canonical.facts import uniform
+from ge.transforms.graph.canonical.local import Make, Replacement, rule
+from ge.transforms.graph.canonical.slices import Range, sliced
+from ge.transforms.graph.canonical.views import reshaped
+
+# ---- broadcast_to and tile ---------------------------------------------------------------------
+
+
+@rule(BroadcastToOp)
+def broadcast_twice(op: BroadcastToOp, make: Make) -> Replacement:
+    """Only the last shape counts."""
+    inner, shape = op.input.owner, shape_of(op.result)
+    if isinstance(inner, BroadcastToOp) and is_static(shape):
+        return make(BroadcastToOp, inner.input, None, shape=shape)
+    return None
+
+
+@rule(TileOp)
+def tile_of_one(op: TileOp, make: Make) -> Replacement:
+    """One element set side by side is a broadcast."""
+    repeats, shape, result = op.ints("repeats"), shape_of(op.input), shape_of(op.result)
+    if repeats is None or not is_static(result) or 0 in result:
+        return None
+    if any(r != 1 and d != 1 for r, d in zip(repeats, shape, strict=True)):
+        return None
+    return make(BroadcastToOp, op.input, None, shape=result)
+
+
+def unbroadcast(op: TensorOp, make: Make) -> Replacement:
+    """The op on what was broadcast, where it broadcasts by itself to the same shape."""
+    result = op.results[0].type
+    if not is_static(shape_of(op.results[0])):
+        return None
+    for i, value in enumerate(op.operands):  # one at a time: together they may give the shape
+        if not isinstance(value.owner, BroadcastToOp):
+            continue
+        operands = [value.owner.input if j == i else v for j, v in enumerate(op.operands)]
+        made = make.op(type(op), *operands, **op.properties)
+        if made.results[0].type == result:
+            return made.results[0]
+        make.discard()
+    return None
+
+
+@rule(Elementwise)
+def elementwise_of_broadcast(op: Elementwise, make: Make) -> Replacement:
+    """Elementwise ops broadcast by themselves."""
+    return unbroadcast(op, make) if len(op.operands) > 1 else None
+
+
+@rule(MatmulOp, exact=False)
+def matmul_of_broadcast(op: MatmulOp, make: Make) -> Replacement:
+    """So do the batch dimensions of a product."""
+    return unbroadcast(op, make)
+
+
+@rule(Unary, Binary)
+def broadcast_later(op: Unary | Binary, make: Make) -> Replacement:
+    """f(broadcast x) = broadcast f(x): less to compute."""
+    shape = shape_of(op.result)
+    for i, value in enumerate(op.operands):
+        inner = value.owner
+        if not isinstance(inner, BroadcastToOp) or not value.has_one_use():
+            continue
+        others = [v for j, v in enumerate(op.operands) if j != i]
+        if not is_static(shape) or shape_of(value) != shape:
+            return None
+        if any(uniform(v, inner.input) is None for v in others):
+            return None
+        operands = [inner.input if j == i else v for j, v in enumerate(op.operands)]
+        made = make.op(type(op), *operands, **op.properties)
+        return make(BroadcastToOp, made.results[0], None, shape=shape)
+    return None
+
+
+# ---- gather ------------------------------------------------------------------------------------
+
+
+def progression(numbers: tuple[int, ...]) -> Range | None:
+    """Numbers that go up or down by one step."""
+    steps = {b - a for a, b in pairwise(numbers)} or {1}
+    if not numbers or len(steps) > 1 or 0 in steps:
+        return None
+    return Range(numbers[0], len(numbers), steps.pop())
+
+
+@rule(GatherOp)
+def gather_slice(op: GatherOp, make: Make) -> Replacement:
+    """Constant indices in regular order are a slice."""
+    numbers, shape = constant_ints(op.indices), shape_of(op.input)
+    if numbers is None or not is_static(shape):
+        return None
+    axis = normalize_axis(op.axis.value.data, len(shape))
+    dim = shape[axis]
+    found = progression(tuple(n + dim if n < 0 else n for n in numbers))
+    if found is None or not 0 <= found.start < dim:
+        return None
+    if not 0 <= found.start + (found.count - 1) * found.step < dim:
+        return None
+    ranges = [Range(0, d) for d in shape]
+    ranges[axis] = found
+    return reshaped(make, sliced(make, op.input, ranges), shape_of(op.result))
+
+
+@rule(GatherNdOp)
+def gather_in_order(op: GatherNdOp, make: Make) -> Replacement:
+    """Constant indices that name the elements (or rows) in their order are a view."""
+    numbers, shape = constant_ints(op.indices), shape_of(op.input)
+    batch, depth = op.batch_dims.value.data, shape_of(op.indices)[-1]
+    if numbers is None or not is_static(shape) or batch or not depth:
+        return None
+    picked, rest = shape[:depth], shape[depth:]
+    found = progression(offsets(numbers, picked))
+    if found is None or found.step != 1 or not in_bounds(numbers, picked):
+        return None
+    flat = make(ReshapeOp, op.input, None, shape=(prod(picked), *rest), allow_zero=0 in rest)
+    part = sliced(make, flat, [found, *(Range(0, d) for d in rest)])
+    return reshaped(make, part, shape_of(op.result))
+
+
+def offsets(numbers: tuple[int, ...], shape: Shape) -> tuple[int, ...]:
+    """The places in row-major order that rows of indices name."""
+    strides = list(accumulate((1, *shape[:0:-1]), int.__mul__))[::-1]
+    rows = zip(*(iter(numbers),) * len(shape), strict=True)
+    return tuple(
+        sum((n + d if n < 0 else n) * s for n, d, s in zip(row, shape, strides, strict=True))
+        for row in rows
+    )
+
+
+def in_bounds(numbers: tuple[int, ...], shape: Shape) -> bool:
+    return all(-shape[i % len(shape)] <= n < shape[i % len(shape)] for i, n in enumerate(numbers))

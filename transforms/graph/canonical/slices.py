@@ -1,0 +1,311 @@
+"""Slices, splits, concatenations and pads of one another."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Operation, SSAValue
+
+from ge.dialects.graph.convolution import ConvOp
+from ge.dialects.graph.folding import same_number, splat
+from ge.dialects.graph.parameters import distinct_axes
+from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp, slice_bounds
+from ge.dialects.types import is_static, normalize_axis, rank_of, shape_of
+from ge.transforms.graph.canonical.local import Make, Replacement, rule
+from ge.transforms.views import view_offsets
+
+
+@dataclass(frozen=True)
+class Range:
+    """`count` elements of a dimension: start, start + step, ..."""
+
+    start: int
+    count: int
+    step: int = 1
+
+    def of(self, outer: "Range") -> "Range":
+        """This range of the elements that `outer` picks."""
+        start = outer.start + self.start * outer.step
+        return Range(start, self.count, self.step * outer.step)
+
+    def is_all(self, dim: int) -> bool:
+        return self.count == dim and (dim <= 1 or (self.start == 0 and self.step == 1))
+
+    def end(self, dim: int) -> int:
+        """The bound that SliceOp takes; before the first element it counts from the end."""
+        end = self.start + self.count * self.step
+        return end if end >= 0 else end - dim
+
+
+def ranges_of(op: SliceOp) -> list[Range] | None:
+    """What a slice picks of each dimension, None where that is known only at run time."""
+    shape, bounds = shape_of(op.input), op.bounds()
+    if bounds is None or not is_static(shape):
+        return None
+    found = [Range(0, d) for d in shape]
+    for axis, start, end, step in bounds:
+        if start is None or end is None or step is None:
+            return None
+        first, count = slice_bounds(start, end, step, shape[axis])
+        found[axis] = Range(first, count, step) if count else Range(0, 0)
+    return found
+
+
+def sliced(make: Make, value: SSAValue, ranges: Sequence[Range]) -> SSAValue:
+    """The slice of a value that picks these ranges; the value itself where that is all."""
+    shape = shape_of(value)
+    axes = [i for i, r in enumerate(ranges) if not r.is_all(shape[i])]
+    if not axes:
+        return value
+    return make(
+        SliceOp, value, None, None, None, None,
+        starts=[ranges[i].start for i in axes],
+        ends=[ranges[i].end(shape[i]) for i in axes],
+        axes=axes,
+        steps=[ranges[i].step for i in axes],
+    )  # fmt: skip
+
+
+def is_copy(value: SSAValue) -> bool:
+    """Whether a value is made by moving data: neither a view nor an operand as it is."""
+    op = value.owner
+    return isinstance(op, Operation) and view_offsets(op) is None
+
+
+# ---- slices ------------------------------------------------------------------------------------
+
+
+@rule(SliceOp)
+def slice_of_slice(op: SliceOp, make: Make) -> Replacement:
+    """One slice, unless several are views of one copy."""
+    inner = op.input.owner
+    if not isinstance(inner, SliceOp):
+        return None
+    first, then = ranges_of(inner), ranges_of(op)
+    if first is None or then is None:
+        return None
+    made = sliced(make, inner.input, [b.of(a) for a, b in zip(first, then, strict=True)])
+    if is_copy(made) and is_copy(inner.result) and not inner.result.has_one_use():
+        return None
+    return made
+
+
+@rule(SliceOp)
+def slice_of_concat(op: SliceOp, make: Make) -> Replacement:
+    """The slice of the operand that it is in, or a concatenation of fewer operands."""
+    inner, ranges = op.input.owner, ranges_of(op)
+    if not isinstance(inner, ConcatOp) or ranges is None:
+        return None
+    axis = normalize_axis(inner.axis.value.data, len(ranges))
+    r = ranges[axis]
+    if not r.count:
+        return None
+    low, high = sorted((r.start, r.start + (r.count - 1) * r.step))
+    parts = [p for p in placed(inner, axis) if p[1] <= high and p[2] > low]
+    if len(parts) == 1:
+        ranges[axis] = Range(r.start - parts[0][1], r.count, r.step)
+        return sliced(make, parts[0][0], ranges)
+    if len(parts) == len(inner.inputs) or r.step != 1:
+        return None
+    if parts[0][1] != low or parts[-1][2] != high + 1 or not inner.result.has_one_use():
+        return None
+    fewer = make(ConcatOp, [p[0] for p in parts], axis=axis)
+    return sliced(
+        make, fewer, [Range(0, r.count) if i == axis else s for i, s in enumerate(ranges)]
+    )
+
+
+Part = tuple[SSAValue, int, int]
+"""A value, and the begin and end of its place along an axis."""
+
+
+def placed(op: ConcatOp, axis: int) -> list[Part]:
+    """The operands of a concatenation of static shapes with their places in the result."""
+    found: list[Part] = []
+    place = 0
+    for value in op.inputs:
+        size = shape_of(value)[axis]
+        found.append((value, place, place + size))
+        place += size
+    return found
+
+
+# ---- concat and split --------------------------------------------------------------------------
+
+
+@rule(SplitOp)
+def split_into_one(op: SplitOp, make: Make) -> Replacement:
+    """One part is everything."""
+    return op.input if len(op.parts) == 1 and op.input.type == op.parts[0].type else None
+
+
+@rule(SplitOp)
+def split_for_one(op: SplitOp, make: Make) -> Replacement:
+    """Where one part is used, it is a slice."""
+    shape = shape_of(op.input)
+    used = [i for i, p in enumerate(op.parts) if p.first_use is not None]
+    if len(used) != 1 or len(op.parts) == 1 or not is_static(shape):
+        return None
+    axis = normalize_axis(op.axis.value.data, len(shape))
+    sizes = [shape_of(p)[axis] for p in op.parts]
+    if not is_static(sizes):
+        return None
+    ranges = [Range(0, d) for d in shape]
+    ranges[axis] = Range(sum(sizes[: used[0]]), sizes[used[0]])
+    made = sliced(make, op.input, ranges)
+    return [made if i == used[0] else None for i in range(len(op.parts))]
+
+
+@rule(SplitOp)
+def split_of_concat(op: SplitOp, make: Make) -> Replacement:
+    """The operands again, where the parts are made of whole ones."""
+    inner, shape = op.input.owner, shape_of(op.input)
+    if not isinstance(inner, ConcatOp) or not is_static(shape):
+        return None
+    axis = normalize_axis(op.axis.value.data, len(shape))
+    if axis != normalize_axis(inner.axis.value.data, len(shape)):
+        return None
+    rest, found = list(inner.inputs), list[SSAValue]()
+    for part in op.parts:
+        size, taken = shape_of(part)[axis], list[SSAValue]()
+        while rest and size > 0:
+            size -= shape_of(rest[0])[axis]
+            taken.append(rest.pop(0))
+        if size or not taken:
+            return None
+        if len(taken) > 1 and not inner.result.has_one_use():
+            return None
+        found.append(taken[0] if len(taken) == 1 else make(ConcatOp, taken, axis=axis))
+    return found
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Part of a source along an axis, begin and end."""
+
+    source: SSAValue
+    start: int
+    end: int
+
+
+def piece_of(value: SSAValue, axis: int) -> Piece:
+    """What a slice or a split makes of its input, as far as it is a part along `axis`."""
+    shape, op = shape_of(value), value.owner
+    whole = Piece(value, 0, shape[axis])
+    if isinstance(op, SliceOp) and (ranges := ranges_of(op)) is not None:
+        dims = zip(ranges, shape_of(op.input), strict=True)
+        if (
+            all(r.is_all(d) or i == axis for i, (r, d) in enumerate(dims))
+            and ranges[axis].step == 1
+        ):
+            return Piece(op.input, ranges[axis].start, ranges[axis].start + shape[axis])
+    if isinstance(op, SplitOp) and normalize_axis(op.axis.value.data, len(shape)) == axis:
+        sizes = [shape_of(p)[axis] for p in op.parts]
+        if is_static(sizes):
+            start = sum(sizes[: list(op.parts).index(value)])  # pyright: ignore[reportArgumentType]
+            return Piece(op.input, start, start + shape[axis])
+    return whole
+
+
+@rule(ConcatOp)
+def concat_of_neighbours(op: ConcatOp, make: Make) -> Replacement:
+    """Parts of one tensor that lie side by side are one part."""
+    if not all(is_static(shape_of(v)) for v in op.inputs):
+        return None
+    axis = normalize_axis(op.axis.value.data, rank_of(op.result))
+    pieces: list[tuple[Piece, SSAValue | None]] = []
+    for value in op.inputs:
+        piece = piece_of(value, axis)
+        last = pieces[-1][0] if pieces else None
+        if last is not None and last.source is piece.source and last.end == piece.start:
+            pieces[-1] = Piece(piece.source, last.start, piece.end), None
+        else:
+            pieces.append((piece, value))
+    if len(pieces) == len(op.inputs):
+        return None
+    values: list[SSAValue] = []
+    for piece, value in pieces:
+        if value is None:
+            ranges = [Range(0, d) for d in shape_of(piece.source)]
+            ranges[axis] = Range(piece.start, piece.end - piece.start)
+            value = sliced(make, piece.source, ranges)
+        values.append(value)
+    return values[0] if len(values) == 1 else make(ConcatOp, values, axis=axis)
+
+
+@rule(ConcatOp)
+def concat_of_concat(op: ConcatOp, make: Make) -> Replacement:
+    """Concatenation is associative; nothing adds nothing."""
+    rank = rank_of(op.result)
+    axis = normalize_axis(op.axis.value.data, rank)
+    values: list[SSAValue] = []
+    for value in op.inputs:
+        inner = value.owner
+        if (
+            isinstance(inner, ConcatOp)
+            and normalize_axis(inner.axis.value.data, rank) == axis
+            and value.has_one_use()
+        ):
+            values.extend(inner.inputs)
+        elif shape_of(value)[axis] != 0:
+            values.append(value)
+    if not values or values == list(op.inputs):
+        return None
+    return make(ConcatOp, values, axis=axis)
+
+
+# ---- pads --------------------------------------------------------------------------------------
+
+
+def zero_or_more(op: PadOp) -> tuple[list[int], list[int]] | None:
+    """What a pad adds before and after each dimension, None where unknown or negative."""
+    rank, pads = rank_of(op.input), op.ints("pads")
+    axes = op.ints("axes") if op.axes is not None or op.axes_value is not None else range(rank)
+    if pads is None or axes is None or any(p < 0 for p in pads):
+        return None
+    before, after = [0] * rank, [0] * rank
+    for i, axis in enumerate(distinct_axes(tuple(axes), rank)):
+        before[axis], after[axis] = pads[i], pads[i + len(axes)]
+    return before, after
+
+
+def padding(op: PadOp) -> float | None:
+    """The number that a pad of mode "constant" adds."""
+    if op.mode.data != "constant":
+        return None
+    return 0.0 if op.value is None else splat(op.value)
+
+
+@rule(PadOp)
+def pad_of_pad(op: PadOp, make: Make) -> Replacement:
+    """Twice the same number around is once."""
+    inner = op.input.owner
+    if not isinstance(inner, PadOp) or not inner.result.has_one_use():
+        return None
+    a, b = zero_or_more(inner), zero_or_more(op)
+    x, y = padding(inner), padding(op)
+    if a is None or b is None or x is None or y is None or not same_number(x, y):
+        return None
+    sums = [m + n for side in (0, 1) for m, n in zip(a[side], b[side], strict=True)]
+    return make(PadOp, inner.input, None, None, op.value, pads=sums)
+
+
+@rule(ConvOp)
+def conv_of_pad(op: ConvOp, make: Make) -> Replacement:
+    """Zeros around the input are the convolution's own pads."""
+    pad = op.input.owner
+    if not isinstance(pad, PadOp) or op.auto_pad is not None or not pads_zero(pad):
+        return None
+    if (added := zero_or_more(pad)) is None or any(added[0][:2] + added[1][:2]):
+        return None
+    own = op.ints("pads") or (0,) * (2 * (rank_of(op.input) - 2))
+    more = added[0][2:] + added[1][2:]
+    pads = [p + q for p, q in zip(own, more, strict=True)]
+    return make(
+        ConvOp, pad.input, op.weight, op.bias, group=op.group, pads=pads,
+        strides=op.strides, dilations=op.dilations,
+    )  # fmt: skip
+
+
+def pads_zero(op: PadOp) -> bool:
+    number = padding(op)
+    return number is not None and same_number(number, 0.0)

@@ -1,0 +1,170 @@
+"""Transposes: chains of them, with views between, are one transpose between views, or none.
+
+A view between two transposes joins dimensions and takes them apart. In the finest dimensions that
+both sides are made of (atoms), the whole chain is one permutation:
+
+    %1 = graph.transpose %0 permutation [0, 2, 1, 3] : tensor<2x16x4x8xf32> -> tensor<2x4x16x8xf32>
+    %2 = graph.reshape %1 shape [8, 16, 8]
+    %3 = graph.transpose %2 permutation [0, 2, 1] : tensor<8x16x8xf32> -> tensor<8x8x16xf32>
+becomes
+    %1 = graph.transpose %0 permutation [0, 2, 3, 1] : tensor<2x16x4x8xf32> -> tensor<2x4x8x16xf32>
+    %3 = graph.reshape %1 shape [8, 8, 16]
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from math import prod
+
+from xdsl.ir import SSAValue
+
+from ge.dialects.graph.shape import TransposeOp, View
+from ge.dialects.types import Shape, array_ints, is_static, shape_of
+from ge.transforms.graph.canonical.local import Make, Replacement, rule
+from ge.transforms.graph.canonical.views import reshaped
+
+
+def permutation(op: TransposeOp) -> list[int]:
+    return list(array_ints(op.permutation))
+
+
+def moves_only_ones(order: Sequence[int], shape: Shape) -> bool:
+    """Whether a transpose keeps the order of all dimensions but those of size 1."""
+    kept = [i for i in order if shape[i] != 1]
+    return kept == sorted(kept)
+
+
+@rule(TransposeOp)
+def transpose_of_ones(op: TransposeOp, make: Make) -> Replacement:
+    """Moving dimensions of size 1 moves nothing."""
+    shape = shape_of(op.input)
+    empty = is_static(shape) and 0 in shape
+    if not empty and not moves_only_ones(permutation(op), shape):
+        return None
+    return reshaped(make, op.input, shape_of(op.result))
+
+
+@rule(TransposeOp)
+def transpose_twice(op: TransposeOp, make: Make) -> Replacement:
+    """One after the other, as one."""
+    if not isinstance(inner := op.input.owner, TransposeOp):
+        return None
+    first = permutation(inner)
+    order = [first[i] for i in permutation(op)]
+    if order == sorted(order):
+        return inner.input
+    return make(TransposeOp, inner.input, permutation=order)
+
+
+# ---- with views between ------------------------------------------------------------------------
+
+
+def common_atoms(a: Shape, b: Shape) -> list[int] | None:
+    """The sizes of the finest dimensions that both shapes are made of, None where they do not
+    divide: [2, 6] and [4, 3] have [2, 2, 3], [2, 3] and [3, 2] have none."""
+    strides = (accumulate((1, *reversed(shape)), int.__mul__) for shape in (a, b))
+    sizes: list[int] = []
+    for low, high in pairwise(sorted(set[int]().union(*strides))):
+        if high % low:
+            return None
+        sizes.append(high // low)
+    return sizes[::-1]
+
+
+def split_into(atoms: Sequence[int], shape: Shape) -> list[list[int]]:
+    """The atoms, by number, that each dimension is made of (none for one of size 1)."""
+    groups: list[list[int]] = []
+    i = 0
+    for d in shape:
+        group: list[int] = []
+        while prod(atoms[j] for j in group) < d:
+            group.append(i)
+            i += 1
+        groups.append(group)
+    return groups
+
+
+@dataclass
+class Chain:
+    """A view and transposes as one permutation of atoms: `order[i]` is the place in `source` of
+    the i-th atom of the result; `groups` are the result's dimensions as numbers of its atoms."""
+
+    sizes: list[int]
+    order: list[int]
+    groups: list[list[int]]
+
+    def runs(self) -> list[list[int]]:
+        """The result's dimensions, cut where their atoms do not follow each other in the source:
+        places in the source. Dimensions of size 1 have none."""
+        found: list[list[int]] = []
+        for group in self.groups:
+            run: list[int] = []
+            for place in (self.order[i] for i in group):
+                if run and place != run[-1] + 1:
+                    found.append(run)
+                    run = []
+                run.append(place)
+            found.append(run)
+        return found
+
+    def emit(self, make: Make, source: SSAValue, result: Shape) -> SSAValue | None:
+        """The chain from `source` as a view, a transpose and a view."""
+        runs = self.runs()
+        order = source_order(runs)
+        dims = [prod(self.sizes[p] for p in runs[i]) for i in order]
+        value = reshaped(make, source, tuple(dims))
+        if value is None:
+            return None
+        if order != sorted(order):
+            back = sorted(range(len(order)), key=order.__getitem__)
+            value = make(TransposeOp, value, permutation=back)
+        return reshaped(make, value, result)
+
+
+def source_order(runs: Sequence[list[int]]) -> list[int]:
+    """The runs, by number, in the order that they have in the source. Those of size 1 are put
+    where they stand in the result."""
+    order = sorted((i for i, run in enumerate(runs) if run), key=lambda i: runs[i][0])
+    for i, run in enumerate(runs):
+        if not run:
+            order.insert(i, i)
+    return order
+
+
+def chain_of(first: TransposeOp, between: Shape, last: TransposeOp) -> Chain | None:
+    """`first`, a view of its result as `between`, and `last`, in atoms; None if the view takes
+    apart what it joins in another way."""
+    middle = shape_of(first.result)
+    atoms = common_atoms(middle, between)
+    if atoms is None:
+        return None
+    by_dim = split_into(atoms, middle)  # atoms, in the order after the first transpose
+    source: list[int] = []  # the same atoms, in the source's order
+    for i in sorted(range(len(middle)), key=permutation(first).__getitem__):
+        source += by_dim[i]
+    place = {atom: p for p, atom in enumerate(source)}
+    joined = split_into(atoms, between)
+    order: list[int] = []
+    groups: list[list[int]] = []
+    for i in permutation(last):
+        groups.append(list(range(len(order), len(order) + len(joined[i]))))
+        order += [place[atom] for atom in joined[i]]
+    return Chain([atoms[a] for a in source], order, groups)
+
+
+@rule(TransposeOp)
+def transpose_view_transpose(op: TransposeOp, make: Make) -> Replacement:
+    """The transpose of a view of a transpose is one transpose between views."""
+    if not isinstance(view := op.input.owner, View):
+        return None
+    value = view.input
+    while isinstance(value.owner, View):
+        value = value.owner.input
+    first = value.owner
+    if not isinstance(first, TransposeOp):
+        return None
+    middle, between = shape_of(value), shape_of(op.input)
+    if not is_static(middle) or not is_static(between) or 0 in middle:
+        return None
+    chain = chain_of(first, between, op)
+    return None if chain is None else chain.emit(make, first.input, shape_of(op.result))
