@@ -151,6 +151,7 @@ class CubeKernel:
         return macs_per_cycle(self.element, self.target)
 
     def choose(self) -> TilingAttr:
+        """The tile with the fewest cycles that fits, cut in blocks for the cores."""
         best: tuple[float, int, int, int] | None = None
         widths = [_round_up(self.p.n, FRACTAL)] if self.whole_rows else _sizes(self.p.n, 512)
         for n in widths:
@@ -243,6 +244,7 @@ class AttentionKernel(CubeKernel):
 
     @classmethod
     def of(cls, body: Body, target: Target) -> "AttentionKernel":
+        """The sizes of the first attention in a body."""
         op = products(body)[0][0]
         assert isinstance(op, AttentionLike)
         batch, heads, queries, size = op.sizes("query")
@@ -332,6 +334,8 @@ class VectorKernel:
         return _passes(self.body)
 
     def choose(self) -> TilingAttr:
+        """Blocks of at least a full-rate transfer, and tiles of a quarter of them that fit into
+        UB."""
         t = self.target
         least = max(t.full_rate_bytes // self.width, 1)
         blocks = max(1, min(t.vector_cores, ceil(self.elements / least)))

@@ -201,6 +201,7 @@ class Dimensions:
         return result
 
     def multiplied(self, op: MatmulOp) -> Sequence[Size | None]:
+        """The sizes of a matrix product: batches broadcast, then rows and columns."""
         lhs, rhs = self.of(op.lhs), self.of(op.rhs)
         batch = self.broadcast([lhs[:-2], rhs[:-2]], max(len(lhs), len(rhs)) - 2)
         m = lhs[-1 if op.transpose_lhs.value.data else -2]
@@ -208,6 +209,7 @@ class Dimensions:
         return [*batch, m, n]
 
     def squeezed(self, op: SqueezeOp | UnsqueezeOp) -> Sequence[Size] | None:
+        """The sizes without, or with, those that are 1; None while the axes are unknown."""
         axes, given = op.ints("axes"), self.of(op.input)
         if axes is None:
             return None
@@ -219,6 +221,7 @@ class Dimensions:
         return [ONE if i in wanted else next(rest) for i in range(rank)]
 
     def reshaped(self, op: ReshapeOp) -> Sequence[Size | None] | None:
+        """The sizes that a reshape states, 0 and -1 replaced; None while it states unknown ones."""
         given = self.of(op.input)
         if op.shape is not None:
             target = [Size(d) for d in array_ints(op.shape)]
@@ -240,6 +243,7 @@ class Dimensions:
         return result
 
     def reduced(self, op: ReduceOp) -> Sequence[Size] | None:
+        """The sizes without the axes that are reduced; None while these are unknown."""
         axes, given = op.reduced_axes(), self.of(op.input)
         if axes is None:
             return None

@@ -195,7 +195,9 @@ class Pattern(ABC):
     """Base of the patterns. `find` yields each way in which the pattern matches."""
 
     @abstractmethod
-    def find(self, operand: Operand, state: State) -> Iterator[State]: ...
+    def find(self, operand: Operand, state: State) -> Iterator[State]:
+        """The states, `state` and what is bound on the way, in which the operand matches; none,
+        with the reason told to `state`, where it does not."""
 
     def match(self, root: SSAValue | Operation, miss: Miss | None = None) -> Match | None:
         """The first match at a value, or at an op by its first result. `miss` is told why not."""

@@ -50,6 +50,7 @@ def monomial(powers: Mapping[SSAValue, float]) -> Monomial:
 
 
 def times(a: Monomial, b: Monomial) -> Monomial:
+    """The product of two monomials: powers of equal values add up."""
     powers = dict(a)
     for value, power in b:
         powers[value] = powers.get(value, 0) + power
@@ -57,6 +58,7 @@ def times(a: Monomial, b: Monomial) -> Monomial:
 
 
 def product(a: Polynomial, b: Polynomial) -> Polynomial:
+    """The product of two polynomials."""
     result: Polynomial = {}
     for m, c in a.items():
         for n, d in b.items():
@@ -121,6 +123,7 @@ class Expansion:
         return True
 
     def number(self, value: SSAValue) -> float | None:
+        """The number that a value is (everywhere, if it has several elements), else None."""
         if not is_float(element_type(value)):
             return None
         number = number_of(value)
@@ -129,6 +132,7 @@ class Expansion:
         return None
 
     def expand(self, op: Operation) -> Polynomial | None:
+        """The polynomial that the op computes, None for one that computes no such thing."""
         first, *rest = op.operands
         match op:
             case AddOp():

@@ -64,6 +64,7 @@ class OpType:
 
     @property
     def kind(self) -> type[Operation]:
+        """The op class of that name. Raises GeError for an unknown one."""
         plain = self.op.removeprefix("graph.").lower().replace("_", "")
         known = op_names()
         if plain not in known:

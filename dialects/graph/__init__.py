@@ -32,6 +32,7 @@ from ge.dialects.graph import (
     shape,
     signal,
     slicing,
+    trigonometry,
 )
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 
@@ -55,6 +56,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     shape,
     signal,
     slicing,
+    trigonometry,
 )
 
 

@@ -7,6 +7,7 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.graph import activation as a
 from ge.dialects.graph import elementwise as g
+from ge.dialects.graph import trigonometry as trig
 from ge.dialects.graph.shape import UnsqueezeOp
 from ge.dialects.interfaces import TensorOp
 from ge.dialects.types import DYNAMIC, element_type
@@ -16,9 +17,9 @@ from ge.lowering.onnx.registry import Handler, Node, Unsupported, onnx_op
 _SAME: dict[str, type[TensorOp]] = {
     "Abs": g.AbsOp, "Neg": g.NegOp, "Sign": g.SignOp, "Floor": g.FloorOp, "Ceil": g.CeilOp,
     "Round": g.RoundOp, "Reciprocal": g.ReciprocalOp, "Sqrt": g.SqrtOp, "Exp": g.ExpOp,
-    "Log": g.LogOp, "Sin": g.SinOp, "Cos": g.CosOp, "Tan": g.TanOp, "Asin": g.AsinOp,
-    "Acos": g.AcosOp, "Atan": g.AtanOp, "Sinh": g.SinhOp, "Cosh": g.CoshOp, "Tanh": g.TanhOp,
-    "Asinh": g.AsinhOp, "Acosh": g.AcoshOp, "Atanh": g.AtanhOp, "Erf": g.ErfOp,
+    "Log": g.LogOp, "Sin": trig.SinOp, "Cos": trig.CosOp, "Tan": trig.TanOp, "Asin": trig.AsinOp,
+    "Acos": trig.AcosOp, "Atan": trig.AtanOp, "Sinh": trig.SinhOp, "Cosh": trig.CoshOp,
+    "Tanh": g.TanhOp, "Asinh": trig.AsinhOp, "Acosh": trig.AcoshOp, "Atanh": trig.AtanhOp, "Erf": g.ErfOp,
     "Relu": a.ReluOp, "Sigmoid": a.SigmoidOp, "Softplus": a.SoftplusOp,
     "Softsign": a.SoftsignOp, "Mish": a.MishOp, "HardSwish": a.HardSwishOp, "Not": g.NotOp,
     "BitwiseNot": g.NotOp, "IsNaN": g.IsNanOp, "Add": g.AddOp, "Sub": g.SubOp, "Mul": g.MulOp,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ge.dialects.graph import elementwise as g
+from ge.dialects.graph import trigonometry as trig
 from ge.runtime.arrays import BFLOAT16, Array, dtype_of
 from ge.runtime.kernels import Fn, kernel, special
 from ge.runtime.kernels.special import in_blocks
@@ -49,18 +50,18 @@ _FLOAT_UFUNCS: dict[type[Any], Any] = {
     g.SqrtOp: np.sqrt,
     g.ExpOp: np.exp,
     g.LogOp: np.log,
-    g.SinOp: np.sin,
-    g.CosOp: np.cos,
-    g.TanOp: np.tan,
-    g.AsinOp: np.arcsin,
-    g.AcosOp: np.arccos,
-    g.AtanOp: np.arctan,
-    g.SinhOp: np.sinh,
-    g.CoshOp: np.cosh,
+    trig.SinOp: np.sin,
+    trig.CosOp: np.cos,
+    trig.TanOp: np.tan,
+    trig.AsinOp: np.arcsin,
+    trig.AcosOp: np.arccos,
+    trig.AtanOp: np.arctan,
+    trig.SinhOp: np.sinh,
+    trig.CoshOp: np.cosh,
     g.TanhOp: np.tanh,
-    g.AsinhOp: np.arcsinh,
-    g.AcoshOp: np.arccosh,
-    g.AtanhOp: np.arctanh,
+    trig.AsinhOp: np.arcsinh,
+    trig.AcoshOp: np.arccosh,
+    trig.AtanhOp: np.arctanh,
 }
 
 

@@ -19,6 +19,7 @@ from heapq import heappop, heappush
 from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.graph import elementwise as g
+from ge.dialects.graph import trigonometry as trig
 from ge.dialects.graph.slicing import ConcatOp, PadOp
 from ge.dialects.interfaces import Access, TensorOp
 from ge.dialects.types import byte_size, is_static, shape_of
@@ -27,17 +28,17 @@ from ge.transforms.fusion.groups import Group
 from ge.transforms.fusion.merging import Merger, access, can_join, size_of
 
 LACKING = (
-    g.SinOp,
-    g.CosOp,
-    g.TanOp,
-    g.AsinOp,
-    g.AcosOp,
-    g.AtanOp,
-    g.SinhOp,
-    g.CoshOp,
-    g.AsinhOp,
-    g.AcoshOp,
-    g.AtanhOp,
+    trig.SinOp,
+    trig.CosOp,
+    trig.TanOp,
+    trig.AsinOp,
+    trig.AcosOp,
+    trig.AtanOp,
+    trig.SinhOp,
+    trig.CoshOp,
+    trig.AsinhOp,
+    trig.AcoshOp,
+    trig.AtanhOp,
     g.ModOp,
     g.ShiftOp,
 )

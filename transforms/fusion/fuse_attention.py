@@ -51,6 +51,7 @@ class FuseAttentionPass(ModulePass):
 
 
 def fuse(merger: Merger) -> None:
+    """Let each attention take what loads its operands, then what follows it."""
     groups = merger.groups
     found = [op for op in groups.block.ops if isinstance(op, AttentionOp)]
     for op in found:
