@@ -16,8 +16,16 @@ from ge.lowering.options import Options
 from ge.lowering.pass_options import PassTable, PassText, build_pipeline, read_pipeline
 from ge.lowering.pass_table import rule_names
 
-CLEAN_UP = ("simplify-control-flow", "share-common-subexpressions")
-"""Passes at the graph level that keep every bit."""
+CLEAN_UP = (
+    "simplify-movement",
+    "simplify-algebra",
+    "simplify-control-flow",
+    "share-common-subexpressions",
+)
+"""Passes at the graph level that bring ops to their simplest form."""
+
+EXACT = ("simplify-movement", "simplify-algebra")
+"""Those that keep every bit when they are told to."""
 
 
 def stages(options: Options) -> dict[str, list[str]]:
@@ -34,7 +42,7 @@ def stages(options: Options) -> dict[str, list[str]]:
             *pruning(options),
             "infer-shapes",
             "fold-constants",
-            *(CLEAN_UP if options.fusion != "off" else ()),
+            *clean_up(options),
             "prepare-weights",
             "eliminate-dead-code",
         ],
@@ -51,6 +59,14 @@ def stages(options: Options) -> dict[str, list[str]]:
     for level in ("graph", "fused"):
         found[level] = without_disabled(found[level], options)
     return found
+
+
+def clean_up(options: Options) -> list[str]:
+    """The passes that simplify the graph: none when off, conservative so that every bit stays."""
+    if options.fusion == "off":
+        return []
+    exact = options.fusion == "conservative"
+    return [f"{name}{{exact=true}}" if exact and name in EXACT else name for name in CLEAN_UP]
 
 
 def fusion(options: Options) -> list[str]:
