@@ -6,7 +6,7 @@ A pass says `applied("fuse-linear", op, "bias, gelu and residual in the epilogue
 Nothing is kept unless somebody collects; test `wanted()` before working out a costly text.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ _remarks: ContextVar[list[Remark] | None] = ContextVar("remarks", default=None)
 
 
 @contextmanager
-def collecting() -> Iterator[list[Remark]]:
+def collecting() -> Generator[list[Remark]]:
     """Collect what passes remark inside the `with` block."""
     remarks: list[Remark] = []
     token = _remarks.set(remarks)

@@ -75,8 +75,9 @@ def join(a: Attribute, b: Attribute, what: str) -> Attribute:
 
 def stacked(length: int, value: SSAValue) -> Attribute:
     """The type of `length` tensors along a new first dimension."""
-    if isinstance(value.type, UnrankedTensorType):
-        return value.type
+    t = value.type
+    if isinstance(t, UnrankedTensorType):
+        return cast(Attribute, t)
     return tensor((length, *shape_of(value)), element_type(value))
 
 

@@ -11,8 +11,10 @@ returns the function of arrays that is run many times.
 The function takes one argument for each operand *definition* of the op (None for an absent
 optional operand; the members of a variadic operand one by one) and returns an array, or a tuple
 for several results. With `into=True` it also takes `out=`, an array to write the result to.
-A result may be a view of an operand; the caller copies where that matters. Overflow, division
-by zero and the like give the values of IEEE 754; the caller silences numpy's warnings of them.
+A result may be a view of an operand; the caller copies where that matters. Operands lie in memory
+in order, so that sums are rounded alike whatever came before; only for what moves elements or
+works on each alone they may be views with any strides. Overflow, division by zero and the like
+give the values of IEEE 754; the caller silences numpy's warnings of them.
 """
 
 import importlib
@@ -26,7 +28,8 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import IRDLOperation, VarOperandDef
 
 from ge.dialects.errors import GeError
-from ge.runtime.arrays import Array
+from ge.dialects.interfaces import Access, TensorOp
+from ge.runtime.arrays import Array, contiguous
 
 Fn = Callable[..., Any]
 OpT = TypeVar("OpT", bound=Operation)
@@ -98,13 +101,19 @@ def prepare(op: Operation) -> Fn:
         raise GeError(f"no kernel is registered for {op.name}", hint="add one to runtime/kernels")
     fn = found.factory(op)
     slots = operand_slots(op)
+    takes_views = isinstance(op, TensorOp) and op.ACCESS in TAKES_VIEWS
     if slots is None:
-        return fn
+        return fn if takes_views else lambda *arrays, **out: fn(*map(contiguous, arrays), **out)
 
     def with_absent(*arrays: Array, **out: Any) -> Any:
-        return fn(*(None if i is None else arrays[i] for i in slots), **out)
+        given = arrays if takes_views else tuple(map(contiguous, arrays))
+        return fn(*(None if i is None else given[i] for i in slots), **out)
 
     return with_absent
+
+
+TAKES_VIEWS = (Access.POINTWISE, Access.VIEW, Access.MOVEMENT, Access.LOOKUP)
+"""The ops whose results are the same however the operands lie in memory."""
 
 
 def operand_slots(op: Operation) -> list[int | None] | None:
@@ -133,4 +142,9 @@ def evaluate(op: Operation, arrays: Sequence[Array]) -> tuple[Array, ...]:
     """Run one op on the arrays of its operands."""
     with np.errstate(all="ignore"):
         result = prepare(op)(*arrays)
-    return cast(tuple[Array, ...], result) if isinstance(result, tuple) else (result,)
+    return results_of(result)
+
+
+def results_of(returned: Any) -> tuple[Array, ...]:
+    """What a kernel's function returned, one array for each result of the op."""
+    return cast(tuple[Array, ...], returned) if isinstance(returned, tuple) else (returned,)

@@ -21,7 +21,9 @@ class Running:
     sums relative to it that are rescaled when a larger one comes (arXiv 1805.02867)."""
 
     def __init__(self) -> None:
-        self.top = self.total = self.result = np.zeros(0)
+        self.top: Array = np.zeros(0)
+        self.total: Array = self.top
+        self.result: Array = self.top
         self.empty = True
 
     def add(self, scores: Array, top: Array, values: Array) -> None:

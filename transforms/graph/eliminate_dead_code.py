@@ -121,7 +121,9 @@ def _sweep(block: Block, live: _Live) -> int:
         elif isinstance(op, FusedOp):
             erased += eliminate_dead_code(op.block)
         else:
-            if isinstance(op, IfOp | LoopOp):
+            if isinstance(op, IfOp):
+                op = keep_results(op, live.results(op))
+            elif isinstance(op, LoopOp):
                 op = keep_results(op, live.results(op))
             erased += sum(_sweep(inner, live) for region in op.regions for inner in region.blocks)
         op = before

@@ -134,8 +134,7 @@ def _run(loop: LoopOp, deciding: Decision, most: int | None) -> int | None:
         known.update(zip((block.args[2 + i] for i in deciding.carried), state, strict=True))
         try:
             for op, fn in steps:
-                results = fn(*(array(o) for o in op.operands))
-                results = results if isinstance(results, tuple) else (results,)
+                results = kernels.results_of(fn(*(array(o) for o in op.operands)))
                 known.update(zip(op.results, results, strict=True))
         except (GeError, ArithmeticError, ValueError, IndexError):
             return None  # the error belongs to the run
