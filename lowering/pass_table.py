@@ -48,12 +48,13 @@ def ge_passes() -> dict[str, Callable[[], Any]]:
 
 def rule_names() -> set[str]:
     """The names of the rules that passes are made of. Imports all passes."""
+    from ge.transforms.graph.canonical.local import LocalRule
     from ge.transforms.rules import Rule
 
     for load in ge_passes().values():
         load()
     names: set[str] = set()
-    todo: list[type[Rule]] = [Rule]
+    todo: list[type[Rule | LocalRule]] = [Rule, LocalRule]
     while todo:
         rule = todo.pop()
         todo += rule.__subclasses__()

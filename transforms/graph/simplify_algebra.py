@@ -18,6 +18,7 @@ from xdsl.passes import ModulePass
 
 from ge.transforms.graph.canonical import arithmetic, conversion, limits, logic, reassociation
 from ge.transforms.graph.canonical.simplify import simplify
+from ge.transforms.relations import BitExact, Relation, Ulps
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,11 @@ class SimplifyAlgebraPass(ModulePass):
 
     exact: bool = False
 
+    @property
+    def RELATION(self) -> Relation:
+        """What the rules may do to the numbers."""
+        return BitExact() if self.exact else Ulps()
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         families = (arithmetic, conversion, limits, logic, reassociation)
-        simplify(op, self.name, families, self.exact)
+        simplify(op, families, self.exact)

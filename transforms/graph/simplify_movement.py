@@ -19,6 +19,7 @@ from xdsl.passes import ModulePass
 
 from ge.transforms.graph.canonical import repetition, slices, transposes, views
 from ge.transforms.graph.canonical.simplify import simplify
+from ge.transforms.relations import BitExact, Relation, Ulps
 
 
 @dataclass(frozen=True)
@@ -30,5 +31,10 @@ class SimplifyMovementPass(ModulePass):
 
     exact: bool = False
 
+    @property
+    def RELATION(self) -> Relation:
+        """What the rules may do to the numbers."""
+        return BitExact() if self.exact else Ulps()
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        simplify(op, self.name, (repetition, slices, transposes, views), self.exact)
+        simplify(op, (repetition, slices, transposes, views), self.exact)

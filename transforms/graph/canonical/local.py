@@ -7,7 +7,8 @@
             return make(g.AddOp, op.lhs, negated.input)
         return None
 
-`rule(..., exact=False)` marks a rule whose result is not the same bit for bit. `rules_of` collects
+`rule(..., exact=False)` marks a rule whose result is not the same bit for bit. The rule's name, by
+which it is counted and switched off, is the function's: `subtract-negated`. `rules_of` collects
 the rules of modules; `rewriting.rewrite` applies them.
 """
 
@@ -26,6 +27,7 @@ from ge.dialects.interfaces import TensorOp
 from ge.dialects.types import Dense, is_refinement, set_type, tensor
 from ge.runtime.arrays import array_of, type_of
 from ge.transforms.graph.infer_shapes import refine
+from ge.transforms.statistics import is_enabled
 
 OpT = TypeVar("OpT", bound=TensorOp)
 
@@ -73,6 +75,7 @@ class Make:
 class LocalRule(RewritePattern):
     """A rule as a pattern of xDSL."""
 
+    name: str = ""
     ops: tuple[type[TensorOp], ...] = ()
     exact: bool = True
 
@@ -128,13 +131,15 @@ def rule(
     """Make a function the rule for these op classes."""
 
     def decorate(function: Callable[[OpT, Make], Replacement]) -> LocalRule:
-        fields = {"ops": ops, "exact": exact, "__doc__": function.__doc__}
+        name = function.__name__.replace("_", "-")
+        fields = {"name": name, "ops": ops, "exact": exact, "__doc__": function.__doc__}
         return type(function.__name__, (LocalRule,), fields)(function)
 
     return decorate
 
 
 def rules_of(*modules: ModuleType, exact: bool = False) -> list[LocalRule]:
-    """The rules that modules define, in order; with `exact` only those that keep every bit."""
+    """The rules that modules define, in order, but for those that are switched off; with `exact`
+    only those that keep every bit."""
     found = [r for m in modules for r in vars(m).values() if isinstance(r, LocalRule)]
-    return [r for r in found if r.exact or not exact]
+    return [r for r in found if (r.exact or not exact) and is_enabled(r.name)]

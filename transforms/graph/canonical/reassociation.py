@@ -30,6 +30,15 @@ def joined(kind: type[TensorOp], a: SSAValue, b: SSAValue, make: Make) -> SSAVal
     return result if all(normal(n, element) for n in (x, y, number)) else None
 
 
+def may_overflow(a: SSAValue, divided: bool, b: SSAValue, divides: bool) -> bool:
+    """Whether the first factor may make infinities that the two together do not make."""
+    x, y = splat(a), splat(b)
+    if not x or not y or is_integer(element_type(a)):
+        return False
+    grows = abs(x) < 1 if divided else abs(x) > 1
+    return grows and (abs(y) > 1 if divides else abs(y) < 1)
+
+
 def add_constants(op: g.AddOp, make: Make) -> Replacement:
     """(x + a) + b becomes x + (a + b)."""
     outer = with_constant(op)
@@ -49,6 +58,8 @@ def multiply_constants(op: g.MulOp | g.DivOp, make: Make) -> Replacement:
         return None
     value, a, divided = inner
     _, b, divides = outer
+    if may_overflow(a, divided, b, divides):
+        return None
     if divided == divides:  # x * (a * b) or x / (a * b)
         number = joined(g.MulOp, a, b, make)
         kind = g.DivOp if divided else g.MulOp

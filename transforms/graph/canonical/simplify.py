@@ -34,15 +34,13 @@ class Fold(RewritePattern):
         erase_unused(operands, rewriter)
 
 
-def simplify(
-    module: ModuleOp, name: str, families: Sequence[ModuleType], exact: bool = False
-) -> int:
-    """Apply the rules of `families` to the whole module, and count them for pass `name`; returns
-    how often rules were applied. With `exact` only rules that keep every bit."""
+def simplify(module: ModuleOp, families: Sequence[ModuleType], exact: bool = False) -> int:
+    """Apply the rules of `families` to the whole module; returns how often rules were applied.
+    With `exact` only rules that keep every bit."""
     rules = rules_of(*families, exact=exact)
     applied = 0
     for kind, times in rewrite(module, [Fold(), *rules]).items():
         if issubclass(kind, LocalRule):
-            count(f"{name}: {kind.__name__.replace('_', '-')}", times, times)
+            count(kind.name, times, times)
             applied += times
     return applied
