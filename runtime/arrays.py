@@ -21,6 +21,11 @@ _DTYPES: dict[Attribute, np.dtype[Any]] = {
 }
 
 
+def contiguous(x: Array) -> Array:
+    """The array itself if its elements lie in order, else a copy."""
+    return x if x.flags.c_contiguous else x.copy()
+
+
 def dtype_of(element: Attribute) -> np.dtype[Any]:
     """The numpy dtype of an element type. Raises GeError for a type ge does not compute with."""
     try:

@@ -20,20 +20,22 @@ FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 class Converted:
-    """Converts arrays to another dtype and keeps the results of read-only arrays as long as these
-    live: they are weights, and come again in the next run. Launches with different weights may
-    share a kernel."""
+    """Converts arrays to another dtype, transposes their matrices if asked for, with the elements
+    in order in memory, and keeps the results of read-only arrays as long as these live: they are
+    weights, and come again in the next run. Launches with different weights may share a kernel."""
 
-    def __init__(self) -> None:
+    def __init__(self, transpose: bool = False) -> None:
+        self.transpose = transpose
         self.results: dict[int, tuple[ref[Array], Array]] = {}
 
     def __call__(self, x: Array, dtype: np.dtype[Any]) -> Array:
-        if x.dtype == dtype:
-            return x
+        turned = x.swapaxes(-1, -2) if self.transpose else x
+        if x.dtype == dtype and turned.flags.c_contiguous:
+            return turned
         key = id(x)
         if (known := self.results.get(key)) is not None and known[1].dtype == dtype:
             return known[1]
-        result = x.astype(dtype)
+        result = turned.astype(dtype, order="C")
         if not x.flags.writeable:
             self.results[key] = ref(x, lambda _: self.results.pop(key, None)), result
         return result
@@ -75,15 +77,10 @@ def exact_matmul(a: Array, b: Array, bound: int, out: Array) -> None:
         out += part.astype(whole).astype(out.dtype, copy=False)
 
 
-def for_blas(x: Array) -> Array:
-    """The array itself if BLAS can read its matrices (one of the last two dimensions is
-    contiguous), else a copy."""
-    return x if x.itemsize in x.strides[-2:] else np.ascontiguousarray(x)
-
-
 def float_matmul(a: Array, b: Array, out: Array | None = None) -> Array:
-    """np.matmul; for one right-hand matrix one large product instead of one for each batch."""
-    if b.ndim > 2 or a.ndim == 2 or not a.flags.c_contiguous:
+    """np.matmul of contiguous arrays (the rounding of BLAS depends on how matrices lie in memory);
+    for one right-hand matrix one large product instead of one for each batch."""
+    if b.ndim > 2 or a.ndim == 2:
         return np.matmul(a, b, out=out)
     shape = (*a.shape[:-1], b.shape[-1])
     flat = a.reshape(-1, a.shape[-1])
@@ -99,29 +96,24 @@ def float_matmul(a: Array, b: Array, out: Array | None = None) -> Array:
 
 @kernel(g.MatmulOp, into=True)
 def matmul(op: g.MatmulOp) -> Fn:
-    """Transposition is a view; the weight is converted only once."""
-    transpose_lhs = bool(op.transpose_lhs.value.data)
-    transpose_rhs = bool(op.transpose_rhs.value.data)
-    multiply = float_product() if is_float(element_type(op.lhs)) else integer_product(op)
+    """A weight is converted and transposed only once."""
+    return float_product(op) if is_float(element_type(op.lhs)) else integer_product(op)
+
+
+def operands_of(op: g.MatmulOp) -> tuple[Converted, Converted]:
+    """What makes the operands ready for a product without transposition."""
+    return Converted(bool(op.transpose_lhs.value.data)), Converted(
+        bool(op.transpose_rhs.value.data)
+    )
+
+
+def float_product(op: g.MatmulOp) -> Fn:
+    """A function for a matrix product of floats, in f32 or wider and rounded once."""
+    lhs, rhs = operands_of(op)
 
     def run(a: Array, b: Array, out: Array | None = None) -> Array:
-        return multiply(a, b, transpose_lhs, transpose_rhs, out)
-
-    return run
-
-
-def oriented(x: Array, transpose: bool) -> Array:
-    return for_blas(x.swapaxes(-1, -2) if transpose else x)
-
-
-def float_product() -> Fn:
-    """A function for a matrix product of floats, in f32 or wider and rounded once; `ta` and `tb`
-    say which operands are transposed."""
-    lhs, rhs = Converted(), Converted()
-
-    def run(a: Array, b: Array, ta: bool, tb: bool, out: Array | None) -> Array:
         wide = compute_dtype(a)
-        left, right = oriented(lhs(a, wide), ta), oriented(rhs(b, wide), tb)
+        left, right = lhs(a, wide), rhs(b, wide)
         if wide == a.dtype:
             return float_matmul(left, right, out)
         return rounded(float_matmul(left, right), a.dtype, out)
@@ -132,14 +124,13 @@ def float_product() -> Fn:
 def integer_product(op: g.MatmulOp) -> Fn:
     """A function for an exact matrix product of integers, through floats where those hold every sum
     exactly."""
-    lhs, rhs = Converted(), Converted()
+    lhs, rhs = operands_of(op)
     dtype = dtype_of(element_type(op.result))
 
-    def run(a: Array, b: Array, ta: bool, tb: bool, out: Array | None) -> Array:
+    def run(a: Array, b: Array, out: Array | None = None) -> Array:
         bound = magnitude(a) * magnitude(b)
-        wide = exact_dtype(bound, a.shape[-2 if ta else -1])
+        wide = exact_dtype(bound, a.shape[-2 if lhs.transpose else -1])
         left, right = (lhs(a, wide or dtype), rhs(b, wide or dtype))
-        left, right = oriented(left, ta), oriented(right, tb)
         if wide is None:
             return np.matmul(left, right, out=out)
         if out is None:

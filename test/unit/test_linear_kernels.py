@@ -77,6 +77,23 @@ def test_matmul_of_a_strided_view() -> None:
     np.testing.assert_allclose(kernel_of(MatmulOp, a, b)(a, b), a @ b)
 
 
+@pytest.mark.parametrize("shape", [(1, 64, 33), (48, 64, 1), (3, 200, 17), (65, 33, 32)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_rounding_does_not_depend_on_how_matrices_lie_in_memory(
+    shape: tuple[int, int, int], dtype: Any
+) -> None:
+    rng = np.random.default_rng(3)
+    m, k, n = shape
+    a, b = rng.standard_normal((2, m, k)).astype(dtype), rng.standard_normal((k, n)).astype(dtype)
+    want = kernel_of(MatmulOp, a, b)(a, b)
+    turned = b.T.copy()
+    for weight in (b, np.asfortranarray(b), np.repeat(b, 2, 1)[:, ::2]):
+        for x in (a, np.asfortranarray(a)):
+            assert kernel_of(MatmulOp, a, b)(x, weight).tobytes() == want.tobytes()
+    got = kernel_of(MatmulOp, a, turned, transpose_rhs=True)(a, turned)
+    assert got.tobytes() == want.tobytes()
+
+
 def test_half_precision_is_rounded_once() -> None:
     a, b = np.full((1, 4096), 1.0, np.float16), np.full((4096, 1), 1.0, np.float16)
     assert kernel_of(MatmulOp, a, b)(a, b)[0, 0] == 4096  # float16 sums stop at 2,048

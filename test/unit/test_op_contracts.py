@@ -1,6 +1,6 @@
 """What holds for every elementwise, reducing and broadcasting op, on random shapes: the kernel
-gives an array of the type that `infer` says, for dynamic dimensions too; a kernel that takes
-`out=` writes the same there, also in place."""
+gives an array of the type that `infer` says, for dynamic dimensions too, and the same however its
+operands lie in memory; a kernel that takes `out=` writes the same there, also in place."""
 
 from typing import Any
 
@@ -76,6 +76,8 @@ def check(op_class: type[TensorOp], arrays: list[Array], mask: int = 0, **params
     op.verify()
     result = np.asarray(kernels.evaluate(op, arrays)[0])
     assert type_of(result) == op.results[0].type
+    views = [np.array(a, order="F") for a in arrays]
+    assert result.tobytes() == np.asarray(kernels.evaluate(op, views)[0]).tobytes()
     unknown = [value(with_unknown_dims(t.get_shape(), mask), t.element_type) for t in types]
     dynamic = op_class.of(*unknown, *absent, **params)
     assert is_refinement(type_of(result), dynamic.results[0].type)
