@@ -69,6 +69,10 @@ ELEMENT_TYPES: dict[str, Attribute] = {
 NUMPY_NAMES: dict[Attribute, str] = {t: n for n, t in ELEMENT_TYPES.items()}
 
 
+_SHAPE, _BITS, _BYTES = "_ge_shape", "_ge_bits", "_ge_bytes"
+"""What is asked of types again and again is kept with them: they are immutable."""
+
+
 def tensor_type(value: SSAValue) -> AnyTensor:
     """The ranked tensor type of a value. Raises VerifyException for any other type."""
     t = value.type
@@ -80,8 +84,12 @@ def tensor_type(value: SSAValue) -> AnyTensor:
 def shape_of(value: SSAValue) -> Shape:
     """The shape of a tensor or memref value."""
     t = value.type
+    shape = vars(t).get(_SHAPE)
+    if shape is not None:
+        return shape
     if isinstance(t, TensorType | MemRefType):
-        return cast(AnyTensor, t).get_shape()
+        shape = vars(t)[_SHAPE] = cast(AnyTensor, t).get_shape()
+        return shape
     raise VerifyException(f"expected a ranked tensor or memref, got {t}")
 
 
@@ -137,6 +145,13 @@ def numel(shape: Sequence[int]) -> int:
 
 def bitwidth(t: Attribute) -> int:
     """Bits that one element takes in memory; i1 is stored as a byte."""
+    bits = vars(t).get(_BITS)
+    if bits is None:
+        bits = vars(t)[_BITS] = _bits(t)
+    return bits
+
+
+def _bits(t: Attribute) -> int:
     if width := _width(t):
         return max(width, 8)
     if isinstance(t, Float64Type):
@@ -150,9 +165,12 @@ def bitwidth(t: Attribute) -> int:
 
 def byte_size(t: Attribute) -> int:
     """Bytes of a static tensor or memref type. Raises ValueError for a dynamic one."""
-    assert isinstance(t, TensorType | MemRefType)
-    typed = cast(AnyTensor, t)
-    return numel(typed.get_shape()) * bitwidth(typed.element_type) // 8
+    size = vars(t).get(_BYTES)
+    if size is None:
+        assert isinstance(t, TensorType | MemRefType)
+        typed = cast(AnyTensor, t)
+        size = vars(t)[_BYTES] = numel(typed.get_shape()) * bitwidth(typed.element_type) // 8
+    return size
 
 
 def broadcast_dims(a: int, b: int) -> int:
