@@ -36,7 +36,7 @@ from ge.dialects.interfaces import TensorOp, Work
 from ge.dialects.npu_task import Engine, TilingAttr
 from ge.dialects.target import Target
 from ge.dialects.types import bitwidth, element_type
-from ge.runtime.tiling import VectorKernel, choose_tiling, cube_kernel, static_work
+from ge.runtime.tiling import VectorKernel, cube_kernel, cube_tiling, products, static_work
 
 HOST_OPS_PER_US = 1000.0
 """Element-operations of the control processor in a microsecond. Not published: an assumption."""
@@ -77,9 +77,7 @@ def task_time(
         return TaskTime(vector_us=us, total_us=us)
     if engine is Engine.DMA:
         return link_time(work.read, target)
-    tiling = tiling or choose_tiling(body, engine, target)
-    assert tiling is not None
-    if len(tiling.sizes) == 3:
+    if products(body) if tiling is None else len(tiling.sizes) == 3:
         return _cube_time(body, work, tiling, target)
     return _vector_time(body, work, tiling, target)
 
@@ -87,10 +85,7 @@ def task_time(
 def launch_us(body: Body, target: Target) -> float | None:
     """Time of a launch with its launch cost, from which rules choose; None while a shape is
     dynamic."""
-    work = static_work(body)
-    if work is None:
-        return None
-    time = task_time(body, Engine.CUBE if work.macs else Engine.VECTOR, None, target)
+    time = task_time(body, Engine.VECTOR, None, target)
     return None if time is None else time.total_us + target.launch_us
 
 
@@ -112,8 +107,9 @@ def copy_time(size: int, target: Target) -> TaskTime:
     return TaskTime(in_us=one_way, out_us=one_way, total_us=2 * one_way, bytes=2 * size)
 
 
-def _cube_time(body: Body, work: Work, tiling: TilingAttr, target: Target) -> TaskTime:
+def _cube_time(body: Body, work: Work, tiling: TilingAttr | None, target: Target) -> TaskTime:
     kernel = cube_kernel(body, target)
+    tiling = tiling or cube_tiling(kernel)
     (m, n, k), blocks = tiling.sizes, tiling.blocks.data
     rounds = ceil(kernel.tiles(m, n) / blocks)
     vector_cores = max(blocks * target.vector_cores // target.cube_cores, 1)
@@ -130,8 +126,9 @@ def _cube_time(body: Body, work: Work, tiling: TilingAttr, target: Target) -> Ta
     )
 
 
-def _vector_time(body: Body, work: Work, tiling: TilingAttr, target: Target) -> TaskTime:
+def _vector_time(body: Body, work: Work, tiling: TilingAttr | None, target: Target) -> TaskTime:
     kernel = VectorKernel(body, target)
+    tiling = tiling or kernel.choose()
     blocks, (tile,) = tiling.blocks.data, tiling.sizes
     again = work.read * (kernel.passes - 1)
     if again and work.read > target.l2_bytes:

@@ -295,7 +295,8 @@ def cube_kernel(body: Body, target: Target) -> CubeKernel:
 
 
 @lru_cache(maxsize=4096)
-def _cube_tiling(kernel: CubeKernel) -> TilingAttr:
+def cube_tiling(kernel: CubeKernel) -> TilingAttr:
+    """The tiling with the least time."""
     return kernel.choose()
 
 
@@ -412,11 +413,10 @@ def choose_tiling(op: TensorOp | Body, engine: Engine, target: Target) -> Tiling
     """The tiling with the least time by the cost model among those that fit on the core; None
     for dynamic shapes and for engines that do not tile."""
     body = Body.of(op)
-    work = static_work(body)
-    if work is None or engine not in (Engine.CUBE, Engine.VECTOR):
+    if static_work(body) is None or engine not in (Engine.CUBE, Engine.VECTOR):
         return None
-    if engine is Engine.CUBE and work.macs:
-        return _cube_tiling(cube_kernel(body, target))
+    if engine is Engine.CUBE and products(body):
+        return cube_tiling(cube_kernel(body, target))
     return VectorKernel(body, target).choose()
 
 
