@@ -305,4 +305,7 @@ def compile_model(
 ) -> Program:
     """`ge.compile`: a model or module by path, options by name (see Options); what is not given
     comes from the environment. Raises GeError for what is wrong with model or options."""
-    return compile_file(path, Options.from_environment(**options), shapes, dims)
+    from ge.lowering.cache import Request
+
+    given = Options.from_environment(**options)
+    return Request(path, given, shapes=shapes or {}, dims=dims or {}).program()

@@ -157,7 +157,7 @@ def write_module(
     from ge.runtime.weights import PAYLOAD, weights_of, write_safetensors
 
     path = Path(path)
-    module.attributes.pop(PAYLOAD, None)
+    before = module.attributes.pop(PAYLOAD, None)
     if str(path) != "-" and not is_device(path):
         keys = weights_of(module)
         weights = {k: array for k in keys if (array := payload.get(k)) is not None}
@@ -179,6 +179,9 @@ def write_module(
         write(sys.stdout)
     else:
         out.text(path, write)
+    module.attributes.pop(PAYLOAD, None)
+    if before is not None:  # the module in memory has the weights that it had
+        module.attributes[PAYLOAD] = before
 
 
 def _cannot_write(path: Path | str, error: OSError) -> GeError:

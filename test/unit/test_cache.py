@@ -11,11 +11,13 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from xdsl.universe import Universe
 
 import ge
 from ge.lowering import cache, compiler
 from ge.lowering.cache import Request
 from ge.lowering.options import Options
+from ge.runtime.clock import simulate
 
 RNG = np.random.default_rng(0)
 
@@ -56,6 +58,7 @@ class Setup:
         monkeypatch.setattr(compiler, "compile_file", counted)
         self.stamp = [("compiler.py", 1, 2)]
         monkeypatch.setattr(cache, "_own_files", lambda: self.stamp)
+        monkeypatch.setattr(cache, "REGISTERED", Universe())  # other tests register passes
 
     def run(self, output: str = "out.mlir", model: Path | None = None, **options: Any) -> str:
         settings: dict[str, Any] = {"cache_dir": str(self.cache)}
@@ -223,6 +226,35 @@ def test_dumps_and_standard_output_are_always_compiled(
     assert setup.compiled == 4
     assert not setup.cache.exists()
     assert capsys.readouterr().out.count("builtin.module") == 2
+
+
+def test_compile_in_memory(setup: Setup):
+    """`ge.compile`: the second program has the same numbers, figures and timeline."""
+    found: list[tuple[ge.Program, np.ndarray, list[str]]] = []
+    for _ in range(2):
+        program = ge.compile(str(setup.model), dims={"n": 4}, cache_dir=str(setup.cache))
+        session = ge.Session(program.module, program.payload)
+        numbers = session.run({"x": np.ones((4, 64), np.float32)})["y"]
+        timeline = simulate(program.module, session.target)
+        found.append((program, numbers, [t.name for t in timeline.tasks]))
+    assert setup.compiled == 1
+    (a, x, first), (b, y, second) = found
+    np.testing.assert_array_equal(x, y)
+    assert first == second
+    assert a.report() == b.report()
+    assert str(a.module) == str(b.module)
+
+
+def test_a_program_without_weights_in_memory(setup: Setup):
+    text = setup.folder / "in.mlir"
+    text.write_text(
+        'func.func @main(%x: tensor<4xf32> {graph.name = "x"}) -> (tensor<4xf32>) {\n'
+        "  %0 = graph.relu %x : (tensor<4xf32>) -> tensor<4xf32>\n"
+        "  func.return %0 : tensor<4xf32>\n}\n"
+    )
+    programs = [ge.compile(str(text), cache_dir=str(setup.cache)) for _ in range(2)]
+    assert setup.compiled == 1
+    assert str(programs[0].module) == str(programs[1].module)
 
 
 def test_the_report_is_that_of_the_compilation(setup: Setup):
