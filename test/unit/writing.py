@@ -12,7 +12,15 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAtt
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from ge.dialects.graph import activation, elementwise, linear, normalization, reduction, shape
+from ge.dialects.graph import (
+    activation,
+    elementwise,
+    linear,
+    normalization,
+    reduction,
+    shape,
+    trigonometry,
+)
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.interfaces import TensorOp
 from ge.dialects.types import element_type, shape_of, tensor
@@ -90,7 +98,7 @@ class Expr:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """`x.erf()` is the op `graph.erf` on x, `x.maximum(0)` one of two operands."""
-        for module in (elementwise, activation, normalization):
+        for module in (elementwise, trigonometry, activation, normalization):
             for kind in vars(module).values():
                 if getattr(kind, "name", None) == f"graph.{name}":
                     return lambda *operands, **params: self.op(kind, self, *operands, **params)
