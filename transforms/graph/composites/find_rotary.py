@@ -168,6 +168,7 @@ class FindRotary(Rule):
         self.pattern = self.build(first, second)
 
     def build(self, first: Pattern, second: Pattern) -> Op:
+        """The rotation of the pairs (first, second), joined to one tensor."""
         raise NotImplementedError
 
     def joined(self, first: Pattern, second: Pattern) -> Op:
@@ -287,6 +288,8 @@ class HalveTables(RewritePattern):
         return self.halves[table]
 
     def make_half(self, table: SSAValue, rewriter: PatternRewriter) -> SSAValue | None:
+        """The first half of a table made of two equal ones, by ops put in where it is made; None
+        where that is not known."""
         op = table.owner
         if isinstance(op, ConcatOp):
             first, *rest = op.inputs
