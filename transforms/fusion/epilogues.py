@@ -11,6 +11,8 @@ tile's places that are read beside it, costs no launch and no memory traffic in 
 - ops on whole rows, where the row fits on the core.
 
 The ops join one by one in program order, each when the launch gets no slower than the two apart.
+Where an op could also join what uses it on the vector unit (a residual sum the norm behind it, a
+cast whose input is needed as well), the cost model says which of the two is faster.
 """
 
 from collections.abc import Callable
@@ -25,7 +27,8 @@ from ge.dialects.interfaces import Access, TensorOp
 from ge.dialects.types import byte_size, is_static, shape_of
 from ge.transforms import remarks
 from ge.transforms.fusion.groups import Group
-from ge.transforms.fusion.merging import Merger, access, can_join, size_of
+from ge.transforms.fusion.merging import Merger, access, can_join, is_view, size_of
+from ge.transforms.fusion.regions import is_vector_op, mismatch
 
 LACKING = (
     trig.SinOp,
@@ -44,6 +47,9 @@ LACKING = (
 )
 """Elementwise ops that the vector unit has no instructions for: they are programs of their own,
 which would hold up the cube."""
+
+LEAST_GAIN_US = 0.05
+"""A difference below this is none."""
 
 Accepts = Callable[[TensorOp, Group], str | None]
 """Why an op cannot join a group; None when it can."""
@@ -74,8 +80,52 @@ def grow(merger: Merger, group: Group, refuses: Accepts) -> None:
         if (why := refuses(user, group)) is not None:
             if why:
                 remarks.missed(merger.rule, user, why)
+        elif (rival := better_behind(merger, group, user, refuses)) is not None:
+            where, gain = rival
+            merger.missed(user, f"it is better off with {where.name} ({gain:.1f} us saved)")
         elif merger.join(group, other, user.name):
             look([user])
+
+
+def better_behind(
+    merger: Merger, group: Group, op: TensorOp, refuses: Accepts
+) -> tuple[Operation, float] | None:
+    """The op of the vector unit behind `op` that it should join instead, and the time saved;
+    None when it had better join the group."""
+    groups = merger.groups
+    users = [u.operation for r in op.results for u in r.uses if u.operation in groups.number]
+    users = [u for u in users if is_vector_op(u) and groups.of(u).kind is None]
+    if not users or access(op) is Access.VIEW:
+        return None
+    sources = [v for v in op.operands if groups.producer(v) is group]
+    others = {u.operation for v in sources for u in v.uses} - {*group.ops, op}
+    stays = any(not _could_follow(merger, group, o, refuses) for o in others)
+    behind = min(users, key=groups.number.__getitem__)
+    alone, last = groups.of(op), groups.of(behind)
+    if not (stays or access(behind) is Access.ROWS) or is_view(behind) or last is group:
+        return None
+    assert isinstance(behind, TensorOp)
+    if refuses(behind, group) is None:
+        return None  # it can follow as well
+    if mismatch(merger.body((alone, last))) is not None:
+        return None
+    joined = merger.sum_us([group, alone], [last])
+    apart = merger.sum_us([group], [alone, last])
+    if joined is None or apart is None or joined - apart < LEAST_GAIN_US:
+        return None
+    return behind, joined - apart
+
+
+def _could_follow(merger: Merger, group: Group, op: Operation, refuses: Accepts) -> bool:
+    """Whether an op that uses a group's values may join it in its turn."""
+    groups = merger.groups
+    return (
+        op in groups.number
+        and can_join(op)
+        and isinstance(op, TensorOp)
+        and refuses(op, group) is None
+        and groups.can_merge(group, groups.of(op))
+    )
 
 
 def follows(op: TensorOp, group: Group, merger: Merger) -> str | None:

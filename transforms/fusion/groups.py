@@ -201,6 +201,11 @@ class Groups:
         b.ops = []
         return True
 
+    def can_merge(self, a: Group, b: Group) -> bool:
+        """Whether `merge` would succeed."""
+        first, last = (a, b) if a.label < b.label else (b, a)
+        return a is b or self._between(first, last) is not None
+
     def _between(self, first: Group, last: Group) -> tuple[bool, list[Group]] | None:
         """The groups between two in the order that depend on the first (True) or that the last
         depends on (False), whichever is known sooner; None when there are paths between the two

@@ -1,7 +1,7 @@
 """What the fusion rules share: which ops a launch can take in, what a merge saves by the cost
 model, and the walk over the blocks of a program."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp
@@ -114,6 +114,17 @@ class Merger:
             time = 0.0 if self._is_free(group) else launch_us(self.body([group]), self.target)
             self._times[group] = len(group.ops), time
         return time
+
+    def sum_us(self, *launches: Sequence[Group]) -> float | None:
+        """Time of launches, each of some groups; None where shapes are unknown."""
+        total = 0.0
+        for groups in launches:
+            one = len(groups) == 1
+            time = self.time_us(*groups) if one else launch_us(self.body(groups), self.target)
+            if time is None:
+                return None
+            total += time
+        return total
 
     def _is_free(self, group: Group) -> bool:
         return all(is_view(op) for op in group.ops)

@@ -273,3 +273,29 @@ func.func @case18(%q: tensor<64x32xf32>, %k: tensor<65536x32xf32>) -> tensor<64x
 // CHECK-LABEL: func.func @case18(
 // CHECK-NOT:     fused_op
 // CHECK:         func.return
+
+// -----
+
+// The residual sum could join the norm behind it. Here it saves more where it is made.
+func.func @case19(%x: tensor<128x768xf32>, %w: tensor<768x768xf32>, %r: tensor<128x768xf32>, %s: tensor<768xf32>) -> tensor<128x768xf32> {
+  %0 = graph.matmul %x, %w : (tensor<128x768xf32>, tensor<768x768xf32>) -> tensor<128x768xf32>
+  %1 = graph.add %0, %r : (tensor<128x768xf32>, tensor<128x768xf32>) -> tensor<128x768xf32>
+  %2 = graph.rms_norm %1, %s : (tensor<128x768xf32>, tensor<768xf32>) -> tensor<128x768xf32>
+  func.return %2 : tensor<128x768xf32>
+}
+// CHECK-LABEL: func.func @case19(
+// CHECK:         %[[S:.*]] = fused_op.linear(%x, %w, %r)
+// CHECK:         graph.rms_norm %[[S]]
+
+// -----
+
+// The product is a result as it is; widened it is needed by the norm only, which widens it itself.
+func.func @case20(%x: tensor<2048x4096xf16>, %w: tensor<4096x4096xf16>, %s: tensor<4096xf32>) -> (tensor<2048x4096xf16>, tensor<2048x4096xf32>) {
+  %0 = graph.matmul %x, %w : (tensor<2048x4096xf16>, tensor<4096x4096xf16>) -> tensor<2048x4096xf16>
+  %1 = graph.cast %0 to f32 : (tensor<2048x4096xf16>) -> tensor<2048x4096xf32>
+  %2 = graph.rms_norm %1, %s : (tensor<2048x4096xf32>, tensor<4096xf32>) -> tensor<2048x4096xf32>
+  func.return %0, %2 : tensor<2048x4096xf16>, tensor<2048x4096xf32>
+}
+// CHECK-LABEL: func.func @case20(
+// CHECK-NOT:     fused_op
+// CHECK:         func.return
