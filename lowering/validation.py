@@ -232,11 +232,10 @@ class Case:
         weights = {k: a for k in weights_of(module) if (a := payload.get(k)) is not None}
         module.attributes.pop(PAYLOAD, None)
         plugins = [f"--load-plugin={Path(p).resolve()}" for p in self.validation.plugins]
-        command = shlex.join(
-            ["ge-opt", *plugins, "-p", str(self.broken.pipeline_pass_spec()), "--validate"]
-        )
+        spec = str(self.broken.pipeline_pass_spec())
+        command = shlex.join(["ge-opt", "%s", *plugins, "-p", spec, "--validate"])
         lines = [
-            f"// RUN: {command} %s | filecheck %s",
+            f"// RUN: {command} | filecheck %s",
             f"// Declared: {relation_of(self.broken)}.",
             f"// {' '.join(str(found).split())}",
             "// CHECK: builtin.module",

@@ -123,6 +123,8 @@ class Ulps(Relation):
     """The same for types of 16 bits."""
     each: bool = False
     """Measure each element by units in its own last place."""
+    overflow: bool = False
+    """Whether numbers may become finite that were nan or infinite."""
 
     def limit(self, array: Array) -> float:
         return self.half if array.dtype.itemsize == 2 else self.count
@@ -132,8 +134,10 @@ class Ulps(Relation):
             excused = any(bool((o != before).any()) for o in others)
             return np.zeros(before.shape, np.bool_) if excused else before != after
         if self.each and not others:
-            return ulp_distance(before, after) > np.uint64(self.limit(before))
-        return ~self.close(before, after, others)
+            wrong = ulp_distance(before, after) > np.uint64(self.limit(before))
+        else:
+            wrong = ~self.close(before, after, others)
+        return wrong & np.isfinite(before) if self.overflow else wrong
 
     def close(self, before: Array, after: Array, others: Sequence[Array]) -> NDArray[np.bool_]:
         """For each element whether it is as close as the relation allows; `others` are results of

@@ -17,6 +17,7 @@ Sums come in another order than in `graph.attention`: see `runtime/kernels/fused
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -31,6 +32,7 @@ from ge.dialects.target import DEFAULT_TARGET
 from ge.transforms import remarks
 from ge.transforms.fusion.epilogues import follows, grow
 from ge.transforms.fusion.merging import Merger, access, can_join, fuse_blocks
+from ge.transforms.relations import Relation, Ulps
 from ge.transforms.statistics import count
 
 ONE_TILE = 128
@@ -42,6 +44,7 @@ class FuseAttentionPass(ModulePass):
     """Turn attention into `fused_op.flash_attention`, with what stands around it."""
 
     name = "fuse-attention"
+    RELATION: ClassVar[Relation] = Ulps()
 
     target: str = DEFAULT_TARGET
     """Preset name, or path of a target file."""

@@ -18,6 +18,7 @@ The outputs keep their order. The inputs stay, used or not, so that callers need
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
@@ -29,6 +30,7 @@ from ge.dialects.diagnostics import error_at
 from ge.dialects.functions import main_function
 from ge.transforms.graph.eliminate_dead_code import eliminate_dead_code
 from ge.transforms.graph.infer_shapes import refresh_signature
+from ge.transforms.relations import BitExact, Relation
 
 NAME = "graph.name"
 
@@ -78,6 +80,7 @@ class PruneOutputsPass(ModulePass):
     """Keep only the outputs of @main that are named, and what they are computed from."""
 
     name = "prune-outputs"
+    RELATION: ClassVar[Relation] = BitExact(prunes=True)
 
     outputs: tuple[str, ...] = ()
     """Names of outputs; none: all of them stay."""

@@ -83,6 +83,7 @@ from ge.transforms.polynomials import (
     reachable,
     same,
 )
+from ge.transforms.relations import Relation, Ulps
 from ge.transforms.rewriting import fuse_locations, rewrite
 from ge.transforms.rules import Emit, Rule, done, substitute
 from ge.transforms.statistics import is_enabled
@@ -437,6 +438,11 @@ class FindActivationsPass(ModulePass):
     name = "find-activations"
 
     aggressive: bool = False
+
+    @property
+    def RELATION(self) -> Relation:
+        """What the rules may do to the numbers."""
+        return Ulps(overflow=self.aggressive)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         patterns: list[RewritePattern] = [

@@ -25,6 +25,7 @@ The mean of x^2 less the squared mean is not taken for a variance: it may be far
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import nan
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -55,6 +56,7 @@ from ge.transforms.dimensions import Dimensions
 from ge.transforms.graph.composites.widening import NarrowComputation
 from ge.transforms.matching import Match, Number, Op, Value, near, number_of
 from ge.transforms.polynomials import ONE, Expansion, Polynomial, monomial, product, reachable, same
+from ge.transforms.relations import Relation, Ulps
 from ge.transforms.rewriting import rewrite
 from ge.transforms.rules import Emit, Rule, done, substitute
 from ge.transforms.statistics import is_enabled
@@ -403,6 +405,7 @@ class FindNormsPass(ModulePass):
     ops."""
 
     name = "find-norms"
+    RELATION: ClassVar[Relation] = Ulps()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in op.ops:

@@ -54,6 +54,7 @@ from ge.transforms.matching import (
     Value,
     number_of,
 )
+from ge.transforms.relations import Relation, Ulps
 from ge.transforms.rewriting import rewrite
 from ge.transforms.rules import Emit, Rule, done, substitute
 from ge.transforms.statistics import is_enabled
@@ -318,6 +319,7 @@ class FindRotaryPass(ModulePass):
     """Replace rotary position embedding that is written out by the graph op."""
 
     name = "find-rotary"
+    RELATION: ClassVar[Relation] = Ulps()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in op.ops:
