@@ -21,10 +21,11 @@ CLEAN_UP = (
     "simplify-algebra",
     "simplify-control-flow",
     "share-common-subexpressions",
+    "fold-batch-norm",
 )
 """Passes at the graph level that bring ops to their simplest form."""
 
-EXACT = ("simplify-movement", "simplify-algebra")
+EXACT = ("simplify-movement", "simplify-algebra", "fold-batch-norm")
 """Those that keep every bit when they are told to."""
 
 

@@ -1,0 +1,427 @@
+"""What is linear goes into the weights: normalization with given statistics, factors and offsets
+by channel, and linear maps of linear maps. All of it is expressions of weights, which
+`prepare-weights` evaluates once.
+
+A convolution's channels are dimension 1 of its result, a product's columns the last one. The map
+in front must have no other user, and the weight neither: a weight that others need as well would
+be stored twice.
+"""
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import f32, f64
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from ge.dialects.graph import elementwise as g
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.convolution import Convolution, ConvOp, ConvTransposeOp
+from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.normalization import BatchNormOp
+from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp
+from ge.dialects.interfaces import TensorOp
+from ge.dialects.types import (
+    Shape,
+    element_type,
+    is_float,
+    is_static,
+    numel,
+    rank_of,
+    shape_of,
+)
+from ge.transforms.graph.canonical.local import Make, Replacement, rule
+
+MOST_OPS = 64
+"""Ops of an expression of weights that are looked at."""
+
+
+# ---- expressions of weights --------------------------------------------------------------------
+
+
+def is_prepared(value: SSAValue) -> bool:
+    """Whether a value is made of constants alone."""
+    todo, seen = [value.owner], set[Operation]()
+    while todo:
+        op = todo.pop()
+        if op in seen:
+            continue
+        if not isinstance(op, TensorOp) or op.regions or len(seen) == MOST_OPS:
+            return False
+        if not op.operands and not isinstance(op, ConstantOp):
+            return False
+        seen.add(op)
+        todo.extend(v.owner for v in op.operands)
+    return True
+
+
+def is_own(value: SSAValue) -> bool:
+    """Whether a value is made of constants, and one op that runs needs it (other expressions of
+    weights may)."""
+    if not is_prepared(value):
+        return False
+    running = 0
+    for count, use in enumerate(value.uses):
+        running += not all(is_prepared(v) for v in use.operation.operands)
+        if running > 1 or count == MOST_OPS:
+            return False
+    return True
+
+
+def as_type(make: Make, value: SSAValue, element: Attribute) -> SSAValue:
+    return value if element_type(value) == element else make(g.CastOp, value, to=element)
+
+
+def shaped(make: Make, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+    if shape_of(value) == tuple(shape):
+        return value
+    return make(ReshapeOp, value, None, shape=list(shape))
+
+
+def spread(make: Make, value: SSAValue, count: int) -> SSAValue:
+    """A vector of `count` elements: the value's own, or its one element again and again."""
+    if numel(shape_of(value)) == count:
+        return shaped(make, value, (count,))
+    one = shaped(make, value, (1,))
+    return make(BroadcastToOp, one, None, shape=(count,))
+
+
+def vector_along(value: SSAValue, shape: Shape, axis: int) -> bool:
+    """Whether a value of constants has one element, or one for each index of `axis`, and
+    combining it with a tensor of this shape leaves that shape."""
+    own = shape_of(value)
+    if not is_static(own) or shape[axis] < 0 or len(own) > len(shape) or not is_prepared(value):
+        return False
+    wanted = [1] * len(shape)
+    if numel(own) != 1:
+        wanted[axis] = shape[axis]
+    return list(own) == wanted[len(shape) - len(own) :] and numel(own) in (1, shape[axis])
+
+
+def combined_with(
+    op: Operation | Block, kinds: tuple[type[g.Binary], ...], axis: int | None = None
+) -> list[tuple[SSAValue, SSAValue]]:
+    """Operand and vector of weights along `axis` (the last when None) of a product or sum."""
+    if not isinstance(op, kinds) or not (shape := shape_of(op.results[0])):
+        return []
+    along = len(shape) - 1 if axis is None else axis
+    if along >= len(shape):
+        return []
+    return [
+        (value, other)
+        for value, other in op.sides()
+        if vector_along(other, shape, along) and shape_of(value) == shape and not is_prepared(value)
+    ]
+
+
+# ---- batch norm --------------------------------------------------------------------------------
+
+
+def factor_and_offset(op: BatchNormOp, make: Make, element: Attribute) -> tuple[SSAValue, SSAValue]:
+    """What the kernel multiplies and adds, computed as it does."""
+    scale, bias, mean, variance = (as_type(make, v, element) for v in op.operands[1:])
+    epsilon = make.constant(op.epsilon.value.data, element)
+    factor = make(g.DivOp, scale, make(g.SqrtOp, make(g.AddOp, variance, epsilon)))
+    return factor, make(g.SubOp, bias, make(g.MulOp, mean, factor))
+
+
+@rule(BatchNormOp)
+def batch_norm_as_product(op: BatchNormOp, make: Make) -> Replacement:
+    """x * factor + offset: the same bits for types that need no rounding between"""
+    element, rank = element_type(op.input), rank_of(op.input)
+    if element not in (f32, f64) or not all(is_prepared(v) for v in op.operands[1:]):
+        return None
+    if any(element_type(v) != element for v in op.operands):
+        return None
+    by_channel = (*shape_of(op.scale), *[1] * (rank - 2))
+    factor, offset = (shaped(make, v, by_channel) for v in factor_and_offset(op, make, element))
+    return make(g.AddOp, make(g.MulOp, op.input, factor), offset)
+
+
+@rule(BatchNormOp, exact=False)
+def batch_norm_of_half(op: BatchNormOp, make: Make) -> Replacement:
+    """The same for types of 16 bits behind a convolution or product, which take it on"""
+    linear, element = op.input.owner, element_type(op.input)
+    if not isinstance(linear, Convolution | MatmulOp) or not is_own(linear.operands[1]):
+        return None
+    if element in (f32, f64) or not all(is_prepared(v) for v in op.operands[1:]):
+        return None
+    by_channel = (*shape_of(op.scale), *[1] * (rank_of(op.input) - 2))
+    pair = (as_type(make, v, element) for v in factor_and_offset(op, make, f32))
+    factor, offset = (shaped(make, v, by_channel) for v in pair)
+    return make(g.AddOp, make(g.MulOp, op.input, factor), offset)
+
+
+# ---- convolutions ------------------------------------------------------------------------------
+
+
+def conv_like(op: Convolution, make: Make, **changes: SSAValue | None) -> SSAValue:
+    """The convolution with another weight or bias."""
+    operands = {"input": op.input, "weight": op.weight, "bias": op.bias, **changes}
+    return make(type(op), *operands.values(), **op.properties)
+
+
+def scaled_weight(op: Convolution, factor: SSAValue, make: Make) -> SSAValue:
+    """The weight, each output channel times its factor."""
+    shape = shape_of(op.weight)
+    ones = [1] * (len(shape) - 2)
+    if numel(shape_of(factor)) == 1:
+        return make(g.MulOp, op.weight, shaped(make, factor, ()))
+    if isinstance(op, ConvOp):
+        return make(g.MulOp, op.weight, shaped(make, factor, (shape[0], 1, *ones)))
+    # [input channels, output channels / group]: the groups of both go together
+    parts = (op.groups, shape[0] // op.groups, *shape[1:])
+    by_group = shaped(make, factor, (op.groups, 1, shape[1], *ones))
+    return shaped(make, make(g.MulOp, shaped(make, op.weight, parts), by_group), shape)
+
+
+def own_conv(value: SSAValue) -> Convolution | None:
+    """The convolution with weights of its own that a value is, if nobody else needs it."""
+    op = value.owner
+    if not isinstance(op, ConvOp | ConvTransposeOp) or not value.has_one_use():
+        return None
+    if not is_own(op.weight) or not is_static(shape_of(op.weight)):
+        return None
+    if not is_float(element_type(value)) or (op.bias is not None and not is_prepared(op.bias)):
+        return None
+    return op
+
+
+@rule(g.MulOp, g.DivOp, exact=False)
+def scale_after_conv(op: g.MulOp | g.DivOp, make: Make) -> Replacement:
+    """conv(x, w, b) * f = conv(x, w * f, b * f)"""
+    for value, factor in combined_with(op, (g.MulOp, g.DivOp), axis=1):
+        if (conv := own_conv(value)) is None:
+            continue
+        if isinstance(op, g.DivOp):
+            factor = make(g.ReciprocalOp, factor)
+        channels = shape_of(value)[1]
+        bias = conv.bias
+        if bias is not None:
+            bias = make(g.MulOp, bias, spread(make, factor, channels))
+        return conv_like(conv, make, weight=scaled_weight(conv, factor, make), bias=bias)
+    return None
+
+
+def bias_of_conv(op: g.AddOp, make: Make, first: bool) -> Replacement:
+    """The offset as the convolution's bias, or added to it."""
+    for value, offset in combined_with(op, (g.AddOp,), axis=1):
+        conv = own_conv(value)
+        if conv is None or (conv.bias is None) != first:
+            continue
+        bias = spread(make, offset, shape_of(value)[1])
+        if conv.bias is not None:
+            bias = make(g.AddOp, conv.bias, bias)
+        return conv_like(conv, make, bias=bias)
+    return None
+
+
+@rule(g.AddOp)
+def first_bias_of_conv(op: g.AddOp, make: Make) -> Replacement:
+    """conv(x, w) + b = conv(x, w, b), which adds it to the rounded sums"""
+    wide = element_type(op.lhs) in (f32, f64)
+    return bias_of_conv(op, make, first=True) if wide else None
+
+
+@rule(g.AddOp, exact=False)
+def rounded_bias_of_conv(op: g.AddOp, make: Make) -> Replacement:
+    """The same for types of 16 bits"""
+    return bias_of_conv(op, make, first=True)
+
+
+@rule(g.AddOp, exact=False)
+def second_bias_of_conv(op: g.AddOp, make: Make) -> Replacement:
+    """conv(x, w, a) + b = conv(x, w, a + b)"""
+    return bias_of_conv(op, make, first=False)
+
+
+@rule(ConvOp, exact=False)
+def scale_before_conv(op: ConvOp, make: Make) -> Replacement:
+    """conv(x * f, w) = conv(x, w * f), by input channel"""
+    if not is_own(op.weight) or not op.input.has_one_use() or not is_float(element_type(op.input)):
+        return None
+    shape = shape_of(op.weight)
+    for value, factor in combined_with(op.input.owner, (g.MulOp,), axis=1):
+        weight = make(g.MulOp, op.weight, by_input(op, factor, make)) if op.groups == 1 else None
+        if weight is None and numel(shape_of(factor)) == 1:
+            weight = make(g.MulOp, op.weight, shaped(make, factor, ()))
+        if weight is not None and is_static(shape):
+            return conv_like(op, make, input=value, weight=weight)
+    return None
+
+
+def by_input(op: ConvOp, value: SSAValue, make: Make) -> SSAValue:
+    """A number for each input channel in the form of the weight [output, input, kernel...]."""
+    shape = shape_of(op.weight)
+    return shaped(make, spread(make, value, shape[1]), (1, shape[1], *[1] * (len(shape) - 2)))
+
+
+@rule(ConvOp, exact=False)
+def offset_before_conv(op: ConvOp, make: Make) -> Replacement:
+    """conv(x + d, w, b) = conv(x, w, b + the sum of w * d), unless zeros are padded"""
+    padded = any(op.ints("pads") or ()) or op.auto_pad is not None
+    if padded or not is_prepared(op.weight) or op.groups != 1 or not op.input.has_one_use():
+        return None
+    if not is_float(element_type(op.input)) or (op.bias is not None and not is_prepared(op.bias)):
+        return None
+    for value, offset in combined_with(op.input.owner, (g.AddOp,), axis=1):
+        product = make(g.MulOp, op.weight, by_input(op, offset, make))
+        axes = list(range(1, rank_of(op.weight)))
+        bias = make(ReduceOp, product, None, kind="sum", axes=axes, keep_dims=False)
+        if op.bias is not None:
+            bias = make(g.AddOp, bias, op.bias)
+        return conv_like(op, make, input=value, bias=bias)
+    return None
+
+
+# ---- products ----------------------------------------------------------------------------------
+
+
+def own_product(value: SSAValue) -> MatmulOp | None:
+    """The product with a matrix of weights of its own that a value is, if nobody else needs it."""
+    op = value.owner
+    if not isinstance(op, MatmulOp) or not value.has_one_use() or not is_own(op.rhs):
+        return None
+    return op if rank_of(op.rhs) == 2 and is_float(element_type(value)) else None
+
+
+def product_like(op: MatmulOp, make: Make, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    return make(MatmulOp, lhs, rhs, **op.properties)
+
+
+def transposed(op: MatmulOp) -> bool:
+    return bool(op.transpose_rhs.value.data)
+
+
+@rule(g.MulOp, g.DivOp, exact=False)
+def scale_after_product(op: g.MulOp | g.DivOp, make: Make) -> Replacement:
+    """(x w) * f = x (w * f), by column"""
+    for value, factor in combined_with(op, (g.MulOp, g.DivOp)):
+        if (product := own_product(value)) is None:
+            continue
+        if numel(shape_of(factor)) == 1:
+            factor = shaped(make, factor, ())
+        elif transposed(product):
+            factor = shaped(make, factor, (shape_of(value)[-1], 1))
+        else:
+            factor = shaped(make, factor, (shape_of(value)[-1],))
+        return product_like(product, make, product.lhs, make(type(op), product.rhs, factor))
+    return None
+
+
+@rule(MatmulOp, exact=False)
+def scale_before_product(op: MatmulOp, make: Make) -> Replacement:
+    """(x * f) w = x (w * f), by row"""
+    if not op.lhs.has_one_use() or not is_own(op.rhs) or rank_of(op.rhs) != 2:
+        return None
+    if op.transpose_lhs.value.data or not is_float(element_type(op.lhs)):
+        return None
+    for value, factor in combined_with(op.lhs.owner, (g.MulOp,)):
+        rows = shape_of(value)[-1]
+        if numel(shape_of(factor)) == 1:
+            factor = shaped(make, factor, ())
+        else:
+            factor = shaped(make, factor, (rows,) if transposed(op) else (rows, 1))
+        return product_like(op, make, value, make(g.MulOp, op.rhs, factor))
+    return None
+
+
+# ---- sums between ------------------------------------------------------------------------------
+
+
+@rule(g.MulOp, exact=False)
+def scale_after_bias(op: g.MulOp, make: Make) -> Replacement:
+    """(y + b) * f = y * f + b * f, where y is a product that takes on f"""
+    for value, factor in combined_with(op, (g.MulOp,)):
+        inner = value.owner
+        if not isinstance(inner, g.AddOp) or not value.has_one_use():
+            continue
+        for product, bias in combined_with(inner, (g.AddOp,)):
+            if own_product(product) is not None:
+                return make(g.AddOp, make(g.MulOp, product, factor), make(g.MulOp, bias, factor))
+    return None
+
+
+# ---- linear maps of linear maps ----------------------------------------------------------------
+
+
+@rule(MatmulOp, exact=False)
+def product_of_product(op: MatmulOp, make: Make) -> Replacement:
+    """(x a) b = x (a b), where that is cheaper"""
+    inner = own_product(op.lhs)
+    if inner is None or not is_own(op.rhs) or rank_of(op.rhs) != 2 or op.transpose_lhs.value.data:
+        return None
+    (k, h), n = matrix(inner), matrix(op)[1]
+    if inner.transpose_lhs.value.data or k * n > k * h + h * n:
+        return None
+    weight = make(
+        MatmulOp, inner.rhs, op.rhs,
+        transpose_lhs=transposed(inner), transpose_rhs=transposed(op),
+    )  # fmt: skip
+    return make(MatmulOp, inner.lhs, weight)
+
+
+def matrix(op: MatmulOp) -> tuple[int, int]:
+    """Rows and columns of the right-hand matrix."""
+    rows, columns = shape_of(op.rhs)
+    return (columns, rows) if transposed(op) else (rows, columns)
+
+
+@rule(MatmulOp, exact=False)
+def product_of_biased_product(op: MatmulOp, make: Make) -> Replacement:
+    """(x a + b) c = x (a c) + b c, where that is cheaper"""
+    inner = op.lhs.owner
+    if not isinstance(inner, g.AddOp) or not op.lhs.has_one_use() or op.transpose_lhs.value.data:
+        return None
+    if not is_own(op.rhs) or rank_of(op.rhs) != 2:
+        return None
+    for value, bias in combined_with(inner, (g.AddOp,)):
+        if (first := own_product(value)) is None or first.transpose_lhs.value.data:
+            continue
+        (k, h), n = matrix(first), matrix(op)[1]
+        if k * n > k * h + h * n:
+            continue
+        row = shaped(make, spread(make, bias, h), (1, h))
+        weight = make(
+            MatmulOp, first.rhs, op.rhs,
+            transpose_lhs=transposed(first), transpose_rhs=transposed(op),
+        )  # fmt: skip
+        offset = shaped(make, make(MatmulOp, row, op.rhs, transpose_rhs=transposed(op)), (n,))
+        return make(g.AddOp, make(MatmulOp, first.lhs, weight), offset)
+    return None
+
+
+@rule(ConvOp, exact=False)
+def point_conv_of_conv(op: ConvOp, make: Make) -> Replacement:
+    """A convolution by points of a convolution is one of the same window, where that is
+    cheaper"""
+    inner = own_conv(op.input)
+    if (
+        not isinstance(inner, ConvOp)
+        or not is_own(op.weight)
+        or (op.groups, inner.groups) != (1, 1)
+    ):
+        return None
+    shape, first = shape_of(op.weight), shape_of(inner.weight)
+    if not is_static(shape) or any(d != 1 for d in shape[2:]) or not by_points(op):
+        return None
+    (m, h), window = shape[:2], numel(first[1:])
+    if m * window > h * window + m * h:
+        return None
+    if op.bias is not None and not is_prepared(op.bias):
+        return None
+    outer = shaped(make, op.weight, (m, h))
+    weight = make(MatmulOp, outer, shaped(make, inner.weight, (h, window)))
+    bias = op.bias
+    if inner.bias is not None:
+        moved = shaped(make, make(MatmulOp, outer, shaped(make, inner.bias, (h, 1))), (m,))
+        bias = moved if bias is None else make(g.AddOp, moved, bias)
+    return conv_like(inner, make, weight=shaped(make, weight, (m, *first[1:])), bias=bias)
+
+
+def by_points(op: ConvOp) -> bool:
+    """Whether the convolution is a linear map of each point by itself, with weights of its own."""
+    shape = shape_of(op.weight)
+    plain = not any(op.ints("pads") or ()) and op.auto_pad is None and op.groups == 1
+    steps = all(s == 1 for s in op.ints("strides") or ())
+    points = is_static(shape) and all(d == 1 for d in shape[2:])
+    return plain and steps and points and is_own(op.weight)
