@@ -26,7 +26,7 @@ def concat(op: g.ConcatOp) -> Fn:
 def split(op: g.SplitOp) -> Fn:
     axis, count, sizes = op.axis.value.data, len(op.parts), ints_of(op, "sizes")
 
-    def run(x: Array, operand: Array | None) -> tuple[Array, ...]:
+    def run(x: Array, operand: Array | None) -> Array | tuple[Array, ...]:
         parts = sizes(operand)
         if parts is None:
             parts = g.even_sizes(x.shape[axis], count)
@@ -35,7 +35,7 @@ def split(op: g.SplitOp) -> Fn:
         for size in parts:
             result.append(x[(*before, slice(start, start + size))])
             start += size
-        return tuple(result)
+        return result[0] if count == 1 else tuple(result)
 
     return refusing(run)
 

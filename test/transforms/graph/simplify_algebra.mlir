@@ -226,3 +226,18 @@ func.func @dynamic(%x: tensor<?xf32>, %y: tensor<?xf32>) -> (tensor<?xf32>, tens
 // CHECK-LABEL: func.func @dynamic(
 // CHECK: graph.sub %x, %y
 // CHECK: graph.compare "lt"
+
+// -----
+
+// What keeps not every bit, or not the value: |-x| of unsigned integers; the sum of -0.0 is 0.0.
+func.func @kept_apart(%x: tensor<4xui8>, %y: tensor<4x1xf32>) -> (tensor<4xui8>, tensor<4x1xf32>) {
+  %0 = graph.neg %x : (tensor<4xui8>) -> tensor<4xui8>
+  %1 = graph.abs %0 : (tensor<4xui8>) -> tensor<4xui8>
+  %2 = graph.reduce "max" %y axes [1] : tensor<4x1xf32> -> tensor<4x1xf32>
+  %3 = graph.reduce "sum" %2 axes [1] : tensor<4x1xf32> -> tensor<4x1xf32>
+  func.return %1, %3 : tensor<4xui8>, tensor<4x1xf32>
+}
+// CHECK-LABEL: func.func @kept_apart(
+// CHECK-NEXT: graph.neg
+// CHECK-NEXT: graph.abs
+// LOOSE-NEXT: func.return %{{.*}}, %y

@@ -132,7 +132,7 @@ def times_minus_one(op: g.MulOp | g.DivOp, make: Make) -> Replacement:
 @rule(g.AbsOp)
 def absolute(op: g.AbsOp, make: Make) -> Replacement:
     """|-x| = |x|; |x| = x where x is never negative"""
-    if isinstance(inner := op.input.owner, g.NegOp):
+    if isinstance(inner := op.input.owner, g.NegOp) and not is_unsigned(element_type(op.input)):
         return make(g.AbsOp, inner.input)
     return op.input if never_negative(op.input) else None
 
@@ -212,8 +212,11 @@ def root_as_power(op: g.PowOp, make: Make) -> Replacement:
 
 # ---- reductions --------------------------------------------------------------------------------
 
-KEEPS_ONE = ("sum", "mean", "max", "min", "prod")
-"""Kinds whose result for one element is that element."""
+KEEPS_ONE = ("max", "min", "prod")
+"""Kinds whose result for one element is that element, bit for bit."""
+
+ADDS = ("sum", "mean")
+"""Kinds whose result for -0.0 is 0.0, and for any other element that element."""
 
 COMPOSES = ("sum", "max", "min", "prod")
 """Kinds that may go along some axes first and along others then."""
@@ -222,8 +225,20 @@ COMPOSES = ("sum", "max", "min", "prod")
 @rule(ReduceOp)
 def reduce_one(op: ReduceOp, make: Make) -> Replacement:
     """The reduction of single elements is a reshape."""
+    whole = is_integer(element_type(op.input))
+    kinds = (*KEEPS_ONE, *ADDS) if whole else KEEPS_ONE
+    return as_reshape(op, make) if op.kind.data in kinds else None
+
+
+@rule(ReduceOp, exact=False)
+def add_one(op: ReduceOp, make: Make) -> Replacement:
+    """The same for the sum and the mean of a single float"""
+    return as_reshape(op, make) if op.kind.data in ADDS else None
+
+
+def as_reshape(op: ReduceOp, make: Make) -> Replacement:
     axes, shape = op.reduced_axes(), shape_of(op.input)
-    if axes is None or any(shape[i] != 1 for i in axes) or op.kind.data not in KEEPS_ONE:
+    if axes is None or any(shape[i] != 1 for i in axes):
         return None
     result = reduced_shape(shape, axes, bool(op.keep_dims.value.data))
     if op.input.type == op.result.type:
