@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
-from ge.dialects.graph.attention import RotaryEmbeddingOp
+from ge.dialects.graph.attention import AttentionOp, RotaryEmbeddingOp
 from ge.dialects.graph.elementwise import CastOp, ClampOp, Elementwise, MulOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.linear import MatmulOp
@@ -159,6 +159,8 @@ class Dimensions:
                 return self.squeezed(op)
             case RotaryEmbeddingOp() | SoftmaxLike() | TrailingNorm() | ClampOp():
                 return self.of(op.operands[0])
+            case AttentionOp():
+                return self.attended(op)
             case GroupNormOp() | BatchNormOp():
                 return self.of(op.input)
             case Elementwise():
@@ -207,6 +209,18 @@ class Dimensions:
         m = lhs[-1 if op.transpose_lhs.value.data else -2]
         n = rhs[-2 if op.transpose_rhs.value.data else -1]
         return [*batch, m, n]
+
+    def attended(self, op: AttentionOp) -> Sequence[Size]:
+        """The sizes of an attention: those of the query, the last one of the value."""
+        def sizes(name: str, value: SSAValue) -> Sizes:
+            a, b, c, d = self.of(value)
+            return (a, c, b, d) if op.tokens_first(name) else (a, b, c, d)
+
+        batch, heads, tokens, _ = sizes("query", op.query)
+        size = sizes("value", op.value)[3]
+        if op.tokens_first("result"):
+            return batch, tokens, heads, size
+        return batch, heads, tokens, size
 
     def squeezed(self, op: SqueezeOp | UnsqueezeOp) -> Sequence[Size] | None:
         """The sizes without, or with, those that are 1; None while the axes are unknown."""

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from ge.dialects.errors import GeError
 from ge.dialects.graph import attention as g
 from ge.runtime.arrays import Array
 from ge.runtime.kernels import Fn, kernel
@@ -89,6 +90,25 @@ def _split_masks(masks: Sequence[Array], key_heads: int, group: int) -> list[Arr
     return result
 
 
+def check_sizes(op: g.AttentionLike, q: Array, k: Array, masks: Sequence[Array]) -> None:
+    """Raises GeError for operands of run-time sizes that do not fit together."""
+    scores = (*q.shape[:3], k.shape[2])
+    fit = q.shape[0] == k.shape[0] and q.shape[1] % max(k.shape[1], 1) == 0
+    for mask in masks:
+        pairs = zip(mask.shape[::-1], scores[::-1], strict=False)
+        fit = fit and mask.ndim <= 4 and all(d in (1, size) for d, size in pairs)
+    if not fit:
+        shapes = ", ".join(str(list(x.shape)) for x in (q, k, *masks))
+        raise GeError(f"{op.name}: query, key and masks of {shapes} do not fit together")
+
+
+def check_values(op: g.AttentionLike, k: Array, v: Array) -> None:
+    """Raises GeError unless there is a value for each key."""
+    if k.shape[:3] != v.shape[:3]:
+        shapes = f"{list(k.shape)} and {list(v.shape)}"
+        raise GeError(f"{op.name}: key and value of {shapes} do not fit together")
+
+
 class Scores:
     """The scores of attention up to a stage, by pieces. Operands have heads first."""
 
@@ -104,6 +124,7 @@ class Scores:
     ) -> None:
         batch, heads, queries, size = q.shape
         key_heads, keys = k.shape[1:3]
+        check_sizes(op, q, k, masks)
         self.sizes = batch, key_heads, heads // max(key_heads, 1), queries, keys
         group = self.sizes[2]
         factor = 1 / math.sqrt(size) if op.scale is None else op.scale.value.data
@@ -190,6 +211,7 @@ def attention(op: g.AttentionOp) -> Fn:
     def run(q: Array, k: Array, v: Array, *rest: Array | None) -> Array:
         *masks, lengths, offset = rest
         q, k, v = (heads_first(op, n, x) for n, x in zip(("query", "key", "value"), (q, k, v)))
+        check_values(op, k, v)
         batch, heads, queries, _ = q.shape
         key_heads, size = v.shape[1], v.shape[3]
         group = heads // max(key_heads, 1)

@@ -9,7 +9,7 @@ from ge.dialects.fused_op import FlashAttentionOp
 from ge.dialects.graph.attention import AttentionOp
 from ge.runtime.arrays import Array
 from ge.runtime.kernels import Fn, kernel
-from ge.runtime.kernels.attention import Scores, heads_first, pieces
+from ge.runtime.kernels.attention import Scores, check_values, heads_first, pieces
 from ge.runtime.kernels.normalization import row_sums, widen
 
 KEYS = 512
@@ -65,6 +65,7 @@ def flash_attention(op: AttentionOp) -> Fn:
     def run(q: Array, k: Array, v: Array, *rest: Array | None) -> Array:
         *masks, lengths, offset = rest
         q, k, v = (heads_first(op, n, x) for n, x in zip(("query", "key", "value"), (q, k, v)))
+        check_values(op, k, v)
         scores = Scores(op, "weights", q, k, cast(list[Array], masks), lengths, offset)
         batch, key_heads, group, queries, keys = scores.sizes
         values = widen(v)[:, :, None]

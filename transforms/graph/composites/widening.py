@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import InsertPoint
 
-from ge.dialects.graph.attention import RotaryEmbeddingOp
+from ge.dialects.graph.attention import AttentionOp, RotaryEmbeddingOp
 from ge.dialects.graph.elementwise import CastOp, FloatUnary
 from ge.dialects.graph.normalization import GroupNormOp, SoftmaxOp, TrailingNorm
 from ge.dialects.interfaces import TensorOp
@@ -24,8 +24,9 @@ from ge.transforms.rewriting import fuse_locations
 from ge.transforms.rules import done, substitute
 from ge.transforms.statistics import is_enabled
 
-ROUNDED_ONCE = (FloatUnary, SoftmaxOp, TrailingNorm, GroupNormOp, RotaryEmbeddingOp)
-"""Ops whose first operand may be narrow, with one rounding at the end."""
+ROUNDED_ONCE = (FloatUnary, SoftmaxOp, TrailingNorm, GroupNormOp, RotaryEmbeddingOp, AttentionOp)
+"""Ops whose data may be narrow, with one rounding at the end: the first operand, of attention the
+first three."""
 
 
 def is_narrow(t: Attribute) -> bool:
@@ -59,7 +60,8 @@ class NarrowComputation(RewritePattern):
         ):
             return
         operands = [before_widening(o) for o in inner.operands]
-        if element_type(operands[0]) != op.to:
+        data = operands[: 3 if isinstance(inner, AttentionOp) else 1]
+        if any(element_type(o) != op.to for o in data):
             return
         rewriter.insert(new := narrowed(inner, operands, op.to), InsertPoint.before(op))
         new.location = fuse_locations((inner, op))

@@ -1,0 +1,342 @@
+"""Attention reads and writes heads and tokens in the order in which they lie in memory.
+
+    %1 = graph.reshape %0                  [B, S, H*D] -> [B, S, H, D]
+    %2 = graph.transpose %1                -> [B, H, S, D]
+    %3 = graph.attention %2, ...
+becomes
+    %3 = graph.attention %1, ... {query_tokens_first = true}
+
+Each operand is traced to where it lies in memory (see ge.transforms.layouts). On the way
+
+- transposes go, those of the result too;
+- factors of query and key go into the scale;
+- heads of key and value that are repeated for a group of query heads are not repeated;
+- one of several tensors packed in one (query, key and value of one product) becomes a part of it
+  before the transpose, not after;
+- rotary embedding of query or key goes before the transpose, too, when nothing else needs it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod, sqrt
+from typing import Any
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+
+from ge.dialects.graph.attention import AttentionOp, RotaryEmbeddingOp
+from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp
+from ge.dialects.graph.slicing import SplitOp
+from ge.dialects.types import DYNAMIC, array_ints, rank_of, shape_of
+from ge.transforms.dimensions import Dimensions, Size, Sizes, volume
+from ge.transforms.layouts import Axes, Axis, Trace, leaves, new_axes, permute, regroup
+from ge.transforms.rules import Emit, done, substitute
+from ge.transforms.statistics import is_enabled
+
+VIEWS = (ReshapeOp, SqueezeOp, UnsqueezeOp)
+
+
+def target_of(sizes: Sequence[Size], source: Sequence[Size]) -> tuple[int, ...] | None:
+    """A reshape target with these sizes: numbers, 0 for a size that the source has at the same
+    place, and one -1; None when that does not say all."""
+    result: list[int] = []
+    for i, size in enumerate(sizes):
+        number = size.number
+        if number is None and i < len(source) and source[i] == size:
+            result.append(0)
+        else:
+            result.append(-1 if number is None else number)
+    return tuple(result) if result.count(-1) <= 1 else None
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where an operand lies in memory: the value there, its dimensions in that order, which of
+    several tensors packed in it is meant, and what has been gained."""
+
+    at: SSAValue
+    sizes: Sizes
+    tokens_first: bool
+    factor: float
+    chosen: tuple[int, int, int] | None
+    """Axis, number of parts, part."""
+    gain: int
+
+    def is_there(self, dimensions: Dimensions) -> bool:
+        return self.chosen is None and dimensions.of(self.at) == self.sizes
+
+    def rank(self, dimensions: Dimensions) -> tuple[int, bool, bool]:
+        """What makes one place better than another: most of all its gain; then that it has the
+        four dimensions, or that the parts of a split are more than slices."""
+        parts = self.chosen is not None and shape_of(self.at)[self.chosen[0]] > self.chosen[1]
+        return self.gain, self.is_there(dimensions), parts
+
+
+def visible_heads(heads: Axes) -> Axes | None:
+    """The axes of the heads without those that repeat a head for a group; None where whole runs
+    of heads are repeated."""
+    shown = [a for a in heads if not a.repeated]
+    return shown if heads[: len(shown)] == shown else None
+
+
+def place_of_choice(trace: Trace, chosen: list[Axis]) -> tuple[int, int, int] | None:
+    """The dimension of the value at hand, cut in how many parts, of which the chosen one is
+    taken: its axis must be the outermost of the dimension."""
+    (axis,) = chosen
+    for i, axes in enumerate(trace.front):
+        if (inside := leaves(axes)) and inside[0] is axis:
+            number = axis.size.number
+            return None if number is None or axis.chosen is None else (i, number, axis.chosen)
+    return None
+
+
+def express(trace: Trace) -> Found | None:
+    """The value that the trace has come to as heads or tokens first, None when it is neither."""
+    batch, heads, tokens, size = (leaves(d) for d in trace.dims)
+    order = trace.order()
+    shown = visible_heads(heads)
+    if shown is None or any(a.repeated for a in (*batch, *tokens, *size)):
+        return None
+    chosen = [a for a in order if a.chosen is not None]
+    order = [a for a in order if a.chosen is None]
+    if order == [*batch, *shown, *tokens, *size]:
+        tokens_first, dims = False, (batch, shown, tokens, size)
+    elif order == [*batch, *tokens, *shown, *size]:
+        tokens_first, dims = True, (batch, tokens, shown, size)
+    else:
+        return None
+    place = place_of_choice(trace, chosen) if len(chosen) == 1 else None
+    if chosen and place is None:
+        return None
+    sizes = tuple(volume([a.size for a in d]) for d in dims)
+    return Found(trace.at, sizes, tokens_first, trace.factor, place, trace.gain)
+
+
+def locate(
+    value: SSAValue, dimensions: Dimensions, repeats: bool = True, factors: bool = True
+) -> Found | None:
+    """The best place to read an operand from: with the most gain, and of these one that has the
+    four dimensions as they are. None when nothing is gained."""
+    trace = Trace(value, dimensions, repeats)
+    best: Found | None = None
+    for _ in trace.steps():
+        if trace.factor != 1 and not factors:
+            break
+        found = express(trace)
+        if found is None or not can_view(found, dimensions):
+            continue
+        if best is None or found.rank(dimensions) > best.rank(dimensions):
+            best = found
+    return best if best is not None and best.gain > 0 else None
+
+
+def can_view(found: Found, dimensions: Dimensions) -> bool:
+    """Whether a view of what was found can be written with what is known."""
+    if found.is_there(dimensions):
+        return True
+    if found.chosen is not None:
+        return all(s.number is not None for s in found.sizes)
+    return target_of(found.sizes, dimensions.of(found.at)) is not None
+
+
+def view(emit: Emit, found: Found, dimensions: Dimensions) -> SSAValue:
+    """The value with its four dimensions in the order of memory."""
+    value = found.at
+    if found.is_there(dimensions):
+        return value
+    if found.chosen is not None:
+        axis, count, index = found.chosen
+        part = shape_of(value)[axis] // count
+        split = emit.op(SplitOp, value, None, axis=axis, sizes=(part,) * count, results=count)
+        value = split.results[index]
+    target = target_of(found.sizes, dimensions.of(value))
+    assert target is not None
+    return emit(ReshapeOp, value, None, shape=target)
+
+
+# ---- operands --------------------------------------------------------------------------------
+
+
+def rebuilt(
+    op: AttentionOp, emit: Emit, operands: dict[str, SSAValue], **params: Any
+) -> AttentionOp:
+    """The op with other operands and properties."""
+    query, key, value = (operands.get(n, getattr(op, n)) for n in ("query", "key", "value"))
+    kept = {n: a for n, a in op.properties.items() if n != "operandSegmentSizes"}
+    others = list(op.masks), op.key_lengths, op.offset_value
+    return emit.op(AttentionOp, query, key, value, *others, **{**kept, **params})
+
+
+def scale_of(op: AttentionOp) -> float | None:
+    """The factor of the scores, None when it follows from an unknown size."""
+    if op.scale is not None:
+        return op.scale.value.data
+    size = op.sizes("query")[3]
+    return None if size == DYNAMIC else 1 / sqrt(size)
+
+
+class AbsorbOperands(RewritePattern):
+    """Query, key and value from where they lie in memory."""
+
+    name = "absorb-attention-layout"
+    ops = (AttentionOp,)
+
+    def __init__(self, dimensions: Dimensions) -> None:
+        self.dimensions = dimensions
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        assert isinstance(op, AttentionOp)
+        if not is_enabled(self.name):
+            return
+        found = self.locate(op, True)
+        if self.heads(op, found, "key") != self.heads(op, found, "value"):
+            found = self.locate(op, False)
+        if not found:
+            return
+        emit = Emit(rewriter, op, [op])
+        operands = {n: view(emit, f, self.dimensions) for n, f in found.items()}
+        params: dict[str, Any] = {f"{n}_tokens_first": f.tokens_first for n, f in found.items()}
+        if (factor := prod(f.factor for f in found.values())) != 1:
+            params["scale"] = factor * (scale_of(op) or 1.0)
+        new = rebuilt(op, emit, operands, **params)
+        done(self.name, new)
+        substitute(rewriter, op.result, new.result)
+
+    def locate(self, op: AttentionOp, repeats: bool) -> dict[str, Found]:
+        """Where the operands come from that are not tokens-first, by name."""
+        result: dict[str, Found] = {}
+        for name in ("query", "key", "value"):
+            if op.tokens_first(name):
+                continue
+            factors = name != "value" and scale_of(op) is not None
+            groups = repeats and name != "query"
+            found = locate(getattr(op, name), self.dimensions, groups, factors)
+            if found is not None:
+                result[name] = found
+        return result
+
+    def heads(self, op: AttentionOp, found: dict[str, Found], name: str) -> Size:
+        """The number of heads that an operand will have."""
+        if name in found:
+            return found[name].sizes[2 if found[name].tokens_first else 1]
+        return self.dimensions.of(getattr(op, name))[2 if op.tokens_first(name) else 1]
+
+
+class AbsorbRotary(RewritePattern):
+    """Query or key through rotary embedding that only it goes through."""
+
+    name = "absorb-attention-layout"
+    ops = (AttentionOp,)
+
+    def __init__(self, dimensions: Dimensions) -> None:
+        self.dimensions = dimensions
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        assert isinstance(op, AttentionOp)
+        for name in ("query", "key") if is_enabled(self.name) else ():
+            rotary = getattr(op, name).owner
+            if op.tokens_first(name) or not isinstance(rotary, RotaryEmbeddingOp):
+                continue
+            if rank_of(rotary.input) == 4 and rotary.result.has_one_use():
+                self.absorb(op, name, rotary, rewriter)
+                if rewriter.has_done_action:
+                    return
+
+    def absorb(
+        self, op: AttentionOp, name: str, rotary: RotaryEmbeddingOp, rewriter: PatternRewriter
+    ) -> None:
+        """Rotate where the operand comes from; the tables go along."""
+        found = locate(rotary.input, self.dimensions, repeats=False, factors=False)
+        if found is None:
+            return
+        tables = [rotary.cos, rotary.sin]
+        if found.tokens_first and any(not can_move(t) for t in tables):
+            return
+        emit = Emit(rewriter, rotary, [rotary])
+        source = view(emit, found, self.dimensions)
+        if found.tokens_first:
+            tables = [moved(emit, t) for t in tables]
+        params = {"interleaved": rotary.interleaved, "full_tables": rotary.full_tables}
+        turned = emit(RotaryEmbeddingOp, source, *tables, **params)
+        flag = {f"{name}_tokens_first": found.tokens_first}
+        new = rebuilt(op, Emit(rewriter, op, [op]), {name: turned}, **flag)
+        done(self.name, new)
+        substitute(rewriter, op.result, new.result)
+
+
+def can_move(table: SSAValue) -> bool:
+    """Whether a table for heads first is one for tokens first but for its shape."""
+    shape = shape_of(table)
+    return len(shape) < 3 or shape[-3] == 1
+
+
+def moved(emit: Emit, table: SSAValue) -> SSAValue:
+    """A table for [B, H, S, D] as one for [B, S, H, D]."""
+    rank = rank_of(table)
+    if rank == 1:
+        return table
+    if rank > 2:
+        source = table.owner
+        if isinstance(source, UnsqueezeOp) and source.ints("axes") == (rank - 3,):
+            table = source.input
+        else:
+            table = emit(SqueezeOp, table, None, axes=(rank - 3,))
+    return emit(UnsqueezeOp, table, None, axes=(max(rank, 3) - 2,))
+
+
+# ---- the result ------------------------------------------------------------------------------
+
+
+class AbsorbResult(RewritePattern):
+    """The result where its users want it."""
+
+    name = "absorb-attention-layout"
+    ops = (AttentionOp,)
+
+    def __init__(self, dimensions: Dimensions) -> None:
+        self.dimensions = dimensions
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        assert isinstance(op, AttentionOp)
+        if op.tokens_first("result") or not is_enabled(self.name):
+            return
+        found = self.follow(op.result)
+        if found is None:
+            return
+        value, tokens_first, wanted = found
+        batch, heads, tokens, size = self.dimensions.of(op.result)
+        sizes = (batch, tokens, heads, size) if tokens_first else (batch, heads, tokens, size)
+        target = target_of(wanted, sizes)
+        if target is None:
+            return
+        emit = Emit(rewriter, op, [op])
+        new = rebuilt(op, emit, {}, result_tokens_first=tokens_first).result
+        if wanted != sizes:
+            new = emit(ReshapeOp, new, None, shape=target)
+        done(self.name, op)
+        substitute(rewriter, value, new)
+
+    def follow(self, value: SSAValue) -> tuple[SSAValue, bool, Sizes] | None:
+        """The first value after transposes that has the result's elements in the order of heads
+        first or tokens first, which, and its sizes."""
+        front = new_axes(self.dimensions.of(value))
+        batch, heads, tokens, size = front
+        moved = False
+        while value.has_one_use() and (use := value.first_use) is not None:
+            user = use.operation
+            if isinstance(user, TransposeOp):
+                front, moved = permute(front, array_ints(user.permutation)), True
+            elif isinstance(user, VIEWS) and use.index == 0:
+                grouped = regroup(front, self.dimensions.of(user.result))
+                if grouped is None:
+                    return None
+                front = grouped
+            else:
+                return None
+            value = user.results[0]
+            order = leaves(*front)
+            for tokens_first, (a, b) in enumerate(((heads, tokens), (tokens, heads))):
+                if moved and order == leaves(batch, a, b, size):
+                    sizes = tuple(volume([x.size for x in leaves(d)]) for d in front)
+                    return value, bool(tokens_first), sizes
+        return None
