@@ -1,0 +1,321 @@
+"""Random graphs at every level: the graph as it is, after fusion, and as a program, in each fusion
+mode, must give the same numbers.
+
+    python test/bench/random_graphs.py --cases 10000 [--seed N] [--jobs N] [--modes off,default]
+        [--load-plugin FILE.py] [--only OP]
+
+A case is a module of a few ops of all classes that are registered (those of plugins too), with
+branches, loops and unknown dimensions, made from a seed (`random_ops.py`, `random_motifs.py`). It
+is run on normal numbers, on edges (-0, denormals, ties), on extremes (nan, infinities, the
+greatest and least numbers) and on zeros. A mismatch is cut down to the ops that matter and printed.
+"""
+
+import argparse
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from random_builder import Builder, Unsuitable
+from random_motifs import MOTIFS
+from random_ops import make
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    i1,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Region
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.errors import GeError
+from ge.dialects.fused_op import FusedOp
+from ge.dialects.graph import Graph
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.control import CONDITION, ITERATION, IfOp, LoopOp, YieldOp
+from ge.dialects.graph.elementwise import Elementwise
+from ge.dialects.interfaces import TensorOp
+from ge.dialects.types import DYNAMIC, element_type, set_type, shape_of, tensor
+from ge.lowering.compiler import lower
+from ge.lowering.extensions import universe
+from ge.lowering.options import FUSION_MODES, Options
+from ge.lowering.printing import op_text
+from ge.lowering.reduction import reduce
+from ge.lowering.validation import first_difference
+from ge.runtime.trials import Trials
+from ge.transforms.graph.infer_shapes import refresh_signature
+from ge.transforms.relations import BitExact, Relation, Ulps
+
+RELATIONS: dict[str, Relation] = {
+    "off": BitExact(),
+    "conservative": BitExact(),
+    "default": Ulps(256, 16),
+    "aggressive": Ulps(1024, 32),
+}
+"""What each mode keeps, of the graph as it was written."""
+
+LEVELS = ("fused", "program")
+
+
+@cache
+def op_classes(*plugins: str) -> tuple[type[TensorOp], ...]:
+    """The classes of ops that graphs are made of."""
+    dialects = [Graph]
+    if plugins:
+        dialects = [d() for d in universe(*plugins).all_dialects.values()]
+    return tuple(
+        op
+        for dialect in dialects
+        for op in dialect.operations
+        if issubclass(op, TensorOp) and not issubclass(op, FusedOp | ConstantOp | IfOp | LoopOp)
+    )
+
+
+# ---- graphs ------------------------------------------------------------------------------------
+
+
+@dataclass
+class Graphs:
+    """Makes graphs of these ops."""
+
+    ops: Sequence[type[TensorOp]]
+    common: list[type[TensorOp]] = field(default_factory=list[type[TensorOp]])
+
+    def __post_init__(self) -> None:
+        self.common = [op for op in self.ops if issubclass(op, Elementwise)] or list(self.ops)
+
+    def make(self, seed: int) -> ModuleOp | None:
+        """The graph of a seed; None where nothing could be made."""
+        b = Builder(seed)
+        self.fill(b, b.rng.randint(1, 12), depth=0)
+        results = [r for op in b.block.ops if not isinstance(op, ConstantOp) for r in op.results]
+        unused = [r for r in results if r.first_use is None]
+        outputs = unused + [r for r in results if r.first_use is not None and b.flip(0.1)]
+        if not outputs:
+            return None
+        module = b.module(outputs)
+        module.verify()
+        return (b.flip(0.25) and with_unknown_dims(module, b)) or module
+
+    def fill(self, b: Builder, count: int, depth: int) -> None:
+        """Add so many steps to the block: ops, groups of them, branches, loops."""
+        for _ in range(count):
+            kind = b.rng.random()
+            try:
+                if kind < 0.1 and depth < 2:
+                    b.rng.choice((self.branch, self.loop))(b, depth)
+                elif kind < 0.25:
+                    b.rng.choice(MOTIFS)(b)
+                else:
+                    b.add(make(b, b.rng.choice(self.common if kind < 0.55 else self.ops)))
+            except (Unsuitable, VerifyException):
+                continue
+
+    def branch(self, b: Builder, depth: int) -> None:
+        condition = b.value(b.rng.choice(((), (1,))), i1)
+        regions: list[Region] = []
+        types: list[Attribute] = []
+        for _ in range(2):
+            with b.inside() as block:
+                before = len(b.values)
+                self.fill(b, b.rng.randint(1, 3), depth + 1)
+                if types:
+                    values = [b.value(shape_of_type(t), t.element_type) for t in types]
+                else:
+                    new = b.values[before:] or [b.any()]
+                    values = [b.rng.choice(new) for _ in range(b.rng.randint(1, 2))]
+                    types = [v.type for v in values]
+                block.add_op(YieldOp(*values))
+                regions.append(Region(block))
+        b.add(IfOp.of(condition, regions=regions, results=len(types)))
+
+    def loop(self, b: Builder, depth: int) -> None:
+        carried = [b.any() for _ in range(b.rng.randint(1, 2))]
+        trip = b.constant_int(b.rng.randint(0, 4)) if b.flip(0.7) else b.index((), 4)
+        condition = b.value((), i1) if b.flip(0.2) else None
+        with b.inside([ITERATION, CONDITION, *(v.type for v in carried)]) as block:
+            self.fill(b, b.rng.randint(1, 4), depth + 1)
+            going = block.args[1] if b.flip(0.7) else b.value((), i1)
+            after = [b.value(shape_of(v), element_type(v), 0.02) for v in carried]
+            scans = [b.rng.choice(b.values) for _ in range(b.rng.randint(0, 2))]
+            block.add_op(YieldOp(going, *after, *scans))
+        count = len(after) + len(scans)
+        b.add(LoopOp.of(trip, condition, carried, regions=[Region(block)], results=count))
+
+
+def shape_of_type(t: Attribute) -> Sequence[int]:
+    assert isinstance(t, TensorType)
+    return t.get_shape()
+
+
+def with_unknown_dims(module: ModuleOp, b: Builder) -> ModuleOp | None:
+    """The module with arguments of which one size is not known, wherever it stands; None where
+    the ops do not take that."""
+    new = module.clone()
+    func = new.ops.first
+    assert isinstance(func, FuncOp)
+    block = func.body.block
+    sizes = sorted({d for a in block.args for d in shape_of(a) if d > 1})
+    if not sizes or any(op.regions for op in block.ops):
+        return None
+    size = b.rng.choice(sizes)
+    tables: list[DictionaryAttr] = []
+    for i, arg in enumerate(block.args):
+        shape = shape_of(arg)
+        names = ArrayAttr([StringAttr("n" if d == size else "") for d in shape])
+        tables.append(DictionaryAttr({"graph.name": StringAttr(f"x{i}"), "graph.dims": names}))
+        dims = [DYNAMIC if d == size else d for d in shape]
+        set_type(arg, tensor(dims, element_type(arg)))
+    func.arg_attrs = ArrayAttr(tables)
+    try:
+        for op in block.ops:
+            if isinstance(op, TensorOp) and not isinstance(op, ConstantOp):
+                for result, t in zip(op.results, op.infer(), strict=True):
+                    set_type(result, t)
+                    if not isinstance(t, TensorType):
+                        return None
+        refresh_signature(func)
+        new.verify()
+    except VerifyException:
+        return None
+    return new
+
+
+# ---- checks ------------------------------------------------------------------------------------
+
+
+@dataclass
+class Mismatch:
+    """What a mode makes of a graph is not what the graph says."""
+
+    mode: str
+    level: str
+    text: str
+    module: ModuleOp
+
+    def __str__(self) -> str:
+        return f"// {self.mode}, {self.level} level: {self.text}\n{op_text(self.module)}"
+
+
+def compare(module: ModuleOp, mode: str, level: str, runner: Trials) -> str | None:
+    """How a level in a mode differs from the graph, None when it agrees."""
+    lowered = module.clone()
+    try:
+        lower(lowered, Options(fusion=mode), until=level)
+    except Exception as e:
+        return f"not compiled: {type(e).__name__}: {' '.join(str(e).split())[:500]}"
+    outcomes = runner.run(lowered)
+    found = first_difference(runner, RELATIONS[mode], module, runner.first, outcomes)
+    return None if found is None else str(found)
+
+
+def check(module: ModuleOp, modes: Sequence[str], seconds: float = 20.0) -> Mismatch | None:
+    """The first mismatch of a graph, cut down. Raises GeError for a graph that cannot be run."""
+    runner = Trials(module, {})
+    for mode in modes:
+        for level in LEVELS:
+            if (text := compare(module, mode, level, runner)) is None:
+                continue
+            kind = text.split(":")[0]
+
+            def shows(candidate: ModuleOp, mode: str = mode, level: str = level) -> bool:
+                try:
+                    candidate.verify()
+                    found = compare(candidate, mode, level, Trials(candidate, {}))
+                except Exception:
+                    return False
+                return found is not None and (found.split(":")[0] == kind or kind != "not compiled")
+
+            small = reduce(module, shows, time.monotonic() + seconds) if seconds else module
+            try:
+                text = compare(small, mode, level, Trials(small, {})) or text
+            except GeError:
+                small = module
+            return Mismatch(mode, level, text, small)
+    return None
+
+
+def count_ops(module: ModuleOp) -> Counter[str]:
+    return Counter(op.name for op in module.walk() if isinstance(op, TensorOp))
+
+
+# ---- the command line --------------------------------------------------------------------------
+
+
+@dataclass
+class Outcome:
+    seed: int
+    run: bool
+    ops: Counter[str]
+    mismatch: str = ""
+
+
+def run_case(seed: int, modes: Sequence[str], plugins: Sequence[str], only: str) -> Outcome:
+    """One case. Where no graph is made, or it cannot be run, the seed does not count."""
+    ops = [op for op in op_classes(*plugins) if re.search(only, op.name)]
+    module = Graphs(ops).make(seed)
+    if module is None:
+        return Outcome(seed, False, Counter())
+    counts = count_ops(module)
+    try:
+        mismatch = check(module, modes)
+    except GeError:
+        return Outcome(seed, False, Counter())
+    return Outcome(seed, True, counts, "" if mismatch is None else str(mismatch))
+
+
+def outcomes(args: argparse.Namespace) -> Iterator[Outcome]:
+    given = args.modes.split(","), tuple(args.load_plugin), args.only
+    seeds = range(args.seed, args.seed + 4 * args.cases)
+    if args.jobs == 1:
+        yield from (run_case(seed, *given) for seed in seeds)
+        return
+    with ProcessPoolExecutor(args.jobs) as pool:
+        for start in range(0, len(seeds), 64):
+            futures = [pool.submit(run_case, s, *given) for s in seeds[start : start + 64]]
+            yield from (f.result() for f in futures)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    add = parser.add_argument
+    add("--cases", type=int, default=1000)
+    add("--seed", type=int, default=0, help="the first seed")
+    add("--jobs", type=int, default=1, help="processes")
+    add("--modes", default=",".join(FUSION_MODES))
+    add("--only", default="", metavar="REGEX", help="names of the ops that graphs are made of")
+    add("--load-plugin", action="append", default=[], metavar="FILE.py")
+    args = parser.parse_args()
+    ops: Counter[str] = Counter()
+    done = wrong = tried = 0
+    start = time.perf_counter()
+    for outcome in outcomes(args):
+        tried += 1
+        done += outcome.run
+        ops += outcome.ops
+        if outcome.mismatch:
+            wrong += 1
+            print(f"// seed {outcome.seed}\n{outcome.mismatch}\n", flush=True)
+        if done == args.cases:
+            break
+    missing = [op.name for op in op_classes(*args.load_plugin) if op.name not in ops]
+    rare = ", ".join(f"{name} {n}" for name, n in ops.most_common()[:-6:-1])
+    print(
+        f"{done} cases ({tried} seeds) in {time.perf_counter() - start:.0f} s, {wrong} mismatches"
+    )
+    print(f"{ops.total()} ops of {len(ops)} classes; seldom {rare}; never {missing or 'none'}")
+    sys.exit(wrong > 0)
+
+
+if __name__ == "__main__":
+    main()
