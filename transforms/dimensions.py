@@ -212,6 +212,7 @@ class Dimensions:
 
     def attended(self, op: AttentionOp) -> Sequence[Size]:
         """The sizes of an attention: those of the query, the last one of the value."""
+
         def sizes(name: str, value: SSAValue) -> Sizes:
             a, b, c, d = self.of(value)
             return (a, c, b, d) if op.tokens_first(name) else (a, b, c, d)
