@@ -20,10 +20,13 @@ CLEAN_UP = (
     "simplify-movement",
     "simplify-algebra",
     "simplify-control-flow",
+    "deduplicate-constants",
     "share-common-subexpressions",
     "fold-batch-norm",
 )
 """Passes at the graph level that bring ops to their simplest form."""
+
+COMPOSITES = ("find-norms", "find-rotary", "find-attention")
 
 EXACT = ("simplify-movement", "simplify-algebra", "fold-batch-norm")
 """Those that keep every bit when they are told to."""
@@ -43,11 +46,13 @@ def stages(options: Options) -> dict[str, list[str]]:
             *pruning(options),
             "infer-shapes",
             "fold-constants",
+            *composites(options),
             *clean_up(options),
+            *composites(options),
             "prepare-weights",
             "eliminate-dead-code",
         ],
-        "fused": [targeted(name) for name in fusion(options)],
+        "fused": [targeted(name, **more) for name, more in fusion(options).items()],
         "tasks": [targeted("lower-to-tasks")],
         "buffers": ["bufferize-tasks"],
         "program": [targeted("assign-streams"), targeted("plan-memory", reuse=reuse)],
@@ -62,6 +67,15 @@ def stages(options: Options) -> dict[str, list[str]]:
     return found
 
 
+def composites(options: Options) -> list[str]:
+    """The passes that find composites in what exporters write out. They come before the clean-up,
+    which may tear a spelling apart, and after it, when more has one spelling."""
+    if options.fusion in ("off", "conservative"):
+        return []
+    aggressive = "{aggressive=true}" if options.fusion == "aggressive" else ""
+    return ["share-common-subexpressions", f"find-activations{aggressive}", *COMPOSITES]
+
+
 def clean_up(options: Options) -> list[str]:
     """The passes that simplify the graph: none when off, conservative so that every bit stays."""
     if options.fusion == "off":
@@ -70,13 +84,18 @@ def clean_up(options: Options) -> list[str]:
     return [f"{name}{{exact=true}}" if exact and name in EXACT else name for name in CLEAN_UP]
 
 
-def fusion(options: Options) -> list[str]:
-    """The passes that put ops into one launch: none when off, conservative those that keep every
-    bit."""
+def fusion(options: Options) -> dict[str, dict[str, str]]:
+    """The passes that put ops into one launch, with their options: none when off, conservative
+    those that keep every bit."""
     if options.fusion == "off":
-        return []
-    flash = ["fuse-attention"] if options.fusion != "conservative" else []
-    return ["fuse-linear", "fuse-conv", *flash, "fuse-norm", "fuse-region"]
+        return {}
+    passes: dict[str, dict[str, str]] = {"fuse-linear": {}, "fuse-conv": {}}
+    if options.fusion != "conservative":
+        passes["fuse-attention"] = {}
+    passes |= {"fuse-norm": {}, "fuse-region": {}}
+    if options.fusion == "aggressive":
+        passes["fuse-region"] = {"recompute": "true"}
+    return passes
 
 
 def without_disabled(names: Sequence[str], options: Options) -> list[str]:
