@@ -31,6 +31,7 @@ from ge.lowering.options import Options
 from ge.lowering.pipelines import PassRecord, Progress, check_switches, run_passes, stages
 from ge.lowering.text import parse_module, read_source
 from ge.runtime.weights import Payload, open_payload
+from ge.transforms.graph.deduplicate_constants import share_equal_weights
 from ge.transforms.statistics import collecting, disabling
 
 MEMORY_KEYS = (
@@ -269,6 +270,7 @@ def compile_file(
     options = options or Options.from_environment()
     start = time.perf_counter()
     loaded = load(path, shapes, dims, options.plugins)
+    share_equal_weights(loaded.module, loaded.payload)
     seconds = time.perf_counter() - start
     watching = () if watch is None else watch(loaded)
     compilation = lower(loaded.module, options, progress, dumper(options), until, watching)

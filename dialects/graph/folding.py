@@ -22,6 +22,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.types import (
     AnyTensor,
+    Dense,
     Shape,
     bitwidth,
     constant_value,
@@ -36,16 +37,23 @@ Folded: TypeAlias = Sequence[SSAValue | Attribute] | None
 """What `fold` returns."""
 
 
-def splat(value: SSAValue) -> Number | None:
-    """The number that all elements of a constant in the text are (0 or 1 for i1), else None."""
-    attr = constant_value(value)
-    if attr is None or not (count := len(attr)):
+def splat_bytes(attr: Dense) -> bytes | None:
+    """The bytes of the one element that all elements of a constant are, else None."""
+    if not (count := len(attr)):
         return None
     data = attr.data.data
     size = len(data) // count
     if count > 1 and (data[:size] != data[-size:] or data != data[:size] * count):
         return None
-    number = cast(Number, attr.get_values()[0])
+    return data[:size]
+
+
+def splat(value: SSAValue) -> Number | None:
+    """The number that all elements of a constant in the text are (0 or 1 for i1), else None."""
+    attr = constant_value(value)
+    if attr is None or splat_bytes(attr) is None:
+        return None
+    number = cast(Number, next(iter(attr.get_element_type().iter_unpack(attr.data.data))))
     return int(bool(number)) if attr.get_element_type() == i1 else number
 
 
