@@ -237,6 +237,7 @@ def add_one(op: ReduceOp, make: Make) -> Replacement:
 
 
 def as_reshape(op: ReduceOp, make: Make) -> Replacement:
+    """The reshape that a reduction over dimensions of size 1 is; None when one is larger."""
     axes, shape = op.reduced_axes(), shape_of(op.input)
     if axes is None or any(shape[i] != 1 for i in axes):
         return None
