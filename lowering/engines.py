@@ -32,7 +32,7 @@ def choose_engine(op: TensorOp) -> Engine:
     work = None if instance is None else instance.work()
     if work is not None and work.macs:
         return Engine.CUBE
-    if is_shape_arithmetic(op):
+    if all(is_shape_arithmetic(o) for o in (op.members if isinstance(op, FusedOp) else (op,))):
         return Engine.HOST
     if instance is not None and dynamic and shape_depends_on_values(op, instance):
         return Engine.HOST

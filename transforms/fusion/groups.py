@@ -261,7 +261,10 @@ class Groups:
         self.number[copy] = self.number[op]
         user.ops.append(copy)
         if all(r.first_use is None for r in op.results):
-            self._unlink(self._group.pop(op))
+            group = self._group.pop(op)
+            group.ops.remove(op)
+            if not group.ops:
+                self._unlink(group)
             op.detach()
             op.erase()
 

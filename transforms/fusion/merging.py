@@ -51,15 +51,19 @@ def is_view(op: Operation) -> bool:
     return view_offsets(op) is not None
 
 
-def can_join(op: Operation) -> bool:
-    """Whether a launch can take in the op at all."""
+def is_pure(op: Operation) -> bool:
+    """Whether the op is a graph op that computes its results from its operands, always alike."""
     return (
         isinstance(op, TensorOp)
         and not op.regions
         and not isinstance(op, ConstantOp)
         and op.has_trait(Pure)
-        and not is_shape_arithmetic(op)
     )
+
+
+def can_join(op: Operation) -> bool:
+    """Whether a launch can take in the op at all. Shape arithmetic is no work for the NPU."""
+    return is_pure(op) and not is_shape_arithmetic(op)
 
 
 def size_of(value: SSAValue) -> int | None:
@@ -96,16 +100,19 @@ class Merger:
 
     def body(self, groups: Iterable[Group]) -> Body:
         """What the groups would be as one launch."""
-        ops = [op for g in groups for op in g.ops]
-        ops.sort(key=self.groups.number.__getitem__)
+        return self.body_of(op for g in groups for op in g.ops)
+
+    def body_of(self, members: Iterable[Operation]) -> Body:
+        """What the ops would be as one launch."""
+        ops = sorted(members, key=self.groups.number.__getitem__)
         inside = set(ops)
         inputs = dict.fromkeys(v for op in ops for v in op.operands if v.owner not in inside)
         used = (
             r for op in ops for r in op.results if any(u.operation not in inside for u in r.uses)
         )
         outputs = dict.fromkeys(_source(r, inside) for r in used)
-        members = [op for op in ops if isinstance(op, TensorOp)]
-        return Body(members, list(inputs), list(outputs), works=self._works)
+        tensor_ops = [op for op in ops if isinstance(op, TensorOp)]
+        return Body(tensor_ops, list(inputs), list(outputs), works=self._works)
 
     def time_us(self, group: Group) -> float | None:
         """Time of a group as a launch of its own; views take none."""

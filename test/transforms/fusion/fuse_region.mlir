@@ -189,3 +189,17 @@ func.func @case14(%x: tensor<?x32xf32>, %y: tensor<?x32xf32>) -> tensor<?x32xf32
 }
 // CHECK-LABEL: func.func @case14(
 // CHECK:         fused_op.region(%x, %y)
+
+// -----
+
+// Shape arithmetic is one task of the control processor.
+func.func @case15(%x: tensor<?x32xf32>, %i: tensor<1xi64>) -> tensor<2xi64> {
+  %0 = graph.shape_of %x : tensor<?x32xf32> -> tensor<2xi64>
+  %1 = graph.slice %0 starts [0] ends [1] axes [0] : tensor<2xi64> -> tensor<1xi64>
+  %2 = graph.mul %1, %i : (tensor<1xi64>, tensor<1xi64>) -> tensor<1xi64>
+  %3 = graph.concat %2, %i axis 0 : (tensor<1xi64>, tensor<1xi64>) -> tensor<2xi64>
+  func.return %3 : tensor<2xi64>
+}
+// CHECK-LABEL: func.func @case15(
+// CHECK:         %[[Y:.*]] = fused_op.region(%x, %i)
+// CHECK:         func.return %[[Y]]

@@ -1,0 +1,37 @@
+// RUN: ge-opt %s --split-input-file -p 'fuse-region{recompute=true}' | filecheck %s
+// RUN: ge-opt %s --split-input-file -p fuse-region | filecheck %s --check-prefix=ONCE
+
+// Rows and columns cannot be one launch. Each of them computes the sum for itself.
+func.func @case1(%x: tensor<512x512xf32>, %y: tensor<512x512xf32>) -> (tensor<512x512xf32>, tensor<512x512xf32>) {
+  %0 = graph.add %x, %y : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+  %1 = graph.softmax %0 : (tensor<512x512xf32>) -> tensor<512x512xf32>
+  %2 = graph.softmax %0 {axis = 0 : i64} : (tensor<512x512xf32>) -> tensor<512x512xf32>
+  func.return %1, %2 : tensor<512x512xf32>, tensor<512x512xf32>
+}
+// Two inputs instead of one to read: more traffic than the sum saves.
+// CHECK-LABEL: func.func @case1(
+// CHECK:         fused_op.region(%x, %y)
+// CHECK:         graph.softmax
+// CHECK-NOT:     fused_op.region
+// ONCE-LABEL:  func.func @case1(
+// ONCE:          fused_op.region(%x, %y)
+
+// -----
+
+// Of a smaller input the sum is cheaper computed twice than written and read.
+func.func @case2(%x: tensor<512x512xf16>) -> (tensor<512x512xf32>, tensor<512x512xf32>) {
+  %0 = graph.cast %x to f32 : (tensor<512x512xf16>) -> tensor<512x512xf32>
+  %1 = graph.softmax %0 : (tensor<512x512xf32>) -> tensor<512x512xf32>
+  %2 = graph.softmax %0 {axis = 0 : i64} : (tensor<512x512xf32>) -> tensor<512x512xf32>
+  func.return %1, %2 : tensor<512x512xf32>, tensor<512x512xf32>
+}
+// CHECK-LABEL: func.func @case2(
+// CHECK:         %[[A:.*]] = fused_op.region(%x)
+// CHECK:           graph.cast
+// CHECK-NEXT:      graph.softmax
+// CHECK:         %[[B:.*]] = fused_op.region(%x)
+// CHECK:           graph.cast
+// CHECK-NEXT:      graph.softmax
+// CHECK:         func.return %[[A]], %[[B]]
+// ONCE-LABEL:  func.func @case2(
+// ONCE:          %{{.*}}, %{{.*}} = fused_op.region(%x)
