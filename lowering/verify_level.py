@@ -21,10 +21,17 @@ from ge.dialects.diagnostics import error_at
 from ge.dialects.errors import GeError
 from ge.dialects.functions import MAIN, functions
 from ge.dialects.fused_op import FusedOp
+from ge.dialects.graph.elementwise import AddOp
+from ge.dialects.interfaces import TensorOp
 from ge.dialects.npu_task import KernelOp
 from ge.dialects.target import target_for
 from ge.dialects.types import DYNAMIC
 from ge.lowering.levels import FUSED, LEVELS, TENSORS, Level, Ops, Rule, Surroundings
+
+
+def is_foreign(op: Operation) -> bool:
+    """Whether this is a tensor op of a plugin: it may stand where graph ops may."""
+    return isinstance(op, TensorOp) and type(op) not in FUSED
 
 
 @dataclass
@@ -81,7 +88,7 @@ class Verification:
         defined.update(local)
         self.check_types(block.args, block.parent_op())
         for op in block.ops:
-            if type(op) not in allowed:
+            if type(op) not in allowed and not (is_foreign(op) and AddOp in allowed):
                 raise self.fail(op, f"{op.name} may not stand here")
             for i, operand in enumerate(op.operands):
                 if operand not in defined:

@@ -136,7 +136,7 @@ class RandomPayload:
 
     def get(self, key: str, /) -> Array | None:
         if key not in self._made and key in self.types:
-            self._made[key] = self._make(key, self.types[key])
+            self._made[key] = np.asarray(self._make(key, self.types[key]))  # also of rank 0
         return self._made.get(key)
 
     def _make(self, key: str, t: AnyTensor) -> Array:

@@ -70,9 +70,8 @@ LEVELS = ("fused", "program")
 @cache
 def op_classes(*plugins: str) -> tuple[type[TensorOp], ...]:
     """The classes of ops that graphs are made of."""
-    dialects = [Graph]
-    if plugins:
-        dialects = [d() for d in universe(*plugins).all_dialects.values()]
+    known, found = universe().all_dialects, universe(*plugins).all_dialects
+    dialects = [Graph, *(load() for name, load in found.items() if name not in known)]
     return tuple(
         op
         for dialect in dialects

@@ -1,0 +1,91 @@
+"""Random graphs at every level in every fusion mode (`test/bench/random_graphs.py` runs more)."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
+
+import random_graphs
+from random_builder import Builder, Unsuitable
+from random_graphs import Graphs, check, op_classes
+from random_ops import make
+
+from ge.dialects.errors import GeError
+from ge.dialects.graph.elementwise import AddOp, SubOp
+from ge.dialects.interfaces import TensorOp
+from ge.lowering.options import FUSION_MODES, Options
+from ge.lowering.printing import op_text
+
+PLUGIN = str(Path(__file__).parents[1] / "tools" / "Inputs" / "op_plugin.py")
+
+PLACES = 20
+"""Seeds that are tried for an op before it counts as one that cannot be made."""
+
+
+def alone(op: type[TensorOp], seed: int) -> ModuleOp:
+    """A module of this op."""
+    b = Builder(seed)
+    return b.module(b.add(make(b, op)))
+
+
+@pytest.mark.parametrize("op", op_classes(), ids=lambda op: op.name)
+def test_every_op(op: type[TensorOp]) -> None:
+    for seed in range(PLACES):
+        try:
+            mismatch = check(alone(op, seed), ("default",))
+        except (Unsuitable, GeError):  # no operands, or no inputs found for them
+            continue
+        assert mismatch is None, str(mismatch)
+        return
+    pytest.fail(f"no {op.name} could be made that runs: it needs a maker in random_ops.py")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_graphs(seed: int) -> None:
+    module = Graphs(op_classes()).make(seed)
+    if module is None:
+        pytest.skip("nothing was made")
+    try:
+        mismatch = check(module, FUSION_MODES)
+    except GeError as e:
+        pytest.skip(str(e))
+    assert mismatch is None, str(mismatch)
+
+
+def test_same_seed_same_graph() -> None:
+    texts = [op_text(m) for _ in range(2) if (m := Graphs(op_classes()).make(7)) is not None]
+    assert len(texts) == 2
+    assert texts[0] == texts[1]
+
+
+def test_plugin_ops() -> None:
+    (op,) = set(op_classes(PLUGIN)) - set(op_classes())
+    assert op.name == "acme.halve"
+    mismatch = check(alone(op, 0), ("default",))
+    assert mismatch is None, str(mismatch)
+
+
+def test_mismatch_is_cut_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiler that takes + for - is found out, with the one op that shows it."""
+    lower = random_graphs.lower
+
+    def broken(module: ModuleOp, options: Options, until: str) -> None:
+        for op in list(module.walk()):
+            if isinstance(op, AddOp) and op.parent is not None:
+                other = SubOp.of(op.lhs, op.rhs)
+                op.parent.insert_op_before(other, op)
+                op.result.replace_all_uses_with(other.result)
+                op.detach()
+                op.erase()
+        lower(module, options, until=until)
+
+    monkeypatch.setattr(random_graphs, "lower", broken)
+    modules = (Graphs(op_classes()).make(seed) for seed in range(100))
+    candidates = (m for m in modules if m and sum(isinstance(o, AddOp) for o in m.walk()) > 1)
+    mismatch = next(found for m in candidates if (found := check(m, ("default",), seconds=5)))
+    ops = [op for op in mismatch.module.walk() if isinstance(op, TensorOp) and op.operands]
+    assert [type(op) for op in ops] == [AddOp]
+    assert "graph.add" in str(mismatch)
