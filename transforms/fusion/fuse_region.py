@@ -102,8 +102,9 @@ def duplicate_into_users(merger: Merger, op: Operation) -> None:
 
 
 def _is_cheap(op: Operation) -> bool:
-    pointwise = access(op) is Access.POINTWISE and isinstance(op, TensorOp)
-    return is_vector_op(op) and not is_view(op) and pointwise and op.VECTOR_COST <= CHEAP
+    if not isinstance(op, TensorOp) or access(op) is not Access.POINTWISE:
+        return False
+    return is_vector_op(op) and not is_view(op) and op.VECTOR_COST <= CHEAP
 
 
 def _is_region(group: Group) -> bool:
