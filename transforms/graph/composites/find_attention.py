@@ -279,15 +279,16 @@ class Builder:
         the way that tells them apart."""
         first = self.scores.product
         assert first is not None
-        if len(ahead := levels[first][:-2]) == 2:
-            return ahead[0], ahead[1]
+        ahead = levels[first][:-2]
+        if len(ahead) in (0, 2):
+            return (ahead[0], ahead[1]) if ahead else (ONE, ONE)
         candidates = list(levels.values())
         if isinstance(first.lhs.owner, ReshapeOp):
             candidates.append(self.sizes(first.lhs.owner.input))
         for sizes in candidates:
             if len(sizes) == 4 and volume(sizes[:2]) == volume(ahead):
                 return sizes[0], sizes[1]
-        return (volume(ahead[:-1]), ahead[-1]) if len(ahead) != 1 else (ahead[0], ONE)
+        return (volume(ahead[:-1]), ahead[-1]) if len(ahead) > 1 else (ahead[0], ONE)
 
     def viewed(self, value: SSAValue, sizes: Sizes) -> SSAValue:
         """The value with these sizes."""
