@@ -15,8 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from ge.dialects.errors import GeError
 from ge.dialects.target import Target
@@ -42,7 +41,7 @@ def measure(path: Path, mode: str, target: str) -> Row:
     return compilation.ops["launches"], moved / 1e6, least / 1e6, timeline.latency_us
 
 
-def attention(tokens: int, heads: int = 32, size: int = 128) -> onnx.ModelProto:
+def attention(tokens: int, heads: int = 32, size: int = 128) -> ModelProto:
     """softmax(Q K^T / sqrt(size) + mask) V in fp16, as exporters write it out."""
     shape = [1, heads, tokens, size]
     half = TensorProto.FLOAT16
@@ -86,7 +85,7 @@ def show(name: str, path: Path, modes: list[str], target: str) -> bool:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--only", default=r"\.structure\.onnx$", help="pattern of file names")
     parser.add_argument("--modes", default=",".join(FUSION_MODES))
@@ -98,7 +97,7 @@ def main() -> None:
     if args.attention:
         with TemporaryDirectory() as folder:
             path = Path(folder, "attention.onnx")
-            onnx.save(attention(args.attention), path)
+            path.write_bytes(attention(args.attention).SerializeToString())
             good &= show(f"attention, {args.attention} tokens", path, modes, args.target)
     if args.folder:
         for path in sorted(args.folder.glob("*.onnx")):

@@ -5,7 +5,7 @@ import random
 import pytest
 from xdsl.dialects.builtin import f32
 from xdsl.dialects.test import TestOp as Sink
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.fused_op import RegionOp
 from ge.dialects.graph.elementwise import AddOp, NegOp
@@ -18,7 +18,7 @@ T = tensor((4,), f32)
 def random_block(rng: random.Random, size: int) -> Block:
     """Ops that use values before them, near ones more often."""
     block = Block(arg_types=[T])
-    values = [block.args[0]]
+    values: list[SSAValue] = [block.args[0]]
     for _ in range(size):
         recent = values[-6:] if rng.random() < 0.8 else values
         picked = rng.choices(recent, k=rng.choice((1, 2)))
@@ -83,7 +83,7 @@ def test_the_block_stays_in_order(seed: int) -> None:
         if len(group.ops) > 1:
             group.kind = RegionOp
     fused = groups.emit()
-    defined = set(groups.block.args)
+    defined: set[SSAValue] = set(groups.block.args)
     for op in groups.block.ops:
         assert all(v in defined for v in op.operands)
         defined.update(op.results)
