@@ -46,6 +46,7 @@ def stages(options: Options) -> dict[str, list[str]]:
             *pruning(options),
             "infer-shapes",
             "fold-constants",
+            *(["simplify-control-flow"] if options.fusion != "off" else []),
             *composites(options),
             *clean_up(options),
             *composites(options),
