@@ -1,4 +1,4 @@
-// RUN: ge-opt %s --split-input-file -p eliminate-dead-code | filecheck %s
+// RUN: ge-opt %s --split-input-file -p eliminate-dead-code --validate | filecheck %s
 
 // What is computed for a dead value alone is dead.
 func.func @chain(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -82,22 +82,6 @@ func.func @argument(%n: tensor<i64>, %x: tensor<4xf32>) -> tensor<?x4xf32> {
 }
 // CHECK-LABEL: func.func @argument(
 // CHECK-NEXT:    graph.loop (%i, %go) trip %n : tensor<i64> carry (%a = %x : tensor<4xf32>) -> (tensor<4xf32>, tensor<?x4xf32>) {
-
-// -----
-
-// A loop that nobody needs, even one that would not end; the loop in it goes with it.
-func.func @unused(%n: tensor<i64>, %x: tensor<4xf32>) -> tensor<4xf32> {
-  graph.loop (%i, %go) -> () {
-    %0 = graph.loop (%j, %on) trip %n : tensor<i64> carry (%a = %x : tensor<4xf32>) -> (tensor<4xf32>) {
-      %1 = graph.sin %a : (tensor<4xf32>) -> tensor<4xf32>
-      graph.yield %on, %1 : tensor<i1>, tensor<4xf32>
-    }
-    graph.yield %go : tensor<i1>
-  }
-  func.return %x : tensor<4xf32>
-}
-// CHECK-LABEL: func.func @unused(
-// CHECK-NEXT:    func.return
 
 // -----
 

@@ -1,4 +1,4 @@
-// RUN: ge-opt %s --split-input-file -p share-common-subexpressions | filecheck %s
+// RUN: ge-opt %s --split-input-file -p share-common-subexpressions --validate | filecheck %s
 
 // Operands of commutative ops in any order; what uses them is shared next.
 func.func @commutative(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {

@@ -1,4 +1,4 @@
-// RUN: ge-opt %s --split-input-file -p simplify-control-flow,eliminate-dead-code | filecheck %s
+// RUN: ge-opt %s --split-input-file -p simplify-control-flow,eliminate-dead-code --validate | filecheck %s
 
 // The branch of a constant condition, and the branch in it, whose condition folds only now.
 func.func @constant(%x: tensor<4xf32>, %n: tensor<i64>) -> tensor<4xf32> {
