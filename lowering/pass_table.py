@@ -49,14 +49,14 @@ def ge_passes() -> dict[str, Callable[[], Any]]:
 def rule_names() -> set[str]:
     """The names of the rules that passes are made of. Imports all passes."""
     from ge.transforms.graph.canonical.local import LocalRule
-    from ge.transforms.rules import Rule
+    from ge.transforms.rules import Search
 
     for load in ge_passes().values():
         load()
     names: set[str] = set()
-    todo: list[type[Rule | LocalRule]] = [Rule, LocalRule]
+    todo: list[type[Search | LocalRule]] = [Search, LocalRule]
     while todo:
         rule = todo.pop()
         todo += rule.__subclasses__()
-        names.add(getattr(rule, "name", ""))
+        names.update(getattr(rule, "names", (getattr(rule, "name", ""),)))
     return names - {""}

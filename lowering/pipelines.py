@@ -74,7 +74,12 @@ def composites(options: Options) -> list[str]:
     if options.fusion in ("off", "conservative"):
         return []
     aggressive = "{aggressive=true}" if options.fusion == "aggressive" else ""
-    return ["share-common-subexpressions", f"find-activations{aggressive}", *COMPOSITES]
+    return [
+        "resolve-shapes",
+        "share-common-subexpressions",
+        f"find-activations{aggressive}",
+        *COMPOSITES,
+    ]
 
 
 def clean_up(options: Options) -> list[str]:

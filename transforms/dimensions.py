@@ -97,6 +97,7 @@ class Dimensions:
     def __init__(self, region: Region | None = None) -> None:
         self.sizes: dict[SSAValue, Sizes] = {}
         self.names: dict[SSAValue, int] = {}
+        self.values: list[SSAValue] = []
         if region is None:
             return
         if isinstance(func := region.parent, FuncOp):
@@ -143,8 +144,17 @@ class Dimensions:
         return rank_of(a) == rank_of(b) and self.of(a) == self.of(b)
 
     def symbol(self, value: SSAValue, axis: int) -> Size:
-        number = self.names.setdefault(value, len(self.names))
-        return Size(1, ((number, axis),))
+        if value not in self.names:
+            self.names[value] = len(self.values)
+            self.values.append(value)
+        return Size(1, ((self.names[value], axis),))
+
+    def place(self, size: Size) -> tuple[SSAValue, int] | None:
+        """The value and dimension that a size is, if it is one as it stands."""
+        if size.factor != 1 or len(size.symbols) != 1:
+            return None
+        number, axis = size.symbols[0]
+        return self.values[number], axis
 
     def follow(self, value: SSAValue) -> Sequence[Size | None] | None:
         """The sizes of an op's result as far as they follow from its operands."""

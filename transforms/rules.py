@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import InsertPoint
 
@@ -80,13 +80,26 @@ def erase_unused(rewriter: PatternRewriter, op: Operation) -> None:
         stack.extend(o for o in owners if isinstance(o, TensorOp))
 
 
+def is_there(value: SSAValue) -> bool:
+    """Whether a value that was seen before is still part of the module."""
+    owner = value.owner
+    return isinstance(owner, Block) or owner.parent is not None
+
+
 def done(rule: str, op: Operation) -> None:
     """Count and remark that a rule was carried out at an op."""
     count(rule)
     remarks.applied(rule, op)
 
 
-class Rule(RewritePattern, ABC):
+class Search(RewritePattern, ABC):
+    """Base of rules of all kinds: what finds something by more than a pattern says so itself."""
+
+    names: ClassVar[tuple[str, ...]]
+    """The names of what it finds, in counts, remarks and switches."""
+
+
+class Rule(Search):
     """Base of the rules that replace the one result of a match's root."""
 
     name: ClassVar[str]
@@ -96,6 +109,10 @@ class Rule(RewritePattern, ABC):
 
     nearly: ClassVar[int] = 1 << 30
     """How many ops must have matched for a miss to be remarked."""
+
+    def __init_subclass__(cls) -> None:
+        if "name" in vars(cls):
+            cls.names = (cls.name,)
 
     @property
     def ops(self) -> tuple[type[Operation], ...]:

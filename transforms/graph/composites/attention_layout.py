@@ -22,7 +22,7 @@ from math import prod, sqrt
 from typing import Any
 
 from xdsl.ir import Operation, SSAValue
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.pattern_rewriter import PatternRewriter
 
 from ge.dialects.graph.attention import AttentionOp, RotaryEmbeddingOp
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp
@@ -30,8 +30,10 @@ from ge.dialects.graph.slicing import SplitOp
 from ge.dialects.types import DYNAMIC, array_ints, rank_of, shape_of
 from ge.transforms.dimensions import Dimensions, Size, Sizes, volume
 from ge.transforms.layouts import Axes, Axis, Trace, leaves, new_axes, permute, regroup
-from ge.transforms.rules import Emit, done, substitute
+from ge.transforms.rules import Emit, Search, done, substitute
 from ge.transforms.statistics import is_enabled
+
+RULE = "absorb-attention-layout"
 
 VIEWS = (ReshapeOp, SqueezeOp, UnsqueezeOp)
 
@@ -175,10 +177,10 @@ def scale_of(op: AttentionOp) -> float | None:
     return None if size == DYNAMIC else 1 / sqrt(size)
 
 
-class AbsorbOperands(RewritePattern):
+class AbsorbOperands(Search):
     """Query, key and value from where they lie in memory."""
 
-    name = "absorb-attention-layout"
+    names = (RULE,)
     ops = (AttentionOp,)
 
     def __init__(self, dimensions: Dimensions) -> None:
@@ -186,7 +188,7 @@ class AbsorbOperands(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         assert isinstance(op, AttentionOp)
-        if not is_enabled(self.name):
+        if not is_enabled(RULE):
             return
         found = self.locate(op, True)
         if self.heads(op, found, "key") != self.heads(op, found, "value"):
@@ -199,7 +201,7 @@ class AbsorbOperands(RewritePattern):
         if (factor := prod(f.factor for f in found.values())) != 1:
             params["scale"] = factor * (scale_of(op) or 1.0)
         new = rebuilt(op, emit, operands, **params)
-        done(self.name, new)
+        done(RULE, new)
         substitute(rewriter, op.result, new.result)
 
     def locate(self, op: AttentionOp, repeats: bool) -> dict[str, Found]:
@@ -222,10 +224,10 @@ class AbsorbOperands(RewritePattern):
         return self.dimensions.of(getattr(op, name))[2 if op.tokens_first(name) else 1]
 
 
-class AbsorbRotary(RewritePattern):
+class AbsorbRotary(Search):
     """Query or key through rotary embedding that only it goes through."""
 
-    name = "absorb-attention-layout"
+    names = (RULE,)
     ops = (AttentionOp,)
 
     def __init__(self, dimensions: Dimensions) -> None:
@@ -233,7 +235,7 @@ class AbsorbRotary(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         assert isinstance(op, AttentionOp)
-        for name in ("query", "key") if is_enabled(self.name) else ():
+        for name in ("query", "key") if is_enabled(RULE) else ():
             rotary = getattr(op, name).owner
             if op.tokens_first(name) or not isinstance(rotary, RotaryEmbeddingOp):
                 continue
@@ -260,7 +262,7 @@ class AbsorbRotary(RewritePattern):
         turned = emit(RotaryEmbeddingOp, source, *tables, **params)
         flag = {f"{name}_tokens_first": found.tokens_first}
         new = rebuilt(op, Emit(rewriter, op, [op]), {name: turned}, **flag)
-        done(self.name, new)
+        done(RULE, new)
         substitute(rewriter, op.result, new.result)
 
 
@@ -287,10 +289,10 @@ def moved(emit: Emit, table: SSAValue) -> SSAValue:
 # ---- the result ------------------------------------------------------------------------------
 
 
-class AbsorbResult(RewritePattern):
+class AbsorbResult(Search):
     """The result where its users want it."""
 
-    name = "absorb-attention-layout"
+    names = (RULE,)
     ops = (AttentionOp,)
 
     def __init__(self, dimensions: Dimensions) -> None:
@@ -298,7 +300,7 @@ class AbsorbResult(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         assert isinstance(op, AttentionOp)
-        if op.tokens_first("result") or not is_enabled(self.name):
+        if op.tokens_first("result") or not is_enabled(RULE):
             return
         found = self.follow(op.result)
         if found is None:
@@ -313,7 +315,7 @@ class AbsorbResult(RewritePattern):
         new = rebuilt(op, emit, {}, result_tokens_first=tokens_first).result
         if wanted != sizes:
             new = emit(ReshapeOp, new, None, shape=target)
-        done(self.name, op)
+        done(RULE, op)
         substitute(rewriter, value, new)
 
     def follow(self, value: SSAValue) -> tuple[SSAValue, bool, Sizes] | None:

@@ -85,7 +85,7 @@ from ge.transforms.polynomials import (
 )
 from ge.transforms.relations import Relation, Ulps
 from ge.transforms.rewriting import fuse_locations, rewrite
-from ge.transforms.rules import Emit, Rule, done, substitute
+from ge.transforms.rules import Emit, Rule, Search, done, substitute
 from ge.transforms.statistics import is_enabled
 
 x = Value("x")
@@ -263,9 +263,12 @@ def uses_all(
     return t is end or expansion.uses_all(t, end)
 
 
-class FindActivation(RewritePattern):
+class FindActivation(Search):
     """The table above, tried for each x that the op's operand is made of."""
 
+    names = tuple(
+        f"find-{n}" for n in ("gelu", "silu", "sigmoid", "mish", "hard-swish", "hard-sigmoid")
+    )
     ops = tuple(FORMS)
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:

@@ -33,7 +33,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.pattern_rewriter import PatternRewriter
 
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.elementwise import (
@@ -70,7 +70,7 @@ from ge.transforms.graph.composites.widening import NarrowComputation, before_wi
 from ge.transforms.matching import number_of
 from ge.transforms.relations import Relation, Ulps
 from ge.transforms.rewriting import rewrite
-from ge.transforms.rules import Emit, done, substitute
+from ge.transforms.rules import Emit, Search, done, substitute
 from ge.transforms.statistics import is_enabled
 
 MOST_STEPS = 12
@@ -280,15 +280,15 @@ class Builder:
         first = self.scores.product
         assert first is not None
         ahead = levels[first][:-2]
-        if len(ahead) in (0, 2):
-            return (ahead[0], ahead[1]) if ahead else (ONE, ONE)
+        if len(ahead) == 2:
+            return ahead[0], ahead[1]
         candidates = list(levels.values())
         if isinstance(first.lhs.owner, ReshapeOp):
             candidates.append(self.sizes(first.lhs.owner.input))
         for sizes in candidates:
             if len(sizes) == 4 and volume(sizes[:2]) == volume(ahead):
                 return sizes[0], sizes[1]
-        return (volume(ahead[:-1]), ahead[-1]) if len(ahead) > 1 else (ahead[0], ONE)
+        return (volume(ahead[:-1]), ahead[-1]) if len(ahead) > 1 else (volume(ahead), ONE)
 
     def viewed(self, value: SSAValue, sizes: Sizes) -> SSAValue:
         """The value with these sizes."""
@@ -389,9 +389,10 @@ def narrowed_like(like: SSAValue, *values: SSAValue) -> Sequence[SSAValue]:
     return narrow if all(element_type(v) == wanted for v in narrow) else values
 
 
-class FindAttention(RewritePattern):
+class FindAttention(Search):
     """Two products with a softmax between them."""
 
+    names = (RULE,)
     ops = (SoftmaxOp,)
 
     def __init__(self, dimensions: Dimensions) -> None:

@@ -32,7 +32,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.pattern_rewriter import PatternRewriter
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import AddOp, DivOp, MulOp, PowOp, SqrtOp, SubOp
@@ -58,7 +58,7 @@ from ge.transforms.matching import Match, Number, Op, Value, near, number_of
 from ge.transforms.polynomials import ONE, Expansion, Polynomial, monomial, product, reachable, same
 from ge.transforms.relations import Relation, Ulps
 from ge.transforms.rewriting import rewrite
-from ge.transforms.rules import Emit, Rule, done, substitute
+from ge.transforms.rules import Emit, Rule, Search, done, substitute
 from ge.transforms.statistics import is_enabled
 
 # ---- means -----------------------------------------------------------------------------------
@@ -193,9 +193,10 @@ def affine(polynomial: Polynomial, normed: Polynomial) -> Affine | None:
     return scale, bias
 
 
-class FindTrailingNorm(RewritePattern):
+class FindTrailingNorm(Search):
     """Layer norm and root-mean-square norm, by their root."""
 
+    names = ("find-layer-norm", "find-rms-norm")
     ops = (SqrtOp, PowOp)
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:

@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
 
 from ge.dialects.graph.attention import RotaryEmbeddingOp
@@ -56,7 +56,7 @@ from ge.transforms.matching import (
 )
 from ge.transforms.relations import Relation, Ulps
 from ge.transforms.rewriting import rewrite
-from ge.transforms.rules import Emit, Rule, done, substitute
+from ge.transforms.rules import Emit, Rule, Search, done, is_there, substitute
 from ge.transforms.statistics import is_enabled
 
 # ---- parts of a value ------------------------------------------------------------------------
@@ -258,10 +258,10 @@ class PartOfElements(Rule):
 # ---- tables ----------------------------------------------------------------------------------
 
 
-class HalveTables(RewritePattern):
+class HalveTables(Search):
     """Tables that repeat a half are made from the half alone."""
 
-    name = "halve-rotary-tables"
+    names = ("halve-rotary-tables",)
     ops = (RotaryEmbeddingOp,)
 
     def __init__(self) -> None:
@@ -271,22 +271,23 @@ class HalveTables(RewritePattern):
         assert isinstance(op, RotaryEmbeddingOp)
         if not op.full_tables.value.data or op.interleaved.value.data:
             return
-        if not is_enabled(self.name):
+        if not is_enabled(self.names[0]):
             return
         tables = [self.half(t, rewriter) for t in (op.cos, op.sin)]
         if None in tables:
             return
         new = RotaryEmbeddingOp.of(op.input, *tables, location=op.location)
         rewriter.insert(new)
-        done(self.name, new)
+        done(self.names[0], new)
         substitute(rewriter, op.result, new.result)
 
     def half(self, table: SSAValue, rewriter: PatternRewriter) -> SSAValue | None:
         """The first half of a table whose second half is the same, made where the table is;
         None when that is not known."""
-        if table not in self.halves:
-            self.halves[table] = self.make_half(table, rewriter)
-        return self.halves[table]
+        half = self.halves.get(table)
+        if table not in self.halves or (half is not None and not is_there(half)):
+            self.halves[table] = half = self.make_half(table, rewriter)
+        return half
 
     def make_half(self, table: SSAValue, rewriter: PatternRewriter) -> SSAValue | None:
         """The first half of a table made of two equal ones, by ops put in where it is made; None

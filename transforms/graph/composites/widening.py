@@ -12,7 +12,7 @@ casts around it say: the result is the same to the bit.
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, f32
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
 
 from ge.dialects.graph.attention import AttentionOp, RotaryEmbeddingOp
@@ -21,7 +21,7 @@ from ge.dialects.graph.normalization import GroupNormOp, SoftmaxOp, TrailingNorm
 from ge.dialects.interfaces import TensorOp
 from ge.dialects.types import element_type, set_type, shape_of, tensor
 from ge.transforms.rewriting import fuse_locations
-from ge.transforms.rules import done, substitute
+from ge.transforms.rules import Search, done, substitute
 from ge.transforms.statistics import is_enabled
 
 ROUNDED_ONCE = (FloatUnary, SoftmaxOp, TrailingNorm, GroupNormOp, RotaryEmbeddingOp, AttentionOp)
@@ -41,17 +41,17 @@ def before_widening(value: SSAValue) -> SSAValue:
     return value
 
 
-class NarrowComputation(RewritePattern):
+class NarrowComputation(Search):
     """A cast down of a function of a cast up."""
 
-    name = "narrow-computation"
+    names = ("narrow-computation",)
     ops = (CastOp,)
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         assert isinstance(op, CastOp)
         inner = op.input.owner
         if not (
-            is_enabled(self.name)
+            is_enabled(self.names[0])
             and is_narrow(op.to)
             and isinstance(inner, ROUNDED_ONCE)
             and element_type(op.input) == f32
@@ -65,7 +65,7 @@ class NarrowComputation(RewritePattern):
             return
         rewriter.insert(new := narrowed(inner, operands, op.to), InsertPoint.before(op))
         new.location = fuse_locations((inner, op))
-        done(self.name, new)
+        done(self.names[0], new)
         substitute(rewriter, op.result, new.results[0])
 
 

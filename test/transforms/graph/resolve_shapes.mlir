@@ -1,0 +1,59 @@
+// RUN: ge-opt %s --split-input-file -p resolve-shapes,eliminate-dead-code | filecheck %s
+
+// The dimension of a transposed value is one of the value before.
+func.func @transposed(%x: tensor<?x?x4xf32>) -> tensor<i64> {
+  %i = graph.constant dense<1> : tensor<i64>
+  %0 = graph.transpose %x permutation [1, 0, 2] : tensor<?x?x4xf32> -> tensor<?x?x4xf32>
+  %1 = graph.shape_of %0 : tensor<?x?x4xf32> -> tensor<3xi64>
+  %2 = graph.gather %1, %i : (tensor<3xi64>, tensor<i64>) -> tensor<i64>
+  func.return %2 : tensor<i64>
+}
+// CHECK-LABEL: func.func @transposed(
+// CHECK-NEXT:    %[[D:.*]] = graph.shape_of %x end 1 : tensor<?x?x4xf32> -> tensor<1xi64>
+// CHECK-NEXT:    %[[S:.*]] = graph.squeeze %[[D]] axes [0] : tensor<1xi64> -> tensor<i64>
+// CHECK-NEXT:    func.return %[[S]]
+
+// -----
+
+// Known dimensions are constants, those of one name are one.
+func.func @named(%x: tensor<?x4xf32> {graph.dims = ["n", ""]}, %y: tensor<?x4xf32> {graph.dims = ["n", ""]}) -> tensor<2xi64> {
+  %0 = graph.exp %y : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %1 = graph.shape_of %0 : tensor<?x4xf32> -> tensor<2xi64>
+  func.return %1 : tensor<2xi64>
+}
+// CHECK-LABEL: func.func @named(
+// CHECK:         %[[D:.*]] = graph.shape_of %x end 1
+// CHECK-NEXT:    %[[C:.*]] = graph.constant dense<4> : tensor<1xi64>
+// CHECK-NEXT:    %[[S:.*]] = graph.concat %[[D]], %[[C]] axis 0
+// CHECK-NEXT:    func.return %[[S]]
+
+// -----
+
+// A reshape by a computed shape, and a product.
+func.func @computed(%x: tensor<?x?x64xf32>, %w: tensor<64x32xf32>) -> tensor<2xi64> {
+  %four = graph.constant dense<[-1, 16]> : tensor<2xi64>
+  %s = graph.shape_of %x start 0 end 2 : tensor<?x?x64xf32> -> tensor<2xi64>
+  %t = graph.concat %s, %four axis 0 : (tensor<2xi64>, tensor<2xi64>) -> tensor<4xi64>
+  %0 = graph.matmul %x, %w : (tensor<?x?x64xf32>, tensor<64x32xf32>) -> tensor<?x?x32xf32>
+  %1 = graph.reshape %0 shape(%t : tensor<4xi64>) : tensor<?x?x32xf32> -> tensor<?x?x?x16xf32>
+  %2 = graph.shape_of %1 : tensor<?x?x?x16xf32> -> tensor<4xi64>
+  %3 = graph.slice %2 starts [1] ends [3] : tensor<4xi64> -> tensor<2xi64>
+  func.return %3 : tensor<2xi64>
+}
+// CHECK-LABEL: func.func @computed(
+// CHECK-NEXT:    %[[D:.*]] = graph.shape_of %x start 1 end 2
+// CHECK-NEXT:    %[[TWO:.*]] = graph.constant dense<2> : tensor<1xi64>
+// CHECK-NEXT:    %[[S:.*]] = graph.concat %[[D]], %[[TWO]] axis 0
+// CHECK-NEXT:    func.return %[[S]]
+
+// -----
+
+// What an op does not say stays a question to its result.
+func.func @unknown(%x: tensor<?x4xf32>) -> tensor<1xi64> {
+  %0 = graph.nonzero %x : tensor<?x4xf32> -> tensor<2x?xi64>
+  %1 = graph.shape_of %0 start 1 : tensor<2x?xi64> -> tensor<1xi64>
+  func.return %1 : tensor<1xi64>
+}
+// CHECK-LABEL: func.func @unknown(
+// CHECK:         %[[N:.*]] = graph.nonzero %x
+// CHECK-NEXT:    graph.shape_of %[[N]]

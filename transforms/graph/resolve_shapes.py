@@ -1,0 +1,138 @@
+"""Shapes are asked of the first value that has them.
+
+    %1 = graph.transpose %0 permutation [0, 2, 1, 3]
+    %2 = graph.shape_of %1
+    %3 = graph.gather %2, 2                                  dimension 2 of %1
+becomes
+    %s = graph.shape_of %0 start 1 end 2                     dimension 1 of %0
+    %3 = graph.squeeze %s
+
+Which dimensions are equal follows from what ops do (see ge.transforms.dimensions). So nothing is
+computed, or kept in one order rather than another, for its shape alone.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter
+from xdsl.rewriter import InsertPoint
+
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.indexing import GatherOp
+from ge.dialects.graph.shape import ShapeOfOp, SqueezeOp
+from ge.dialects.graph.slicing import ConcatOp, SliceOp, slice_bounds
+from ge.dialects.types import constant_ints, rank_of, shape_of
+from ge.runtime.arrays import dense, type_of
+from ge.transforms.dimensions import Dimensions
+from ge.transforms.rewriting import rewrite
+from ge.transforms.rules import Search, done, is_there, substitute
+from ge.transforms.statistics import is_enabled
+
+RULE = "resolve-shape"
+
+
+class ResolveShape(Search):
+    """A shape of which some dimension is that of an earlier value, element by element."""
+
+    names = (RULE,)
+    ops = (ShapeOfOp,)
+
+    def __init__(self, dimensions: Dimensions) -> None:
+        self.dimensions = dimensions
+        self.made: dict[tuple[SSAValue, int], SSAValue] = {}
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        assert isinstance(op, ShapeOfOp)
+        sizes = self.dimensions.of(op.input)[op.bounds()]
+        places = [self.dimensions.place(s) for s in sizes]
+        if any(p is not None and not is_there(p[0]) for p in places):
+            return
+        if not is_enabled(RULE) or all(p is None or p[0] is op.input for p in places):
+            return
+        if any(s.number is None and p is None for s, p in zip(sizes, places, strict=True)):
+            return
+        parts: list[SSAValue] = []
+        for size, place in zip(sizes, places, strict=True):
+            if place is None:
+                array = np.array([size.factor], np.int64)
+                constant = ConstantOp.make(dense(array), type_of(array))
+                rewriter.insert(constant, InsertPoint.before(op))
+                parts.append(constant.result)
+            else:
+                parts.append(self.dimension(*place, rewriter))
+        new = parts[0]
+        if len(parts) > 1:
+            rewriter.insert(joined := ConcatOp.of(parts, axis=0, location=op.location))
+            new = joined.result
+        done(RULE, op)
+        substitute(rewriter, op.result, new)
+
+    def dimension(self, value: SSAValue, axis: int, rewriter: PatternRewriter) -> SSAValue:
+        """One dimension of a value, asked for where the value is made."""
+        if (value, axis) not in self.made or not is_there(self.made[value, axis]):
+            new = ShapeOfOp.of(value, start=axis, end=axis + 1)
+            if isinstance(value.owner, Block):
+                rewriter.insert(new, InsertPoint.at_start(value.owner))
+            else:
+                new.location = value.owner.location
+                rewriter.insert(new, InsertPoint.after(value.owner))
+            self.made[value, axis] = new.result
+        return self.made[value, axis]
+
+
+class PartOfJoined(Search):
+    """Elements of a vector that is joined from vectors of one element."""
+
+    names = (RULE,)
+    ops = (GatherOp, SliceOp)
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        joined = op.operands[0].owner
+        if not isinstance(joined, ConcatOp) or not is_enabled(RULE):
+            return
+        parts = list(joined.inputs)
+        if any(shape_of(p) != (1,) for p in parts):
+            return
+        if isinstance(op, GatherOp):
+            index = constant_ints(op.indices)
+            if index is None or rank_of(op.indices) > 0 or not -len(parts) <= index[0] < len(parts):
+                return
+            new = SqueezeOp.of(parts[index[0]], None, axes=(0,), location=op.location)
+        else:
+            assert isinstance(op, SliceOp)
+            places = sliced(op, len(parts))
+            if not places:
+                return
+            new = ConcatOp.of([parts[i] for i in places], axis=0, location=op.location)
+        rewriter.insert(new)
+        done(RULE, op)
+        substitute(rewriter, op.results[0], new.results[0])
+
+
+def sliced(op: SliceOp, count: int) -> list[int] | None:
+    """The indices of a vector of `count` elements that a slice takes, None when not known."""
+    result = list(range(count))
+    for _, start, end, step in op.bounds() or ((0, None, None, None),):
+        if start is None or end is None or step is None:
+            return None
+        first, size = slice_bounds(start, end, step, len(result))
+        result = [result[first + i * step] for i in range(size)]
+    return result
+
+
+@dataclass(frozen=True)
+class ResolveShapesPass(ModulePass):
+    """Ask the first value that has a dimension for it, not one that is made from it."""
+
+    name = "resolve-shapes"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in op.ops:
+            if isinstance(func, FuncOp) and func.body.blocks:
+                if any(isinstance(o, ShapeOfOp) for o in func.walk()):
+                    rewrite(func.body, [ResolveShape(Dimensions(func.body)), PartOfJoined()])
