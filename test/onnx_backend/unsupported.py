@@ -42,7 +42,4 @@ UNSUPPORTED: dict[str, list[str]] = {
         r"node/test_ai_onnx_ml_tree_ensemble\w+",
     ],
     "the gradient of a subgraph": [r"simple/test_gradient_of_add\w*"],
-    "bfloat16 rounded once instead of after each step: within ONNX's own 2**-6, not 1e-2": [
-        r"node/test_attention_4d_causal_bf16_expanded"
-    ],
 }
