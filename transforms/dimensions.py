@@ -144,6 +144,7 @@ class Dimensions:
         return rank_of(a) == rank_of(b) and self.of(a) == self.of(b)
 
     def symbol(self, value: SSAValue, axis: int) -> Size:
+        """The unknown size of a value along an axis, as a symbol of its own."""
         if value not in self.names:
             self.names[value] = len(self.values)
             self.values.append(value)
