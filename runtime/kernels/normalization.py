@@ -83,7 +83,7 @@ def _softmax_like(op: g.SoftmaxLike, rows: Callable[[Array, Array], None]) -> Fn
             return x
         wide = widen(x)
         if not flatten and axis % x.ndim != x.ndim - 1:
-            moved = np.ascontiguousarray(np.moveaxis(wide, axis, -1))
+            moved = np.moveaxis(wide, axis, -1).copy()  # it is changed in place
             matrix = moved.reshape(-1, moved.shape[-1])
             in_row_blocks(rows, matrix, matrix)
             return narrow(np.moveaxis(moved, -1, axis), x, out)

@@ -111,6 +111,14 @@ def test_softmax_along_any_axis(axis: int, dtype: Any) -> None:
     np.testing.assert_allclose(logarithm, np.log(want), rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_softmax_leaves_its_input_alone(axis: int) -> None:
+    x = normal(4, 1, 1)
+    before = x.copy()
+    run(n.SoftmaxOp, x, axis=axis)
+    assert (x == before).all()
+
+
 def test_flattened_softmax_in_many_blocks() -> None:
     x = normal(300, 10, 100)
     got = run(n.SoftmaxOp, x, axis=1, flatten=True)
