@@ -12,7 +12,7 @@ that comes around different becomes `?`, a rank that does so unknown, until the 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from xdsl.context import Context
@@ -56,42 +56,71 @@ def infer_op(op: Operation) -> bool:
     return changed
 
 
-def infer_block(block: Block) -> None:
+@dataclass
+class Loops:
+    """What is known of loops in loops while the outer ones are inferred again and again.
+
+    A fixpoint is only ever widened, so an inner loop starts from where it was when the outer
+    one's types were narrower (Kleene iteration from below: the least fixpoint is the same). The
+    rounds of all loops in each other together are then as many as dimensions become unknown, not
+    a product over the depth.
+    """
+
+    reached: dict[LoopOp, list[Attribute]] = field(default_factory=dict[LoopOp, list[Attribute]])
+    """The types of carried values so far."""
+    declared: set[LoopOp] = field(default_factory=set[LoopOp])
+    """Loops in a loop whose first types contradict its body: the types that they have stay."""
+
+
+def infer_block(block: Block, loops: Loops | None = None) -> None:
     """Refine all result types of a block, nested blocks first."""
+    loops = Loops() if loops is None else loops
     for op in block.ops:
         if isinstance(op, LoopOp):
-            infer_loop(op)
+            infer_loop(op, loops)
         else:
             for region in op.regions:
                 for inner in region.blocks:
-                    infer_block(inner)
+                    infer_block(inner, loops)
         infer_op(op)
 
 
-def infer_loop(loop: LoopOp) -> None:
+def infer_loop(loop: LoopOp, loops: Loops | None = None) -> None:
     """Find the most precise types that what a loop carries has in every round, and infer the
-    body with them. Where the first types contradict the body, those declared stay."""
+    body with them. Where the first types contradict the body, those declared stay, in the loops
+    in it too."""
     body = loop.body.block
+    loops = Loops() if loops is None else loops
+    if loop in loops.declared:
+        infer_block(body, loops)
+        return
     args = body.args[2:]
     declared = [(v, v.type) for v in (*args, *_values_in(body))]
     types = [refine(a.type, v.type) for a, v in zip(args, loop.carried, strict=False)]
+    if before := loops.reached.get(loop):
+        types = [join(t, r, "a carried value") for t, r in zip(types, before, strict=True)]
     try:
-        while types != (wider := _one_round(loop, types, declared)):
+        while types != (wider := _one_round(loop, types, declared, loops)):
             types = wider
             _restore(declared)
     except VerifyException:
         _restore(declared)
-        infer_block(body)
+        loops.declared.update(op for op in body.walk() if isinstance(op, LoopOp))
+        infer_block(body, loops)
+    loops.reached[loop] = types
 
 
 def _one_round(
-    loop: LoopOp, types: Sequence[Attribute], declared: Sequence[tuple[SSAValue, Attribute]]
+    loop: LoopOp,
+    types: Sequence[Attribute],
+    declared: Sequence[tuple[SSAValue, Attribute]],
+    loops: Loops,
 ) -> list[Attribute]:
     """Infer the body with these types of carried values; the types that cover what comes around
     as well."""
     for arg, t in zip(loop.body.block.args[2:], types, strict=False):
         set_type(arg, t)
-    infer_block(loop.body.block)
+    infer_block(loop.body.block, loops)
     last = yielded(loop.body, "the body")[1:]
     joined = [join(t, v.type, "a carried value") for t, v in zip(types, last, strict=False)]
     return [refine(t, j) for (_, t), j in zip(declared, joined, strict=False)]

@@ -18,7 +18,13 @@ from ge.dialects.interfaces import Access, TensorOp
 from ge.dialects.types import byte_size, constant_value, is_static, shape_of
 from ge.runtime import kernels
 from ge.runtime.arrays import Array, array_of
-from ge.transforms.graph.control_flow import end_of, erase, replace_op, with_limits
+from ge.transforms.graph.control_flow import (
+    end_of,
+    erase,
+    nested_blocks,
+    replace_op,
+    with_limits,
+)
 from ge.transforms.graph.eliminate_dead_code import eliminate_dead_code
 from ge.transforms.graph.loops import (
     constant_before,
@@ -155,6 +161,18 @@ def launches(block: Block) -> int:
     )
 
 
+def written_out(block: Block) -> int:
+    """How many ops a block is when the loops in it are written out as well, as `unroll` tries
+    with each copy of the body: without them loops in loops would take time exponential in their
+    depth."""
+    size = 0
+    for op in block.ops:
+        inner = sum(written_out(b) for b in nested_blocks(op))
+        rounds = (trips(op) or 1) if isinstance(op, LoopOp) else 1
+        size = min(size + 1 + rounds * inner, MOST_UNROLLED + 1)
+    return size
+
+
 def unroll(loop: LoopOp, simplify: Callable[[Block], None]) -> bool:
     """A loop whose rounds, one after another and simplified by `simplify`, have no more launches
     than the loop, is written out.
@@ -165,10 +183,10 @@ def unroll(loop: LoopOp, simplify: Callable[[Block], None]) -> bool:
       graph.yield %go, %c
     }
     """
-    rounds, size = trips(loop), sum(1 for _ in loop.body.walk())
+    rounds = trips(loop)
     if not (rounds and loop.is_counted() and scans_are_ranked(loop)):
         return False
-    if rounds * size > MOST_UNROLLED:
+    if rounds * written_out(loop.body.block) > MOST_UNROLLED:
         return False
     scratch, copy = Block(), loop.clone()
     scratch.add_ops((copy, ReturnOp(*copy.results)))

@@ -1,0 +1,93 @@
+"""Loops in loops: what inference and unrolling do is polynomial in the depth, not exponential."""
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.parser import Parser
+
+from ge.lowering.compiler import context
+from ge.transforms.graph import infer_shapes, rounds
+from ge.transforms.graph.infer_shapes import InferShapesPass
+from ge.transforms.graph.simplify_control_flow import SimplifyControlFlowPass
+
+WIDE, ROW = "tensor<?x?xf32>", "tensor<1x4xf32>"
+
+
+def parse(lines: list[str]) -> ModuleOp:
+    return Parser(context(), "\n".join(lines)).parse_module()
+
+
+def growing(depth: int) -> ModuleOp:
+    """Loops in each other; each starts from one row and doubles what the inner one makes."""
+    lines = [f"func.func @main(%n: tensor<i64>, %x: {ROW}) -> {WIDE} {{"]
+    for i in range(depth):
+        lines.append(
+            f"%h{i} = graph.loop (%i{i}, %g{i}) trip %n : tensor<i64>"
+            f" carry (%s{i} : {WIDE} = %x : {ROW}) -> ({WIDE}) {{"
+        )
+    inner = f"%s{depth - 1}"
+    for i in reversed(range(depth)):
+        lines += [
+            f"%t{i} = graph.concat {inner}, %s{i} axis 0 : ({WIDE}, {WIDE}) -> {WIDE}",
+            f"graph.yield %g{i}, %t{i} : tensor<i1>, {WIDE}",
+            "}",
+        ]
+        inner = f"%h{i}"
+    return parse([*lines, f"func.return {inner} : {WIDE}", "}"])
+
+
+def counted(depth: int) -> ModuleOp:
+    """Loops of two rounds in each other. The inner one is as good written out, the others not."""
+    t = "tensor<4xf32>"
+    lines = [f"func.func @main(%s: {t}) -> {t} {{", "%n = graph.constant dense<2> : tensor<i64>"]
+    inner = "%s"
+    for i in range(depth):
+        lines.append(
+            f"%h{i} = graph.loop (%i{i}, %g{i}) trip %n : tensor<i64>"
+            f" carry (%s{i} = {inner} : {t}) -> ({t}) {{"
+        )
+        inner = f"%s{i}"
+    lines.append(f"%t = graph.sin {inner} : ({t}) -> {t}")
+    inner = "%t"
+    for i in reversed(range(depth)):
+        lines += [f"graph.yield %g{i}, {inner} : tensor<i1>, {t}", "}"]
+        inner = f"%h{i}"
+    return parse([*lines, f"func.return {inner} : {t}", "}"])
+
+
+def inferences(depth: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many ops are inferred, counted again when they are inferred again."""
+    module, calls = growing(depth), 0
+    real = infer_shapes.infer_op
+
+    def infer_op(op: Operation) -> bool:
+        nonlocal calls
+        calls += 1
+        return real(op)
+
+    with monkeypatch.context() as m:
+        m.setattr(infer_shapes, "infer_op", infer_op)
+        InferShapesPass().apply(context(), module)
+    assert f"-> {WIDE.replace('x?xf32', 'x4xf32')}" in str(module)
+    return calls
+
+
+def test_inference_is_polynomial_in_the_depth(monkeypatch: pytest.MonkeyPatch):
+    few, many = inferences(6, monkeypatch), inferences(24, monkeypatch)
+    assert many <= 4 * 4 * few
+
+
+@pytest.mark.parametrize("depth", [6, 12, 24])
+def test_unrolling_is_polynomial_in_the_depth(depth: int, monkeypatch: pytest.MonkeyPatch):
+    module, attempts = counted(depth), 0
+    real = rounds.inline_rounds
+
+    def inline_rounds(*args: int) -> None:
+        nonlocal attempts
+        attempts += 1
+        real(*args)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(rounds, "inline_rounds", inline_rounds)
+    SimplifyControlFlowPass().apply(context(), module)
+    assert attempts <= 1000
+    assert str(module).count("graph.loop") == depth - 1
