@@ -11,6 +11,7 @@ from ge.dialects.errors import GeError
 from ge.dialects.target import DEFAULT_TARGET
 
 FUSION_MODES = ("off", "conservative", "default", "aggressive")
+MEMORY_LEVELS = range(4)
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,11 @@ class Options:
     fusion_disable: tuple[str, ...] = ()
     """Names of passes and rules of the optimizer that are left out."""
     memory: int = 1
-    """Memory level: 0 each buffer has bytes of its own, 1 bytes are reused."""
+    """Memory level: 0 each buffer has bytes of its own; 1 bytes are reused, in place too; 2 the
+    order of the launches is chosen for memory as well; 3 and values are computed again, and the
+    packing is searched to the end."""
+    no_reuse: tuple[str, ...] = ()
+    """Kinds of ops (`matmul`, `fused_op.conv`) whose results keep bytes of their own."""
     static_shape: bool = True
     """Whether `ge-run` compiles a model with symbolic dimensions anew for the shapes of its
     inputs; else the program allocates dynamic values as it runs."""
@@ -49,8 +54,8 @@ class Options:
     def __post_init__(self) -> None:
         if self.fusion not in FUSION_MODES:
             raise GeError(f"fusion is one of {', '.join(FUSION_MODES)}, not '{self.fusion}'")
-        if self.memory not in (0, 1):
-            raise GeError(f"the memory level is 0 or 1, not {self.memory}")
+        if self.memory not in MEMORY_LEVELS:
+            raise GeError(f"the memory level is one of 0, 1, 2 and 3, not {self.memory}")
 
     @property
     def plugins(self) -> tuple[str, ...]:
@@ -86,6 +91,7 @@ ENVIRONMENT: dict[str, str] = {
     "GE_GRAPH_FUSION": "fusion",
     "GE_FUSION_DISABLE": "fusion_disable",
     "GE_MEMORY_OPTIMIZE": "memory",
+    "GE_NO_REUSE": "no_reuse",
     "GE_STATIC_SHAPE": "static_shape",
     "GE_CACHE_DIR": "cache_dir",
     "GE_DUMP_GRAPH": "dump_graph",

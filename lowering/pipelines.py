@@ -40,7 +40,6 @@ def stages(options: Options) -> dict[str, list[str]]:
         given = {"target": options.target, **more}
         return str(PassText(name, {k: (v,) for k, v in given.items()}))
 
-    reuse = str(options.memory > 0).lower()
     found = {
         "graph": [
             *pruning(options),
@@ -56,7 +55,7 @@ def stages(options: Options) -> dict[str, list[str]]:
         "fused": [targeted(name, **more) for name, more in fusion(options).items()],
         "tasks": [targeted("lower-to-tasks")],
         "buffers": ["bufferize-tasks"],
-        "program": [targeted("assign-streams"), targeted("plan-memory", reuse=reuse)],
+        "program": [targeted("assign-streams"), planning(options)],
     }
     for level, name in passes_at_levels(*options.plugins):
         if level not in found:
@@ -102,6 +101,14 @@ def fusion(options: Options) -> dict[str, dict[str, str]]:
     if options.fusion == "aggressive":
         passes["fuse-region"] = {"recompute": "true"}
     return passes
+
+
+def planning(options: Options) -> str:
+    """The pass that plans the memory, as the memory level wants it."""
+    given = {"target": (options.target,), "reuse": (str(options.memory > 0).lower(),)}
+    if options.no_reuse:
+        given["no-reuse"] = options.no_reuse
+    return str(PassText("plan-memory", given))
 
 
 def without_disabled(names: Sequence[str], options: Options) -> list[str]:

@@ -32,7 +32,10 @@ def build_parser() -> argparse.ArgumentParser:
     add("--fusion", help="fusion mode: off, conservative, default, aggressive")
     add("--fusion-disable", action="append", metavar="NAME,...",
         help="leave out these passes or rules of the optimizer")  # fmt: skip
-    add("--memory", type=int, help="memory level: 0 no reuse, 1 reuse")
+    add("--memory", type=int, help="memory level: 0 no reuse, 1 reuse, 2 + order, 3 + computing "
+        "again and exact packing")  # fmt: skip
+    add("--no-reuse", action="append", metavar="OP,...",
+        help="results of launches with these ops share bytes with nothing")  # fmt: skip
     add("--until", default="program", choices=["graph", "fused", "tasks", "buffers", "program"],
         help="stop at this level")  # fmt: skip
     add("--shape", action="append", default=[], metavar="NAME=1x3x224x224", help="fix an input")
@@ -70,6 +73,7 @@ def run(args: argparse.Namespace) -> int:
     options = Options.from_environment(
         target=args.target, fusion=args.fusion, memory=args.memory,
         fusion_disable=None if args.fusion_disable is None else parse_names(args.fusion_disable),
+        no_reuse=None if args.no_reuse is None else parse_names(args.no_reuse),
         custom_pass=os.pathsep.join(args.load_plugin) or None,
         outputs=parse_names(args.outputs), drop_unused_inputs=args.drop_unused_inputs,
     )  # fmt: skip

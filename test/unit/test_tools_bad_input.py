@@ -265,6 +265,7 @@ def test_targets(tool: str, target: str, expected: str, folder: Path, fails: Fai
         (["-p", "plan-memory{alignmnet=1}"], "did you mean 'alignment'?"),
         (["-p", "plan-memory{alignment=x}"], "expects int, got x"),
         (["--plan-memory=alignment=3"], "alignment is a power of two, not 3"),
+        (["--plan-memory=no-reuse=matmull"], "did you mean 'matmul'?"),
         (["-p", "verify-level{"], "expected '}'"),
         (["-p", "verify-level{level=nowhere}"], "there is no level 'nowhere'"),
         (["-t", "nothing"], "nothing"),

@@ -22,11 +22,11 @@ most that is alive at one time), `npu_task.no_reuse_bytes`, `npu_task.weight_byt
 `npu_task.io_bytes`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.passes import ModulePass
@@ -39,6 +39,7 @@ from ge.dialects.target import Target, target_for
 from ge.dialects.types import byte_size
 from ge.transforms.memory.liveness import Lifetime, Liveness
 from ge.transforms.memory.packing import most_alive, pack
+from ge.transforms.memory.pinning import PINNED, check_kinds, pinned_buffers
 
 IO = "npu_task.io"
 """Attribute of the allocation of a buffer that holds an input or output of the model."""
@@ -56,7 +57,7 @@ def in_arena(op: AllocOp) -> bool:
     return planned(op) and IO not in op.attributes
 
 
-def place(alloc: AllocOp, segment: str, offset: int) -> None:
+def place(alloc: AllocOp, segment: str, offset: int) -> SlotOp:
     """Turn an allocation into a slot."""
     slot = SlotOp(segment, offset, alloc.memref.type)
     slot.location = alloc.location
@@ -66,6 +67,7 @@ def place(alloc: AllocOp, segment: str, offset: int) -> None:
     alloc.memref.replace_all_uses_with(slot.result)
     alloc.detach()
     alloc.erase()
+    return slot
 
 
 def aligned(size: int, alignment: int) -> int:
@@ -90,16 +92,19 @@ class Planner:
     alignment: int
     reuse: bool
 
-    def plan(self, func: FuncOp) -> None:
-        """Give each buffer of @main its bytes, and state the figures. Raises GeError when they are
-        more than the target has."""
+    def plan(self, func: FuncOp, pinned: Collection[AllocOp] = ()) -> None:
+        """Give each buffer of @main its bytes, `pinned` ones bytes of their own after those that
+        are shared, and state the figures. Raises GeError when they are more than the target
+        has."""
         streams = func.attributes.get("npu_task.streams")
         if not isinstance(streams, IntegerAttr):
             raise error_at(func, "@main has no streams", "run assign-streams first")
         io = [op for op in func.walk() if isinstance(op, AllocOp) and IO in op.attributes]
-        sizes = (aligned(byte_size(op.memref.type), self.alignment) for op in io)
-        io_offsets, io_bytes = side_by_side(sizes)
-        liveness = Liveness(func.body.block, streams.value.data, in_arena)
+        io_offsets, io_bytes = self.apart(io)
+        pinned_offsets, pinned_bytes = self.apart(pinned)
+        liveness = Liveness(
+            func.body.block, streams.value.data, lambda op: in_arena(op) and op not in pinned
+        )
         problem = liveness.problem(self.alignment)
         offsets, total = side_by_side(problem.sizes)
         arena = total
@@ -111,25 +116,32 @@ class Planner:
             for op in func.walk()
             if isinstance(op, ConstantOp)
         )
+        shared, arena = arena, arena + pinned_bytes
         if arena + weights + io_bytes > self.target.hbm_bytes:
             raise self.too_large(func, arena, weights, io_bytes, liveness.buffers)
         for op, offset in zip(io, io_offsets, strict=True):
             place(op, "io", offset)
         for life, offset in zip(liveness.buffers, offsets, strict=True):
             place(life.alloc, "arena", offset)
+        for op, offset in zip(pinned, pinned_offsets, strict=True):
+            place(op, "arena", shared + offset).attributes[PINNED] = UnitAttr()
         for life in liveness.unused:
             life.alloc.detach()
             life.alloc.erase()
         figures = {
             "arena_bytes": arena,
-            "lower_bound_bytes": problem.lower_bound,
-            "no_reuse_bytes": total,
+            "lower_bound_bytes": problem.lower_bound + pinned_bytes,
+            "no_reuse_bytes": total + pinned_bytes,
             "weight_bytes": weights,
             "io_bytes": io_bytes,
             "alignment": self.alignment,
         }
         for name, value in figures.items():
             func.attributes[f"npu_task.{name}"] = number(value)
+
+    def apart(self, allocs: Iterable[AllocOp]) -> tuple[list[int], int]:
+        """Offsets that share nothing, and the sum of the sizes."""
+        return side_by_side(aligned(byte_size(op.memref.type), self.alignment) for op in allocs)
 
     def too_large(
         self, func: FuncOp, arena: int, weights: int, io: int, buffers: list[Lifetime]
@@ -162,6 +174,9 @@ class PlanMemoryPass(ModulePass):
     """Bytes that offsets are multiples of, a power of two; 0: the target's."""
     reuse: bool = True
     """Whether buffers may share bytes."""
+    no_reuse: tuple[str, ...] = ()
+    """Kinds of ops (`matmul`, `fused_op.conv`): what launches with one of them write shares bytes
+    with nothing."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.alignment < 0 or self.alignment & (self.alignment - 1):
@@ -169,4 +184,7 @@ class PlanMemoryPass(ModulePass):
         if (main := main_function(op)) is not None:
             target = target_for(main, self.target)
             alignment = self.alignment or target.hbm_alignment
-            Planner(target, alignment, self.reuse).plan(main)
+            if self.no_reuse:
+                check_kinds(self.no_reuse, ctx.loaded_ops)
+            pinned = filter(in_arena, pinned_buffers(op, main, self.no_reuse))
+            Planner(target, alignment, self.reuse).plan(main, dict.fromkeys(pinned))

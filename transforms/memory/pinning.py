@@ -1,0 +1,43 @@
+"""Which buffers share bytes with nothing, because an option forbids it for the ops that make them."""
+
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.memref import AllocOp
+from xdsl.ir import Operation
+
+from ge.dialects.errors import GeError
+from ge.dialects.interfaces import TensorOp
+from ge.dialects.npu_task import KernelOp, LaunchOp
+from ge.transforms.memory.aliasing import owner_of
+
+PINNED = "npu_task.pinned"
+"""Attribute of the slot of a buffer that shares bytes with nothing."""
+
+
+def check_kinds(kinds: Collection[str], ops: Iterable[type[Operation]]) -> None:
+    """Raises GeError for a kind of op (`matmul` or `graph.matmul`) that none of `ops` is."""
+    names = {op.name for op in ops if issubclass(op, TensorOp)}
+    names |= {name.partition(".")[2] for name in names}
+    for kind in kinds:
+        if kind not in names:
+            near = get_close_matches(kind, sorted(names), 1)
+            hint = f"did you mean '{near[0]}'?" if near else "kinds are names as in graph.matmul"
+            raise GeError(f"there is no op '{kind}' whose results could be kept apart", hint=hint)
+
+
+def pinned_buffers(module: ModuleOp, main: FuncOp, kinds: Collection[str]) -> list[AllocOp]:
+    """The allocations that launches with an op of these kinds, fused ones too, write to."""
+    if not kinds:
+        return []
+    kernels = {
+        op.sym_name.data
+        for op in module.ops
+        if isinstance(op, KernelOp)
+        and any(o.name in kinds or o.name.partition(".")[2] in kinds for o in op.walk())
+    }
+    launches = (op for op in main.walk() if isinstance(op, LaunchOp) and op.callee in kernels)
+    owners = (owner_of(value).owner for op in launches for value in op.outs)
+    return list(dict.fromkeys(owner for owner in owners if isinstance(owner, AllocOp)))
