@@ -61,7 +61,10 @@ DENSE_LIMIT = 1 << 24
 SPLIT_MARKER = re.compile(r"^[ \t]*// -----.*$", re.MULTILINE)
 CODE = re.compile(r"^\s*(?!//)\S", re.MULTILINE)
 OP_NAME = re.compile(r'"?([\w.$]*)"?')
-SIMPLE_TYPE = re.compile(r"(?:tensor|memref)<(?:(?:[0-9]+|\?)x)*[a-z]+[0-9]+>")
+SIMPLE_TYPE = re.compile(
+    r"(?:tensor|memref)<(?:(?:[0-9]+|\?)x)*[a-z]+[0-9]+"
+    r"(?:, strided<\[[0-9, ]*\](?:, offset: [0-9]+)?>)?(?:, #npu_task<space [a-z]+>)?>"
+)
 """Types whose meaning depends on their text alone; most of the types of a program."""
 
 
