@@ -34,7 +34,9 @@ from ge.dialects.interfaces import TensorOp
 from ge.dialects.npu_task import HOST, Engine, KernelOp, LaunchOp
 from ge.dialects.target import Target
 from ge.dialects.types import array_ints, byte_size
+from ge.runtime.bounds import Job, lower_bound
 from ge.runtime.cost import TaskTime, copy_time, link_time, task_time
+from ge.runtime.dataflow import Writers
 from ge.runtime.timeline import (
     COMPUTE,
     COPY,
@@ -65,6 +67,7 @@ class Builder:
         self._last: dict[int, Task] = {}
         self._events: dict[int, Task | None] = {}
         self._waits: dict[int, list[Task]] = {}
+        self._writers: Writers[Task] = Writers()
 
     def record(self, op: task.RecordOp) -> None:
         self._events[op.event.value.data] = self._last.get(op.stream.value.data)
@@ -96,6 +99,7 @@ class Builder:
         events = self._waits.pop(number, [])
         after = [*events, self._last[number]] if number in self._last else list(events)
         kind = COPY if kernel is None else kernel.sym_name.data
+        reads, writes = tuple(reads), tuple(writes)
         new = Task(
             op=op,
             name=place_of(op).name or kind,
@@ -109,7 +113,9 @@ class Builder:
             writes=tuple(v.type for v in writes),
             after=after,
             events=events,
+            needs=self._writers.of(reads),
         )
+        self._writers.write(new, writes)
         self.tasks.append(new)
         self._last[number] = new
 
@@ -137,9 +143,13 @@ class Program:
     def block(self, block: Block, host_driven: bool) -> Timeline:
         """The timeline of a block: simulated piece by piece, since control flow waits for all that
         was issued before. Raises GeError for what is no part of a program."""
+        return self.sequence(block.ops, host_driven)
+
+    def sequence(self, ops: Iterable[Operation], host_driven: bool) -> Timeline:
+        """The timeline of ops in the order in which the host issues them. Raises as `block`."""
         result = Timeline(self.target)
         builder = Builder()
-        for op in block.ops:
+        for op in ops:
             if isinstance(op, TensorOp) or (isinstance(op, TASKS) and op.stream is None):
                 what = "fixed on a stream" if isinstance(op, TASKS) else "a task"
                 hint = "compile it with ge-compile first"
@@ -299,21 +309,42 @@ class Simulation:
         """Advance from event to event until every task has run."""
         result = self.timeline
         for i, t in enumerate(self.tasks):
-            launch = self.target.host_launch_us if self.host_driven else self.target.launch_us
-            t.path_us = launch + t.time.total_us + max((b.path_us for b in t.after), default=0.0)
-            result.path_us = max(result.path_us, t.path_us)
             result.bytes += t.time.bytes
             for engine, cores in t.cores:
                 result.core_us[engine] += cores * t.time.total_us
             if not t.after:
-                self.launch(i)
+                self.ready(i)
         while self.launching or self.running or self.waiting:
             self.advance()
         result.latency_us = self.now
+        result.lower_bound_us, result.path_us = self.bounds()
         return result
 
+    def bounds(self) -> tuple[float, float]:
+        """The lower bound for any schedule of these tasks, and their critical path."""
+        index = {t: i for i, t in enumerate(self.tasks)}
+        jobs = [
+            Job(
+                t.time.total_us,
+                [index[n] for n in t.needs],
+                {e: n / self.timeline.capacity[e] for e, n in t.cores},
+                t.time.bytes / self.bandwidth,
+            )
+            for t in self.tasks
+        ]
+        if not self.host_driven:
+            return lower_bound(jobs, self.target.launch_us)
+        # The host issues one task after the other, so that the launches alone add up.
+        bound, path = lower_bound(jobs, 0.0)
+        last = min((t.time.total_us for t in self.tasks), default=0.0)
+        return max(bound, len(jobs) * self.target.host_launch_us + last), path
+
+    def ready(self, i: int) -> None:
+        """All that task i has to wait for is done: launch it."""
+        self.launch(i)
+
     def launch(self, i: int) -> None:
-        """All that task i has to wait for is done."""
+        """Start the launch of a task."""
         self.tasks[i].ready_us = self.now
         if self.host_driven:
             at = max(self.now, (i + 1) * self.target.host_launch_us)
@@ -351,7 +382,7 @@ class Simulation:
         for follower in self.followers[i]:
             self.missing[follower] -= 1
             if not self.missing[follower]:
-                self.launch(follower)
+                self.ready(follower)
 
     def start(self) -> bool:
         """Start the tasks for which cores are free; a task does not overtake another one that

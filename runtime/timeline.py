@@ -40,12 +40,12 @@ class Task:
     """Tasks that must be done before: the one before on its stream, and those waited for."""
     events: "list[Task]"
     """Of these, the ones that an event makes it wait for."""
+    needs: "list[Task]"
+    """Tasks that write what it reads."""
     ready_us: float = 0.0
     """When the last task that it has to wait for was done."""
     start_us: float = 0.0
     duration_us: float = 0.0
-    path_us: float = 0.0
-    """The longest chain of dependent tasks up to its end."""
 
     @property
     def wait_us(self) -> float:
@@ -63,7 +63,10 @@ class Timeline:
     target: Target
     tasks: list[Task] = field(default_factory=list[Task])
     latency_us: float = 0.0
+    lower_bound_us: float = 0.0
+    """No schedule of these tasks takes less (see `bounds.py`)."""
     path_us: float = 0.0
+    """The longest chain of tasks of which each needs the one before."""
     busy_us: dict[str, float] = field(default_factory=lambda: dict.fromkeys(ENGINES, 0.0))
     """Time in which at least one task of the engine ran."""
     core_us: dict[str, float] = field(default_factory=lambda: dict.fromkeys(ENGINES, 0.0))
@@ -83,6 +86,7 @@ class Timeline:
                 for t in other.tasks
             ]
         self.latency_us += times * other.latency_us
+        self.lower_bound_us += times * other.lower_bound_us
         self.path_us += times * other.path_us
         self.bytes += times * other.bytes
         for engine in ENGINES:
@@ -94,12 +98,9 @@ class Timeline:
         self.notes += other.notes
 
     @property
-    def lower_bound_us(self) -> float:
-        """No schedule of these tasks takes less: the longest chain of dependent tasks, the work
-        of the engine with the most, and the bytes that cross HBM."""
-        cores = capacities(self.target)
-        loads = [self.core_us[e] / cores[e] for e in ENGINES]
-        return max(self.path_us, self.bytes / bandwidth(self.target), *loads)
+    def capacity(self) -> dict[str, int]:
+        """The cores of each engine."""
+        return capacities(self.target)
 
     @property
     def idle_us(self) -> dict[str, float]:

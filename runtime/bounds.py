@@ -1,0 +1,91 @@
+"""How fast any schedule of a set of tasks can be at best.
+
+Each task has a head (the longest chain of tasks that make what it needs, with their launches and
+its own) and a tail (the longest chain that needs it). No schedule is shorter than
+
+- the longest head + time + tail: the critical path;
+- for each engine, and for the bandwidth of HBM, and for any set of tasks: the least head in the
+  set, all work of the set at the full rate, and the least tail in the set. The sets that count
+  are those of all tasks with at least some head, or at least some tail (the one-machine bound of
+  Carlier, European Journal of Operational Research 11, 1982, for machines with many cores);
+- the same with the work of tasks on cores weighed by a dual feasible function (Fekete and
+  Schepers, Mathematical Programming 91, 2001): two tasks that take more than half of the cores
+  each cannot run at the same time, although cores are left over.
+
+What a task needs is what it reads (`dataflow.py`): neither streams, nor events, nor places in
+memory, which are the schedule's choice.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+LEFT_OVER = (0.0, 0.25, 0.5)
+"""Parameters of the dual feasible functions: tasks on fewer than this share of the cores count for
+nothing, those that leave less than it free count as if they took all cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A task as the bound sees it. Jobs are in an order in which what is needed comes first."""
+
+    time_us: float
+    """Alone on the machine, without its launch."""
+    needs: Sequence[int]
+    """The jobs that make what it needs."""
+    shares: dict[str, float]
+    """Engine -> the share of its cores that it takes."""
+    bandwidth_us: float
+    """The time in which the whole bandwidth of HBM moves its bytes."""
+
+
+def lower_bound(jobs: Sequence[Job], launch_us: float) -> tuple[float, float]:
+    """The lower bound of the time for all jobs, and the length of the critical path alone."""
+    heads, tails = chains(jobs, launch_us)
+    path = max((h + j.time_us + t for h, j, t in zip(heads, jobs, tails, strict=True)), default=0.0)
+    by_head = sorted(range(len(jobs)), key=lambda i: -heads[i])
+    by_tail = sorted(range(len(jobs)), key=lambda i: -tails[i])
+
+    def work_bound(work: Callable[[Job], float]) -> float:
+        done = [work(j) for j in jobs]
+        return max(_bound(by_head, heads, tails, done), _bound(by_tail, tails, heads, done))
+
+    bounds = [path, work_bound(lambda j: j.bandwidth_us)]
+    for engine in dict.fromkeys(e for j in jobs for e in j.shares):
+        for spare in LEFT_OVER:
+            bounds.append(
+                work_bound(lambda j, e=engine, s=spare: j.time_us * weight(j.shares.get(e, 0), s))
+            )
+    return max(bounds), path
+
+
+def chains(jobs: Sequence[Job], launch_us: float) -> tuple[list[float], list[float]]:
+    """Head and tail of each job."""
+    heads, tails = [launch_us] * len(jobs), [0.0] * len(jobs)
+    for i, job in enumerate(jobs):
+        heads[i] = launch_us + max((heads[n] + jobs[n].time_us for n in job.needs), default=0.0)
+    for i in range(len(jobs) - 1, -1, -1):
+        tail = launch_us + jobs[i].time_us + tails[i]
+        for n in jobs[i].needs:
+            tails[n] = max(tails[n], tail)
+    return heads, tails
+
+
+def weight(share: float, spare: float) -> float:
+    """A dual feasible function: the weights of shares that are at most 1 together are, too."""
+    if share > 1 - spare:
+        return 1.0
+    return share if share >= spare else 0.0
+
+
+def _bound(
+    order: Sequence[int], here: Sequence[float], there: Sequence[float], work: Sequence[float]
+) -> float:
+    """The best bound of the sets of the first jobs in `order`, which is by falling `here`."""
+    best = total = 0.0
+    least = float("inf")
+    for i in order:
+        if work[i]:
+            total += work[i]
+            least = min(least, there[i])
+            best = max(best, here[i] + total + least)
+    return best
