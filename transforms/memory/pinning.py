@@ -1,4 +1,4 @@
-"""Which buffers share bytes with nothing, because an option forbids it for the ops that make them."""
+"""Which buffers share bytes with nothing, as an option forbids it for the ops that make them."""
 
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
