@@ -180,11 +180,16 @@ def passes_at_levels(*plugins: str) -> Iterator[tuple[str, str]]:
             yield level, name
 
 
+def files_in_use(plugins: Sequence[str]) -> list[str]:
+    """These plugin files and those of `GE_CUSTOM_PASS`."""
+    custom = os.environ.get("GE_CUSTOM_PASS", "").split(os.pathsep)
+    return list(dict.fromkeys(p for p in (*plugins, *custom) if p))
+
+
 def _added(plugins: Sequence[str]) -> Universe:
     """What the plugin files define (those of `GE_CUSTOM_PASS` too) and what is registered."""
-    custom = os.environ.get("GE_CUSTOM_PASS", "").split(os.pathsep)
     found = Universe()
-    for path in dict.fromkeys(p for p in (*plugins, *custom) if p):
+    for path in files_in_use(plugins):
         for part in _universes(_run_file(path)):
             _merge(found, part)
     _merge(found, REGISTERED)

@@ -1,10 +1,11 @@
 """Runs a module on several sets of inputs, to compare it with what a pass makes of it.
 
-Each function is tried with four sets: normal numbers; `edges` (zeros of both signs, denormals,
-ties of rounding, bounds of activations); `extremes` (these, and the largest numbers, infinities,
-nan, the least and greatest integers); zeros. What a module refuses (an index out of range, sizes
-that do not fit) is chosen more carefully, up to small indices and one size for all dimensions.
-Weights that the payload lacks are random.
+Each function is tried with sets of four kinds: normal numbers; `edges` (zeros of both signs,
+denormals, ties of rounding, bounds of activations); `extremes` (these, and the largest numbers,
+infinities, nan, the least and greatest integers); zeros, all of one sign. There are more sets of
+special values where the inputs are too small to hold all of them at once. What a module refuses
+(an index out of range, sizes that do not fit) is chosen more carefully, up to small indices and
+one size for all dimensions. Weights that the payload lacks are random.
 """
 
 import ast
@@ -55,24 +56,37 @@ def extreme_values(dtype: np.dtype[Any]) -> list[float]:
     largest = float(np.finfo(np.float32).max if dtype == BFLOAT16 else np.finfo(dtype).max)
     if dtype == BFLOAT16:
         largest = 3.3895313892515355e38
-    return [largest, -largest, math.sqrt(largest), math.inf, -math.inf, math.nan]
+    return [math.inf, math.nan, largest, -math.inf, -largest, math.sqrt(largest)]
+
+
+def with_special(
+    rng: np.random.Generator, values: Array, special: Array, share: float, turn: int
+) -> Array:
+    """Values, a share of them replaced by special ones, each of these as often: in small arrays
+    more of them, so that none is left out; the next `turn` goes on where the last one ended."""
+    size = values.size
+    count = max(int(size * share), min((size + 1) // 2, len(special)))
+    flat = values.reshape(-1)
+    flat[rng.permutation(size)[:count]] = np.resize(np.roll(special, -turn * count), count)
+    return flat.reshape(values.shape)
 
 
 def floats(
-    rng: np.random.Generator, kind: str, shape: Sequence[int], dtype: np.dtype[Any]
+    rng: np.random.Generator, kind: str, shape: Sequence[int], dtype: np.dtype[Any], turn: int = 0
 ) -> Array:
-    """Floats of a kind: half of them of the kind's own values (an eighth for extremes)."""
+    """Floats of a kind: half of them of the kind's own values (an eighth for extremes). Zeros have
+    one sign, so that sums of them have it too."""
     if kind == "zeros":
-        return np.zeros(shape, dtype)
-    values = rng.standard_normal(shape, np.float32).astype(dtype)
+        return np.full(shape, -0.0 if turn else 0.0).astype(dtype)
+    values = np.asarray(rng.standard_normal(shape, np.float32)).astype(dtype)
     if kind == "normal":
         return values
-    chosen = rng.choice(np.array(edge_values(dtype), np.float64), shape).astype(dtype)
-    values = np.where(rng.random(shape) < 0.5, chosen, values)
+    edges = np.array(edge_values(dtype), np.float64).astype(dtype)
+    values = with_special(rng, values, edges, 0.5, turn)
     if kind == "extremes":
-        chosen = rng.choice(np.array(extreme_values(dtype), np.float64), shape).astype(dtype)
-        values = np.where(rng.random(shape) < 0.125, chosen, values)
-    return values.astype(dtype, copy=False)
+        extremes = np.array(extreme_values(dtype), np.float64).astype(dtype)
+        values = with_special(rng, values, extremes, 0.125, turn)
+    return values
 
 
 def integers(
@@ -81,18 +95,27 @@ def integers(
     shape: Sequence[int],
     dtype: np.dtype[Any],
     bound: int | None,
+    turn: int = 0,
 ) -> Array:
     """Integers from 0 to below `bound`; without one, extremes are the limits of the type."""
     info = np.iinfo(dtype)
     if kind == "zeros":
         return np.zeros(shape, dtype)
     if bound is not None:
-        return rng.integers(0, min(bound, int(info.max)), shape).astype(dtype)
+        return np.asarray(rng.integers(0, min(bound, int(info.max)), shape)).astype(dtype)
     if kind == "extremes":
         values = np.array([info.min, info.max, info.min + 1, 0, 1, info.max // 2], dtype)
-        return rng.choice(values, shape)
+        return with_special(rng, np.empty(shape, dtype), values, 1.0, turn)
     low = 0 if info.min == 0 else -100
-    return rng.integers(low, 101, shape).astype(dtype)
+    return np.asarray(rng.integers(low, 101, shape)).astype(dtype)
+
+
+def truth_values(rng: np.random.Generator, kind: str, shape: Sequence[int], turn: int) -> Array:
+    """Half of them true, a single one every other turn; none for zeros."""
+    false = np.zeros(shape, np.bool_)
+    if kind == "zeros":
+        return false
+    return with_special(rng, false, np.array([True, False]), 1.0, turn)
 
 
 BOUNDS = (None, 100, 8, 2)
@@ -158,22 +181,38 @@ class Sizes:
 
 
 def make_inputs(
-    ports: Sequence[Port], kind: str, scheme: str, bound: int | None, seed: int
+    ports: Sequence[Port], kind: str, scheme: str, bound: int | None, seed: int, turn: int = 0
 ) -> dict[str, Array]:
     """Inputs of a kind by name. The same arguments give the same inputs."""
-    rng = np.random.default_rng((seed, crc32(kind.encode())))
+    rng = np.random.default_rng((seed, crc32(kind.encode()), turn))
     sizes = Sizes(scheme, rng)
     found: dict[str, Array] = {}
     for port in ports:
         shape = [sizes.of(d, n) for d, n in zip(port.shape, port.dims, strict=True)]
         dtype = dtype_of(port.element)
         if dtype.kind == "b":
-            found[port.name] = rng.random(shape) < (0.0 if kind == "zeros" else 0.5)
+            found[port.name] = truth_values(rng, kind, shape, turn)
         elif dtype.kind in "iu":
-            found[port.name] = integers(rng, kind, shape, dtype, bound)
+            found[port.name] = integers(rng, kind, shape, dtype, bound, turn)
         else:
-            found[port.name] = floats(rng, kind, shape, dtype)
+            found[port.name] = floats(rng, kind, shape, dtype, turn)
     return found
+
+
+TURNS = 4
+
+
+def turns_of(inputs: Mapping[str, Array], kind: str) -> int:
+    """How many sets of a kind it takes, `TURNS` at most, until half of each input has been each
+    of the kind's values."""
+    wanted = [1.0]
+    for array in inputs.values():
+        if array.dtype.kind == "b":
+            wanted.append(1 if kind == "zeros" else 2 / max(array.size, 1))
+        elif array.dtype.kind not in "iu" and kind != "normal":
+            count = len(edge_values(array.dtype))
+            wanted.append(2 if kind == "zeros" else 2 * count / max(array.size, 1))
+    return min(math.ceil(max(wanted)), TURNS)
 
 
 # ---- changes by a few ULPs -------------------------------------------------------------------
@@ -301,13 +340,23 @@ class Trials:
         for scheme in Sizes.SCHEMES if dynamic else Sizes.SCHEMES[:1]:
             for bound in bounds:
                 inputs = make_inputs(ports, kind, scheme, bound, self.seed)
-                name = func.sym_name.data
-                (outcome,) = call(self.module, name, self.payload, [inputs])
-                if not isinstance(outcome, GeError):
-                    self.trials.append(Trial(name, kind, inputs))
-                    self.first.append(outcome)
+                if (error := self._add(func, kind, [inputs])) is None:
+                    turns = range(1, turns_of(inputs, kind))
+                    more = [make_inputs(ports, kind, scheme, bound, self.seed, t) for t in turns]
+                    self._add(func, kind, more)
                     return None
-                error = outcome
+        return error
+
+    def _add(self, func: FuncOp, kind: str, sets: Sequence[Mapping[str, Array]]) -> GeError | None:
+        """Add trials of a kind on these inputs; the first reason why one cannot be run."""
+        error, name = None, func.sym_name.data
+        outcomes = call(self.module, name, self.payload, sets)
+        for inputs, outcome in zip(sets, outcomes, strict=True):
+            if isinstance(outcome, GeError):
+                error = error or outcome
+            else:
+                self.trials.append(Trial(name, kind, inputs))
+                self.first.append(outcome)
         return error
 
     def run(self, module: ModuleOp, nudge: int = 0) -> list[Outcome]:

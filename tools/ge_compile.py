@@ -98,6 +98,7 @@ def run(args: argparse.Namespace) -> int:
 def watcher(args: argparse.Namespace, options: "Options") -> "Watch":
     """Makes what validates each pass."""
     from ge.lowering.compiler import Loaded, context
+    from ge.lowering.extensions import files_in_use
     from ge.lowering.instrumentation import Instrumentation
     from ge.lowering.validation import Validation
     from ge.runtime.trials import Trials
@@ -106,7 +107,7 @@ def watcher(args: argparse.Namespace, options: "Options") -> "Watch":
         return [
             Validation(
                 Trials, context(options.plugins), loaded.payload,
-                args.validate_output, options.plugins,
+                args.validate_output, files_in_use(options.plugins),
             )
         ]  # fmt: skip
 

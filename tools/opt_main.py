@@ -277,6 +277,7 @@ class GeOptMain(xDSLOptMain):
         return found
 
     def validation(self) -> Instrumentation:
+        from ge.lowering.extensions import files_in_use
         from ge.lowering.validation import Validation
         from ge.runtime.trials import Trials
         from ge.runtime.weights import open_payload
@@ -287,7 +288,7 @@ class GeOptMain(xDSLOptMain):
             self.ctx,
             lambda module: open_payload(module, folder),
             self.args.validate_output,
-            self.args.load_plugin or (),
+            files_in_use(self.args.load_plugin or ()),
         )
 
     # ---- a run -------------------------------------------------------------------------------
