@@ -105,6 +105,8 @@ class Code:
     named: bool = True
     """Whether errors name the place of the op. The code of a kernel does not: its launch does."""
     instructions: list[Instruction] = field(default_factory=list[Instruction])
+    order: Sequence[int] | None = None
+    """Another order of the steps, in which registers are not emptied; None: that of the text."""
     _steps: list[tuple[Step, tuple[int, ...]]] = field(
         default_factory=list[tuple[Step, tuple[int, ...]]]
     )
@@ -145,6 +147,10 @@ class Code:
         """Run all steps. Raises GeError naming the op that failed, its place and its operands."""
         index = 0
         try:
+            if self.order is not None:
+                for index in self.order:
+                    self._steps[index][0](registers)
+                return
             for index, (step, dead) in enumerate(self._steps):
                 step(registers)
                 for r in dead:

@@ -12,28 +12,36 @@ from ge.dialects.errors import GeError
 from ge.dialects.npu_task import KernelOp, SlotOp
 from ge.runtime.arrays import Array
 from ge.runtime.device import POISON, Device, Extent, Lifetime, dead_after, extent_of
+from ge.runtime.interleave import random_order
 from ge.runtime.interpreter import Translator
 from ge.runtime.weights import Payload
 
 
 class Function:
     """Translated once when made, then run many times. With `poison`, device memory that holds no
-    live value is garbage. Raises GeError when an op cannot be run or a weight is missing."""
+    live value is garbage. With `timing`, each run has another random legal timing (and memory is
+    garbage at the start only). Raises GeError when an op cannot be run or a weight is missing."""
 
     def __init__(
-        self, module: ModuleOp, func: FuncOp, payload: Payload, poison: bool = False
+        self,
+        module: ModuleOp,
+        func: FuncOp,
+        payload: Payload,
+        poison: bool = False,
+        timing: np.random.Generator | None = None,
     ) -> None:
         if len(func.body.blocks) != 1:
             raise GeError(f"@{func.sym_name.data} has no body of one block")
         block = func.body.block
-        self.device = Device.of(func, poison)
+        self.timing = timing
+        self.device = Device.of(func, poison or timing is not None)
         symbols = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
         self._translator = Translator(payload, self.device, symbols)
         self._arguments = [self._translator.define(a) for a in block.args]
-        self._code, self._results = self._translator.block(block)
+        self.code, self._results = self._translator.block(block)
         self._template = self._translator.template
         self._pools = {id(pool) for pool in self.device.pools.values()}
-        if poison:
+        if poison and timing is None:  # when a last use is over depends on the timing
             self._poison(func)
 
     def run(self, arguments: Sequence[Array]) -> list[Array]:
@@ -44,8 +52,11 @@ class Function:
             registers[r].flags.writeable = False
         if self.device.poison:
             self.device.poison_all()
+        if self.timing is not None:
+            for code in self._translator.codes:
+                code.order = random_order(code, self.timing)
         with np.errstate(all="ignore"):
-            self._code.run(registers)
+            self.code.run(registers)
         taken = set(self._pools)
         results: list[Array] = []
         for array in (registers[r] for r in self._results):
@@ -66,7 +77,7 @@ class Function:
                 origin = ge.runtime.program.root(op.source).owner
                 if isinstance(origin, SlotOp):
                     slots[self._translator.use(op.result)] = origin
-        touched = [(*i.reads, *i.writes) for i in self._code.instructions]
+        touched = [(*i.reads, *i.writes) for i in self.code.instructions]
         spans: dict[SlotOp, tuple[int, int]] = {}
         for i, registers in enumerate([*touched, self._results]):
             for slot in (slots[r] for r in registers if r in slots):
@@ -75,7 +86,7 @@ class Function:
         lifetimes = [Lifetime(extent_of(slot), *span) for slot, span in spans.items()]
         for i, extents in dead_after(lifetimes).items():
             if i < len(touched):
-                self._code.after(i, self._filler(extents))
+                self.code.after(i, self._filler(extents))
 
     def _filler(self, extents: Sequence[Extent]) -> Callable[[], None]:
         views = [self.device.bytes(e) for e in extents]

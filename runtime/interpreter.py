@@ -149,6 +149,8 @@ class Translator:
         """The type of each register."""
         self.constants: set[int] = set()
         self.code = Code()
+        self.codes: list[Code] = []
+        """The codes of all blocks outside of kernels."""
         self._registers: dict[SSAValue, int] = {}
         self._kernels: dict[str, KernelCode] = {}
 
@@ -213,6 +215,7 @@ class Translator:
         results = () if last is None else self.uses(last.operands)
         code, self.code = self.code, around
         self.seal(code, self.uses(block.args) if arguments is None else arguments, results)
+        self.codes.append(code)
         return code, results
 
     def seal(self, code: Code, arguments: Sequence[int], results: Sequence[int]) -> None:

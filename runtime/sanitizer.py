@@ -27,6 +27,7 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.diagnostics import place_of
+from ge.dialects.errors import GeError
 from ge.dialects.npu_task import (
     ConstantOp,
     CopyOp,
@@ -50,7 +51,7 @@ class PlanProblem:
     """What is wrong with a program's plan, and at which op."""
 
     kind: str
-    """race, unwritten, overwritten, alias, bounds, alignment, stream or event."""
+    """race, unwritten, overwritten, alias, bounds, alignment, stream, event or useless."""
     message: str
     op: Operation = field(compare=False)
 
@@ -134,6 +135,9 @@ class Checker:
         self.tasks: list[Operation] = []
         self.done = [0] * self.streams
         self.events: dict[int, int] = {}
+        self.recorded: dict[int, RecordOp] = {}
+        self.useful: dict[RecordOp | WaitOp, bool] = {}
+        """Whether a stream has learned something new by an event."""
         self.memories: dict[Memory, Bytes] = {}
         self.aliases: dict[SSAValue, SSAValue] = {}
         """Argument of a loop's body -> the carried buffer that it is."""
@@ -193,7 +197,7 @@ class Checker:
         if written < span.high - span.low and isinstance(span.buffer.owner, SlotOp | AllocOp):
             self.report("unwritten", op, f"{_name(op)} reads bytes that nothing has written")
         for piece in found:
-            other = _name(self.tasks[piece.writer])
+            other = _place(self.tasks[piece.writer])
             if piece.buffer is not span.buffer:
                 text = f"{_name(op)} reads bytes that {other} has overwritten"
                 self.report("overwritten", op, text)
@@ -215,10 +219,10 @@ class Checker:
             self.report("alias", op, f"{_name(op)} writes a constant")
         for piece in memory.pieces[where]:
             if not done >> piece.writer & 1 and piece.writer != task:
-                other = _name(self.tasks[piece.writer])
+                other = _place(self.tasks[piece.writer])
                 self.report("race", op, f"{_name(op)} writes what {other} may still be writing")
             for reader in piece.readers:
-                other = _name(self.tasks[reader])
+                other = _place(self.tasks[reader])
                 if reader != task and not done >> reader & 1:
                     text = f"{_name(op)} writes what {other} may still be reading"
                     self.report("race", op, text)
@@ -244,8 +248,7 @@ class Checker:
                 case TransferOp():
                     self.task(op, (op.source,), (op.result,))
                 case RecordOp():
-                    if (stream := self.stream(op)) is not None:
-                        self.events[op.event.value.data] = self.done[stream]
+                    self.record(op)
                 case WaitOp():
                     self.wait(op)
                 case SlotOp():
@@ -284,13 +287,23 @@ class Checker:
             self.write(task, done, value)
         self.done[stream] = done | 1 << task
 
+    def record(self, op: RecordOp) -> None:
+        """The event stands for all that the stream knows to be done."""
+        self.useful.setdefault(op, False)
+        if (stream := self.stream(op)) is not None:
+            self.events[op.event.value.data] = self.done[stream]
+            self.recorded[op.event.value.data] = op
+
     def wait(self, op: WaitOp) -> None:
         """What was done when the event was recorded is done for the stream too."""
+        self.useful.setdefault(op, False)
         happened = self.events.get(op.event.value.data)
         if happened is None:
             text = f"event {op.event.value.data} is waited for, but was not recorded"
             self.report("event", op, text)
         elif (stream := self.stream(op)) is not None:
+            if happened & ~self.done[stream]:
+                self.useful[op] = self.useful[self.recorded[op.event.value.data]] = True
             self.done[stream] |= happened
 
     def barrier(self, op: Operation, reads: Iterable[SSAValue], writes: Iterable[SSAValue]) -> None:
@@ -340,18 +353,50 @@ def _size(value: SSAValue) -> int:
 
 
 def _name(op: Operation) -> str:
-    if isinstance(op, LaunchOp):
-        place = str(place_of(op))
-        return f"launch of @{op.callee}{f' ({place})' if place else ''}"
-    return op.name
+    return f"launch of @{op.callee}" if isinstance(op, LaunchOp) else op.name
 
 
-def check_plan(module: ModuleOp) -> list[PlanProblem]:
-    """What is wrong with the memory plan and the events of a program; nothing if it is proved."""
-    problems: list[PlanProblem] = []
+def _place(op: Operation) -> str:
+    """An op and where it comes from."""
+    place = str(place_of(op))
+    return f"{_name(op)} ({place})" if place else _name(op)
+
+
+def _checkers(module: ModuleOp) -> Iterator[Checker]:
+    """A checker that has walked the program of the module, if it has one."""
     for func in module.ops:
         if isinstance(func, FuncOp) and func.sym_name.data == "main" and func.body.blocks:
             checker = Checker(func)
             checker.walk(func.body.block)
-            problems.extend(checker.problems)
-    return problems
+            yield checker
+
+
+def check_plan(module: ModuleOp) -> list[PlanProblem]:
+    """What is wrong with the memory plan and the events of a program; nothing if it is proved."""
+    return [problem for checker in _checkers(module) for problem in checker.problems]
+
+
+def useless_events(module: ModuleOp) -> list[PlanProblem]:
+    """The records that nobody needs, and the waits for what the order of a stream or another event
+    tells already: they cost time, no more."""
+    return [
+        PlanProblem("useless", f"{op.name} of event {op.event.value.data} orders nothing", op)
+        for checker in _checkers(module)
+        for op, useful in checker.useful.items()
+        if not useful
+    ]
+
+
+SHOWN = 5
+"""Problems that an error shows."""
+
+
+def require_safe(module: ModuleOp) -> None:
+    """Raises GeError that lists what is wrong with a program's plan and events, if anything is."""
+    if problems := check_plan(module):
+        texts = [str(p) for p in problems[:SHOWN]]
+        more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
+        raise GeError(
+            f"the program is not safe: {'; '.join(texts)}{more}",
+            hint="compile the model again; if the compiler made it, this is a bug of the compiler",
+        )

@@ -21,6 +21,7 @@ from ge.dialects.types import DYNAMIC, NUMPY_NAMES, Shape, shape_text
 from ge.runtime.arrays import BFLOAT16, Array, dtype_of
 from ge.runtime.device import machine_bytes
 from ge.runtime.function import Function
+from ge.runtime.sanitizer import require_safe
 from ge.runtime.weights import Payload
 
 
@@ -100,7 +101,9 @@ class Prepared:
 
 class Session:
     """A loaded module. With `poison`, device memory that holds no live value is garbage, so that
-    a wrong memory plan gives wrong numbers. Raises GeError when the module cannot be run."""
+    a wrong memory plan gives wrong numbers. With `sanitize`, the program's plan and events are
+    proved first (see `sanitizer.py`), and memory is poisoned. Raises GeError when the module
+    cannot be run, or is not safe."""
 
     def __init__(
         self,
@@ -108,13 +111,16 @@ class Session:
         payload: Payload | None = None,
         target: Target | str = DEFAULT_TARGET,
         poison: bool = False,
+        sanitize: bool = False,
     ) -> None:
+        if sanitize:
+            require_safe(module)
         self.module = module
         self.target = Target.load(target) if isinstance(target, str) else target
         main = main_of(module)
         self.inputs, self.outputs = input_ports(main), output_ports(main)
-        weights: Payload = Prepared({} if payload is None else payload, module)
-        self._function = Function(module, main, weights, poison)
+        self._weights: Payload = Prepared({} if payload is None else payload, module)
+        self._function = Function(module, main, self._weights, poison or sanitize)
 
     @property
     def input_names(self) -> list[str]:
@@ -129,6 +135,21 @@ class Session:
         ill-typed inputs and for what fails while running."""
         arrays = check_inputs(self.inputs, inputs)
         return dict(zip(self.output_names, self._function.run(arrays), strict=True))
+
+    def fuzz_schedule(self, inputs: Mapping[str, Any], runs: int, seed: int = 0) -> None:
+        """Run the program in so many random legal timings (see `interleave.py`). Raises GeError
+        that names the run and the output when one is not bit-identical to that of `run`."""
+        arrays = check_inputs(self.inputs, inputs)
+        want = [w.tobytes() for w in self._function.run(arrays)]
+        timing = np.random.default_rng(seed)
+        function = Function(self.module, main_of(self.module), self._weights, timing=timing)
+        for number in range(runs):
+            for name, bits, got in zip(self.output_names, want, function.run(arrays), strict=True):
+                if got.tobytes() != bits:
+                    raise GeError(
+                        f"output '{name}' has other bits in random timing {number} of seed {seed}",
+                        hint="--sanitize tells which tasks race",
+                    )
 
 
 # ---- inputs ----------------------------------------------------------------------------------

@@ -52,7 +52,18 @@ def build_parser() -> argparse.ArgumentParser:
     add("--seed", type=int, default=0, help="seed of random inputs and weights")
     add("--random-weights", action="store_true", help="random values for weights that are missing")
     add("--poison", action="store_true", help="fill device memory that holds no value with garbage")
+    add("--sanitize", action="store_true", help="prove the memory plan and the events of the "
+        "program first: races, unwritten and recycled bytes; and run with --poison")  # fmt: skip
+    add("--fuzz-schedule", type=positive, default=0, metavar="N", help="run N random legal timings "
+        "as well: the outputs have to be bit-identical")  # fmt: skip
     return parser
+
+
+def positive(text: str) -> int:
+    """A number of at least 1, for argparse."""
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"at least 1, not {number}")
+    return number
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -191,17 +202,28 @@ def compute(
     import time
 
     from ge.lowering.arguments import parse_dims, parse_shapes
+    from ge.runtime.sanitizer import useless_events
     from ge.runtime.session import Session, random_inputs, statistics
 
     if inputs is None:
         shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
         inputs = random_inputs(loaded.module, args.seed, shapes, dims)
-    session = Session(loaded.module, loaded.payload, options.target, args.poison)
+    module, payload = loaded.module, loaded.payload
+    session = Session(module, payload, options.target, args.poison, args.sanitize)
     start = time.perf_counter()
     outputs = session.run(inputs)
     seconds = time.perf_counter() - start
     figures = {name: statistics(array) for name, array in outputs.items()}
-    return outputs, {"seconds": seconds, "outputs": figures}
+    numerics = {"seconds": seconds, "outputs": figures}
+    if args.fuzz_schedule:
+        session.fuzz_schedule(inputs, args.fuzz_schedule, args.seed)
+        numerics["random_timings"] = args.fuzz_schedule
+        print(f"{args.fuzz_schedule} random timings: the same bits", file=sys.stderr)
+    if args.sanitize:
+        for note in useless_events(module):
+            print(f"note: {note}", file=sys.stderr)
+        print("memory plan and events are safe", file=sys.stderr)
+    return outputs, numerics
 
 
 def time_of(args: argparse.Namespace, module: "ModuleOp", options: "Options") -> "Timeline | None":

@@ -69,7 +69,7 @@ def dynamic_quantize(op: g.DynamicQuantizeOp) -> Fn:
         kind = wide.dtype.type
         scale = kind(x.dtype.type(kind(high - low) / kind(255))) or kind(1)
         zero_point = np.clip(np.rint(-low / scale), 0, 255)
-        y = wide / scale
+        y: Array = np.asarray(wide / scale)  # of a scalar, numpy makes no array
         np.rint(y, out=y)
         y += kind(zero_point)
         np.clip(y, 0, 255, out=y)

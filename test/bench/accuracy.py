@@ -58,12 +58,12 @@ def difference(model: str, got: Any, want: Any) -> str | None:
 
 
 def check(path: Path, level: str, fusion: str | None = None) -> list[str]:
-    """The disagreements of one model at one level, a line each; poisons unused memory."""
+    """The disagreements of one model at one level, a line each; the plan is proved, unused memory poisoned."""
     problems: list[str] = []
     options = Options.from_environment(fusion=fusion)
     loaded = load(str(path))
     lower(loaded.module, options, until=level)
-    session = Session(loaded.module, loaded.payload, target=options.target, poison=True)
+    session = Session(loaded.module, loaded.payload, target=options.target, sanitize=True)
     for name, case in cases(path.with_suffix(".npz")).items():
         outputs = session.run(case["in"])
         for output, want in case["out"].items():

@@ -10,7 +10,7 @@ func.func @main(%x: memref<4xf32, #npu_task<space host>>) attributes {npu_task.s
   %0 = npu_task.slot "io" 0 : memref<4xf32, #npu_task<space hbm>>
   npu_task.copy %x to %0 on 0 : memref<4xf32, #npu_task<space host>> to memref<4xf32, #npu_task<space hbm>>
   %1 = npu_task.slot "arena" 0 : memref<4xf32, #npu_task<space hbm>>
-  // expected-error-re@+1 {{the plan is not safe: launch of @neg_0 ({{.*}}) reads what npu_task.copy may still be writing}}
+  // expected-error-re@+1 {{the plan is not safe: launch of @neg_0 reads what npu_task.copy ({{.*}}) may still be writing}}
   npu_task.launch @neg_0 on 1 ins(%0 : memref<4xf32, #npu_task<space hbm>>) outs(%1 : memref<4xf32, #npu_task<space hbm>>)
   func.return
 }
@@ -24,7 +24,7 @@ func.func @main(%x: memref<4xf32, #npu_task<space host>>) -> memref<4xf32, #npu_
   %2 = memref.alloc() : memref<4xf32, #npu_task<space host>>
   npu_task.copy %x to %0 on 0 : memref<4xf32, #npu_task<space host>> to memref<4xf32, #npu_task<space hbm>>
   npu_task.copy %x to %1 on 0 : memref<4xf32, #npu_task<space host>> to memref<4xf32, #npu_task<space hbm>>
-  // expected-error@+1 {{the plan is not safe: npu_task.copy reads bytes that npu_task.copy has overwritten}}
+  // expected-error-re@+1 {{the plan is not safe: npu_task.copy reads bytes that npu_task.copy ({{.*}}) has overwritten}}
   npu_task.copy %0 to %2 on 0 : memref<4xf32, #npu_task<space hbm>> to memref<4xf32, #npu_task<space host>>
   func.return %2 : memref<4xf32, #npu_task<space host>>
 }
@@ -63,7 +63,7 @@ func.func @main(%n: memref<i64, #npu_task<space hbm>>, %x: memref<4xf32, #npu_ta
   ^bb0(%i: memref<i64, #npu_task<space hbm>>, %go: memref<i1, #npu_task<space hbm>>):
     %1 = npu_task.slot "arena" 512 : memref<4xf32, #npu_task<space hbm>>
     %2 = npu_task.slot "arena" 0 : memref<4xf32, #npu_task<space hbm>>
-    // expected-error@+1 {{the plan is not safe: npu_task.copy reads bytes that npu_task.copy has overwritten}}
+    // expected-error-re@+1 {{the plan is not safe: npu_task.copy reads bytes that npu_task.copy ({{.*}}) has overwritten}}
     npu_task.copy %0 to %1 on 0 : memref<4xf32, #npu_task<space hbm>> to memref<4xf32, #npu_task<space hbm>>
     npu_task.copy %1 to %2 on 0 : memref<4xf32, #npu_task<space hbm>> to memref<4xf32, #npu_task<space hbm>>
     npu_task.yield %go : memref<i1, #npu_task<space hbm>>

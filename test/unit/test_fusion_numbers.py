@@ -122,7 +122,7 @@ def test_random_programs_keep_every_bit(seed: int) -> None:
         for level in ("fused", "program"):
             after = module.clone()
             lower(after, Options(fusion=mode), until=level)
-            outputs = Session(after, poison=True).run(inputs)
+            outputs = Session(after, sanitize=True).run(inputs)
             for name, array in before.items():
                 assert array.tobytes() == outputs[name].tobytes(), (mode, level, name)
     assert any(isinstance(op, FusedOp) for op in _lowered(module).walk())

@@ -80,6 +80,12 @@ def test_wide_integers_keep_their_difference() -> None:
     assert got.tolist() == [1]
 
 
+def test_dynamic_quantize_takes_a_scalar():
+    y, scale, zero_point = run(q.DynamicQuantizeOp, np.array(2.0, np.float32))
+    assert (y.item(), zero_point.item()) == (255, 0)
+    assert scale.item() == np.float32(2 / 255)
+
+
 @pytest.mark.parametrize("values", [[0, 0], [1, 3], [-4, -1], [-1, 3]])
 def test_dynamic_quantization_has_zero_in_its_range(values: list[float]) -> None:
     x = np.array(values, np.float32)

@@ -1,0 +1,43 @@
+"""Faults in random programs are reported (`test/bench/planted_faults.py` plants more), and random
+timings of what the compiler makes give the same bits."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
+
+import planted_faults
+
+from ge.lowering.compiler import load, lower
+from ge.lowering.options import Options
+from ge.runtime.function import Function
+from ge.runtime.interleave import random_order
+from ge.runtime.session import Session, main_of, random_inputs
+
+MODELS = Path(__file__).parents[1] / "models"
+
+
+def test_faults_are_reported_and_nothing_else() -> None:
+    tally = planted_faults.run_cases(faults=30, timings=8)
+    assert tally.wrong == []
+    assert set(tally.harmful) == {"dropped wait", "shortened lifetime", "shifted offset"}
+
+
+@pytest.mark.parametrize("fusion", ["off", "default"])
+def test_random_timings_give_the_same_bits(fusion: str) -> None:
+    loaded = load(str(MODELS / "bert_base.tiny.onnx"))
+    lower(loaded.module, Options(fusion=fusion))
+    session = Session(loaded.module, loaded.payload, sanitize=True)
+    session.fuzz_schedule(random_inputs(loaded.module), runs=5)
+
+
+def test_orders_differ_and_are_complete() -> None:
+    loaded = load(str(MODELS / "bert_base.tiny.onnx"))
+    lower(loaded.module, Options(fusion="off"))
+    function = Function(loaded.module, main_of(loaded.module), loaded.payload)
+    orders = {tuple(random_order(function.code, np.random.default_rng(s))) for s in range(8)}
+    assert len(orders) > 1
+    assert {tuple(sorted(o)) for o in orders} == {tuple(range(len(function.code.instructions)))}
