@@ -17,6 +17,7 @@ cast whose input is needed as well), the cost model says which of the two is fas
 
 from collections.abc import Callable
 from heapq import heappop, heappush
+from itertools import islice
 
 from xdsl.ir import Operation, SSAValue
 
@@ -25,9 +26,8 @@ from ge.dialects.graph import trigonometry as trig
 from ge.dialects.graph.slicing import ConcatOp, PadOp
 from ge.dialects.interfaces import Access, TensorOp
 from ge.dialects.types import byte_size, is_static, shape_of
-from ge.transforms import remarks
 from ge.transforms.fusion.groups import Group
-from ge.transforms.fusion.merging import Merger, access, can_join, is_view, size_of
+from ge.transforms.fusion.merging import Merger, Missed, access, can_join, is_view, size_of
 from ge.transforms.fusion.regions import is_vector_op, mismatch
 
 LACKING = (
@@ -50,6 +50,9 @@ which would hold up the cube."""
 
 LEAST_GAIN_US = 0.05
 """A difference below this is none."""
+
+MANY = 16
+"""Users of a value that are looked at; of more than that, one stays apart anyhow."""
 
 Accepts = Callable[[TensorOp, Group], str | None]
 """Why an op cannot join a group; None when it can."""
@@ -79,10 +82,10 @@ def grow(merger: Merger, group: Group, refuses: Accepts) -> None:
         assert isinstance(user, TensorOp)
         if (why := refuses(user, group)) is not None:
             if why:
-                remarks.missed(merger.rule, user, why)
+                merger.missed(user, Missed(why, merger.worth_us(group, other)))
         elif (rival := better_behind(merger, group, user, refuses)) is not None:
             where, gain = rival
-            merger.missed(user, f"it is better off with {where.name} ({gain:.1f} us saved)")
+            merger.missed(user, Missed(f"with {where.name} it saves {gain:.1f} us more", 0.0))
         elif merger.join(group, other, user.name):
             look([user])
 
@@ -93,13 +96,15 @@ def better_behind(
     """The op of the vector unit behind `op` that it should join instead, and the time saved;
     None when it had better join the group."""
     groups = merger.groups
-    users = [u.operation for r in op.results for u in r.uses if u.operation in groups.number]
+    uses = islice((u for r in op.results for u in r.uses), MANY)
+    users = [u.operation for u in uses if u.operation in groups.number]
     users = [u for u in users if is_vector_op(u) and groups.of(u).kind is None]
     if not users or access(op) is Access.VIEW:
         return None
     sources = [v for v in op.operands if groups.producer(v) is group]
-    others = {u.operation for v in sources for u in v.uses} - {*group.ops, op}
-    stays = any(not _could_follow(merger, group, o, refuses) for o in others)
+    uses = list(islice((u for v in sources for u in v.uses), MANY + 1))
+    others = {u.operation for u in uses} - {*group.ops, op}
+    stays = len(uses) > MANY or any(not _could_follow(merger, group, o, refuses) for o in others)
     behind = min(users, key=groups.number.__getitem__)
     alone, last = groups.of(op), groups.of(behind)
     if not (stays or access(behind) is Access.ROWS) or is_view(behind) or last is group:

@@ -54,30 +54,37 @@ def has_weight(op: MatmulOp) -> bool:
 
 def merge_siblings(merger: Merger, products: list[MatmulOp]) -> None:
     """Put products of one input with different weights into one group."""
-    first: dict[tuple[SSAValue, bool], MatmulOp] = {}
-    groups = merger.groups
+    siblings: dict[tuple[SSAValue, bool], list[MatmulOp]] = {}
     for op in products:
-        if not has_weight(op):
-            continue
-        key = source(op.lhs), bool(op.transpose_lhs.value.data)
-        if key not in first:
-            first[key] = op
-            continue
-        leader = first[key]
-        if _is_far(merger, leader, op) or not merger.join(
-            groups.of(leader), groups.of(op), "another product of one input"
-        ):
-            first[key] = op
+        if has_weight(op):
+            key = source(op.lhs), bool(op.transpose_lhs.value.data)
+            siblings.setdefault(key, []).append(op)
+    for found in siblings.values():
+        _merge_run(merger, found)
 
 
-def _is_far(merger: Merger, leader: MatmulOp, op: MatmulOp) -> bool:
-    """Whether computing `op` so early would keep much memory for long."""
-    if merger.groups.number[op] - merger.groups.number[leader] <= NEAR:
+def _merge_run(merger: Merger, products: list[MatmulOp]) -> list[MatmulOp]:
+    """Merge siblings, halves first, so that each is weighed up log n times; returns the first
+    product of each group that they became."""
+    if len(products) < 2:
+        return products
+    half = len(products) // 2
+    before, after = _merge_run(merger, products[:half]), _merge_run(merger, products[half:])
+    one, two = (merger.groups.of(ops[at]) for ops, at in ((before, -1), (after, 0)))
+    if is_far(merger, one, two) or not merger.join(one, two, "products of one input"):
+        return before + after
+    return before + after[1:]
+
+
+def is_far(merger: Merger, one: Group, two: Group) -> bool:
+    """Whether computing the second group as early as the first would keep much memory for long."""
+    number, ops = merger.groups.number, (*one.ops, *two.ops)
+    if max(number[op] for op in two.ops) - min(number[op] for op in one.ops) <= NEAR:
         return False
-    if not is_static(shape_of(op.result)):
+    results = [r for op in ops for r in op.results]
+    if not all(is_static(shape_of(r)) for r in results):
         return True
-    results = [r for o in merger.groups.of(leader).ops for r in o.results]
-    return 16 * sum(byte_size(r.type) for r in (*results, op.result)) > merger.target.l2_bytes
+    return 16 * sum(byte_size(r.type) for r in results) > merger.target.l2_bytes
 
 
 def refuses(merger: Merger, op: TensorOp, group: Group) -> str | None:

@@ -21,8 +21,8 @@ from xdsl.passes import ModulePass
 from ge.dialects.fused_op import NormOp
 from ge.dialects.graph.normalization import GroupNormOp, LayerNormOp, RmsNormOp
 from ge.dialects.target import DEFAULT_TARGET
-from ge.transforms.fusion.merging import Merger, fuse_blocks
-from ge.transforms.fusion.regions import edges_of, merge_edge
+from ge.transforms.fusion.merging import Merger, Missed, fuse_blocks
+from ge.transforms.fusion.regions import Neighbours, edges_around, merge_edge
 
 NORMS = (LayerNormOp, RmsNormOp, GroupNormOp)
 
@@ -43,30 +43,31 @@ class FuseNormPass(ModulePass):
 def fuse(merger: Merger) -> None:
     """Let each normalization take what is before and behind it; none of what one has taken is taken
     by another."""
-    groups = merger.groups
+    groups, near = merger.groups, Neighbours(merger)
     norms = [op for op in groups.block.ops if isinstance(op, NORMS)]
     for op in norms:
         group = groups.of(op)
         if group.kind is None:
-            _grow(merger, op)
+            grow(merger, op, near)
     for op in norms:
         group = groups.of(op)
         if group.kind is None:
             merger.finish(group, NormOp)
 
 
-def _grow(merger: Merger, norm: Operation) -> None:
+def grow(merger: Merger, norm: Operation, near: Neighbours) -> None:
     """Merge along the edges of the norm's group, those that save most first."""
     groups = merger.groups
-    tried: set[tuple[Operation, Operation]] = set()
+    missed: dict[tuple[Operation, Operation], Missed] = {}
     grown = True
     while grown:
         grown = False
-        inputs = groups.inputs(groups.of(norm))
-        makers = [op for v in inputs if (op := groups.defining(v)) is not None]
-        for edge in edges_of(merger, [*makers, *groups.of(norm).ops], inputs):
-            if (edge.first, edge.second) in tried:
-                continue
-            tried.add((edge.first, edge.second))
-            if groups.of(norm) in (groups.of(edge.first), groups.of(edge.second)):
-                grown = merge_edge(merger, edge) or grown
+        for edge in edges_around(near, groups.of(norm)):
+            ends = edge.first, edge.second
+            if ends not in missed:
+                if (why := merge_edge(merger, edge)) is None:
+                    grown = True
+                    break
+                missed[ends] = why
+    for edge in edges_around(near, groups.of(norm)):
+        merger.missed(edge.second, missed[edge.first, edge.second])

@@ -27,7 +27,7 @@ from ge.runtime.cost import launch_us
 from ge.transforms import remarks
 from ge.transforms.fusion.groups import Group
 from ge.transforms.fusion.merging import Merger, access, fuse_blocks, is_pure, is_view
-from ge.transforms.fusion.regions import edges_of, is_vector_op, merge_edges, mismatch
+from ge.transforms.fusion.regions import Edges, all_edges, is_vector_op, mismatch
 
 CHEAP = 2
 """Vector instructions for an element that may be spent again."""
@@ -47,7 +47,7 @@ class FuseRegionPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         def fuse(merger: Merger) -> None:
             block = merger.groups.block
-            merge_edges(merger, edges_of(merger, list(block.ops), block.args))
+            Edges(merger).merge_all(all_edges(merger))
             if self.recompute:
                 for inner in list(block.ops):
                     duplicate_into_users(merger, inner)

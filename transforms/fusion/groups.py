@@ -9,19 +9,19 @@ The block's groups stay in a topological order. Two groups may become one unless
 the first through others to the second. Both ends search for it in turn, among the groups between
 them in the order only; when the forward search comes to an end first, what it found moves behind
 the second group, else what the backward search found moves before the first (Pearce and Kelly,
-ACM JEA 11, 2006, with a search from both sides). A search that meets more than `REACH` groups
-gives up: the two are too far apart, and time stays linear in the number of ops.
+ACM JEA 11, 2006, with a search from both sides, one edge of the graph at a time). A search that
+meets more than `REACH` edges gives up: the two are too far apart, and time stays linear in the
+number of ops.
 """
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.fused_op import FusedOp
 
-REACH = 1000
-"""Groups that a search for a path looks at."""
+REACH = 2000
+"""Edges of the graph that a search for a path looks at from each end."""
 
 _GAP = 1 << 20
 """Distance of the labels of neighbours when they are dealt out."""
@@ -41,13 +41,6 @@ class Group:
         """Labels grow along the topological order."""
         self.before: Group | None = None
         self.after: Group | None = None
-
-
-class _Search(NamedTuple):
-    """Groups found from one end: their order, and those still to look at."""
-
-    found: dict[Group, None]
-    todo: list[Group]
 
 
 class Groups:
@@ -210,27 +203,39 @@ class Groups:
         """The groups between two in the order that depend on the first (True) or that the last
         depends on (False), whichever is known sooner; None when there are paths between the two
         through other groups, or too many groups."""
-        ahead, behind = _Search({}, [first]), _Search({}, [last])
+        found: dict[Group, None] = {}
+        needed: dict[Group, None] = {}
+        ahead = self._search(first, last, self.users, found)
+        behind = self._search(last, first, self.producers, needed)
         for _ in range(REACH):
-            if not ahead.todo:
-                return True, list(ahead.found)
-            group = ahead.todo.pop()
-            for user in self.users(group):
-                if user is last and group is not first:
-                    return None
-                if user.label < last.label and user not in ahead.found:
-                    ahead.found[user] = None
-                    ahead.todo.append(user)
-            if not behind.todo:
-                return False, list(behind.found)
-            group = behind.todo.pop()
-            for producer in self.producers(group):
-                if producer is first and group is not last:
-                    return None
-                if producer.label > first.label and producer not in behind.found:
-                    behind.found[producer] = None
-                    behind.todo.append(producer)
+            if (around := next(ahead, None)) is None:
+                return True, list(found)
+            if around:
+                return None
+            if (around := next(behind, None)) is None:
+                return False, list(needed)
+            if around:
+                return None
         return None
+
+    def _search(
+        self,
+        start: Group,
+        goal: Group,
+        neighbours: Callable[[Group], Iterator[Group]],
+        found: dict[Group, None],
+    ) -> Iterator[bool]:
+        """Collect the groups on this side of `goal` that `start` leads to. Yields for each edge
+        whether a path around, not the edge from start to goal, has come to an end there."""
+        forward, todo = start.label < goal.label, [start]
+        while todo:
+            group = todo.pop()
+            for other in neighbours(group):
+                if (other.label < goal.label) == forward and other is not goal:
+                    if other not in found:
+                        found[other] = None
+                        todo.append(other)
+                yield other is goal and group is not start
 
     def split_off(self, op: Operation, before: bool) -> None:
         """Take an op out of its group, to stand right before or after it. The caller knows that

@@ -14,13 +14,17 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import is_shape_arithmetic
 from ge.dialects.interfaces import Access, TensorOp, Work
 from ge.dialects.target import Target
-from ge.dialects.types import is_static, numel, shape_of
-from ge.runtime.cost import launch_us
+from ge.dialects.types import byte_size, is_static, numel, shape_of
+from ge.runtime.cost import hbm_bytes_per_us, launch_us
 from ge.transforms import remarks
 from ge.transforms.fusion.groups import Group, Groups
 from ge.transforms.graph.prepare_weights import FUNCTION
 from ge.transforms.statistics import count
 from ge.transforms.views import view_offsets
+
+MOST_OPS = 64
+"""Ops of one kernel at most: its code must fit into the core's instruction cache (32 KiB is usual,
+about half a KiB an op; neither is published). It also keeps the search for kernels linear."""
 
 
 def for_each_block(module: ModuleOp, visit: Callable[[Block], None]) -> None:
@@ -85,6 +89,17 @@ def _source(value: SSAValue, inside: set[Operation]) -> SSAValue:
     return value
 
 
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """Why two groups did not become one launch."""
+
+    why: str
+    loss_us: float | None = None
+    """Microseconds that one launch would save."""
+    final: bool = False
+    """Whether other merges cannot change it."""
+
+
 @dataclass
 class Merger:
     """Merges groups of one block for one rule, where that saves time."""
@@ -136,8 +151,11 @@ class Merger:
     def _is_free(self, group: Group) -> bool:
         return all(is_view(op) for op in group.ops)
 
-    def join(self, group: Group, other: Group, what: str = "") -> bool:
-        """Merge two groups if that saves time and closes no cycle, and remark on it."""
+    def attempt(self, group: Group, other: Group, what: str = "") -> Missed | None:
+        """Merge two groups if that saves time and closes no cycle; why not, if not. `what` is for
+        the remark on `other`."""
+        if len(group.ops) + len(other.ops) > MOST_OPS:
+            return Missed(f"one kernel of more than {MOST_OPS} ops", self.worth_us(group, other))
         at, gain = other.ops[-1], None
         apart, more = self.time_us(group), self.time_us(other)
         together = apart
@@ -145,21 +163,44 @@ class Merger:
             together = launch_us(self.body((group, other)), self.target)
             gain = None if together is None else apart + more - together
         if gain is not None and gain < 0:
-            self.missed(at, "apart they are faster", -gain)
-            return False
+            return Missed(f"together they are {-gain:.1f} us slower", 0.0)
         if not self.groups.merge(group, other):
-            self.missed(at, "a path around them would become a cycle", gain)
-            return False
+            return Missed("a path around them would become a cycle", gain, final=True)
         self._times[group] = len(group.ops), together
         if remarks.wanted():
             saved = "" if gain is None else f"{gain:.1f} us saved"
             remarks.applied(self.rule, at, ": ".join(t for t in (what, saved) if t))
-        return True
+        return None
 
-    def missed(self, op: Operation, why: str, loss_us: float | None = None) -> None:
+    def join(self, group: Group, other: Group, what: str = "") -> bool:
+        """Merge two groups if that saves time and closes no cycle, and remark on it."""
+        at = other.ops[-1]
+        missed = self.attempt(group, other, what)
+        if missed is not None:
+            self.missed(at, missed)
+        return missed is None
+
+    def worth_us(self, first: Group, second: Group) -> float | None:
+        """What one launch instead of two would save if it could be made: the launch cost, and
+        the traffic of the values that only the two use. For remarks: None unless they are wanted,
+        and while a shape is dynamic."""
+        if not remarks.wanted():
+            return None
+        saved = 0
+        for value in {v for op in second.ops for v in op.operands}:
+            if not is_static(shape_of(value)):
+                return None
+            if (maker := self.groups.producer(value)) is not second and maker is not None:
+                inside = (self.groups.find(u.operation) in (first, second) for u in value.uses)
+                reads = int(maker is first) + int(maker is first and all(inside))
+                saved += reads * byte_size(value.type)
+        rate = hbm_bytes_per_us(self.target.cube_cores, self.target)
+        return self.target.launch_us + saved / rate
+
+    def missed(self, op: Operation, why: Missed) -> None:
         """Count and remark that an op nearly joined."""
         count(self.rule, applied=0)
-        remarks.missed(self.rule, op, why, loss_us)
+        remarks.missed(self.rule, op, why.why, why.loss_us)
 
     def trim(self, group: Group) -> None:
         """Take views at the edges out of a group: they cost nothing where they are. A view that

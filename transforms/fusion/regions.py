@@ -10,14 +10,17 @@ softmax, norms), and
 - what follows an op on rows belongs to a row too: it repeats no row's result in other rows;
 - a lookup (gather) and a window (pool, resize) read from memory, so their first operand comes from
   outside of the region; a short value that is broadcast is computed anew by each core;
-- the values of a small tile fit into the core's memory.
+- the values of a small tile fit into the core's memory, and the code into its instruction cache.
 
-Candidates are pairs of a producer and a user, then pairs of users of one value. Those that save
-the most bytes of traffic merge first, as long as the launch is no slower than the two apart.
+Candidates are pairs of a producer and a user, and pairs of users of one value. Those that save
+the most bytes of traffic merge first, as long as the launch is no slower than the two apart. Among
+equals the smallest groups merge first, so n ops take n log n steps.
 """
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from itertools import pairwise
 
 from xdsl.ir import Operation, SSAValue
@@ -28,7 +31,16 @@ from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
 from ge.dialects.interfaces import Access, Rows, TensorOp
 from ge.dialects.types import DYNAMIC, byte_size, is_static, normalize_axis, numel, shape_of
 from ge.runtime.tiling import VectorKernel
-from ge.transforms.fusion.merging import Merger, access, can_join, is_view, size_of
+from ge.transforms.fusion.groups import Group, Groups
+from ge.transforms.fusion.merging import (
+    MOST_OPS,
+    Merger,
+    Missed,
+    access,
+    can_join,
+    is_view,
+    size_of,
+)
 
 REGION = (
     Access.POINTWISE,
@@ -41,6 +53,9 @@ REGION = (
 
 LEAST_TILE = 256
 """Elements of the smallest tile that is worth a step of the loop."""
+
+MOST_VALUES = 48
+"""Values of unknown size that a kernel reads and writes at most."""
 
 
 def is_vector_op(op: Operation) -> bool:
@@ -112,11 +127,15 @@ def _moves(op: TensorOp, rows: Rows | None) -> bool:
     return numel(shape[:first]) % max(rows.count, 1) != 0
 
 
-def too_large(body: Body, merger: Merger) -> bool:
-    """Whether the values of even a small tile do not fit into the core's memory."""
+def too_large(body: Body, merger: Merger) -> str | None:
+    """Why the values of even a small tile do not fit into the core's memory; None when they do."""
     if not body.is_static:
-        return len(body.inputs) + len(body.outputs) > 48
-    return 2 * LEAST_TILE * VectorKernel(body, merger.target).width > merger.target.ub_bytes
+        several = len(body.inputs) + len(body.outputs)
+        return f"{several} values are read and written" if several > MOST_VALUES else None
+    needed = 2 * LEAST_TILE * VectorKernel(body, merger.target).width
+    if needed <= merger.target.ub_bytes:
+        return None
+    return f"a small tile needs {needed} bytes of {merger.target.ub_bytes} on the core"
 
 
 # ---- candidates --------------------------------------------------------------------------------
@@ -136,76 +155,175 @@ def _bytes(value: SSAValue) -> int:
     return byte_size(value.type) if is_static(shape_of(value)) else 0
 
 
-def _users(merger: Merger, value: SSAValue, through_views: bool = False) -> list[Operation]:
-    """The ops of the block that use a value (or its views), in order."""
-    number = merger.groups.number
-    found: set[Operation] = set()
-    todo = [value]
-    while todo:
-        for use in todo.pop().uses:
-            if (user := use.operation) not in number or user in found:
-                continue
-            if through_views and is_view(user):
-                todo += user.results
-            else:
-                found.add(user)
-    return sorted(found, key=number.__getitem__)
+class Neighbours:
+    """Who uses which value of a block, in order; each value is looked up once."""
 
+    def __init__(self, merger: Merger) -> None:
+        self.groups = merger.groups
+        self._users: dict[SSAValue, list[Operation]] = {}
+        self._siblings: dict[SSAValue, list[Operation]] = {}
 
-def edges_of(
-    merger: Merger, ops: Iterable[Operation], shared: Iterable[SSAValue] = ()
-) -> list[Edge]:
-    """The pairs that ops of the vector unit make with the users of their results, and users of
-    `shared` values with one another, those that save most first."""
-    edges: list[Edge] = []
-    values = dict.fromkeys(shared)
-    for op in ops:
-        values.update(dict.fromkeys(op.results))
+    def users(self, value: SSAValue) -> list[Operation]:
+        """The ops of the block that use a value."""
+        if value not in self._users:
+            number = self.groups.number
+            found = {use.operation for use in value.uses if use.operation in number}
+            self._users[value] = sorted(found, key=number.__getitem__)
+        return self._users[value]
+
+    def siblings(self, value: SSAValue) -> list[Operation]:
+        """The ops of the vector unit that use a value or a view of it. None for values whose
+        sharing saves nothing: constants, and views (what they are of is shared instead)."""
+        if value not in self._siblings:
+            free = isinstance(op := value.owner, Operation) and (
+                isinstance(op, ConstantOp) or is_view(op)
+            )
+            found: dict[Operation, None] = {}
+            todo = [] if free else [value]
+            while todo:
+                for user in self.users(todo.pop()):
+                    if is_view(user):
+                        todo += user.results
+                    elif is_vector_op(user):
+                        found[user] = None
+            self._siblings[value] = sorted(found, key=self.groups.number.__getitem__)
+        return self._siblings[value]
+
+    def edge(self, value: SSAValue, maker: Operation, user: Operation) -> Edge:
+        """The edge of a value: it is not read, and if it has one user not written either."""
+        return Edge(_bytes(value) * (2 if len(self.users(value)) == 1 else 1), maker, user)
+
+    def after(self, op: Operation) -> Iterator[Edge]:
+        """The edges from an op to the users of its results."""
         if is_vector_op(op):
             for value in op.results:
-                users = _users(merger, value)
-                vector = [u for u in users if is_vector_op(u)]
-                saved = _bytes(value) * (2 if len(users) == len(vector) == 1 else 1)
-                edges += [Edge(saved, op, user) for user in vector]
+                users = self.users(value)
+                yield from (self.edge(value, op, user) for user in users if is_vector_op(user))
+
+    def before(self, op: Operation) -> Iterator[Edge]:
+        """The edges from the makers of an op's operands to it."""
+        for value in op.operands:
+            maker = self.groups.defining(value)
+            if maker is not None and is_vector_op(maker):
+                yield self.edge(value, maker, op)
+
+    def beside(self, op: Operation) -> Iterator[Edge]:
+        """The edges between an op and the next ones that use a value that it uses."""
+        number = self.groups.number
+        for value in op.operands:
+            while isinstance(view := value.owner, Operation) and view in number and is_view(view):
+                value = view.operands[0]
+            others = self.siblings(value)
+            at = bisect_left(others, number[op], key=number.__getitem__)
+            for other in others[max(at - 1, 0) : at] + others[at + 1 : at + 2]:
+                yield Edge(_bytes(value), *sorted((op, other), key=number.__getitem__))
+
+
+def all_edges(merger: Merger) -> Iterator[Edge]:
+    """The pairs that ops of the vector unit make with the users of their results, and users of
+    one value with one another."""
+    near, block = Neighbours(merger), merger.groups.block
+    values: list[SSAValue] = list(block.args)
+    for op in block.ops:
+        yield from near.after(op)
+        values += op.results
     for value in values:
-        if isinstance(value.owner, Operation) and _is_free(value.owner):
-            continue
-        siblings = [u for u in _users(merger, value, through_views=True) if is_vector_op(u)]
-        edges += [Edge(_bytes(value), a, b) for a, b in pairwise(siblings)]
-    return sorted(edges, key=lambda e: -e.saved)
+        yield from (Edge(_bytes(value), a, b) for a, b in pairwise(near.siblings(value)))
 
 
-def _is_free(op: Operation) -> bool:
-    """Whether sharing the op's results saves nothing: constants, and views (what they are of is
-    shared instead)."""
-    return isinstance(op, ConstantOp) or is_view(op)
+def edges_around(near: Neighbours, group: Group) -> list[Edge]:
+    """The edges between a group and groups that may still become part of it, those that save most
+    first."""
+    found: dict[Edge, None] = {}
+    for op in near.groups.in_order(group):
+        found.update(dict.fromkeys((*near.before(op), *near.after(op), *near.beside(op))))
+    return sorted((e for e in found if is_open(near.groups, e)), key=lambda e: -e.saved)
 
 
-def merge_edge(merger: Merger, edge: Edge) -> bool:
-    """Merge the groups at the ends of an edge if they make one kernel."""
+def is_open(groups: Groups, edge: Edge) -> bool:
+    """Whether the edge joins two groups, neither of which is finished."""
+    first, second = groups.of(edge.first), groups.of(edge.second)
+    return first is not second and first.kind is None and second.kind is None
+
+
+def merge_edge(merger: Merger, edge: Edge) -> Missed | None:
+    """Merge the groups at the ends of an edge if they make one kernel; why not, if not."""
     groups = merger.groups
     first, second = groups.of(edge.first), groups.of(edge.second)
-    if first is second or first.kind is not None or second.kind is not None:
-        return False
-    body = merger.body((first, second))
-    if (why := mismatch(body)) is not None:
-        merger.missed(edge.second, why, None)
-        return False
-    if too_large(body, merger):
-        merger.missed(edge.second, "the values of a tile do not fit on the core", None)
-        return False
-    return merger.join(first, second, edge.second.name)
+    if len(first.ops) + len(second.ops) <= MOST_OPS:
+        body = merger.body((first, second))
+        why = mismatch(body) or too_large(body, merger)
+        if why is not None:
+            return Missed(why, merger.worth_us(first, second))
+    return merger.attempt(first, second, edge.second.name)
+
+
+class Edges:
+    """Edges to merge along: those that save most first, and of equal ones those of the smallest
+    groups. So a long chain grows in pairs, then in pairs of pairs: each op is looked at as often
+    as its group doubles."""
+
+    def __init__(self, merger: Merger) -> None:
+        self.merger = merger
+        self._queue: list[tuple[int, int, int]] = []
+        self._edges: list[Edge] = []
+        self._missed: dict[int, tuple[Missed, int]] = {}
+        """Edge -> why it was missed when its groups had so many ops together."""
+
+    def merge_all(self, edges: Iterable[Edge]) -> None:
+        """Merge along edges until none is left that can, and remark on those that are left."""
+        self._edges = list(edges)
+        self._queue = [(-e.saved, self._size(e), i) for i, e in enumerate(self._edges)]
+        for _ in range(SWEEPS):
+            heapify(self._queue)
+            merged = self._sweep()
+            self._queue = [
+                (-self._edges[i].saved, self._size(self._edges[i]), i)
+                for i in self._missed
+                if self._may_merge_now(i)
+            ]
+            if not merged or not self._queue:
+                break
+        self._remark()
+
+    def _sweep(self) -> bool:
+        """Try each edge of the queue once; whether any merged."""
+        merged = False
+        while self._queue:
+            saved, size, i = heappop(self._queue)
+            edge = self._edges[i]
+            if not is_open(self.merger.groups, edge):
+                self._missed.pop(i, None)
+            elif (now := self._size(edge)) > size:
+                heappush(self._queue, (saved, now, i))
+            elif (missed := merge_edge(self.merger, edge)) is not None:
+                self._missed[i] = missed, self._ops(edge)
+            else:
+                merged = True
+                self._missed.pop(i, None)
+        return merged
+
+    def _may_merge_now(self, i: int) -> bool:
+        missed, ops = self._missed[i]
+        return not missed.final and self._ops(self._edges[i]) != ops
+
+    def _ops(self, edge: Edge) -> int:
+        groups = self.merger.groups
+        return len(groups.of(edge.first).ops) + len(groups.of(edge.second).ops)
+
+    def _size(self, edge: Edge) -> int:
+        return self._ops(edge).bit_length()
+
+    def _remark(self) -> None:
+        """Say once for each two groups why they are two."""
+        told: set[tuple[Group, Group]] = set()
+        for i, (missed, _) in self._missed.items():
+            edge, groups = self._edges[i], self.merger.groups
+            pair = groups.of(edge.first), groups.of(edge.second)
+            if is_open(groups, edge) and pair not in told:
+                told.add(pair)
+                self.merger.missed(edge.second, missed)
 
 
 SWEEPS = 3
 """A pair that does not fit may fit when others have merged."""
-
-
-def merge_edges(merger: Merger, edges: Sequence[Edge]) -> None:
-    """Merge along edges, in order, until none is left that can."""
-    for _ in range(SWEEPS):
-        results = [merge_edge(merger, edge) for edge in edges]
-        groups = merger.groups
-        edges = [e for e in edges if groups.of(e.first) is not groups.of(e.second)]
-        if not any(results):
-            return

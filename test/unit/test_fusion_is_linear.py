@@ -1,0 +1,121 @@
+"""The search for launches looks at each op a number of times that does not grow with the program:
+counted in ops of launches weighed up, for shapes of programs that invite a quadratic search."""
+
+from collections.abc import Callable
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp, f32
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Region, SSAValue
+
+from ge.dialects.fused_op import Body, FusedOp
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.elementwise import AddOp, ExpOp, NegOp
+from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.normalization import RmsNormOp
+from ge.dialects.interfaces import TensorOp
+from ge.dialects.target import DEFAULT_TARGET, Target
+from ge.dialects.types import tensor
+from ge.runtime.arrays import dense
+from ge.runtime.cost import launch_us
+from ge.transforms.fusion import fuse_linear, fuse_norm, merging
+from ge.transforms.fusion.fuse_region import FuseRegionPass
+from ge.transforms.fusion.merging import MOST_OPS, fuse_blocks
+
+SHAPE = (64, 256)
+Build = Callable[[Block, int], list[SSAValue]]
+
+
+def add(block: Block, op: TensorOp) -> SSAValue:
+    block.add_op(op)
+    return op.results[0]
+
+
+def chain(block: Block, size: int) -> list[SSAValue]:
+    value: SSAValue = block.args[0]
+    for i in range(size):
+        value = add(block, NegOp.of(value) if i % 2 else AddOp.of(value, block.args[1]))
+    return [value]
+
+
+def fan(block: Block, size: int) -> list[SSAValue]:
+    """One value with many users, and their sum."""
+    one = add(block, NegOp.of(block.args[0]))
+    users = [add(block, ExpOp.of(one)) for _ in range(size // 2)]
+    total = users[0]
+    for user in users[1:]:
+        total = add(block, AddOp.of(total, user))
+    return [total]
+
+
+def siblings(block: Block, size: int) -> list[SSAValue]:
+    return [add(block, ExpOp.of(block.args[0])) for _ in range(size)]
+
+
+def products(block: Block, size: int) -> list[SSAValue]:
+    """Products of one input, and an op behind each."""
+    import numpy as np
+
+    results: list[SSAValue] = []
+    for i in range(size // 2):
+        weight = ConstantOp.make(dense(np.full((256, 4), i, np.float32)), tensor((256, 4), f32))
+        product = MatmulOp.of(block.args[0], add(block, weight))
+        results.append(add(block, ExpOp.of(add(block, product))))
+    return results
+
+
+def behind_product(block: Block, size: int) -> list[SSAValue]:
+    """A chain, and many users, of one product."""
+    weight = block.args[2]
+    product = add(block, MatmulOp.of(block.args[0], weight))
+    value, results = product, list[SSAValue]()
+    for _ in range(size // 2):
+        value = add(block, AddOp.of(value, block.args[1]))
+        results.append(add(block, ExpOp.of(product)))
+    return [value, *results]
+
+
+def norms(block: Block, size: int) -> list[SSAValue]:
+    """Norms of one value, and one behind another."""
+    value, results = block.args[0], list[SSAValue]()
+    for _ in range(size // 3):
+        results.append(add(block, RmsNormOp.of(block.args[1], block.args[3])))
+        value = add(block, AddOp.of(value, block.args[1]))
+        value = add(block, RmsNormOp.of(value, block.args[3]))
+    return [value, *results]
+
+
+def weighed(build: Build, size: int, monkeypatch: pytest.MonkeyPatch) -> tuple[int, list[FusedOp]]:
+    """How many ops the launches that were weighed up had, and the fused ops."""
+    block = Block(arg_types=[tensor(s, f32) for s in (SHAPE, SHAPE, (256, 256), (256,))])
+    block.add_op(ReturnOp(*build(block, size)))
+    types = [v.type for v in block.args], [v.type for v in block.last_op.operands]  # type: ignore
+    module = ModuleOp([FuncOp("main", types, Region(block))])
+    seen = 0
+
+    def counting(body: Body, target: Target) -> float | None:
+        nonlocal seen
+        seen += len(body.ops)
+        return launch_us(body, target)
+
+    monkeypatch.setattr(merging, "launch_us", counting)
+    for fuse in (fuse_linear.fuse, fuse_norm.fuse):
+        fuse_blocks(module, DEFAULT_TARGET, "test", fuse)
+    FuseRegionPass().apply(None, module)  # type: ignore
+    return seen, [op for op in module.walk() if isinstance(op, FusedOp)]
+
+
+@pytest.mark.parametrize("build", [chain, fan, siblings, products, behind_product, norms])
+def test_three_times_the_ops_take_three_times_the_steps(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few, _ = weighed(build, 150, monkeypatch)
+    many, fused = weighed(build, 450, monkeypatch)
+    assert many < 4 * few
+    assert all(len(op.members) <= MOST_OPS for op in fused)
+
+
+def test_a_long_chain_becomes_few_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, fused = weighed(chain, 4 * MOST_OPS, monkeypatch)
+    assert sum(len(op.members) for op in fused) == 4 * MOST_OPS
+    assert len(fused) <= 5
