@@ -12,7 +12,7 @@ from ge.dialects.graph.control import IfOp
 from ge.dialects.graph.elementwise import NotOp
 from ge.dialects.types import constant_ints, element_type
 from ge.transforms.graph.control_flow import blocks_of, end_of, inline, replace_op
-from ge.transforms.graph.share_common_subexpressions import structure
+from ge.transforms.graph.share_common_subexpressions import Numbering
 from ge.transforms.statistics import count
 
 
@@ -46,20 +46,21 @@ def hoist_common_ops(op: IfOp) -> bool:
     }
     """
     assert op.parent is not None
-    numbers: dict[SSAValue, Hashable] = {}
-    keys: dict[Hashable, int] = {}
+    blocks = blocks_of(op)
+    kinds = [{type(o) for o in block.ops if o.regions} for block in blocks]
+    numbering = Numbering()
 
     def numbered(block: Block) -> dict[Hashable, Operation]:
         """The ops by what they compute from the values around the branches."""
         found: dict[Hashable, Operation] = {}
         for inner in block.ops:
-            if inner is not block.last_op:
-                key = keys.setdefault(structure(inner, lambda v: numbers.get(v, v)), len(keys))
-                found.setdefault(key, inner)
-                numbers.update((r, (key, i)) for i, r in enumerate(inner.results))
+            if inner is block.last_op or (inner.regions and type(inner) not in in_both):
+                continue
+            found.setdefault(numbering.visit(inner), inner)
         return found
 
-    then, otherwise = (numbered(b) for b in blocks_of(op))
+    in_both = kinds[0] & kinds[1]
+    then, otherwise = (numbered(b) for b in blocks)
     common = [key for key in otherwise if key in then]
     for key in common:
         first, second = then[key], otherwise[key]

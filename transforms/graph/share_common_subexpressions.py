@@ -12,8 +12,8 @@ Two ops are one when class, properties, attributes, operands, result types and b
 ops count in any order, and `a > b` is `b < a`. What an outer block computes is shared by the
 blocks in it; blocks beside each other share nothing.
 
-One walk, in which each op is hashed once. Bodies are compared only for ops that agree in all else,
-the number of ops in the body included.
+One walk, in which each op is hashed once: a body is told by the numbers of the values that it
+ends with (Briggs, Cooper, Simpson: Value numbering, 1997), however deep bodies are in each other.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -77,37 +77,60 @@ def signature(op: Operation, number: Number) -> Hashable:
     return type(op), _named(op), operands, tuple(r.type for r in op.results)
 
 
-def structure(op: Operation, number: Number) -> Hashable:
-    """Equal for two ops that compute the same, bodies included."""
-    inside: dict[SSAValue, int] = {}
+@dataclass
+class Numbering:
+    """Numbers values so that those that compute the same from the values around them have the
+    same number (value numbering), bodies included: a body is the numbers of what it ends with.
+    Arguments of a body are numbered by how many bodies are in each other below it, so that equal
+    bodies have equal numbers wherever they stand. Each op is looked at once, inner ones first.
+    """
 
-    def of(value: SSAValue) -> Hashable:
-        return inside[value] if value in inside else number(value)
+    numbers: dict[SSAValue, Hashable] = field(default_factory=dict[SSAValue, Hashable])
+    keys: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
+    heights: dict[Operation, int] = field(default_factory=dict[Operation, int])
 
-    def define(values: Sequence[SSAValue]) -> None:
-        for value in values:
-            inside[value] = len(inside)
+    def of(self, value: SSAValue) -> Hashable:
+        return self.numbers.get(value, value)
 
-    def of_block(block: Block) -> Hashable:
-        define(block.args)
-        parts: list[Hashable] = [tuple(block.arg_types)]
-        for inner in block.ops:
-            parts.append(of_op(inner))
-            define(inner.results)
-        return tuple(parts)
+    def height(self, op: Operation) -> int:
+        """How many bodies are in each other in the op."""
+        if not op.regions:
+            return 0
+        if (known := self.heights.get(op)) is None:
+            inner = (self.height(o) for r in op.regions for b in r.blocks for o in b.ops)
+            known = self.heights[op] = 1 + max(inner, default=0)
+        return known
 
-    def of_op(op: Operation) -> Hashable:
-        bodies = tuple(of_block(b) for r in op.regions for b in r.blocks)
-        return signature(op, of), bodies
+    def enter(self, op: Operation) -> None:
+        """Number the arguments of the op's bodies."""
+        for i, region in enumerate(op.regions):
+            for j, block in enumerate(region.blocks):
+                for arg in block.args:
+                    self.numbers[arg] = ("argument", self.height(op), i, j, arg.index)
 
-    return of_op(op)
+    def leave(self, op: Operation) -> Hashable:
+        """Number the results of an op whose bodies are numbered; returns the op's own number."""
+        bodies = tuple(self.body(b) for r in op.regions for b in r.blocks)
+        key = self.keys.setdefault((signature(op, self.of), bodies), len(self.keys))
+        self.numbers.update((r, (key, i)) for i, r in enumerate(op.results))
+        return key
+
+    def body(self, block: Block) -> Hashable:
+        last = block.last_op
+        end = None if last is None else signature(last, self.of)
+        return tuple(block.arg_types), end
+
+    def visit(self, op: Operation) -> Hashable:
+        """Number an op and the ops in it; returns the op's number."""
+        self.enter(op)
+        for region in op.regions:
+            for block in region.blocks:
+                for inner in block.ops:
+                    self.visit(inner)
+        return self.leave(op)
 
 
 # ---- sharing ---------------------------------------------------------------------------------
-
-
-def _itself(value: SSAValue) -> Hashable:
-    return value
 
 
 def _is_pure(op: Operation) -> bool:
@@ -119,64 +142,51 @@ class Sharing:
     """What has been computed so far. An entry counts as long as its op's block is open: then the
     op's results are seen from where the walk is."""
 
+    numbering: Numbering = field(default_factory=Numbering)
     open: set[Block] = field(default_factory=set[Block])
     known: dict[Hashable, Operation] = field(default_factory=dict[Hashable, Operation])
-    """The op for each signature (of ops without regions) or structure."""
-    with_body: dict[Hashable, Operation | None] = field(
-        default_factory=dict[Hashable, Operation | None]
-    )
-    """The first op for each signature and size of body; None when there was another one, so that
-    both are in `known`."""
+    """The last op for each number."""
     shared: int = 0
 
-    def find(self, op: Operation, size: int) -> Operation | None:
+    def find(self, op: Operation) -> Operation | None:
         """An op that computes the same and is seen from here; else `op` is remembered."""
-        key = signature(op, _itself)
-        if op.regions:
-            first = self.with_body.setdefault((key, size), op)
-            if first is op:
-                return None
-            if first is not None:
-                self.with_body[key, size] = None
-                self.known[structure(first, _itself)] = first
-            key = structure(op, _itself)
+        key = self.numbering.leave(op)
         found = self.known.get(key)
         if found is not None and found.parent in self.open:
             return found
         self.known[key] = op
         return None
 
-    def block(self, block: Block) -> tuple[int, bool]:
-        """Share the ops of a block; returns how many are left, those in their bodies included, and
-        whether all of them are pure."""
+    def block(self, block: Block) -> bool:
+        """Share the ops of a block; whether all of them are pure."""
         self.open.add(block)
-        total, all_pure = 0, True
+        all_pure = True
         op = block.first_op
         while op is not None:
             after = op.next_op
-            size, pure = self.bodies(op)
-            pure = pure and _is_pure(op)
-            if pure and op.results and (same := self.find(op, size)) is not None:
+            pure = self.bodies(op) and _is_pure(op)
+            if pure and op.results and (same := self.find(op)) is not None:
                 _replace(op, same)
                 self.shared += 1
             else:
-                total += size + 1
                 all_pure = all_pure and (pure or after is None)  # the last op ends the block
             op = after
         self.open.remove(block)
-        return total, all_pure
+        return all_pure
 
-    def bodies(self, op: Operation) -> tuple[int, bool]:
-        """Share in the op's regions; their size in ops, and whether all of these are pure."""
-        total, all_pure = 0, True
-        inner = Sharing() if op.has_trait(IsolatedFromAbove) else self
+    def bodies(self, op: Operation) -> bool:
+        """Share in the op's regions; whether all ops of these are pure."""
+        if not op.regions:
+            return True
+        all_pure = True
+        inner = Sharing(self.numbering) if op.has_trait(IsolatedFromAbove) else self
+        self.numbering.enter(op)
         for region in op.regions:
             for block in region.blocks:
-                size, pure = inner.block(block)
-                total, all_pure = total + size, all_pure and pure
+                all_pure = inner.block(block) and all_pure
         if inner is not self:
             self.shared += inner.shared
-        return total, all_pure
+        return all_pure
 
 
 def _replace(op: Operation, same: Operation) -> None:
