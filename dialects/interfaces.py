@@ -123,6 +123,17 @@ def rows_along(shape: Shape, axes: Collection[int]) -> Rows:
     return Rows(count, product(shape[i] for i in axes), contiguous)
 
 
+@dataclass(frozen=True, slots=True)
+class Permuted:
+    """How an op says the same of operands whose dimensions are in another order: which operands
+    (by number; the others stay), with which properties, and in which order the dimensions of the
+    results are then. Dimension i of a permuted value is dimension order[i] of the value."""
+
+    operands: Sequence[int]
+    order: Sequence[int]
+    params: Mapping[str, Param]
+
+
 class TensorOp(IRDLOperation, ABC):
     """An op on tensors that infers its result types and states its work.
 
@@ -150,6 +161,11 @@ class TensorOp(IRDLOperation, ABC):
 
     def rows(self) -> Rows | None:
         """The rows of an op with `ACCESS` ROWS; None when it is not known where they are."""
+        return None
+
+    def permuted(self, order: Sequence[int]) -> Permuted | None:
+        """The op for operands whose dimensions are in this order, None when it needs the one that
+        they have. An operand of fewer dimensions counts as one with ones in front."""
         return None
 
     def can_fail(self) -> bool:

@@ -18,17 +18,25 @@ from ge.lowering.pass_table import rule_names
 
 CLEAN_UP = (
     "simplify-movement",
+    "move-transposes",
     "simplify-algebra",
     "simplify-control-flow",
     "deduplicate-constants",
     "share-common-subexpressions",
     "fold-batch-norm",
+    "absorb-transposes",
 )
 """Passes at the graph level that bring ops to their simplest form."""
 
 COMPOSITES = ("find-norms", "find-rotary", "find-attention")
 
-EXACT = ("simplify-movement", "simplify-algebra", "fold-batch-norm")
+EXACT = (
+    "simplify-movement",
+    "move-transposes",
+    "simplify-algebra",
+    "fold-batch-norm",
+    "absorb-transposes",
+)
 """Those that keep every bit when they are told to."""
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.dialects.builtin import BoolAttr, IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -64,12 +64,14 @@ def check_same_dim(a: int, b: int, text: str) -> int:
 
 class Convolution(WindowedOp, ABC):
     """Base: input, weight, optional bias for each output channel, `group` equal parts of the
-    channels that do not see each other."""
+    channels that do not see each other. With `input_channels_last` the input is [batch,
+    spatial..., channels]; the result never is."""
 
     input = operand_def()
     weight = operand_def()
     bias = opt_operand_def()
     group = prop_def(INT, default_value=IntegerAttr(1, i64))
+    input_channels_last = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     result = result_def()
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
@@ -86,9 +88,21 @@ class Convolution(WindowedOp, ABC):
         """The window that the weight's spatial dimensions make."""
         return self.window_over(shape_of(self.weight)[2:])
 
+    @property
+    def channel_axis(self) -> int:
+        """The dimension of the input that is the channels."""
+        return rank_of(self.input) - 1 if self.input_channels_last.value.data else 1
+
+    def input_shape(self) -> Shape:
+        """The input's dimensions as [batch, channels, spatial...]."""
+        shape = shape_of(self.input)
+        if not self.input_channels_last.value.data or len(shape) < 3:
+            return shape
+        return (shape[0], shape[-1], *shape[1:-1])
+
     def spatial(self) -> Shape:
         """The input's spatial dimensions, once input, weight and group are known to fit."""
-        spatial, weight = spatial_dims(shape_of(self.input)), shape_of(self.weight)
+        spatial, weight = spatial_dims(self.input_shape()), shape_of(self.weight)
         if len(weight) != len(spatial) + 2:
             raise VerifyException(
                 f"weight of shape {shape_text(weight)} does not fit an input of shape "
@@ -116,7 +130,7 @@ class ConvOp(Convolution):
 
     def infer(self) -> Sequence[Attribute]:
         spatial, weight, window = self.spatial(), shape_of(self.weight), self.window()
-        batch, channels = shape_of(self.input)[:2]
+        batch, channels = self.input_shape()[:2]
         expected = DYNAMIC if weight[1] == DYNAMIC else weight[1] * self.groups
         check_same_dim(
             channels,
@@ -160,7 +174,7 @@ class ConvTransposeOp(Convolution):
 
     def infer(self) -> Sequence[Attribute]:
         spatial, weight, extra = self.spatial(), shape_of(self.weight), self.extra()
-        batch, channels = shape_of(self.input)[:2]
+        batch, channels = self.input_shape()[:2]
         check_same_dim(
             channels,
             weight[0],

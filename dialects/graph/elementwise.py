@@ -34,7 +34,7 @@ from ge.dialects.graph.elementwise_bases import (
     is_bits,
     is_number,
 )
-from ge.dialects.interfaces import Access, TensorOp
+from ge.dialects.interfaces import Access, Permuted, TensorOp
 from ge.dialects.types import (
     bitwidth,
     broadcast,
@@ -416,6 +416,9 @@ class ClampOp(TensorOp, HasFolderInterface):
             if any(d not in (1,) for d in shape_of(limit)):
                 raise VerifyException(f"a limit is a scalar, not {limit.type}")
         return (self.input.type,)
+
+    def permuted(self, order: Sequence[int]) -> Permuted | None:
+        return Permuted((0,), order, {})
 
     def fold(self) -> f.Folded:
         """Without limits, or with limits that no value exceeds."""

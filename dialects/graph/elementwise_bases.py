@@ -13,7 +13,7 @@ from xdsl.traits import Commutative, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph import folding as f
-from ge.dialects.interfaces import Access, TensorOp
+from ge.dialects.interfaces import Access, Permuted, TensorOp
 from ge.dialects.types import broadcast, element_type, is_float, is_integer, shape_of, tensor
 
 
@@ -53,6 +53,9 @@ class Elementwise(TensorOp, ABC):
             if t != first:
                 raise VerifyException(f"element types differ: {first} and {t}")
         return (tensor(broadcast(*(shape_of(o) for o in self.operands)), self.result_element()),)
+
+    def permuted(self, order: Sequence[int]) -> Permuted | None:
+        return Permuted(range(len(self.operands)), order, {})
 
 
 class Unary(Elementwise, HasFolderInterface, ABC):

@@ -18,7 +18,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.interfaces import Access, Rows, TensorOp, rows_along
+from ge.dialects.interfaces import Access, Permuted, Rows, TensorOp, rows_along
 from ge.dialects.types import (
     DYNAMIC,
     Shape,
@@ -74,6 +74,12 @@ class SoftmaxLike(TensorOp, ABC):
         check_floats(self.input)
         axis_of(self.axis.value.data, self.input)
         return (self.input.type,)
+
+    def permuted(self, order: Sequence[int]) -> Permuted | None:
+        if self.flatten.value.data:
+            return None
+        axis = order.index(axis_of(self.axis.value.data, self.input))
+        return Permuted((0,), order, {"axis": axis})
 
 
 @irdl_op_definition

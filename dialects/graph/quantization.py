@@ -24,7 +24,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.interfaces import Access, TensorOp
+from ge.dialects.interfaces import Access, Permuted, TensorOp
 from ge.dialects.types import (
     DYNAMIC,
     Shape,
@@ -73,6 +73,14 @@ class Granular(TensorOp, ABC):
         if self.zero_point is not None:
             self.check_zero_point(self.zero_point, storage)
         return shape
+
+    def permuted(self, order: Sequence[int]) -> Permuted | None:
+        if self.block_size.value.data:
+            return None
+        if self.axis is None or not order:
+            return Permuted((0,), order, {})
+        axis = normalize_axis(self.axis.value.data, len(order))
+        return Permuted((0,), order, {"axis": order.index(axis)})
 
     def check_axis(self) -> Shape:
         """Per tensor or per axis."""

@@ -35,7 +35,7 @@ from ge.dialects.graph.parameters import (
     parameter,
     vector_length,
 )
-from ge.dialects.interfaces import Access, Rows, TensorOp, Work, rows_along
+from ge.dialects.interfaces import Access, Permuted, Rows, TensorOp, Work, rows_along
 from ge.dialects.types import (
     DYNAMIC,
     Shape,
@@ -111,6 +111,16 @@ class ReduceOp(TensorOp):
         if axes is None and self.axes_value is not None:
             return None
         return distinct_axes(axes, rank) if axes else tuple(range(rank))
+
+    def permuted(self, order: Sequence[int]) -> Permuted | None:
+        axes = self.reduced_axes()
+        if axes is None or self.axes_value is not None:
+            return None
+        params = {"axes": sorted(order.index(a) for a in axes)}
+        if self.keep_dims.value.data:
+            return Permuted((0,), order, params)
+        left = [i for i in range(len(order)) if i not in axes]
+        return Permuted((0,), [left.index(i) for i in order if i in left], params)
 
     def infer(self) -> Sequence[Attribute]:
         check_choice("kind", self.kind.data, REDUCE_KINDS)

@@ -43,7 +43,7 @@ from ge.dialects.graph.parameters import (
 )
 from ge.dialects.graph.reduction import check_choice
 from ge.dialects.graph.shape import ENDING, of_rank
-from ge.dialects.interfaces import Work
+from ge.dialects.interfaces import Permuted, Work
 from ge.dialects.types import (
     DYNAMIC,
     Shape,
@@ -89,6 +89,10 @@ class ConcatOp(Movement, ShapeComputation):
 
     def static_work(self) -> Work:
         return Work(0, numel(shape_of(self.result)), *self.traffic())
+
+    def permuted(self, order: Sequence[int]) -> Permuted | None:
+        axis = order.index(element_axis(self.axis.value.data, len(order)))
+        return Permuted(range(len(self.inputs)), order, {"axis": axis})
 
     def elements(self, steps: int) -> Elements | None:
         result: list[int | None] = []
@@ -144,6 +148,10 @@ class SplitOp(Movement):
             sizes = (None,) * count
         element, before, after = element_type(self.input), shape[:axis], shape[axis + 1 :]
         return [tensor((*before, d, *after), element) for d in dims(sizes)]
+
+    def permuted(self, order: Sequence[int]) -> Permuted | None:
+        axis = order.index(element_axis(self.axis.value.data, len(order)))
+        return Permuted((0,), order, {"axis": axis})
 
 
 def check_sizes(sizes: Elements, dim: int) -> None:
@@ -244,6 +252,12 @@ class SliceOp(Movement, ShapeComputation):
             shape[axis] = sliced_dim(shape[axis], start, end, step)
         return (tensor(shape, element_type(self.input)),)
 
+    def permuted(self, order: Sequence[int]) -> Permuted | None:
+        bounds = self.bounds()
+        if bounds is None or self.axes_value is not None:
+            return None
+        return Permuted((0,), order, {"axes": [order.index(axis) for axis, *_ in bounds]})
+
     def elements(self, steps: int) -> Elements | None:
         known, bounds = elements_of(self.input, steps), self.bounds()
         if known is None or bounds is None or rank_of(self.input) != 1:
@@ -324,6 +338,12 @@ class PadOp(Movement, HasFolderInterface):
             return (of_rank(len(shape), element),)
         check_length("pads", len(pads), 2 * len(axes))
         return (tensor(padded(shape, distinct_axes(axes, len(shape)), pads), element),)
+
+    def permuted(self, order: Sequence[int]) -> Permuted | None:
+        if self.axes_value is not None or self.pads_value is not None:
+            return None
+        axes = distinct_axes(self.ints("axes") or range(len(order)), len(order))
+        return Permuted((0,), order, {"axes": [order.index(a) for a in axes]})
 
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
         plain = (pads := self.ints("pads")) is not None and not any(pads)

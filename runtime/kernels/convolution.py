@@ -105,9 +105,10 @@ def arithmetic(
 @kernel(g.ConvOp, into=True)
 def conv(op: g.ConvOp) -> Fn:
     groups, dtype = op.groups, dtype_of(element_type(op.result))
-    weight = Converted()
+    weight, channels = Converted(), op.channel_axis
 
     def run(x: Array, w: Array, bias: Array | None = None, out: Array | None = None) -> Array:
+        x = np.moveaxis(x, channels, 1)
         window = op.window_over(w.shape[2:]).resolved(x.shape[2:])
         shape = (x.shape[0], w.shape[0], *window.output(x.shape[2:]))
         wide, product = arithmetic(x, w, prod(w.shape[1:]), dtype)
@@ -141,9 +142,10 @@ def scatter(columns: Array, window: Window, image: Shape) -> Array:
 @kernel(g.ConvTransposeOp)
 def conv_transpose(op: g.ConvTransposeOp) -> Fn:
     groups, dtype = op.groups, dtype_of(element_type(op.result))
-    weight = Converted()
+    weight, channel_axis = Converted(), op.channel_axis
 
     def run(x: Array, w: Array, bias: Array | None = None) -> Array:
+        x = np.moveaxis(x, channel_axis, 1)
         window, extra = op.transposed_window(w.shape[2:]), op.extra()
         image = tuple(
             g.transposed_dim(window, extra, i, size) for i, size in enumerate(x.shape[2:])

@@ -234,14 +234,15 @@ def kernel(b: Builder, rank: int) -> list[int]:
 
 @makes(g.convolution.ConvOp)
 def conv(b: Builder, op: Any) -> TensorOp:
-    x = image(b)
-    _, channels, *spatial = shape_of(x)
+    x, last = image(b), b.flip(0.2)
+    channels, *spatial = shape_of(x)[:0:-1] if last else shape_of(x)[1:]
     group = b.rng.choice([d for d in (1, 1, 1, 2, channels) if channels % d == 0])
     out = group * b.rng.randint(1, 4)
     weight = (out, channels // group, *kernel(b, len(spatial)))
     bias = b.value((out,), element_type(x)) if b.flip() else None
     w = b.value(weight, element_type(x), 0.9)
-    return op.of(x, w, bias, group=group, **window(b, len(spatial)))
+    params = window(b, len(spatial))
+    return op.of(x, w, bias, group=group, input_channels_last=last, **params)
 
 
 @makes(g.convolution.ConvTransposeOp)

@@ -89,12 +89,13 @@ def vector_along(value: SSAValue, shape: Shape, axis: int) -> bool:
     """Whether a value of constants has one element, or one for each index of `axis`, and
     combining it with a tensor of this shape leaves that shape."""
     own = shape_of(value)
-    if not is_static(own) or shape[axis] < 0 or len(own) > len(shape) or not is_prepared(value):
+    if not is_static(own) or shape[axis] < 0 or len(own) > len(shape):
         return False
     wanted = [1] * len(shape)
     if numel(own) != 1:
         wanted[axis] = shape[axis]
-    return list(own) == wanted[len(shape) - len(own) :] and numel(own) in (1, shape[axis])
+    fits = list(own) == wanted[len(shape) - len(own) :] and numel(own) in (1, shape[axis])
+    return fits and is_prepared(value)
 
 
 def combined_with(
@@ -240,7 +241,7 @@ def scale_before_conv(op: ConvOp, make: Make) -> Replacement:
     if not is_own(op.weight) or not op.input.has_one_use() or not is_float(element_type(op.input)):
         return None
     shape = shape_of(op.weight)
-    for value, factor in combined_with(op.input.owner, (g.MulOp,), axis=1):
+    for value, factor in combined_with(op.input.owner, (g.MulOp,), axis=op.channel_axis):
         weight = make(g.MulOp, op.weight, by_input(op, factor, make)) if op.groups == 1 else None
         if weight is None and numel(shape_of(factor)) == 1:
             weight = make(g.MulOp, op.weight, shaped(make, factor, ()))
@@ -263,7 +264,7 @@ def offset_before_conv(op: ConvOp, make: Make) -> Replacement:
         return None
     if not is_float(element_type(op.input)) or (op.bias is not None and not is_prepared(op.bias)):
         return None
-    for value, offset in combined_with(op.input.owner, (g.AddOp,), axis=1):
+    for value, offset in combined_with(op.input.owner, (g.AddOp,), axis=op.channel_axis):
         product = make(g.MulOp, op.weight, by_input(op, offset, make))
         axes = list(range(1, rank_of(op.weight)))
         bias = make(ReduceOp, product, None, kind="sum", axes=axes, keep_dims=False)
@@ -399,6 +400,7 @@ def point_conv_of_conv(op: ConvOp, make: Make) -> Replacement:
         not isinstance(inner, ConvOp)
         or not is_own(op.weight)
         or (op.groups, inner.groups) != (1, 1)
+        or op.channel_axis != 1
     ):
         return None
     shape, first = shape_of(op.weight), shape_of(inner.weight)

@@ -1,0 +1,42 @@
+"""Products and convolutions read their operands where they lie, without a transpose.
+
+    %0 = graph.transpose %x permutation [0, 3, 1, 2]      (channels last)
+    %1 = graph.conv %0, %w
+    %2 = graph.transpose %k permutation [0, 2, 1]
+    %3 = graph.matmul %q, %2
+becomes
+    %1 = graph.conv %x, %w {input_channels_last = true}
+    %3 = graph.matmul %q, %k {transpose_rhs = true}
+
+For transposes that did not cancel (see move-transposes), after what looks at channels has run. A
+transpose behind a product or convolution needs nothing of the kind: it is part of the launch, see
+the fusion passes. The rules are in `canonical/absorption.py`.
+"""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from ge.transforms.graph.canonical import absorption
+from ge.transforms.graph.canonical.simplify import simplify
+from ge.transforms.relations import BitExact, Relation, Ulps
+
+
+@dataclass(frozen=True)
+class AbsorbTransposesPass(ModulePass):
+    """Let products and convolutions read transposed operands.
+    `exact`: only by rules that keep every bit."""
+
+    name = "absorb-transposes"
+
+    exact: bool = False
+
+    @property
+    def RELATION(self) -> Relation:
+        """A product may add up in another order."""
+        return BitExact() if self.exact else Ulps()
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        simplify(op, (absorption,), self.exact)

@@ -1,0 +1,61 @@
+"""Transposes that a product or a convolution takes on: it reads its operand where it lies."""
+
+from xdsl.ir import SSAValue
+
+from ge.dialects.graph.convolution import Convolution
+from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.shape import TransposeOp
+from ge.dialects.types import rank_of
+from ge.transforms.graph.canonical.local import Make, Replacement, rule
+from ge.transforms.graph.canonical.transposes import permutation
+
+
+def untransposed(value: SSAValue) -> SSAValue | None:
+    """What a value is the matrices of, transposed."""
+    op = value.owner
+    if not isinstance(op, TransposeOp) or (rank := rank_of(value)) < 2:
+        return None
+    swapped = [*range(rank - 2), rank - 1, rank - 2]
+    return op.input if permutation(op) == swapped else None
+
+
+@rule(MatmulOp, exact=False)
+def transpose_into_product(op: MatmulOp, make: Make) -> Replacement:
+    """The product of a transposed matrix takes the matrix and transposes it itself. A weight that
+    others need as it is need not be stored twice, then."""
+    lhs, rhs = untransposed(op.lhs), untransposed(op.rhs)
+    if lhs is None and rhs is None:
+        return None
+    return make(
+        MatmulOp, lhs or op.lhs, rhs or op.rhs,
+        transpose_lhs=bool(op.transpose_lhs.value.data) != (lhs is not None),
+        transpose_rhs=bool(op.transpose_rhs.value.data) != (rhs is not None),
+    )  # fmt: skip
+
+
+@rule(TransposeOp, exact=False)
+def transpose_of_product(op: TransposeOp, make: Make) -> Replacement:
+    """The transpose of x y is that of y times that of x."""
+    value = untransposed(op.result)
+    product = None if value is None else value.owner
+    if not isinstance(product, MatmulOp) or not op.input.has_one_use():
+        return None
+    if rank_of(product.lhs) != rank_of(product.rhs):
+        return None
+    return make(
+        MatmulOp, product.rhs, product.lhs,
+        transpose_lhs=not product.transpose_rhs.value.data,
+        transpose_rhs=not product.transpose_lhs.value.data,
+    )  # fmt: skip
+
+
+@rule(Convolution)
+def transpose_into_conv(op: Convolution, make: Make) -> Replacement:
+    """A convolution reads an input whose channels are the last dimension as it is."""
+    if op.input_channels_last.value.data or not isinstance(moved := op.input.owner, TransposeOp):
+        return None
+    rank = rank_of(op.input)
+    if permutation(moved) != [0, rank - 1, *range(1, rank - 1)]:
+        return None
+    params = {**op.properties, "input_channels_last": True}
+    return make(type(op), moved.input, op.weight, op.bias, **params)

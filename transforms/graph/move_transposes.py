@@ -1,0 +1,375 @@
+"""Transposes go where they cancel: what lies between them computes in the other order.
+
+    %1 = graph.conv %0 ...                                    NCHW
+    %2 = graph.transpose %1 permutation [0, 2, 3, 1]          NHWC
+    %3 = graph.add %2, %bias : tensor<1x8x8x16xf32>, tensor<16xf32>
+    %4 = graph.reduce "mean" %3 axes [1, 2]
+    %5 = graph.transpose %3 permutation [0, 3, 1, 2]          NCHW
+    %6 = graph.conv %5 ...
+becomes
+    %1 = graph.conv %0 ...
+    %b = graph.reshape %bias shape [16, 1, 1]
+    %3 = graph.add %1, %b
+    %4 = graph.reduce "mean" %3 axes [2, 3]
+    %6 = graph.conv %3 ...
+
+Ops that take any order of dimensions (`TensorOp.permuted`) and pass values to each other are a
+web; transposes and ops with an order of their own are around it. For each order that would cancel
+a transpose beside a web, the bytes of all transposes around it are compared with those in the
+other order; the web moves if the bytes get fewer. They get fewer each time, so webs that share a
+transpose do not move to and fro. Each web is looked at twice, in at most `MOST_ORDERS` orders: the
+time is linear in the graph.
+
+With `exact` sums along rows stay, as another order in memory may add them up in another order.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import Block, Operation, SSAValue, Use
+from xdsl.passes import ModulePass
+from xdsl.utils.disjoint_set import DisjointSet
+
+from ge.dialects.functions import defined_functions
+from ge.dialects.fused_op import FusedOp
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.shape import ReshapeOp, TransposeOp, UnsqueezeOp
+from ge.dialects.interfaces import Access, Permuted, TensorOp, attribute
+from ge.dialects.types import (
+    DYNAMIC,
+    Shape,
+    array_ints,
+    bitwidth,
+    element_type,
+    rank_of,
+    set_type,
+    shape_of,
+    tensor,
+)
+from ge.transforms.graph.canonical import transposes, views
+from ge.transforms.graph.canonical.simplify import simplify
+from ge.transforms.graph.canonical.transposes import moves_only_ones
+from ge.transforms.relations import BitExact, Relation, Ulps
+from ge.transforms.statistics import count
+
+MOST_ORDERS = 4
+"""Orders of dimensions that are tried for a web, those that cancel the most bytes."""
+
+UNKNOWN_SIZE = 16
+"""What `?` counts as when bytes are compared."""
+
+Order = tuple[int, ...]
+
+
+def inverse(order: Sequence[int]) -> Order:
+    return tuple(sorted(range(len(order)), key=order.__getitem__))
+
+
+def composed(first: Sequence[int], then: Sequence[int]) -> Order:
+    """The permutation of a transpose by `then` of a transpose by `first`."""
+    return tuple(first[i] for i in then)
+
+
+def is_identity(order: Sequence[int]) -> bool:
+    return list(order) == list(range(len(order)))
+
+
+def full_shape(value: SSAValue, rank: int) -> Shape:
+    """The shape with ones in front."""
+    return (1,) * (rank - rank_of(value)) + shape_of(value)
+
+
+def cost(value: SSAValue) -> int:
+    """The bytes that a transpose of the value moves."""
+    total = bitwidth(element_type(value)) // 8
+    for d in shape_of(value):
+        total *= UNKNOWN_SIZE if d == DYNAMIC else d
+    return total
+
+
+def moves_nothing(order: Sequence[int], shape: Shape) -> bool:
+    """Whether a transpose in this order is a view."""
+    return moves_only_ones(order, shape) and shape.count(DYNAMIC) <= 1 and 0 not in shape
+
+
+# ---- webs --------------------------------------------------------------------------------------
+
+
+def takes_any_order(op: Operation, exact: bool) -> Permuted | None:
+    """How the op relates to its operands when they stay as they are, if it takes any order."""
+    if not isinstance(op, TensorOp) or not op.results or op.regions:
+        return None
+    if exact and op.ACCESS is Access.ROWS:
+        return None
+    if not all(isinstance(v.type, TensorType) for v in (*op.operands, *op.results)):
+        return None
+    rank = rank_of(op.results[0])
+    if op.ACCESS is Access.ROWS:
+        rank = rank_of(op.operands[0])
+    if any(rank_of(v) > rank for v in op.operands):
+        return None
+    return op.permuted(range(rank)) if rank > 1 else None
+
+
+def webs_of(block: Block, exact: bool) -> list[list[TensorOp]]:
+    """The webs of a block that have a transpose beside them, in order."""
+    flexible: dict[Operation, Permuted] = {}
+    for op in block.ops:
+        if (same := takes_any_order(op, exact)) is not None:
+            flexible[op] = same
+    sets = DisjointSet[Operation](tuple(flexible))
+    touched: set[Operation] = set()
+    beside: dict[SSAValue, Operation] = {}
+    for op, same in flexible.items():
+        for i in same.operands:
+            value = op.operands[i]
+            owner = value.owner
+            if isinstance(owner, TransposeOp) and rank_of(value) == rank(op, same):
+                touched.add(op)
+                sets.union(op, beside.setdefault(value, op))
+            elif isinstance(owner, Operation) and owner in flexible:
+                if rank_of(value) == len(flexible[owner].order) == rank(op, same):
+                    sets.union(op, owner)
+        if any(isinstance(u.operation, TransposeOp) for r in op.results for u in r.uses):
+            touched.add(op)
+    roots = {sets.find(op) for op in touched}
+    found: dict[Operation, list[TensorOp]] = {}
+    for op in flexible:
+        assert isinstance(op, TensorOp)
+        if (root := sets.find(op)) in roots:
+            found.setdefault(root, []).append(op)
+    return list(found.values())
+
+
+def rank(op: Operation, same: Permuted) -> int:
+    """The rank of the operands that would be permuted."""
+    return max(rank_of(op.operands[i]) for i in same.operands)
+
+
+# ---- what a move costs -------------------------------------------------------------------------
+
+
+@dataclass
+class Move:
+    """A web in another order of dimensions: `ops` are those of the web that take it."""
+
+    order: Order
+    ops: dict[Operation, Permuted]
+
+    @classmethod
+    def of(cls, web: Sequence[TensorOp], order: Order, exact: bool) -> "Move":
+        ops: dict[Operation, Permuted] = {}
+        for op in web:
+            same = takes_any_order(op, exact)
+            if same is not None and rank(op, same) == len(order):
+                if (permuted := op.permuted(order)) is not None:
+                    ops[op] = permuted
+        return cls(order, ops)
+
+    def is_inside(self, use: Use) -> bool:
+        """Whether a use takes its value in the new order."""
+        permuted = self.ops.get(use.operation)
+        return permuted is not None and use.index in permuted.operands
+
+    def makes(self, value: SSAValue) -> bool:
+        """Whether the value comes in the new order of all dimensions."""
+        permuted = self.ops.get(value.owner) if isinstance(value.owner, Operation) else None
+        return permuted is not None and len(permuted.order) == len(self.order)
+
+    def inputs(self) -> Iterator[SSAValue]:
+        """What comes in from outside in the old order, each value once."""
+        seen: set[SSAValue] = set()
+        for op, permuted in self.ops.items():
+            for value in (op.operands[i] for i in permuted.operands):
+                if value not in seen and not self.makes(value):
+                    seen.add(value)
+                    yield value
+
+    def outputs(self) -> Iterator[tuple[SSAValue, Order, list[Use]]]:
+        """What leaves, in which order, and the uses outside."""
+        for op, permuted in self.ops.items():
+            for value in op.results:
+                uses = [use for use in value.uses if not self.is_inside(use)]
+                if uses and not is_identity(permuted.order):
+                    yield value, tuple(permuted.order), uses
+
+    def way_in(self, op: TransposeOp) -> Order:
+        """The order in which the input of a transpose comes into the web. The input may come from
+        the web itself, then in the new order."""
+        order = array_ints(op.permutation)
+        if self.makes(op.input):
+            order = composed(inverse(self.order), order)
+        return composed(order, self.order)
+
+    def is_between(self, op: TransposeOp) -> bool:
+        """Whether a transpose is for the web alone."""
+        return all(self.is_inside(use) for use in op.result.uses)
+
+    def gain(self) -> int:
+        """The bytes that transposes move less."""
+        gain = sum(self.gain_before(value) for value in self.inputs())
+        return gain + sum(self.gain_behind(*output) for output in self.outputs())
+
+    def gain_before(self, value: SSAValue) -> int:
+        shape, owner = full_shape(value, len(self.order)), value.owner
+        if isinstance(owner, ConstantOp) or moves_nothing(self.order, shape):
+            return 0
+        if not isinstance(owner, TransposeOp) or rank_of(value) < len(self.order):
+            return -cost(value)
+        return cost(value) * (self.is_between(owner) - (not is_identity(self.way_in(owner))))
+
+    def gain_behind(self, value: SSAValue, order: Order, uses: Sequence[Use]) -> int:
+        back, gain = inverse(order), 0
+        others = False
+        for use in uses:
+            if isinstance(use.operation, TransposeOp):
+                then = composed(back, array_ints(use.operation.permutation))
+                goes = is_identity(then) and not self.is_between(use.operation)
+                gain += cost(value) * goes
+            else:
+                others = True
+        if others and not moves_nothing(back, composed(shape_of(value), order)):
+            gain -= cost(value)
+        return gain
+
+
+def orders_for(web: Sequence[TensorOp]) -> list[Order]:
+    """The orders that cancel a transpose beside the web, by the bytes that they cancel."""
+    weights: Counter[Order] = Counter()
+    before: set[SSAValue] = set()
+    for op in web:
+        for value in op.operands:
+            if isinstance(value.owner, TransposeOp) and value not in before:
+                before.add(value)
+                weights[inverse(array_ints(value.owner.permutation))] += cost(value)
+        for result in op.results:
+            for use in result.uses:
+                if isinstance(use.operation, TransposeOp):
+                    weights[array_ints(use.operation.permutation)] += cost(result)
+    return [order for order, _ in weights.most_common(MOST_ORDERS)]
+
+
+def best_move(web: Sequence[TensorOp], exact: bool) -> Move | None:
+    """The move that gains most, None when none gains anything."""
+    moves = [Move.of(web, order, exact) for order in orders_for(web)]
+    gains = [move.gain() for move in moves]
+    best = max(range(len(moves)), key=gains.__getitem__, default=None)
+    return None if best is None or gains[best] <= 0 else moves[best]
+
+
+# ---- moving ------------------------------------------------------------------------------------
+
+
+def insert(op: TensorOp, before: Operation) -> SSAValue:
+    op.location = before.location
+    assert before.parent is not None
+    before.parent.insert_op_before(op, before)
+    return op.results[0]
+
+
+def arranged(value: SSAValue, order: Order, before: Operation) -> SSAValue:
+    """The value with its dimensions in this order, ones in front where it has fewer."""
+    missing = len(order) - rank_of(value)
+    shape = full_shape(value, len(order))
+    if is_identity(order) and not missing:
+        return value
+    if moves_nothing(order, shape):
+        if all(d == 1 for d in shape):
+            return value
+        dims = [-1 if d == DYNAMIC else d for d in composed(shape, order)]
+        return insert(ReshapeOp.of(value, None, shape=dims), before)
+    if missing:
+        value = insert(UnsqueezeOp.of(value, None, axes=list(range(missing))), before)
+    return insert(TransposeOp.of(value, permutation=order), before)
+
+
+def brought_in(value: SSAValue, move: Move, before: Operation) -> SSAValue:
+    """A value from outside in the order of the web."""
+    owner = value.owner
+    if isinstance(owner, TransposeOp) and rank_of(value) == len(move.order):
+        return arranged(owner.input, move.way_in(owner), before)
+    return arranged(value, move.order, before)
+
+
+def carry_out(move: Move) -> None:
+    """Let the ops of a web compute in the new order, in place."""
+    inputs, outputs = set(move.inputs()), list(move.outputs())
+    sources = [v.owner for v in inputs if isinstance(v.owner, TransposeOp)]
+    made: dict[SSAValue, SSAValue] = {}
+    for op, permuted in move.ops.items():
+        for i in permuted.operands:
+            if (value := op.operands[i]) in inputs:
+                if value not in made:
+                    made[value] = brought_in(value, move, op)
+                op.operands[i] = made[value]
+        for name, param in permuted.params.items():
+            if (attr := attribute(param)) is not None:
+                op.properties[name] = attr
+        for result in op.results:
+            dims = composed(shape_of(result), permuted.order)
+            set_type(result, tensor(dims, element_type(result)))
+    for value, order, uses in outputs:
+        restore(value, inverse(order), uses)
+    for op in sources:
+        if op.parent is not None and op.result.first_use is None:
+            op.detach()
+            op.erase()
+
+
+def restore(value: SSAValue, back: Order, uses: Sequence[Use]) -> None:
+    """Give the uses outside of a web the value in its old order."""
+    restored: SSAValue | None = None
+    for use in uses:
+        user = use.operation
+        if isinstance(user, TransposeOp):
+            order = composed(back, array_ints(user.permutation))
+            if user.result.first_use is not None:
+                user.result.replace_all_uses_with(arranged(value, order, user))
+            user.detach()
+            user.erase()
+            continue
+        if restored is None:
+            assert isinstance(value.owner, Operation)
+            assert value.owner.next_op is not None
+            restored = arranged(value, back, value.owner.next_op)
+        user.operands[use.index] = restored
+
+
+def move_transposes(block: Block, exact: bool) -> int:
+    """Move the webs of a block, those of blocks in it first; returns how many moved."""
+    moved = 0
+    for op in block.ops:
+        if not isinstance(op, FusedOp):
+            for region in op.regions:
+                moved += sum(move_transposes(inner, exact) for inner in region.blocks)
+    for web in webs_of(block, exact):
+        if (move := best_move(web, exact)) is not None:
+            carry_out(move)
+            moved += 1
+    return moved
+
+
+@dataclass(frozen=True)
+class MoveTransposesPass(ModulePass):
+    """Let ops between transposes compute in the other order, where that moves fewer bytes.
+    `exact`: only ops whose results keep every bit."""
+
+    name = "move-transposes"
+
+    exact: bool = False
+
+    @property
+    def RELATION(self) -> Relation:
+        """Sums along rows may be added up in another order."""
+        return BitExact() if self.exact else Ulps()
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in defined_functions(op):
+            for _ in range(2):  # what one web does to a transpose may make another one move
+                if not (moved := move_transposes(func.body.block, self.exact)):
+                    break
+                count(self.name, moved, moved)
+                simplify(op, (transposes, views), self.exact)
