@@ -107,7 +107,7 @@ def fusion(options: Options) -> dict[str, dict[str, str]]:
         passes["fuse-attention"] = {}
     passes |= {"fuse-norm": {}, "fuse-region": {}}
     if options.fusion == "aggressive":
-        passes["fuse-region"] = {"recompute": "true"}
+        passes["fuse-region"] = {"recompute": "true", "peak-memory": "true"}
     return passes
 
 

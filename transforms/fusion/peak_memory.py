@@ -1,0 +1,123 @@
+"""Fusion for the peak of memory, also where it gains no time.
+
+A value that is in memory where the block needs the most goes, the largest first: if it is cheap,
+each launch that uses it computes it for itself (`recompute.py`). What it is computed from then
+stays longer, so that must be smaller than the value; and the launches may take `SLOWER` times as
+long.
+
+The peak is that of the order of the launches as it stands. Function arguments and results, which
+are the model's inputs and outputs, are not counted, nor are constants.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import IsTerminator
+
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.types import byte_size, is_static, shape_of
+from ge.transforms.fusion.groups import Group
+from ge.transforms.fusion.merging import Merger, is_view
+from ge.transforms.fusion.recompute import duplicate_into_users
+
+SLOWER = 1.25
+"""How much longer launches may take for less memory."""
+
+ROUNDS = 4
+"""When what was alive at the peak has gone, the peak is elsewhere."""
+
+
+def relieve_peak(merger: Merger) -> None:
+    """Take values out of memory where the block needs the most."""
+    for _ in range(ROUNDS):
+        peak = peak_of(merger)
+        if not any([remove(merger, value, peak) for value in peak.alive]):
+            return
+
+
+# ---- analysis ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The place in the order of the launches that needs the most memory."""
+
+    bytes: int
+    alive: list[SSAValue]
+    """The values in memory there, the largest first."""
+    last: Mapping[SSAValue, int]
+    """Value -> number of the last group that needs it."""
+    number: Mapping[Group, int]
+    """Place of each group in the order."""
+
+
+def storage(value: SSAValue) -> SSAValue:
+    """The value whose memory a view shows."""
+    while isinstance(op := value.owner, Operation) and is_view(op):
+        value = op.operands[0]
+    return value
+
+
+def peak_of(merger: Merger) -> Peak:
+    """Where the groups, in their order, need the most memory."""
+    groups = merger.groups
+    number = {group: i for i, group in enumerate(groups)}
+    last: dict[SSAValue, int] = {}
+    first: dict[SSAValue, int] = {}
+    for group, place in number.items():
+        for value in groups.outputs(group):
+            users = (groups.find(use.operation) for use in value.uses)
+            root = storage(value)
+            places = [number[u] for u in users if u is not None]
+            last[root] = max(last.get(root, place), *places)
+            if root is value and in_arena(value):
+                first[value] = place
+    given = _results(groups.block.last_op)
+    changes = [0] * (len(number) + 1)
+    for value, place in first.items():
+        if value not in given:
+            changes[place] += byte_size(value.type)
+            changes[last[value] + 1] -= byte_size(value.type)
+    now, most, where = 0, 0, 0
+    for place, change in enumerate(changes):
+        now += change
+        if now > most:
+            most, where = now, place
+    alive = [v for v, at in first.items() if at <= where <= last[v] and v not in given]
+    alive.sort(key=lambda v: -byte_size(v.type))
+    return Peak(most, alive, last, number)
+
+
+def in_arena(value: SSAValue) -> bool:
+    """Whether a result takes memory of a size that is known."""
+    return not isinstance(value.owner, ConstantOp) and is_static(shape_of(value))
+
+
+def _results(last: Operation | None) -> set[SSAValue]:
+    """What a function returns: no memory of the arena."""
+    if last is None or not last.has_trait(IsTerminator):
+        return set()
+    return {storage(v) for v in last.operands} if isinstance(last.parent_op(), FuncOp) else set()
+
+
+# ---- rewriting ---------------------------------------------------------------------------------
+
+
+def remove(merger: Merger, value: SSAValue, peak: Peak) -> bool:
+    """Have the users of a value compute it, if that makes room; whether it was done."""
+    groups = merger.groups
+    op = groups.defining(value)
+    users = {groups.find(use.operation) for use in value.uses}
+    end = max((peak.number.get(u, 0) for u in users if u is not None), default=0)
+    if op is None or kept_longer(merger, op, end, peak) >= byte_size(value.type):
+        return False
+    return duplicate_into_users(merger, op, SLOWER)
+
+
+def kept_longer(merger: Merger, op: Operation, end: int, peak: Peak) -> int:
+    """Bytes that the op reads and that are needed no more by the group of number `end`."""
+    roots = dict.fromkeys(storage(v) for v in op.operands)
+    known = [v for v in roots if merger.groups.defining(v) is not None and in_arena(v)]
+    return sum(byte_size(v.type) for v in known if peak.last.get(v, end) < end)
