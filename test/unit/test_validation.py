@@ -16,6 +16,9 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
+from accuracy import changed_bits, run
+from validate import validate
 from writing import Expr, Tensor, op_names, written
 
 from ge.dialects.errors import GeError
@@ -35,6 +38,7 @@ from ge.dialects.graph.elementwise import (
 from ge.dialects.interfaces import TensorOp
 from ge.lowering.compiler import context
 from ge.lowering.instrumentation import PassManager
+from ge.lowering.options import FUSION_MODES
 from ge.lowering.text import Source, parse_module
 from ge.lowering.validation import Validation, structure
 from ge.runtime.arrays import dense, type_of
@@ -360,8 +364,8 @@ func.func @main(%x: tensor<3xf32> {graph.name = "x"}) -> (tensor<3xf32> {graph.n
 
 def test_clean_modules_cost_no_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     runs: list[int] = []
-    run = Trials.run
-    monkeypatch.setattr(Trials, "run", lambda *a, **k: (runs.append(1), run(*a, **k))[1])
+    again = Trials.run
+    monkeypatch.setattr(Trials, "run", lambda *a, **k: (runs.append(1), again(*a, **k))[1])
     nothing = a_pass(LogOp, lambda op, x: x)
     something = a_pass(AbsOp, lambda op, x: x.op(AbsOp, x))
     validation = validated(written(lambda x: x.exp(), X), nothing, output=tmp_path / "t")
@@ -430,3 +434,34 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<*xf32> {
 """)
     with pytest.raises(GeError, match="the module cannot be run to be validated"):
         Trials(module, {})
+
+
+# ---- models ------------------------------------------------------------------------------------
+
+MODELS = Path(__file__).parents[1] / "models"
+
+
+@pytest.mark.parametrize(
+    ("model", "modes"),
+    [
+        ("if_ts.tiny", FUSION_MODES),
+        ("loop_rnn.tiny", FUSION_MODES),
+        ("resnet50.ts.tiny", ("default",)),
+        ("llama_7b_decode.fp16.tiny", ("aggressive",)),
+    ],
+)
+def test_the_whole_pipeline_is_clean(model: str, modes: tuple[str, ...], tmp_path: Path):
+    for mode in modes:
+        done = validate(MODELS / f"{model}.onnx", mode, tmp_path)
+        assert done.passes > 10
+        assert done.runner is not None
+        kinds = {str(t).split()[1] for t in done.runner.trials}
+        assert kinds == {"normal", "edges", "extremes", "zeros"}
+
+
+@pytest.mark.parametrize("model", ["if_ts.tiny", "resnet50.ts.tiny", "llama_7b_decode.fp16.tiny"])
+def test_conservative_fusion_keeps_every_bit(model: str):
+    path = MODELS / f"{model}.onnx"
+    before, after = (run(path, "program", mode) for mode in ("off", "conservative"))
+    assert before
+    assert not changed_bits(before, after)
