@@ -24,7 +24,6 @@ from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.control import IfOp, LoopOp
 from ge.dialects.graph.control import YieldOp as GraphYieldOp
 from ge.dialects.graph.elementwise import Elementwise
-from ge.dialects.interfaces import Access, TensorOp
 from ge.dialects.npu_task import KernelOp, LaunchOp, ReturnOp, YieldOp, data_type
 from ge.dialects.types import Dense, is_static
 from ge.runtime import kernels
@@ -101,31 +100,6 @@ def check_unranked(t: UnrankedTensorType[Attribute]) -> Check:
         return array
 
     return check
-
-
-STRIDED = (Access.POINTWISE, Access.VIEW, Access.MOVEMENT)
-"""Ops that may give, and take, a view of other memory as it is: no sum depends on the layout."""
-
-
-def _may_be_strided(op: Operation) -> bool:
-    """Whether an operand may be a view whose layout a sum in the kernel would follow."""
-    makers = (v.owner for v in op.operands)
-    return (
-        isinstance(op, TensorOp)
-        and op.ACCESS not in STRIDED
-        and any(isinstance(m, TensorOp) and m.ACCESS in STRIDED for m in makers)
-    )
-
-
-def on_contiguous(function: kernels.Fn) -> kernels.Fn:
-    """The function on operands laid out as in memory of their own, so that its sums have the same
-    order, and bits, whether the ops before it are launches or part of the same one."""
-
-    def run(*arrays: Array, **out: Any) -> Any:
-        laid_out = [a if a.flags.c_contiguous else a.copy() for a in arrays]
-        return function(*laid_out, **out)
-
-    return run
 
 
 # ---- translation -----------------------------------------------------------------------------
@@ -243,7 +217,7 @@ class Translator:
         """A fused op: the steps of its body, or the kernel that its author wrote."""
         custom = kernels.find_custom(op.kind.data) if isinstance(op, CustomOp) else None
         if custom is not None:
-            self.call(op, custom)
+            self.call(op, kernels.on_contiguous(custom))
             return
         for arg, value in zip(op.block.args, op.inputs, strict=True):
             self.alias(arg, value)
@@ -256,8 +230,6 @@ class Translator:
         for result in op.results:
             self.check_size(result.type)
         function = kernels.prepare(op) if function is None else function
-        if _may_be_strided(op):
-            function = on_contiguous(function)
         found = kernels.find(type(op))
         reads = self.uses(op.operands)
         checks = tuple(checker(r.type) for r in op.results)

@@ -103,13 +103,18 @@ def prepare(op: Operation) -> Fn:
     slots = operand_slots(op)
     takes_views = isinstance(op, TensorOp) and op.ACCESS in TAKES_VIEWS
     if slots is None:
-        return fn if takes_views else lambda *arrays, **out: fn(*map(contiguous, arrays), **out)
+        return fn if takes_views else on_contiguous(fn)
 
     def with_absent(*arrays: Array, **out: Any) -> Any:
-        given = arrays if takes_views else tuple(map(contiguous, arrays))
-        return fn(*(None if i is None else given[i] for i in slots), **out)
+        return fn(*(None if i is None else arrays[i] for i in slots), **out)
 
-    return with_absent
+    return with_absent if takes_views else on_contiguous(with_absent)
+
+
+def on_contiguous(fn: Fn) -> Fn:
+    """The function on operands that lie in memory in order, so that its sums have the same order,
+    and bits, whether the ops before it are launches or part of the same one."""
+    return lambda *arrays, **out: fn(*map(contiguous, arrays), **out)
 
 
 TAKES_VIEWS = (Access.POINTWISE, Access.VIEW, Access.MOVEMENT, Access.LOOKUP)

@@ -1,0 +1,93 @@
+"""The bits of a kernel's results do not depend on how its operands lie in memory: what a pass moves
+from one launch to another stays the same."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Operation, SSAValue
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
+import random_builder
+from random_builder import Builder, Unsuitable
+from random_graphs import op_classes
+from random_ops import make
+
+from ge.dialects.errors import GeError
+from ge.dialects.functions import main_function
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.interfaces import TensorOp
+from ge.runtime import kernels
+from ge.runtime.arrays import Array, array_of
+from ge.runtime.trials import Trials
+from ge.transforms.relations import BitExact
+
+PLACES = 20
+"""Seeds that are tried for an op before it counts as one that cannot be made."""
+
+SEVERAL = 5
+"""Cases of an op that adds up."""
+
+
+def layouts(a: Array) -> Iterator[Array]:
+    """The same elements elsewhere in memory."""
+    yield a.copy("F")
+    if a.ndim and a.size:
+        yield np.repeat(a, 2, -1)[..., ::2]
+        yield np.flip(np.flip(a).copy())
+        yield np.moveaxis(np.moveaxis(a, 0, -1).copy(), -1, 0)
+
+
+def executions(module: ModuleOp) -> Iterator[tuple[Operation, list[Array]]]:
+    """The ops of the main function with their operands, for each set of inputs."""
+    trials = Trials(module, {})
+    func = main_function(module)
+    assert func is not None
+    for trial in trials.trials:
+        values: dict[SSAValue, Array] = dict(
+            zip(func.body.block.args, trial.inputs.values(), strict=True)
+        )
+        for op in func.body.block.ops:
+            if isinstance(op, ConstantOp):
+                given: Any = op.value
+                dense = isinstance(given, DenseIntOrFPElementsAttr)
+                found = array_of(given) if dense else trials.payload.get(given.data)
+                assert found is not None
+                values[op.result] = found
+            elif not isinstance(op, ReturnOp):
+                arrays = [values[v] for v in op.operands]
+                yield op, arrays
+                results = kernels.evaluate(op, arrays)
+                laid_out = (np.ascontiguousarray(r).reshape(r.shape) for r in results)
+                values.update(zip(op.results, laid_out, strict=True))
+
+
+@pytest.mark.parametrize("op", op_classes(), ids=lambda op: op.name)
+def test_layout_does_not_matter(op: type[TensorOp], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(random_builder, "SIZES", (1, 2, 3, 17, 40))
+    done, wanted = 0, 1 if op.ACCESS in kernels.TAKES_VIEWS else SEVERAL
+    for seed in range(PLACES):
+        b = Builder(seed)
+        try:
+            runs = list(executions(b.module(b.add(make(b, op)))))
+        except (Unsuitable, GeError):  # no operands, or no inputs found for them
+            continue
+        for each, arrays in runs:
+            check(each, arrays)
+        done += 1
+        if done == wanted:
+            break
+    assert done, f"no {op.name} could be made that runs"
+
+
+def check(op: Operation, arrays: list[Array]) -> None:
+    """The op gives the same bits for each layout of its operands."""
+    results = kernels.evaluate(op, arrays)
+    for other in zip(*map(layouts, arrays), strict=False):
+        for before, after in zip(results, kernels.evaluate(op, other), strict=True):
+            assert BitExact().difference(before, after) is None, str(op)
