@@ -121,7 +121,7 @@ class Builder:
 
 
 class Program:
-    """A program as nested sequences of tasks. Raises GeError when it cannot be timed."""
+    """A program as nested sequences of tasks."""
 
     def __init__(self, module: ModuleOp, target: Target) -> None:
         self.target = target
@@ -129,16 +129,21 @@ class Program:
         self.notes: list[str] = []
         self._times: dict[str, TaskTime | None] = {}
         self._unknown: list[Operation] = []
+
+    def main(self, module: ModuleOp) -> Timeline:
+        """The timeline of the main function. Raises GeError when there is none."""
         main = functions(module).get("main")
         if main is None or not main.body.blocks:
             raise GeError("the module has no function @main")
-        self.timeline = self.block(main.body.block, host_driven=False)
+        timeline = self.block(main.body.block, host_driven=False)
+        timeline.notes = self.notes
         if self._unknown:
             raise UnknownShapes(
                 f"{len(self._unknown)} tasks have shapes that are known only at run time, "
                 f"the first is {place_of(self._unknown[0]) or self._unknown[0].name}",
                 hint="fix the model's shapes with --shape, --dim or --inputs",
             )
+        return timeline
 
     def block(self, block: Block, host_driven: bool) -> Timeline:
         """The timeline of a block: simulated piece by piece, since control flow waits for all that
@@ -441,6 +446,4 @@ class Simulation:
 def simulate(module: ModuleOp, target: Target) -> Timeline:
     """When the tasks of a program run. Raises GeError for a module that is no program and for
     one whose shapes are known only at run time."""
-    program = Program(module, target)
-    program.timeline.notes = program.notes
-    return program.timeline
+    return Program(module, target).main(module)

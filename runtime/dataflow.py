@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from xdsl.dialects.builtin import MemRefType, StridedLayoutAttr
+from xdsl.dialects.builtin import StridedLayoutAttr
 from xdsl.dialects.memref import ReinterpretCastOp
 from xdsl.ir import SSAValue
 
@@ -59,7 +59,7 @@ def region_of(value: SSAValue) -> tuple[SSAValue, Region]:
     shape = shape_of(value)
     if any(d < 0 for d in shape) or offset < 0:
         return owner, EVERYTHING
-    layout = value.type.layout if isinstance(value.type, MemRefType) else None
+    layout = getattr(value.type, "layout", None)
     if not isinstance(layout, StridedLayoutAttr):
         return owner, Region(offset, offset + numel(shape))
     strides = [getattr(s, "data", None) for s in layout.strides]

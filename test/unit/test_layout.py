@@ -21,9 +21,11 @@ ALLOWED: dict[str, set[str]] = {
 }
 """Folder -> the folders of ge that it may import."""
 
-COMPILE_TIME_RUNTIME = {"kernels", "cost", "tiling", "arrays", "weights", "sanitizer"}
+COMPILE_TIME_RUNTIME = {
+    *("kernels", "cost", "tiling", "arrays", "weights", "sanitizer", "replay", "clock", "timeline")
+}
 """What the compiler may use of the runtime: kernels to fold with, one cost model, the arrays and
-weights that both are about, and the checker that proves plans."""
+weights that both are about, the checker that proves plans, the clock that compares schedules."""
 
 
 def sources(folder: str) -> list[Path]:

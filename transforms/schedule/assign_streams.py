@@ -14,149 +14,55 @@ becomes
     npu_task.launch @relu_0 on 1 ins(%1 : ...) outs(%2 : ...)
     npu_task.launch @relu_0 on 1 ins(%1 : ...) outs(%3 : ...)
 
-A task depends on the last task that wrote what it reads, and on those that read or wrote what it
-writes (views and the buffers that they look at are one). Each stream has a vector clock: how many
-tasks of each stream are known to be done before its next one. A dependency that the clock covers
-needs no event (Fidge, "Timestamps in message-passing systems that preserve the partial ordering",
-1988); the latest dependency comes first because it may cover others).
+Several schedules are made of each segment (what a block issues between two barriers), and the
+fastest by the clock is kept:
+- the order of the program, one stream for each engine;
+- list scheduling (`list_scheduling.py`) with the longest path to the end as the priority, and with
+  the order of the program as the priority, on several streams for each engine, so that independent
+  launches overlap and run side by side. These never keep more bytes alive than the limit: that of
+  the caller, or the peak of the program's own order.
 
-Branches and loops are barriers: all streams are idle before and after, so events order the tasks
-between two barriers only. The id of an event is used again where all that waited for it is known
-to be done.
+Nothing is tried where the first one is as fast as the lower bound, nor inside branches and loops,
+where the host issues one task after the other.
 """
 
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from ge.dialects.diagnostics import error_at
+from ge.dialects.errors import GeError
 from ge.dialects.functions import main_function
-from ge.dialects.npu_task import (
-    HBM,
-    HOST,
-    ConstantOp,
-    Engine,
-    KernelOp,
-    LaunchOp,
-    RecordOp,
-    WaitOp,
-    number,
-)
+from ge.dialects.npu_task import HBM, HOST, Engine, KernelOp, LaunchOp, number
 from ge.dialects.target import Target, target_for
-from ge.transforms.memory.aliasing import Task, accesses, owner_of
+from ge.runtime.clock import Program
+from ge.runtime.timeline import Timeline
+from ge.transforms.schedule.dependencies import Buffer, Segment, buffers_of, segments
+from ge.transforms.schedule.events import EventIds, issue_tasks, remove_events, with_events
+from ge.transforms.schedule.list_scheduling import ListScheduler, Schedule, Streams, path_lengths
+from ge.transforms.schedule.memory_cap import MemoryCap, memory_orderings, program_peak
 
 CUBE, VECTOR, DMA_IN, DMA_OUT, CONTROL = range(5)
 STREAMS = 5
 STREAM_OF = {Engine.CUBE: CUBE, Engine.VECTOR: VECTOR, Engine.HOST: CONTROL, Engine.DMA: DMA_IN}
-"""The stream of each engine's launches. Copies within the device are the vector cores'."""
+"""The first stream of each engine's launches. Copies within the device are the vector cores'."""
 
-RETRIES = 4
-"""How many of the used event ids are looked at before a new one is taken."""
+MORE_STREAMS = 12
+"""Streams beyond one for each engine that a program may have."""
 
-Clock = list[int]
+STREAMS_OF_ENGINE = 8
 
+CAP = "npu_task.cap_bytes"
+"""Attribute of a function: bytes that its segments keep alive at one time at most."""
 
-@dataclass(slots=True, eq=False)
-class Issue:
-    """A task on its stream: the `number`-th there, at `position` in the program."""
-
-    op: Operation
-    stream: int
-    number: int
-    position: int
-    done: Clock
-    """How many tasks of each stream are done when this one is."""
-    waits: "list[Issue]" = field(default_factory=list["Issue"])
-    """Tasks of other streams that it waits for."""
-    waiters: "list[Issue]" = field(default_factory=list["Issue"])
-
-
-@dataclass
-class Segment:
-    """The tasks of a block between two barriers."""
-
-    streams: int
-    issues: list[Issue] = field(default_factory=list[Issue])
-    clocks: list[Clock] = field(init=False)
-    writer: dict[SSAValue, Issue] = field(default_factory=dict[SSAValue, Issue])
-    readers: dict[SSAValue, dict[int, Issue]] = field(
-        default_factory=dict[SSAValue, dict[int, Issue]]
-    )
-    """The last task of each stream that has read a buffer since it was written."""
-
-    def __post_init__(self) -> None:
-        self.clocks = [[0] * self.streams for _ in range(self.streams)]
-
-    def add(self, op: Operation, stream: int) -> None:
-        """Issue a task to a stream and find out what it has to wait for."""
-        reads, writes = accesses(op)
-        read = [o for o in map(owner_of, reads) if not isinstance(o.owner, ConstantOp)]
-        written = [owner_of(v) for v in writes]
-        clock = self.clocks[stream]
-        clock[stream] += 1
-        issue = Issue(op, stream, clock[stream], len(self.issues), clock)
-        latest_first = sorted(
-            self.dependencies(read, written), key=lambda i: i.position, reverse=True
-        )
-        for other in latest_first:
-            if clock[other.stream] < other.number:
-                issue.waits.append(other)
-                other.waiters.append(issue)
-                clock = self.clocks[stream] = [max(p) for p in zip(clock, other.done, strict=True)]
-        issue.done = list(clock)
-        self.issues.append(issue)
-        for buffer in read:
-            self.readers.setdefault(buffer, {})[stream] = issue
-        for buffer in written:
-            self.writer[buffer] = issue
-            self.readers.pop(buffer, None)
-
-    def dependencies(self, read: list[SSAValue], written: list[SSAValue]) -> Iterator[Issue]:
-        """Earlier tasks that have to be done before one that reads and writes these buffers."""
-        for buffer in (*read, *written):
-            if (writer := self.writer.get(buffer)) is not None:
-                yield writer
-        for buffer in written:
-            yield from self.readers.get(buffer, {}).values()
-
-
-@dataclass
-class EventIds:
-    """Hands out event ids; those whose waiters are all done are handed out again."""
-
-    limit: int
-    count: int = 0
-    used: deque[tuple[int, list[Issue]]] = field(default_factory=deque[tuple[int, list[Issue]]])
-
-    def take(self, issue: Issue) -> int:
-        """The id of the event that `issue` is done."""
-        tries = RETRIES if self.count < self.limit else len(self.used)
-        for _ in range(min(tries, len(self.used))):
-            event, waiters = self.used.popleft()
-            if all(issue.done[w.stream] >= w.number for w in waiters):
-                break
-            self.used.append((event, waiters))
-        else:
-            if self.count == self.limit:
-                raise error_at(
-                    issue.op,
-                    f"more than {self.limit} events are needed at one time",
-                    "use one stream (single=true), or a target with a higher max_events",
-                )
-            event = self.count
-            self.count += 1
-        self.used.append((event, issue.waiters))
-        return event
-
-    def reset(self) -> None:
-        """After a barrier, every id is free."""
-        self.used = deque((event, []) for event in range(self.count))
+GAIN = 1e-3
+"""A schedule that is faster than the order of the program by less than this share is not worth it,
+and no better one is looked for when this near to the lower bound."""
 
 
 @dataclass
@@ -165,8 +71,122 @@ class StreamAssignment:
 
     engines: dict[str, Engine]
     """The engine of each kernel."""
+    target: Target
     events: EventIds
     streams: int
+    clock: Program | None
+    """What tells how long a schedule takes; None: the order of the program is kept."""
+    memory_limit: int
+    used: int = field(init=False)
+    """Streams that have tasks, or could have."""
+
+    def __post_init__(self) -> None:
+        self.used = min(self.streams, STREAMS)
+
+    def function(self, func: FuncOp) -> None:
+        """Schedule the segments of the outermost block, and put all tasks on streams."""
+        parts = list(segments(func.body.block))
+        buffers = buffers_of(parts, self.target.hbm_alignment)
+        tasks = [len(p.tasks) if isinstance(p, Segment) else 0 for p in parts]
+        peaks = [program_peak(b, n) for b, n in zip(buffers, tasks, strict=True)]
+        cap = max(self.memory_limit, *peaks)
+        for part, alive in zip(parts, buffers, strict=True):
+            if isinstance(part, Segment):
+                self.segment(part, alive, cap)
+            else:
+                self.inside(part)
+        if self.clock is not None:
+            func.attributes[CAP] = number(cap)
+
+    def inside(self, op: Operation) -> None:
+        """Put the tasks of branches and loops on streams, in the order of the program."""
+        for block in (b for r in op.regions for b in r.blocks):
+            for part in segments(block):
+                if isinstance(part, Segment):
+                    self.put(part, self.in_order(part))
+                else:
+                    self.inside(part)
+
+    def segment(self, segment: Segment, buffers: Sequence[Buffer], cap: int) -> None:
+        """Keep the best schedule of a segment."""
+        best = self.in_order(segment)
+        if self.clock is None:
+            self.put(segment, best)
+            return
+        best.after = memory_orderings(buffers, len(segment.tasks), cap)
+        first = self.time(segment, best)
+        if len(first.tasks) < len(segment.tasks):  # how long the others take is not known
+            self.put(segment, best)
+            return
+        fastest = first.latency_us * (1 - GAIN)
+        for schedule in self.candidates(segment, buffers, cap, first):
+            try:
+                latency = self.time(segment, schedule).latency_us
+            except GeError:  # more events than the target has
+                continue
+            if latency < fastest:
+                fastest, best = latency, schedule
+            if fastest <= first.lower_bound_us * (1 + GAIN):
+                break
+        self.put(segment, best)
+
+    def in_order(self, segment: Segment) -> Schedule:
+        """The order of the program, with one stream for each engine."""
+        streams = [self.stream_of(op) for op in segment.tasks]
+        return Schedule(list(range(len(streams))), streams)
+
+    def candidates(
+        self, segment: Segment, buffers: Sequence[Buffer], cap: int, first: Timeline
+    ) -> Iterator[Schedule]:
+        """Schedules that may be faster than the order of the program."""
+        if first.latency_us <= first.lower_bound_us * (1 + GAIN):
+            return
+        tasks, before = first.tasks, segment.before
+        paths = path_lengths([t.time.total_us for t in tasks], before, self.target.launch_us)
+        in_order = [float(-i) for i in range(len(tasks))]
+        engines = {
+            t.engine: [self.stream_of(op)] for t, op in zip(tasks, segment.tasks, strict=True)
+        }
+        for priority in (paths, in_order):
+            own = {engine: list(streams) for engine, streams in engines.items()}
+            streams = Streams(list(range(STREAMS, self.streams)), STREAMS_OF_ENGINE, own)
+            memory = MemoryCap(buffers, len(tasks), cap)
+            scheduler = ListScheduler(tasks, before, priority, memory, streams, self.target)
+            scheduler.play()
+            yield scheduler.schedule
+
+    def time(self, segment: Segment, schedule: Schedule) -> Timeline:
+        """How a schedule of a segment would run. Its tasks are on their streams afterwards."""
+        assert self.clock is not None
+        ops = self.issue(segment, schedule, EventIds(self.target.max_events))
+        return self.clock.sequence(ops, host_driven=False)
+
+    def issue(self, segment: Segment, schedule: Schedule, ids: EventIds) -> list[Operation]:
+        """The tasks of a segment on their streams with their events, in the order of issue."""
+        place = [0] * len(schedule.order)
+        for position, i in enumerate(schedule.order):
+            place[i] = position
+            segment.tasks[i].properties["stream"] = number(schedule.stream[i])
+        before = [
+            [place[j] for j in (*segment.before[i], *schedule.after.get(i, ()))]
+            for i in schedule.order
+        ]
+        tasks = [segment.tasks[i] for i in schedule.order]
+        return with_events(issue_tasks(tasks, before, self.streams), ids)
+
+    def put(self, segment: Segment, schedule: Schedule) -> None:
+        """Put a segment into its block as the schedule says."""
+        if not segment.tasks:
+            return
+        self.used = max(self.used, 1 + max(schedule.stream))
+        ops = self.issue(segment, schedule, self.events)
+        block, end = segment.ops[-1].parent, segment.ops[-1].next_op
+        assert block is not None
+        assert end is not None
+        every = list(segment.with_others(ops, move=schedule.order != sorted(schedule.order)))
+        for op in segment.ops:
+            op.detach()
+        block.insert_ops_before(tuple(every), end)
 
     def stream_of(self, op: Operation) -> int:
         """The stream of the engine that does the op: of its kernel, or of the direction of a
@@ -177,81 +197,57 @@ class StreamAssignment:
             if op.callee not in self.engines:
                 raise error_at(op, f"there is no kernel @{op.callee}", "run lower-to-tasks")
             return STREAM_OF[self.engines[op.callee]]
-        source, target = (_space(v) for v in (op.operands[0], (*op.operands, *op.results)[1]))
+        source, target = (
+            getattr(v.type, "memory_space", HBM)
+            for v in (op.operands[0], (*op.operands, *op.results)[1])
+        )
         if source == target:
             return VECTOR
         return DMA_IN if source == HOST else DMA_OUT
 
-    def block(self, block: Block) -> None:
-        """Put the tasks of a block on streams, segment by segment: control flow waits for all of
-        them."""
-        segment = Segment(self.streams)
-        for op in list(block.ops):
-            if isinstance(op, Task):
-                stream = self.stream_of(op)
-                op.properties["stream"] = number(stream)
-                segment.add(op, stream)
-            elif op.regions:
-                self.finish(segment)
-                segment = Segment(self.streams)
-                for region in op.regions:
-                    self.block(region.block)
-        self.finish(segment)
-
-    def finish(self, segment: Segment) -> None:
-        """Put the events of a segment into the program."""
-        numbers: dict[Issue, int] = {}
-        for issue in segment.issues:
-            block = issue.op.parent
-            assert block is not None
-            waits = [WaitOp(numbers[w], issue.stream) for w in issue.waits]
-            if waits:
-                block.insert_ops_before(tuple(waits), issue.op)
-            if issue.waiters:
-                numbers[issue] = self.events.take(issue)
-                block.insert_op_after(RecordOp(numbers[issue], issue.stream), issue.op)
-        self.events.reset()
-
-
-def _space(value: SSAValue) -> object:
-    return getattr(value.type, "memory_space", HBM)
-
-
-def remove_events(func: FuncOp) -> None:
-    """Erase the events of an older assignment."""
-    for op in list(func.walk()):
-        if isinstance(op, RecordOp | WaitOp):
-            op.detach()
-            op.erase()
-
 
 @dataclass(frozen=True)
 class AssignStreamsPass(ModulePass):
-    """Put each task on the stream of its engine, and order tasks across streams by events."""
+    """Put each task on a stream of its engine, in the order that the clock finds best, and order
+    tasks across streams by events."""
 
     name = "assign-streams"
 
     target: str = ""
     """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
     single: bool = False
-    """Put everything on one stream."""
+    """Put everything on one stream, in the order of the program."""
+    in_order: bool = False
+    """Keep the order of the program, with one stream for each engine."""
+    memory_limit: int = 0
+    """Bytes that may be alive at one time where that makes the program faster; at least as many as
+    the order of the program needs."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        engines = {k.sym_name.data: k.engine.data for k in op.ops if isinstance(k, KernelOp)}
         if (main := main_function(op)) is not None:
             remove_events(main)
-            self.assign(main, engines, target_for(main, self.target))
+            self.assign(op, main, target_for(main, self.target))
 
-    def assign(self, func: FuncOp, engines: dict[str, Engine], target: Target) -> None:
+    def assign(self, module: ModuleOp, func: FuncOp, target: Target) -> None:
         """Put a function on streams. Raises GeError when the target has too few."""
-        streams = 1 if self.single else STREAMS
-        if target.max_streams < streams:
+        needed = 1 if self.single else STREAMS
+        if target.max_streams < needed:
             raise error_at(
                 func,
-                f"target {target.name} has {target.max_streams} streams, {streams} are needed",
+                f"target {target.name} has {target.max_streams} streams, {needed} are needed",
                 "use single=true",
             )
+        engines = {k.sym_name.data: k.engine.data for k in module.ops if isinstance(k, KernelOp)}
         events = EventIds(target.max_events)
-        StreamAssignment(engines, events, streams).block(func.body.block)
-        func.attributes["npu_task.streams"] = number(streams)
+        fixed = self.single or self.in_order
+        assignment = StreamAssignment(
+            engines,
+            target,
+            events,
+            needed if fixed else min(target.max_streams, STREAMS + MORE_STREAMS),
+            None if fixed else Program(module, target),
+            self.memory_limit,
+        )
+        assignment.function(func)
+        func.attributes["npu_task.streams"] = number(assignment.used)
         func.attributes["npu_task.events"] = number(events.count)

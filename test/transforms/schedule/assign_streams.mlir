@@ -1,5 +1,5 @@
-// RUN: ge-opt %s --split-input-file -p assign-streams | filecheck %s
-// RUN: ge-opt %s --split-input-file -p assign-streams,assign-streams | filecheck %s
+// RUN: ge-opt %s --split-input-file -p 'assign-streams{in-order=true}' | filecheck %s
+// RUN: ge-opt %s --split-input-file -p 'assign-streams{in-order=true},assign-streams{in-order=true}' | filecheck %s
 // RUN: ge-opt %s --split-input-file -p 'assign-streams{single=true}' | filecheck %s --check-prefix=SINGLE
 
 // Streams by engine. The second launch needs no event: the first one on its stream waited already.

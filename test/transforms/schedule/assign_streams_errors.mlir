@@ -1,4 +1,4 @@
-// RUN: ge-opt %s --split-input-file --verify-diagnostics -p 'assign-streams{target="%S/Inputs/forgetful.toml"}'
+// RUN: ge-opt %s --split-input-file --verify-diagnostics -p 'assign-streams{in-order=true target="%S/Inputs/forgetful.toml"}'
 // RUN: not ge-opt %s --split-input-file -p 'assign-streams{target="%S/Inputs/narrow.toml"}' 2>&1 | filecheck %s --check-prefix=STREAMS
 // RUN: ge-opt %s --split-input-file -p 'assign-streams{single=true target="%S/Inputs/narrow.toml"}' | filecheck %s --check-prefix=SINGLE
 

@@ -1,0 +1,34 @@
+"""Proof of the streams and events of a program: the checker of the runtime replays them, which
+shares no code with the scheduler. A problem that it finds is a bug of the compiler."""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from ge.dialects.diagnostics import error_at
+from ge.dialects.functions import main_function
+from ge.dialects.target import target_for
+from ge.runtime.replay import check_schedule
+
+SHOWN = 5
+"""Problems that the error shows."""
+
+
+@dataclass(frozen=True)
+class VerifySchedulePass(ModulePass):
+    """Prove that streams and events lead to an end, in the order that the numbers need, within the
+    target's limits and the bytes that the program states."""
+
+    name = "verify-schedule"
+
+    target: str = ""
+    """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        main = main_function(op)
+        if main is not None and (problems := check_schedule(op, target_for(main, self.target))):
+            texts = [p.message for p in problems[:SHOWN]]
+            more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
+            raise error_at(problems[0].op, f"the schedule is not safe: {'; '.join(texts)}{more}")

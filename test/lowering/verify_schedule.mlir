@@ -1,0 +1,359 @@
+// RUN: ge-opt %s --split-input-file --verify-diagnostics -p verify-schedule | filecheck %s
+
+// Covered by an event, and by another stream's event.
+npu_task.kernel @a on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+npu_task.kernel @b on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+npu_task.kernel @c on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.streams = 2 : i64} {
+  %a = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  %b = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  %c = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%a : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.record 0 on 0
+  npu_task.wait 0 on 1
+  npu_task.launch @b on 1 ins(%a : memref<4x4xf32, #npu_task<space hbm>>) outs(%b : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.record 1 on 1
+  npu_task.wait 1 on 0
+  npu_task.launch @c on 0 ins(%b : memref<4x4xf32, #npu_task<space hbm>>) outs(%c : memref<4x4xf32, #npu_task<space hbm>>)
+  func.return
+}
+// CHECK: npu_task.wait 1 on 0
+
+// -----
+
+// Wrong order: nothing makes the second launch wait.
+npu_task.kernel @a on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+npu_task.kernel @b on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+npu_task.kernel @c on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.streams = 2 : i64} {
+  %a = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  %b = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  %c = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%a : memref<4x4xf32, #npu_task<space hbm>>)
+  // expected-error@+1 {{the schedule is not safe: launch of @b}}
+  npu_task.launch @b on 1 ins(%a : memref<4x4xf32, #npu_task<space hbm>>) outs(%b : memref<4x4xf32, #npu_task<space hbm>>)
+  func.return
+}
+
+// -----
+
+// Wrong order: the first buffer is written again while it may be read.
+npu_task.kernel @a on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+npu_task.kernel @b on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+npu_task.kernel @c on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.streams = 2 : i64} {
+  %a = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  %b = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  %c = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%a : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.record 0 on 0
+  npu_task.wait 0 on 1
+  npu_task.launch @b on 1 ins(%a : memref<4x4xf32, #npu_task<space hbm>>) outs(%b : memref<4x4xf32, #npu_task<space hbm>>)
+  // expected-error@+1 {{the schedule is not safe: launch of @c}}
+  npu_task.launch @c on 0 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%a : memref<4x4xf32, #npu_task<space hbm>>)
+  func.return
+}
+
+// -----
+
+// Lost wake-up: never recorded.
+npu_task.kernel @a on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+npu_task.kernel @b on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+npu_task.kernel @c on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.streams = 2 : i64} {
+  %a = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  %b = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  %c = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  // expected-error@+1 {{event 3 is never recorded, launch of @a}}
+  npu_task.wait 3 on 1
+  npu_task.launch @a on 1 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%a : memref<4x4xf32, #npu_task<space hbm>>)
+  func.return
+}
+
+// -----
+
+// Lost wake-up: recorded later.
+npu_task.kernel @a on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+npu_task.kernel @b on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+npu_task.kernel @c on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.streams = 2 : i64} {
+  %a = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  %b = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  %c = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  // expected-error@+1 {{the wait for event 3 before launch of @b}}
+  npu_task.wait 3 on 1
+  npu_task.launch @b on 1 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%b : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%a : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.record 3 on 0
+  func.return
+}
+
+// -----
+
+// Deadlock: each stream waits for the other one.
+npu_task.kernel @a on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+npu_task.kernel @b on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+npu_task.kernel @c on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.streams = 2 : i64} {
+  %a = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  %b = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  %c = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  // expected-error@+1 {{deadlock: stream 0 waits before launch of @a}}
+  npu_task.wait 0 on 0
+  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%a : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.record 1 on 0
+  npu_task.wait 1 on 1
+  npu_task.launch @b on 1 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%b : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.record 0 on 1
+  func.return
+}
+
+// -----
+
+// An event is recorded again while the wait for it may not have passed.
+npu_task.kernel @a on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+npu_task.kernel @b on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+npu_task.kernel @c on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.streams = 2 : i64} {
+  %a = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  %b = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  %c = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%a : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.record 0 on 0
+  npu_task.wait 0 on 1
+  npu_task.launch @b on 1 ins(%a : memref<4x4xf32, #npu_task<space hbm>>) outs(%b : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.launch @c on 0 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%c : memref<4x4xf32, #npu_task<space hbm>>)
+  // expected-error@+1 {{event 0 is recorded again after launch of @c}}
+  npu_task.record 0 on 0
+  func.return
+}
+
+// -----
+
+// Not again when it is sure to have passed.
+npu_task.kernel @a on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+npu_task.kernel @b on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+npu_task.kernel @c on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.streams = 2 : i64} {
+  %a = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  %b = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  %c = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%a : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.record 0 on 0
+  npu_task.wait 0 on 1
+  npu_task.launch @b on 1 ins(%a : memref<4x4xf32, #npu_task<space hbm>>) outs(%b : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.record 1 on 1
+  npu_task.wait 1 on 0
+  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%a : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.record 0 on 0
+  npu_task.wait 0 on 1
+  npu_task.launch @c on 1 ins(%a : memref<4x4xf32, #npu_task<space hbm>>) outs(%c : memref<4x4xf32, #npu_task<space hbm>>)
+  func.return
+}
+// CHECK: npu_task.wait 1 on 0
+
+// -----
+
+// On a stream that the program does not have.
+npu_task.kernel @a on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+npu_task.kernel @b on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+npu_task.kernel @c on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.streams = 2 : i64} {
+  %a = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  %b = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  %c = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  // expected-error@+1 {{is on none of the 2 streams}}
+  npu_task.launch @a on 2 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%a : memref<4x4xf32, #npu_task<space hbm>>)
+  func.return
+}
+
+// -----
+
+// More streams than the target has.
+npu_task.kernel @a on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+npu_task.kernel @b on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+npu_task.kernel @c on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+// expected-error@+1 {{the program has 5000 streams, 910b1 has 1984}}
+func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.streams = 5000 : i64} {
+  func.return
+}
+
+// -----
+
+// More bytes alive than stated when streams run apart: 512 for each buffer.
+npu_task.kernel @a on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+npu_task.kernel @b on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+npu_task.kernel @c on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.streams = 2 : i64, npu_task.cap_bytes = 1024 : i64} {
+  %a = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  %b = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  %c = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  // expected-error@+1 {{1536 bytes may be alive when stream 0 runs ahead, not 1024}}
+  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%a : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.launch @b on 0 ins(%a : memref<4x4xf32, #npu_task<space hbm>>) outs(%b : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.launch @c on 1 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%c : memref<4x4xf32, #npu_task<space hbm>>)
+  func.return
+}
+
+// -----
+
+// With an event there are never more.
+npu_task.kernel @a on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+npu_task.kernel @b on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+npu_task.kernel @c on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.streams = 2 : i64, npu_task.cap_bytes = 1024 : i64} {
+  %a = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  %b = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  %c = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
+  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%a : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.launch @b on 0 ins(%a : memref<4x4xf32, #npu_task<space hbm>>) outs(%b : memref<4x4xf32, #npu_task<space hbm>>)
+  npu_task.record 0 on 0
+  npu_task.wait 0 on 1
+  npu_task.launch @c on 1 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%c : memref<4x4xf32, #npu_task<space hbm>>)
+  func.return
+}
+// CHECK: npu_task.wait 0 on 1

@@ -1,0 +1,236 @@
+"""Random programs: schedules are proved by the checker that replays them, are never slower than the
+order of the program, keep to their limits, and each planted fault is found."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+from xdsl.parser import Parser
+
+from ge.dialects.npu_task import LaunchOp, RecordOp, WaitOp
+from ge.dialects.target import Target
+from ge.lowering.compiler import context
+from ge.runtime.clock import simulate
+from ge.runtime.replay import Queues, Replay, check_schedule
+from ge.runtime.sanitizer import check_plan
+from ge.transforms.memory.plan_memory import PlanMemoryPass
+from ge.transforms.schedule.assign_streams import AssignStreamsPass
+from ge.transforms.schedule.dependencies import Buffer
+from ge.transforms.schedule.events import add_orderings
+from ge.transforms.schedule.memory_cap import MemoryCap, program_peak
+
+TARGET = Target.load()
+CONTEXT = context()
+SIZES = (128, 1024)
+
+
+def tensor(size: int) -> str:
+    return f"tensor<{size}x{size}xf16>"
+
+
+def memref(size: int, space: str = "hbm") -> str:
+    return f"memref<{size}x{size}xf16, #npu_task<space {space}>>"
+
+
+def kernels() -> str:
+    """A kernel of each size for all and for a third of the cores of both engines."""
+    found: list[str] = []
+    for size in SIZES:
+        for name, engine, body, tiling in (
+            ("cube", "cube", "graph.matmul %0, %0", f"[{size // 2}, 64, 64] blocks"),
+            ("vector", "vector", "graph.exp %0", "[1024] blocks"),
+        ):
+            t = tensor(size)
+            types = f"({t}, {t}) -> {t}" if engine == "cube" else f"({t}) -> {t}"
+            for share, blocks in (("all", 24), ("some", 8))[: 2 if engine == "cube" else 1]:
+                found.append(
+                    f"npu_task.kernel @{name}_{share}_{size} on {engine} "
+                    f"tiling <{tiling} {blocks} buffers 2> {{\n"
+                    f"^bb0(%0: {t}):\n  %1 = {body} : {types}\n  npu_task.return %1 : {t}\n}}"
+                )
+    return "\n".join(found)
+
+
+KERNELS = kernels()
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> str:
+    """A module on buffers: launches that read one earlier buffer of their size, or two (the second
+    one through a copy), and copies to the host."""
+    lines: list[str] = []
+    known = {size: [f"%x{size}"] for size in SIZES}
+    for i in range(draw(st.integers(2, 12))):
+        size = draw(st.sampled_from(SIZES))
+        source, name = draw(st.sampled_from(known[size])), f"%b{i}"
+        kind = draw(st.sampled_from(["cube_all", "cube_some", "vector_all", "out"]))
+        if kind == "out":
+            lines.append(f"{name} = memref.alloc() : {memref(size, 'host')}")
+            t = f"{memref(size)} to {memref(size, 'host')}"
+            lines.append(f"npu_task.copy {source} to {name} : {t}")
+            continue
+        t = memref(size)
+        lines.append(f"{name} = memref.alloc() : {t}")
+        lines.append(f"npu_task.launch @{kind}_{size} ins({source} : {t}) outs({name} : {t})")
+        if draw(st.integers(0, 3)) == 0:  # written again
+            other = draw(st.sampled_from(known[size]))
+            lines.append(f"npu_task.launch @{kind}_{size} ins({other} : {t}) outs({name} : {t})")
+        known[size].append(name)
+    args = ", ".join(f"%x{s}: {memref(s)}" for s in SIZES)
+    body = "\n  ".join(lines)
+    return f"{KERNELS}\nfunc.func @main({args}) {{\n  {body}\n  func.return\n}}"
+
+
+def scheduled(text: str, **options: int) -> ModuleOp:
+    module = Parser(CONTEXT, text).parse_module()
+    AssignStreamsPass(**options).apply(Context(), module)  # pyright: ignore[reportArgumentType]
+    module.verify()
+    return module
+
+
+def main(module: ModuleOp) -> FuncOp:
+    return next(op for op in module.ops if isinstance(op, FuncOp))
+
+
+def figure(module: ModuleOp, name: str) -> int:
+    attr = main(module).attributes[f"npu_task.{name}"]
+    assert isinstance(attr, IntegerAttr)
+    return attr.value.data
+
+
+@settings(max_examples=20, deadline=None)
+@given(programs())
+def test_schedules_are_proved(text: str) -> None:
+    """With the program's own peak as the limit, which the checker looks at as well."""
+    module = scheduled(text)
+    assert check_schedule(module, TARGET) == []
+    PlanMemoryPass().apply(Context(), module)
+    assert check_plan(module) == []
+    assert check_schedule(module, TARGET) == []
+
+
+@settings(max_examples=20, deadline=None)
+@given(programs())
+def test_schedules_are_never_slower_than_the_program_order(text: str) -> None:
+    module = scheduled(text, memory_limit=1 << 40)
+    assert check_schedule(module, TARGET) == []
+    timeline = simulate(module, TARGET)
+    in_order = simulate(scheduled(text, in_order=True), TARGET)
+    assert timeline.latency_us <= in_order.latency_us * (1 + 1e-9)
+    assert timeline.latency_us >= timeline.lower_bound_us * (1 - 1e-9)
+
+
+@settings(max_examples=20, deadline=None)
+@given(programs())
+def test_every_event_of_the_program_order_is_needed(text: str) -> None:
+    module = scheduled(text, in_order=True)
+    for wait in [op for op in module.walk() if isinstance(op, WaitOp)]:
+        block, after = wait.parent, wait.next_op
+        assert block is not None
+        assert after is not None
+        wait.detach()
+        assert {p.kind for p in check_schedule(module, TARGET)} & {"order"}
+        block.insert_op_before(wait, after)
+
+
+@settings(max_examples=20, deadline=None)
+@given(programs())
+def test_waits_without_their_record_are_found(text: str) -> None:
+    module = scheduled(text, in_order=True)
+    for record in [op for op in module.walk() if isinstance(op, RecordOp)]:
+        block, after = record.parent, record.next_op
+        assert block is not None
+        assert after is not None
+        record.detach()
+        assert check_schedule(module, TARGET)
+        block.insert_op_before(record, after)
+
+
+@settings(max_examples=20, deadline=None)
+@given(programs(), st.data())
+def test_more_orderings(text: str, data: st.DataObject) -> None:
+    """After `add_orderings` the tasks are ordered, as well as before, and nothing is wrong."""
+    module = scheduled(text)
+    func = main(module)
+    tasks = [op for op in func.body.block.ops if "stream" in op.properties and _is_task(op)]
+    later: dict[Operation, list[Operation]] = {}
+    for _ in range(3):
+        second = data.draw(st.integers(1, len(tasks) - 1)) if len(tasks) > 1 else 0
+        if second:
+            first = data.draw(st.integers(0, second - 1))
+            later.setdefault(tasks[second], []).append(tasks[first])
+    add_orderings(func, later, figure(module, "streams"), TARGET.max_events)
+    assert check_schedule(module, TARGET) == []
+    replay = Replay(func, TARGET)
+    (queues,) = (p for p in replay.parts(func.body.block) if isinstance(p, Queues))
+    queues.check()
+    items = {i.op: i for i in queues.items}
+    assert all(items[a].follows(items[b]) for a, earlier in later.items() for b in earlier)
+    events = figure(module, "events")
+    assert add_orderings(func, later, figure(module, "streams"), TARGET.max_events) <= events
+
+
+def _is_task(op: Operation) -> bool:
+    return not isinstance(op, RecordOp | WaitOp)
+
+
+# ---- the limit ---------------------------------------------------------------------------------
+
+
+def test_a_task_out_of_order_must_leave_a_way_for_the_others() -> None:
+    """0 makes 4 bytes for 2, which makes 4 more; 1 makes 4 bytes that 3 needs. With 8 bytes, 1 may
+    not start before 2 has read what 0 made, although there is room for it."""
+    buffers = [
+        Buffer(4, [0, 2], held=False, kept=False),
+        Buffer(4, [1, 3], held=False, kept=False),
+        Buffer(4, [2, 3], held=False, kept=False),
+    ]
+    assert program_peak(buffers, 4) == 12
+    order = [buffers[0], Buffer(4, [3, 4], False, False), Buffer(4, [2, 4], False, False)]
+    memory = MemoryCap(order, 5, 8)
+    memory.start(0)
+    memory.finish(0)
+    assert memory.alive == 4
+    assert not memory.allows(3)
+    memory.start(1)
+    memory.start(2)
+    memory.finish(2)
+    assert memory.allows(3)
+    assert memory.start(3) == [0, 2]
+
+
+def test_bytes_come_from_those_who_used_them_last() -> None:
+    buffers = [Buffer(4, [0, 1], False, False), Buffer(4, [2, 3], False, False)]
+    memory = MemoryCap(buffers, 4, 4)
+    for task in (0, 1):
+        assert memory.start(task) == []
+        memory.finish(task)
+    assert memory.start(2) == [0, 1]
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_peak_of_the_program_order(held: bool) -> None:
+    buffers = [Buffer(4, [1], held, False), Buffer(2, [], True, True), Buffer(8, [2], False, False)]
+    assert program_peak(buffers, 3) == 10
+
+
+def test_events_beyond_the_limit_are_an_error() -> None:
+    from dataclasses import replace
+
+    from ge.transforms.schedule.events import EventIds, issue_tasks, with_events
+
+    module = scheduled(
+        f"{KERNELS}\nfunc.func @main(%x: {memref(128)}) {{\n"
+        f"  %a = memref.alloc() : {memref(128)}\n  %b = memref.alloc() : {memref(128)}\n"
+        f"  npu_task.launch @cube_all_128 ins(%x : {memref(128)}) outs(%a : {memref(128)})\n"
+        f"  npu_task.launch @vector_all_128 ins(%a : {memref(128)}) outs(%b : {memref(128)})\n"
+        "  func.return\n}",
+        in_order=True,
+    )
+    tasks = [op for op in main(module).body.block.ops if isinstance(op, LaunchOp)]
+    none = replace(TARGET, max_events=0).max_events
+    with pytest.raises(Exception, match="more than 0 events are needed at one time"):
+        with_events(issue_tasks(tasks, [[], [0]], 5), EventIds(none))

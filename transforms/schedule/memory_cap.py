@@ -1,0 +1,144 @@
+"""A hard limit on the bytes that are alive while a segment runs in another order.
+
+Tasks that start in an order of their own keep buffers alive that the order of the program would not
+keep alive together: a scheduler that looks at time alone may take many times the memory. Here a
+task may start only if
+
+- what it allocates fits beside all that is alive now, and
+- the rest of the program, in program order, would still fit after it. So the order of the program
+  is always a way on: a schedule is never stuck (the safe state of Dijkstra's banker's algorithm,
+  EWD 108, with one known order as the witness).
+
+That must hold in every run, not only at the times that the scheduler reckons with. Each free byte
+therefore belongs to the tasks that used it last; who takes it has to wait for them (an event, where
+the order of the streams does not say so already). The bytes alive then never exceed the limit.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ge.transforms.schedule.dependencies import Buffer
+
+
+def program_peak(buffers: Sequence[Buffer], tasks: int) -> int:
+    """The most bytes alive in program order."""
+    return int(profile(buffers, tasks).max(initial=0))
+
+
+def profile(buffers: Sequence[Buffer], tasks: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    """The bytes alive at each task in program order (at least one entry)."""
+    change = np.zeros(max(tasks, 1) + 1, np.int64)
+    for b in buffers:
+        start = 0 if b.held or not b.users else b.users[0]
+        end = max(tasks, 1) if b.kept or not b.users else b.users[-1] + 1
+        change[start] += b.bytes
+        change[end] -= b.bytes
+    return np.cumsum(change[:-1])
+
+
+@dataclass(slots=True, eq=False)
+class Life:
+    """A buffer while the schedule runs."""
+
+    buffer: Buffer
+    allocated: bool
+    unfinished: int
+    """Users that are not done."""
+    left: list[int]
+    """Users in program order, without the last ones that have started."""
+
+
+class MemoryCap:
+    """Says which tasks may start under a limit of `cap` bytes, and whom they have to wait for."""
+
+    def __init__(self, buffers: Sequence[Buffer], tasks: int, cap: int) -> None:
+        self.cap = cap
+        self.started = [False] * tasks
+        self.frontier = 0
+        """The first task in program order that has not started."""
+        self.rest = profile(buffers, tasks)
+        """Bytes alive at each task when those that have not started run in program order."""
+        self.lives: list[list[Life]] = [[] for _ in range(tasks)]
+        self.alive = 0
+        for b in buffers:
+            life = Life(b, b.held or not b.users, len(b.users), list(b.users))
+            self.alive += b.bytes if life.allocated else 0
+            for user in b.users:
+                self.lives[user].append(life)
+        self.free: deque[tuple[int, tuple[int, ...]]] = deque([(cap - self.alive, ())])
+        """Bytes that are free, with the tasks that used them last; first those free longest."""
+
+    def needs(self, task: int) -> int:
+        """The bytes that a task allocates."""
+        return sum(life.buffer.bytes for life in self.lives[task] if not life.allocated)
+
+    def allows(self, task: int) -> bool:
+        """Whether a task may start now."""
+        size = self.needs(task)
+        if not size:
+            return True
+        if self.alive + size > self.cap:
+            return False
+        return task == self.frontier or self.after(task).max(initial=0) <= self.cap
+
+    def after(self, task: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+        """The bytes alive at each task from the frontier up to `task`, in program order, when
+        `task` has run before all of them."""
+        first = self.frontier
+        rest = self.rest[first : task + 1].copy()
+        for life in self.lives[task]:
+            if not life.allocated:
+                rest[: life.buffer.users[0] - first] += life.buffer.bytes
+            last = self.last(life, task)
+            if not life.buffer.kept and last < task:
+                rest[max(last + 1 - first, 0) :] -= life.buffer.bytes
+        return rest
+
+    def start(self, task: int) -> list[int]:
+        """Let a task start. Returns the tasks that used its bytes before it."""
+        size = self.needs(task)
+        self.rest[self.frontier : task + 1] = self.after(task)
+        self.started[task] = True
+        while self.frontier < len(self.started) and self.started[self.frontier]:
+            self.frontier += 1
+        for life in self.lives[task]:
+            life.allocated = True
+        self.alive += size
+        users: dict[int, None] = {}
+        while size > 0:
+            free, last = self.free.popleft()
+            users |= dict.fromkeys(last)
+            if free > size:
+                self.free.appendleft((free - size, last))
+            size -= free
+        return list(users)
+
+    def finish(self, task: int) -> None:
+        """A task is done: the bytes that nobody needs any more are free."""
+        for life in self.lives[task]:
+            life.unfinished -= 1
+            if not life.unfinished and not life.buffer.kept:
+                self.alive -= life.buffer.bytes
+                self.free.append((life.buffer.bytes, tuple(life.buffer.users)))
+
+    def last(self, life: Life, task: int) -> int:
+        """The last user of a buffer, in program order, that has not started when `task` has; -1:
+        none."""
+        while life.left and self.started[life.left[-1]]:
+            life.left.pop()
+        return next((u for u in reversed(life.left) if u != task and not self.started[u]), -1)
+
+
+def memory_orderings(buffers: Sequence[Buffer], tasks: int, cap: int) -> dict[int, list[int]]:
+    """For tasks in program order those that they have to wait for to stay below a limit that this
+    order keeps, whatever the streams."""
+    memory = MemoryCap(buffers, tasks, cap)
+    after: dict[int, list[int]] = {}
+    for task in range(tasks):
+        if users := memory.start(task):
+            after[task] = users
+        memory.finish(task)
+    return after
