@@ -28,7 +28,7 @@ CLEAN_UP = (
 )
 """Passes at the graph level that bring ops to their simplest form."""
 
-COMPOSITES = ("find-norms", "find-rotary", "find-attention")
+COMPOSITES = ("find-norms", "find-rotary", "find-softmax", "find-attention")
 
 EXACT = (
     "simplify-movement",
@@ -54,6 +54,7 @@ def stages(options: Options) -> dict[str, list[str]]:
             "infer-shapes",
             "fold-constants",
             *(["simplify-control-flow"] if options.fusion != "off" else []),
+            *(["expand-einsum"] if options.fusion not in ("off", "conservative") else []),
             *composites(options),
             *clean_up(options),
             *composites(options),

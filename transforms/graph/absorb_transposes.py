@@ -19,6 +19,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from ge.dialects.graph.shape import TransposeOp
 from ge.transforms.graph.canonical import absorption
 from ge.transforms.graph.canonical.simplify import simplify
 from ge.transforms.relations import BitExact, Relation, Ulps
@@ -39,4 +40,5 @@ class AbsorbTransposesPass(ModulePass):
         return BitExact() if self.exact else Ulps()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        simplify(op, (absorption,), self.exact)
+        if any(isinstance(o, TransposeOp) for o in op.walk()):
+            simplify(op, (absorption,), self.exact)

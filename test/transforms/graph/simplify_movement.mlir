@@ -239,3 +239,22 @@ func.func @gathers(%x: tensor<2x6xf32>) -> (tensor<2xf32>, tensor<2x3xf32>, tens
 // CHECK: graph.slice %x starts [4] ends [-8] axes [1] steps [-2]
 // CHECK: graph.gather %x
 // CHECK: graph.reshape %x shape [2, 1, 6]
+
+// -----
+
+// A value again and again, times ones: a broadcast or a tile, and nothing of other numbers.
+func.func @repeated(%x: tensor<2x1x4xf32>, %y: tensor<2x3x4xf32>) -> (tensor<2x3x4xf32>, tensor<2x3x4xf32>, tensor<2x6x4xf32>, tensor<2x3x4xf32>) {
+  %o = graph.constant dense<1.0> : tensor<1x3x1xf32>
+  %t = graph.constant dense<2.0> : tensor<1x3x1xf32>
+  %0 = graph.mul %x, %o : (tensor<2x1x4xf32>, tensor<1x3x1xf32>) -> tensor<2x3x4xf32>
+  %1 = graph.concat %x, %x, %x axis 1 : (tensor<2x1x4xf32>, tensor<2x1x4xf32>, tensor<2x1x4xf32>) -> tensor<2x3x4xf32>
+  %2 = graph.concat %y, %y axis 1 : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x6x4xf32>
+  %3 = graph.mul %x, %t : (tensor<2x1x4xf32>, tensor<1x3x1xf32>) -> tensor<2x3x4xf32>
+  func.return %0, %1, %2, %3 : tensor<2x3x4xf32>, tensor<2x3x4xf32>, tensor<2x6x4xf32>, tensor<2x3x4xf32>
+}
+// CHECK-LABEL: func.func @repeated(
+// CHECK:         %[[A:.*]] = graph.broadcast_to %x shape [2, 3, 4]
+// CHECK-NEXT:    %[[B:.*]] = graph.broadcast_to %x shape [2, 3, 4]
+// CHECK-NEXT:    %[[C:.*]] = graph.tile %y repeats [1, 2, 1]
+// CHECK-NEXT:    %[[D:.*]] = graph.mul %x, %t
+// CHECK-NEXT:    func.return %[[A]], %[[B]], %[[C]], %[[D]]

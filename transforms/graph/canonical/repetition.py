@@ -3,12 +3,15 @@
 from itertools import accumulate, pairwise
 from math import prod
 
+from ge.dialects.graph.elementwise import MulOp
 from ge.dialects.graph.elementwise_bases import Binary, Elementwise, Unary
+from ge.dialects.graph.folding import splat
 from ge.dialects.graph.indexing import GatherNdOp, GatherOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, TileOp
+from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import Shape, constant_ints, is_static, normalize_axis, shape_of
+from ge.dialects.types import Shape, constant_ints, is_static, normalize_axis, rank_of, shape_of
 from ge.transforms.graph.canonical.facts import uniform
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 from ge.transforms.graph.canonical.slices import Range, sliced
@@ -35,6 +38,27 @@ def tile_of_one(op: TileOp, make: Make) -> Replacement:
     if any(r != 1 and d != 1 for r, d in zip(repeats, shape, strict=True)):
         return None
     return make(BroadcastToOp, op.input, None, shape=result)
+
+
+@rule(ConcatOp)
+def concat_of_one_value(op: ConcatOp, make: Make) -> Replacement:
+    """A value again and again is a tile."""
+    first = op.inputs[0]
+    if len(op.inputs) < 2 or any(v is not first for v in op.inputs):
+        return None
+    repeats = [1] * rank_of(first)
+    repeats[normalize_axis(op.axis.value.data, len(repeats))] = len(op.inputs)
+    return make(TileOp, first, None, repeats=repeats)
+
+
+@rule(MulOp)
+def times_ones(op: MulOp, make: Make) -> Replacement:
+    """Times ones of another shape is a broadcast."""
+    shape = shape_of(op.result)
+    for value, ones in op.sides():
+        if splat(ones) == 1 and is_static(shape):
+            return make(BroadcastToOp, value, None, shape=shape)
+    return None
 
 
 def unbroadcast(op: TensorOp, make: Make) -> Replacement:

@@ -1,0 +1,144 @@
+"""Einstein sums as transposes, products of matrices, elementwise products and sums.
+
+    %y = graph.einsum "bqhd,bkhd->bhqk" %q, %k
+becomes
+    %0 = graph.transpose %q permutation [0, 2, 1, 3]            b h | q | d
+    %1 = graph.transpose %k permutation [0, 2, 3, 1]            b h | d | k
+    %y = graph.matmul %0, %1
+
+A label of both operands and the result is a batch; one of both alone is summed over; one of one
+operand and the result is a row or a column, several of them are joined to one. What one operand
+alone has is summed first. Diagonals (a label twice in an operand) and three operands or more stay.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+from ge.dialects.graph.elementwise import MulOp
+from ge.dialects.graph.linear import EinsumOp, Labels, MatmulOp, parse_equation
+from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.graph.shape import ReshapeOp, TransposeOp, UnsqueezeOp
+from ge.dialects.types import DYNAMIC, element_type, is_float, rank_of, shape_of
+from ge.transforms.graph.canonical.local import Make, Replacement, rule
+
+
+@dataclass
+class Term:
+    """A value and the labels of its dimensions."""
+
+    value: SSAValue
+    labels: Labels
+    make: Make
+
+    def sizes(self) -> dict[str, int]:
+        return dict(zip(self.labels, shape_of(self.value), strict=True))
+
+    def summed(self, kept: Sequence[str]) -> "Term":
+        """Summed over the labels that are not in `kept`."""
+        axes = [i for i, label in enumerate(self.labels) if label not in kept]
+        if not axes:
+            return self
+        value = self.make(ReduceOp, self.value, None, kind="sum", axes=axes, keep_dims=False)
+        return Term(value, tuple(n for n in self.labels if n in kept), self.make)
+
+    def ordered(self, labels: Sequence[str]) -> "Term":
+        """With the labels in this order."""
+        order = [self.labels.index(n) for n in labels]
+        if order == sorted(order):
+            return self
+        value = self.make(TransposeOp, self.value, permutation=order)
+        return Term(value, tuple(labels), self.make)
+
+    def joined(self, groups: Sequence[Labels]) -> SSAValue | None:
+        """With each group of labels, in order, as one dimension (1 for an empty one). None where
+        that shape cannot be said."""
+        if all(len(group) == 1 for group in groups):
+            return self.value
+        sizes, place, target = self.sizes(), 0, list[int]()
+        for i, group in enumerate(groups):
+            size = 1
+            for label in group:
+                size = DYNAMIC if DYNAMIC in (size, sizes[label]) else size * sizes[label]
+            if size == DYNAMIC:
+                size = 0 if len(group) == 1 and place == i else -1  # as in the input, or the rest
+            target.append(size)
+            place += len(group)
+        return reshaped(self.make, self.value, target)
+
+
+def reshaped(make: Make, value: SSAValue, target: list[int]) -> SSAValue | None:
+    if target.count(-1) > 1 or 0 in shape_of(value):
+        return None
+    return make(ReshapeOp, value, None, shape=target)
+
+
+@rule(EinsumOp, exact=False)
+def einsum_of_one(op: EinsumOp, make: Make) -> Replacement:
+    """A sum and a transpose"""
+    found = terms(op, make)
+    if found is None or len(found[0]) != 1:
+        return None
+    (term,), target = found
+    return term.summed(target).ordered(target).value
+
+
+@rule(EinsumOp, exact=False)
+def einsum_of_two(op: EinsumOp, make: Make) -> Replacement:
+    """A product of matrices, or elementwise where nothing is summed"""
+    found = terms(op, make)
+    if found is None or len(found[0]) != 2:
+        return None
+    (lhs, rhs), target = found
+    lhs, rhs = lhs.summed((*rhs.labels, *target)), rhs.summed((*lhs.labels, *target))
+    inner = [n for n in lhs.labels if n in rhs.labels and n not in target]
+    if not inner:
+        return make(MulOp, *(spread(t, target) for t in (lhs, rhs)))
+    batch = [n for n in target if n in lhs.labels and n in rhs.labels]
+    rows = [n for n in target if n in lhs.labels and n not in batch]
+    columns = [n for n in target if n in rhs.labels and n not in batch]
+    single = [(n,) for n in batch]
+    apart = [(n,) for n in rows] if rows and not batch else [tuple(rows)]
+    a = lhs.ordered([*batch, *rows, *inner]).joined([*single, *apart, tuple(inner)])
+    b = rhs.ordered([*batch, *inner, *columns]).joined([*single, tuple(inner), tuple(columns)])
+    if a is None or b is None:
+        return None
+    product = make(MatmulOp, a, b)
+    labels = (*batch, *rows, *columns)
+    if rank_of(product) != len(labels) or len(columns) != 1:
+        sizes = {**lhs.sizes(), **rhs.sizes()}
+        kept = len(single) + (len(apart) if all(len(g) == 1 for g in apart) else 0)
+        wanted = [
+            (0 if i < kept else -1) if sizes[n] == DYNAMIC else sizes[n]
+            for i, n in enumerate(labels)
+        ]
+        whole = reshaped(make, product, wanted)
+        if whole is None:
+            return None
+        product = whole
+    return Term(product, labels, make).ordered(target).value
+
+
+def spread(term: Term, target: Labels) -> SSAValue:
+    """The term in the order of the target, with dimensions of 1 for the labels it lacks."""
+    value = term.ordered([n for n in target if n in term.labels]).value
+    missing = [i for i, n in enumerate(target) if n not in term.labels]
+    return term.make(UnsqueezeOp, value, None, axes=missing) if missing else value
+
+
+def terms(op: EinsumOp, make: Make) -> tuple[list[Term], Labels] | None:
+    """The operands with their labels, and those of the result; None for diagonals, for labels of
+    two sizes and for numbers that are no floats."""
+    ranks = [rank_of(v) for v in op.inputs]
+    labels, target = parse_equation(op.equation.data, ranks)
+    if any(len(set(names)) != len(names) for names in labels):
+        return None
+    if not is_float(element_type(op.result)):
+        return None
+    sizes: dict[str, int] = {}
+    for names, value in zip(labels, op.inputs, strict=True):
+        for name, size in zip(names, shape_of(value), strict=True):
+            if sizes.setdefault(name, size) != size:
+                return None
+    return [Term(v, n, make) for v, n in zip(op.inputs, labels, strict=True)], target

@@ -1,0 +1,82 @@
+"""Softmax found again in the exponentials and sums that some exporters write out.
+
+    %m = graph.reduce "max" %x axes [2]
+    %e = graph.exp (%x - %m)
+    %s = graph.reduce "sum" %e axes [2]
+    %y = graph.div %e, %s                          or the product with the reciprocal
+becomes
+    %y = graph.softmax %x {axis = 2}
+
+and (%x - %m) - log %s becomes graph.log_softmax. Without the maximum, exponentials overflow where
+softmax does not: those are left.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+
+from ge.dialects.graph.elementwise import DivOp, ExpOp, LogOp, MulOp, ReciprocalOp, SubOp
+from ge.dialects.graph.normalization import LogSoftmaxOp, SoftmaxLike, SoftmaxOp
+from ge.dialects.graph.reduction import ReduceOp
+from ge.transforms.matching import Match, Op, Value
+from ge.transforms.relations import Relation, Ulps
+from ge.transforms.rewriting import rewrite
+from ge.transforms.rules import Emit, Rule
+
+
+def along_one_axis(op: ReduceOp) -> bool:
+    """the dimension summed over stays as 1"""
+    axes = op.reduced_axes()
+    return axes is not None and len(axes) == 1 and bool(op.keep_dims.value.data)
+
+
+x = Value("x")
+SHIFTED = Op(SubOp, x, Op(ReduceOp, x, ..., name="max", kind="max", where=along_one_axis))
+POWERS = Op(ExpOp, SHIFTED)
+SUM = Op(ReduceOp, POWERS, ..., name="sum", kind="sum", where=along_one_axis)
+
+
+class FindSoftmax(Rule):
+    """exp(x - max x) / sum(exp(x - max x))"""
+
+    name = "find-softmax"
+    nearly = 4
+    kind: ClassVar[type[SoftmaxLike]] = SoftmaxOp
+    pattern = Op(DivOp, POWERS, SUM)
+
+    def replace(self, found: Match, emit: Emit) -> SSAValue | None:
+        axis = found.op("sum", ReduceOp).reduced_axes()
+        if axis != found.op("max", ReduceOp).reduced_axes() or axis is None:
+            return None
+        if found["x"].type != found.root.results[0].type:
+            return None
+        return emit(self.kind, found["x"], axis=axis[0])
+
+
+class FindSoftmaxByReciprocal(FindSoftmax):
+    """exp(x - max x) * (1 / sum(exp(x - max x)))"""
+
+    pattern = Op(MulOp, POWERS, Op(ReciprocalOp, SUM))
+
+
+class FindLogSoftmax(FindSoftmax):
+    """(x - max x) - log(sum(exp(x - max x)))"""
+
+    name = "find-log-softmax"
+    kind = LogSoftmaxOp
+    pattern = Op(SubOp, SHIFTED, Op(LogOp, SUM))
+
+
+@dataclass(frozen=True)
+class FindSoftmaxPass(ModulePass):
+    """Replace softmax and its logarithm that are written out by graph ops."""
+
+    name = "find-softmax"
+    RELATION: ClassVar[Relation] = Ulps()
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [FindSoftmax(), FindSoftmaxByReciprocal(), FindLogSoftmax()])

@@ -1,0 +1,34 @@
+"""Einstein sums become products of matrices, which the other passes know.
+
+    %y = graph.einsum "abc,cde->abde" %x, %w : (tensor<2x8x16xf32>, tensor<16x4x4xf32>) -> ...
+becomes
+    %0 = graph.reshape %w shape [16, 16]
+    %1 = graph.matmul %x, %0
+    %y = graph.reshape %1 shape [2, 8, 4, 4]
+
+The rules are in `canonical/einsum.py`.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from ge.dialects.graph.linear import EinsumOp
+from ge.transforms.graph.canonical import einsum
+from ge.transforms.graph.canonical.simplify import simplify
+from ge.transforms.relations import Relation, Ulps
+
+
+@dataclass(frozen=True)
+class ExpandEinsumPass(ModulePass):
+    """Write Einstein sums as transposes, products of matrices and sums."""
+
+    name = "expand-einsum"
+    RELATION: ClassVar[Relation] = Ulps()
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if any(isinstance(o, EinsumOp) for o in op.walk()):
+            simplify(op, (einsum,))
