@@ -83,6 +83,15 @@ CASES: dict[str, tuple[str, str, str, int]] = {
         %z = graph.add %y, %w.x3 : (tensor<2x3x6x5xf32>, tensor<3x1x1xf32>) -> tensor<2x3x6x5xf32>
         %0 = graph.conv %z, %w.w : (tensor<2x3x6x5xf32>, tensor<4x3x3x3xf32>) -> tensor<2x4x4x3xf32>
         func.return %0 : tensor<2x4x4x3xf32>""", 1),
+    "offset and quotient before, padded": (IMAGE, OUT, f"""
+        %y = graph.add %x, %w.x3 : (tensor<2x3x6x5xf32>, tensor<3x1x1xf32>) -> tensor<2x3x6x5xf32>
+        %z = graph.div %y, %w.x3 : (tensor<2x3x6x5xf32>, tensor<3x1x1xf32>) -> tensor<2x3x6x5xf32>
+        {CONV.replace("%x,", "%z,")}
+        func.return %0 : {OUT}""", 2),
+    "quotient before a product": ("%x: tensor<3x6xf32>", "tensor<3x8xf32>", """
+        %y = graph.div %x, %w.six : (tensor<3x6xf32>, tensor<6xf32>) -> tensor<3x6xf32>
+        %0 = graph.matmul %y, %w.mat : (tensor<3x6xf32>, tensor<6x8xf32>) -> tensor<3x8xf32>
+        func.return %0 : tensor<3x8xf32>""", 1),
     "point by point after": (IMAGE, "tensor<2x5x6x5xf32>", f"""
         {CONV}
         %1 = graph.add %0, %w.cc : ({OUT}, tensor<4x1x1xf32>) -> {OUT}

@@ -198,3 +198,63 @@ func.func @alone(%c: tensor<i1>, %k: tensor<i64>, %x: tensor<4xf32>) -> tensor<f
 // CHECK-NEXT:      graph.gather
 // CHECK:         } else {
 // CHECK-NEXT:      graph.yield %[[Z]]
+
+// -----
+
+// A case is a chain of branches: what all cases compute is hoisted out of the whole chain.
+func.func @case(%i: tensor<i64>, %x: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = graph.constant dense<0> : tensor<i64>
+  %one = graph.constant dense<1> : tensor<i64>
+  %c = graph.compare "eq" %i, %zero : (tensor<i64>, tensor<i64>) -> tensor<i1>
+  %0 = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
+    %1 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+    graph.yield %1 : tensor<4xf32>
+  } else {
+    %d = graph.compare "eq" %i, %one : (tensor<i64>, tensor<i64>) -> tensor<i1>
+    %2 = graph.if %d : tensor<i1> -> (tensor<4xf32>) {
+      %3 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+      %4 = graph.sin %3 : (tensor<4xf32>) -> tensor<4xf32>
+      graph.yield %4 : tensor<4xf32>
+    } else {
+      %3 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+      %4 = graph.cos %3 : (tensor<4xf32>) -> tensor<4xf32>
+      graph.yield %4 : tensor<4xf32>
+    }
+    graph.yield %2 : tensor<4xf32>
+  }
+  func.return %0 : tensor<4xf32>
+}
+// CHECK-LABEL: func.func @case(
+// CHECK:         %[[E:.*]] = graph.exp %x
+// CHECK-NOT:     graph.exp
+// CHECK:         graph.yield %[[E]]
+// CHECK:         graph.sin %[[E]]
+// CHECK:         graph.cos %[[E]]
+
+// -----
+
+// A case that is known leaves one branch.
+func.func @known_case(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = graph.constant dense<0> : tensor<i64>
+  %one = graph.constant dense<1> : tensor<i64>
+  %c = graph.compare "eq" %one, %zero : (tensor<i64>, tensor<i64>) -> tensor<i1>
+  %0 = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
+    %1 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+    graph.yield %1 : tensor<4xf32>
+  } else {
+    %d = graph.compare "eq" %one, %one : (tensor<i64>, tensor<i64>) -> tensor<i1>
+    %2 = graph.if %d : tensor<i1> -> (tensor<4xf32>) {
+      %3 = graph.sin %x : (tensor<4xf32>) -> tensor<4xf32>
+      graph.yield %3 : tensor<4xf32>
+    } else {
+      %3 = graph.cos %x : (tensor<4xf32>) -> tensor<4xf32>
+      graph.yield %3 : tensor<4xf32>
+    }
+    graph.yield %2 : tensor<4xf32>
+  }
+  func.return %0 : tensor<4xf32>
+}
+// CHECK-LABEL: func.func @known_case(
+// CHECK-NOT:     graph.if
+// CHECK:         %[[S:.*]] = graph.sin %x
+// CHECK-NEXT:    func.return %[[S]]

@@ -237,14 +237,16 @@ def second_bias_of_conv(op: g.AddOp, make: Make) -> Replacement:
 
 @rule(ConvOp, exact=False)
 def scale_before_conv(op: ConvOp, make: Make) -> Replacement:
-    """conv(x * f, w) = conv(x, w * f), by input channel"""
+    """conv(x * f, w) = conv(x, w * f), by input channel; likewise for a quotient"""
     if not is_own(op.weight) or not op.input.has_one_use() or not is_float(element_type(op.input)):
         return None
     shape = shape_of(op.weight)
-    for value, factor in combined_with(op.input.owner, (g.MulOp,), axis=op.channel_axis):
-        weight = make(g.MulOp, op.weight, by_input(op, factor, make)) if op.groups == 1 else None
+    kinds = (g.MulOp, g.DivOp)
+    for value, factor in combined_with(op.input.owner, kinds, axis=op.channel_axis):
+        kind = g.DivOp if isinstance(op.input.owner, g.DivOp) else g.MulOp
+        weight = make(kind, op.weight, by_input(op, factor, make)) if op.groups == 1 else None
         if weight is None and numel(shape_of(factor)) == 1:
-            weight = make(g.MulOp, op.weight, shaped(make, factor, ()))
+            weight = make(kind, op.weight, shaped(make, factor, ()))
         if weight is not None and is_static(shape):
             return conv_like(op, make, input=value, weight=weight)
     return None
@@ -311,18 +313,19 @@ def scale_after_product(op: g.MulOp | g.DivOp, make: Make) -> Replacement:
 
 @rule(MatmulOp, exact=False)
 def scale_before_product(op: MatmulOp, make: Make) -> Replacement:
-    """(x * f) w = x (w * f), by row"""
+    """(x * f) w = x (w * f), by row; likewise for a quotient"""
     if not op.lhs.has_one_use() or not is_own(op.rhs) or rank_of(op.rhs) != 2:
         return None
     if op.transpose_lhs.value.data or not is_float(element_type(op.lhs)):
         return None
-    for value, factor in combined_with(op.lhs.owner, (g.MulOp,)):
+    for value, factor in combined_with(op.lhs.owner, (g.MulOp, g.DivOp)):
+        kind = g.DivOp if isinstance(op.lhs.owner, g.DivOp) else g.MulOp
         rows = shape_of(value)[-1]
         if numel(shape_of(factor)) == 1:
             factor = shaped(make, factor, ())
         else:
             factor = shaped(make, factor, (rows,) if transposed(op) else (rows, 1))
-        return product_like(op, make, value, make(g.MulOp, op.rhs, factor))
+        return product_like(op, make, value, make(kind, op.rhs, factor))
     return None
 
 
