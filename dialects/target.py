@@ -8,6 +8,7 @@ import dataclasses
 import tomllib
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
@@ -86,7 +87,7 @@ class Target:
                 near = get_close_matches(name.lower(), known, 1)
                 hint = f"did you mean '{near[0]}'?" if near else f"presets are {', '.join(known)};"
                 raise GeError(f"unknown target '{name}'", hint=f"{hint} or give a .toml file")
-            text = (files("ge.dialects.targets") / f"{name.lower()}.toml").read_text("utf-8")
+            return _preset(name.lower())
         try:
             table = tomllib.loads(text)
         except tomllib.TOMLDecodeError as e:
@@ -125,6 +126,13 @@ class Target:
     @property
     def cycles_per_us(self) -> float:
         return self.clock_ghz * 1e3
+
+
+@cache
+def _preset(name: str) -> Target:
+    """A preset is read once."""
+    text = (files("ge.dialects.targets") / f"{name}.toml").read_text("utf-8")
+    return Target.of(tomllib.loads(text), name)
 
 
 def target_for(func: Operation, name: str = "") -> Target:

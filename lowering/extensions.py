@@ -165,11 +165,17 @@ def universe(*plugins: str) -> Universe:
     Raises GeError when a plugin cannot be loaded or a name is taken."""
     found = Universe()
     try:
-        _merge(found, Universe.get_multiverse())
+        _merge(found, _installed())
     except ValueError as e:
         raise GeError(f"installed packages clash: {e}") from None
     _merge(found, _added(plugins))
     return found
+
+
+@cache
+def _installed() -> Universe:
+    """What the installed packages define; looked for once, in the files of all of them."""
+    return Universe.get_multiverse()
 
 
 def passes_at_levels(*plugins: str) -> Iterator[tuple[str, str]]:

@@ -12,6 +12,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -235,11 +236,17 @@ def require_pass(name: str, available: PassTable) -> str:
     return name
 
 
+@cache
+def _type_hints(cls: type[ModulePass]) -> dict[str, Any]:
+    """The types of a pass's fields, which are text until they are asked for."""
+    return get_type_hints(cls)
+
+
 def build_pass(text: PassText, available: PassTable) -> ModulePass:
     """The pass that a text names. Raises GeError for an unknown pass or option, or a value of
     the wrong type."""
     cls = available[require_pass(text.name, available)]()
-    types = get_type_hints(cls)
+    types = _type_hints(cls)
     fields = {f.name: f for f in dataclasses.fields(cls) if f.init and f.name != "name"}
     typed: dict[str, ParameterListType] = {}
     for key, values in text.options.items():

@@ -35,7 +35,12 @@ from functools import cache, lru_cache
 from types import EllipsisType
 from typing import Any, TypeAlias, TypeVar, cast
 
-from xdsl.dialects.builtin import BFloat16Type, DenseIntOrFPElementsAttr, Float16Type
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    DenseIntOrFPElementsAttr,
+    Float16Type,
+    Float64Type,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation, OptOperandDef, VarOperandDef
 from xdsl.traits import Commutative
@@ -177,13 +182,16 @@ def _number(attr: DenseIntOrFPElementsAttr) -> float | None:
 
 def tolerance(element: Attribute) -> float:
     """How far, relative to it, a constant of an element type may be off the number it stands
-    for: exporters round to the type, and write some seven digits."""
+    for. Exporters round to the type, and for f32 write seven digits, which is 4 ULPs; such a
+    constant in f64 is another number, as all its digits count."""
+    if isinstance(element, Float64Type):
+        return 2.0**-50
     if isinstance(element, Float16Type):
         return 2.0**-10
-    return 2.0**-7 if isinstance(element, BFloat16Type) else 1e-6
+    return 2.0**-7 if isinstance(element, BFloat16Type) else 2.0**-21
 
 
-def near(a: float, b: float, relative: float = 1e-6) -> bool:
+def near(a: float, b: float, relative: float) -> bool:
     """Whether two numbers are the same but for rounding."""
     return a == b or abs(a - b) <= relative * max(abs(a), abs(b))
 
@@ -236,7 +244,8 @@ class Value(Pattern):
 
 @dataclass(frozen=True)
 class Number(Pattern):
-    """A constant that repeats one number: `value` when given, else any."""
+    """A constant that repeats one number: `value` when given, else any. A whole number is matched
+    by itself alone, as every type has it."""
 
     value: float | None = None
     name: str = ""
@@ -248,12 +257,16 @@ class Number(Pattern):
             state.fail(_owner(operand), "a constant number is expected")
             return
         element = cast(Attribute, attr.get_element_type())
-        if self.value is not None and not near(number, self.value, tolerance(element)):
+        if self.value is not None and not self.stands_for(number, self.value, element):
             state.fail(_owner(operand), f"the constant is {number:g}, not {self.value:g}")
             return
         bound = state.bind(self.name, cast(SSAValue, operand))
         if bound is not None:
             yield bound
+
+    @staticmethod
+    def stands_for(number: float, value: float, element: Attribute) -> bool:
+        return near(number, value, 0.0 if value == int(value) else tolerance(element))
 
 
 @dataclass(frozen=True)

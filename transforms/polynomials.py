@@ -75,7 +75,7 @@ def total(a: Polynomial, b: Polynomial, factor: float = 1.0) -> Polynomial:
     return {m: c for m, c in result.items() if c != 0}
 
 
-def same(a: Polynomial, b: Polynomial, relative: float = 1e-6) -> bool:
+def same(a: Polynomial, b: Polynomial, relative: float) -> bool:
     """Whether two polynomials are the same but for rounding of the coefficients."""
     return a.keys() == b.keys() and all(near(c, b[m], relative) for m, c in a.items())
 

@@ -51,6 +51,9 @@ class Builder:
         self.values: list[SSAValue] = []
         """The values that are seen from the block."""
         self.weights = 0
+        self.words: dict[type[TensorOp], set[str]] = {}
+        """Words of what ops said about operands that they refused: the choices of their
+        properties are among them."""
 
     # ---- decisions
 

@@ -156,11 +156,12 @@ def attention(b: Builder) -> None:
     """softmax(q k^T * scale + mask) v of 3 or 4 dimensions, in a few spellings."""
     q = b.floats(3, 4)
     *batch, tokens, size = shape_of(q)
+    scale = max(size, 1) ** -0.5
     t, keys = element_type(q), tokens if b.flip() else b.size()
     k, v = (b.value((*batch, keys, size), t) for _ in range(2))
     before = b.flip()
     if before:
-        q = op(b, e.MulOp, q, number(b, size**-0.5, q))
+        q = op(b, e.MulOp, q, number(b, scale, q))
     if b.flip():
         order = [*range(len(batch)), len(batch) + 1, len(batch)]
         k = op(b, g.shape.TransposeOp, k, permutation=order)
@@ -168,7 +169,7 @@ def attention(b: Builder) -> None:
     else:
         scores = op(b, g.linear.MatmulOp, q, k, transpose_rhs=True)
     if not before:
-        scores = op(b, e.MulOp, scores, number(b, size**-0.5, q))
+        scores = op(b, e.MulOp, scores, number(b, scale, q))
     kind = b.rng.choice(("none", "add", "where"))
     if kind == "add":
         scores = op(b, e.AddOp, scores, b.value((tokens, keys), t))

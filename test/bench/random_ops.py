@@ -61,17 +61,13 @@ def make(b: Builder, op: type[TensorOp], tries: int = 30) -> TensorOp:
             made.verify()
             return made
         except (VerifyException, ValueError, IndexError, ZeroDivisionError) as e:
-            WORDS.setdefault(op, set()).update(re.findall(r"[a-z]\w+", str(e)))
+            b.words.setdefault(op, set()).update(re.findall(r"[a-z]\w+", str(e)))
         except Unsuitable:
             pass
     raise Unsuitable
 
 
 # ---- from the definition -----------------------------------------------------------------------
-
-WORDS: dict[type[TensorOp], set[str]] = {}
-"""Words of what ops said about operands that they refused: the choices of their properties are
-among them."""
 
 KINDS: dict[str, Attribute] = {
     "flag": BoolAttr.from_bool(True),
@@ -159,7 +155,7 @@ def random_property(b: Builder, op: type[TensorOp], kind: str, rank: int) -> Any
         case "floats":
             return [b.rng.choice((0.5, 1.0, 2.0)) for _ in range(rank)]
         case "word":
-            return b.rng.choice(sorted(WORDS.get(op, ())) or ["?"])
+            return b.rng.choice(sorted(b.words.get(op, ())) or ["?"])
         case "element":
             return b.element()
         case _:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp, f16, f32
+from xdsl.dialects.builtin import ModuleOp, f16, f32, f64
 
 sys.path.insert(0, str(Path(__file__).parent))
 from writing import Expr, Tensor, agree, half, normal, op_names, run, written
@@ -140,6 +140,35 @@ def test_not_found(text: str) -> None:
     before = op_names(module)
     names = [n for n in found(module) if n not in ("relu", "clamp")]
     assert names == [n for n in before if n not in ("relu", "clamp")]
+
+
+WRITTEN_OUT: dict[str, Formula] = {
+    "erf": lambda x: x * ((x * 0.70710678).erf() + 1) * 0.5,
+    "tanh": lambda x: 0.5 * x * (1 + ((x + x**3 * 0.044715) * 0.7978845608).tanh()),
+    "hard_swish": lambda x: x * (x * 0.16666667 + 0.5).clamp(0, 1),
+    "softplus": lambda x: x.compare("gt", 20).where(x, (1 + x.exp()).log()),
+}
+"""With the digits that f32 has."""
+
+
+@pytest.mark.parametrize("text", WRITTEN_OUT)
+def test_constants_are_as_near_as_the_computed_type_needs(text: str) -> None:
+    module = written(WRITTEN_OUT[text], Tensor(4, 8))
+    assert len(found(module)) == 1
+    module = written(WRITTEN_OUT[text], Tensor(4, 8, element=f64))
+    x = normal(4, 8, dtype=np.float64) * 8
+    numbers = run(module, x)
+    assert {"hard_swish", "gelu", "softplus"}.isdisjoint(found(module))
+    agree(numbers, run(module, x), 1e-15)
+
+
+@pytest.mark.parametrize(("name", "text"), [c for c in CASES if c[1] != "threshold"])
+def test_found_in_double_precision(name: str, text: str) -> None:
+    formula = FOUND[name][text]
+    before, after = (written(formula, Tensor(4, 8, element=f64)) for _ in range(2))
+    assert found(after) == [name]
+    x = normal(4, 8, dtype=np.float64) * 3
+    agree(run(before, x), run(after, x), 4e-15)
 
 
 def test_aggressive() -> None:

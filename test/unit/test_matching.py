@@ -133,6 +133,26 @@ def test_numbers_are_as_near_as_the_type_can_be() -> None:
     assert Op(MulOp, x, Number(0.7978845608)).match(last(module)) is not None
 
 
+@pytest.mark.parametrize(
+    ("element", "number", "value", "matches"),
+    [
+        ("f32", "0.7978846", 0.7978845608028654, True),
+        ("f32", "0.797885", 0.7978845608028654, False),
+        ("f32", "1.0000002", 1.0, False),
+        ("f64", "0.79788456", 0.7978845608028654, False),
+        ("f64", "0.797884560802866", 0.7978845608028654, True),
+    ],
+)
+def test_numbers_are_held_to_the_accuracy_of_their_type(
+    element: str, number: str, value: float, matches: bool
+) -> None:
+    t = f"tensor<4x{element}>"
+    body = f"%c = graph.constant dense<{number}> : tensor<{element}>\n"
+    body += f"%0 = graph.mul %x, %c : ({t}, tensor<{element}>) -> {t}"
+    module = parse(body, f"%x: {t}")
+    assert (Op(MulOp, x, Number(value)).match(last(module)) is not None) == matches
+
+
 def test_constants() -> None:
     weight = '%c = graph.constant #graph.weight<"w"> : tensor<4xf32>\n'
     module = parse(weight + binary("mul", "%0", "%x", "%c"))

@@ -33,8 +33,8 @@ from math import pi, sqrt
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import Float64Type, ModuleOp
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import InsertPoint
@@ -153,7 +153,7 @@ def tanh_forms(op: TanhOp, x: SSAValue) -> Iterator[Form]:
     if same(inner, powers(x, {1: c, 3: 0.044715 * c}), element_tolerance(x)):
         half = in_x_and_t(x, t, {(1, 0): 0.5, (1, 1): 0.5})
         yield half, (GeluOp, {"approximate": "tanh"})
-    elif same(inner, powers(x, {1: 0.5})):
+    elif same(inner, powers(x, {1: 0.5}), element_tolerance(x)):
         yield in_x_and_t(x, t, {(1, 0): 0.5, (1, 1): 0.5}), (SiluOp, {})
         yield in_x_and_t(x, t, {(0, 0): 0.5, (0, 1): 0.5}), (SigmoidOp, {})
 
@@ -179,7 +179,7 @@ def exp_forms(op: ExpOp, x: SSAValue) -> Iterator[Form]:
         if isinstance(use.operation, AddOp):
             d = use.operation.result
             one_more = {ONE: 1.0, monomial({op.result: 1}): 1.0}
-            if same(expanded(d, op.result), one_more):
+            if same(expanded(d, op.result), one_more, element_tolerance(x)):
                 yield in_x_and_t(x, d, {(1, -1): 1}), swish(-a, x)
                 if a == -1:
                     yield in_x_and_t(x, d, {(0, -1): 1}), (SigmoidOp, {})
@@ -380,6 +380,13 @@ class FindElu(Rule):
         return None
 
 
+def softplus_bounds(element: Attribute) -> tuple[float, float]:
+    """Between these numbers softplus(x) is x to half a ULP, and exp(x) is in range."""
+    if isinstance(element, Float64Type):
+        return 34, 700
+    return (8, 11) if is_narrow(element) else (16, 80)
+
+
 class FindSoftplus(Rule):
     """max(x, 0) + log(1 + exp(-|x|)), or x where x > c, else log(1 + exp(x)): c is so large that
     both are the same there, and so small that exp has not overflowed."""
@@ -393,7 +400,7 @@ class FindSoftplus(Rule):
     )
 
     def replace(self, found: Match, emit: Emit) -> SSAValue | None:
-        least, most = (8, 11) if is_narrow(element_type(found["x"])) else (16, 80)
+        least, most = softplus_bounds(element_type(found["x"]))
         if not least <= found.number("c") <= most or not keeps_shape(found, "c"):
             return None
         return emit(SoftplusOp, found["x"])

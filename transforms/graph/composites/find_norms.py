@@ -55,7 +55,16 @@ from ge.transforms import remarks
 from ge.transforms.dimensions import Dimensions
 from ge.transforms.graph.composites.widening import NarrowComputation
 from ge.transforms.matching import Match, Number, Op, Value, near, number_of
-from ge.transforms.polynomials import ONE, Expansion, Polynomial, monomial, product, reachable, same
+from ge.transforms.polynomials import (
+    ONE,
+    Expansion,
+    Polynomial,
+    element_tolerance,
+    monomial,
+    product,
+    reachable,
+    same,
+)
 from ge.transforms.relations import Relation, Ulps
 from ge.transforms.rewriting import rewrite
 from ge.transforms.rules import Emit, Rule, Search, done, substitute
@@ -96,7 +105,7 @@ def mean_of(value: SSAValue) -> Mean | None:
         if number and isinstance(inner, ReduceOp) and inner.kind.data in ("sum", "sum_square"):
             found = reduction(inner, keep=True)
             count = 1 / number if isinstance(op, MulOp) else number
-            if found is not None and near(count, found.count):
+            if found is not None and near(count, found.count, element_tolerance(value)):
                 return found
     return None
 
@@ -175,7 +184,7 @@ Affine = tuple[SSAValue | None, SSAValue | None]
 """Scale and bias, None where there is none."""
 
 
-def affine(polynomial: Polynomial, normed: Polynomial) -> Affine | None:
+def affine(polynomial: Polynomial, normed: Polynomial, tolerance: float) -> Affine | None:
     """The scale and bias with which the norm makes the polynomial, None when none do."""
     first = next(iter(normed))
     extras = [term - first for term in polynomial if first <= term]
@@ -184,7 +193,7 @@ def affine(polynomial: Polynomial, normed: Polynomial) -> Affine | None:
     scaled = {term | extras[0]: c for term, c in normed.items()}
     inside = {term: c for term, c in polynomial.items() if term in scaled}
     rest = {term: c for term, c in polynomial.items() if term not in scaled}
-    if not same(inside, scaled) or len(rest) > 1 or any(c != 1 for c in rest.values()):
+    if not same(inside, scaled, tolerance) or len(rest) > 1 or any(c != 1 for c in rest.values()):
         return None
     found = [tuple(term) for term in (extras[0], *(rest or (ONE,)))]
     if any(len(term) > 1 or (term and term[0][1] != 1) for term in found):
@@ -214,7 +223,7 @@ class FindTrailingNorm(Search):
             expansion = Expansion(stop)
             if end.type != found.x.type:
                 continue
-            parts = affine(expansion.of(end), normed)
+            parts = affine(expansion.of(end), normed, element_tolerance(end))
             if parts is None or not self.fits(found, parts):
                 continue
             if expansion.uses_all(op.results[0], end):

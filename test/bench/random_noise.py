@@ -1,0 +1,283 @@
+"""How far rounding alone may take the results of a graph: its intrinsic noise.
+
+A fused program computes what the graph says in another order, so it rounds elsewhere. Where the
+graph cancels, divides by what is nearly 0, or compares what is nearly equal, that shows by far more
+than a few ULPs, and no fixed number tells it from a wrong result. So the graph itself is run
+several times with *random rounding*: each op that rounds gives its result up to `STEPS` floats off,
+and an op that sums inside takes its operands up to `STEPS` floats off. What an element differs in
+these runs is its noise (Parker, "Monte Carlo Arithmetic: exploiting the floating-point arithmetic
+for error estimation", 1997; Vignes, "A stochastic arithmetic for reliable scientific computation",
+1993).
+
+A difference is put down to rounding when, for this very element,
+- a float is no farther off than `FACTOR` times its noise, or
+- it is finite in one run and infinite or nan in another: it is at the end of the type's range, or
+- an integer or boolean lies within what the runs give, or
+- the shape of the result differs between the runs.
+
+An element that the graph leaves infinite or nan may be a number when the graph has that very number
+in float64: a value in between left the range of its type (the square of a norm, the scores of
+attention in 16 bits), and the composite has no such value.
+
+Everything else is a mismatch. Ops that only move, choose or compare elements do not round: ties,
+zeros of both signs and nans have no noise.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    ModuleOp,
+    TensorType,
+    UnrankedTensorType,
+    f64,
+    i64,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from ge.dialects import graph as g
+from ge.dialects.errors import GeError
+from ge.dialects.functions import functions
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.control import IfOp, LoopOp
+from ge.dialects.interfaces import Access, TensorOp
+from ge.dialects.types import Dense, element_type, is_float, set_type, tensor
+from ge.lowering.validation import Outcome
+from ge.runtime.arrays import Array, array_of, dense
+from ge.runtime.kernels import Fn, kernel
+from ge.runtime.trials import Trials, call
+from ge.runtime.weights import Payload
+from ge.transforms.graph.infer_shapes import refresh_signature
+from ge.transforms.relations import SIGNED, Relation, listing
+from ge.transforms.relations import is_float as has_floats
+
+STEPS = 2
+"""How many floats of its type a result may be off by one rounding."""
+
+FACTOR = 4
+"""How many times the greatest deviation in the runs is put down to rounding: another order may
+round a few times where the graph rounds once."""
+
+ROUNDS = (8, 24)
+"""Runs; more of them where the first do not explain the difference."""
+
+e = g.elementwise
+
+MOVES = (Access.VIEW, Access.MOVEMENT, Access.LOOKUP)
+CHOOSES = (
+    *(e.AbsOp, e.NegOp, e.SignOp, e.FloorOp, e.CeilOp, e.RoundOp, e.MaximumOp, e.MinimumOp),
+    *(e.ClampOp, e.SelectOp, g.activation.ReluOp, ConstantOp, IfOp, LoopOp),
+    *(g.reduction.ArgReduceOp, g.indexing.TopKOp, g.pooling.MaxPoolIndicesOp),
+)
+"""Ops that do not round."""
+
+
+@irdl_op_definition
+class NoiseOp(TensorOp):
+    """Floats a few steps off, differently for each element and each seed; 0 and what is not
+    finite stays."""
+
+    name = "trial.noise"
+    input = operand_def()
+    seed = prop_def(IntegerAttr)
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def infer(self) -> Sequence[Attribute]:
+        return (self.input.type,)
+
+
+@kernel(NoiseOp)
+def noise(op: NoiseOp) -> Fn:
+    rng = np.random.default_rng(op.seed.value.data)
+    return lambda x: disturbed(x, rng)
+
+
+def disturbed(x: Array, rng: np.random.Generator) -> Array:
+    """The floats up to `STEPS` places farther from 0 or nearer to it."""
+    integer = SIGNED[x.dtype.itemsize]
+    bits = np.ascontiguousarray(x).view(integer)
+    sign = bits & np.iinfo(integer).min
+    steps = rng.integers(-STEPS, STEPS + 1, x.shape).astype(integer)
+    magnitude = bits ^ sign
+    moved = np.maximum(magnitude + steps, 0) | sign
+    return np.where((x == 0) | ~np.isfinite(x), x, moved.view(x.dtype).reshape(x.shape))
+
+
+def rounds(op: TensorOp) -> bool:
+    if isinstance(op, CHOOSES) or op.ACCESS in MOVES:
+        return False
+    kind = getattr(op, "kind", None)
+    return kind is None or getattr(kind, "data", None) not in ("max", "min")
+
+
+def with_noise(module: ModuleOp) -> ModuleOp:
+    """The module with noise after each op that rounds, and before each that sums."""
+    module = module.clone()
+    for op in [o for o in module.walk() if isinstance(o, TensorOp) and rounds(o)]:
+        block = op.parent
+        assert block is not None
+        if op.ACCESS is not Access.POINTWISE:
+            sizes = [getattr(op, name) for name in op.PARAMETERS]
+            for i, value in enumerate(op.operands):
+                if is_float(element_type(value)) and value not in sizes:
+                    new = disturb(value)
+                    block.insert_op_before(new, op)
+                    op.operands[i] = new.result
+        for result in op.results:
+            if is_float(element_type(result)):
+                new = disturb(result)
+                result.replace_uses_with_if(
+                    new.result, lambda use, new=new: use.operation is not new
+                )
+                block.insert_op_after(new, op)
+    return module
+
+
+def disturb(value: SSAValue) -> NoiseOp:
+    return NoiseOp.create(
+        operands=[value], result_types=[value.type], properties={"seed": IntegerAttr(0, i64)}
+    )
+
+
+def in_float64(module: ModuleOp) -> ModuleOp:
+    """The module with all floats in 64 bits, weights too."""
+    module = module.clone()
+    for op in module.walk():
+        if isinstance(op, ConstantOp) and is_float(element_type(op.result)):
+            if isinstance(op.value, DenseIntOrFPElementsAttr):
+                op.value = dense(array_of(cast(Dense, op.value)).astype(np.float64))
+        elif isinstance(op, TensorOp):
+            for name, p in op.properties.items():
+                if is_float(p):
+                    op.properties[name] = f64
+                elif isinstance(op, g.creation.FillOp) and isinstance(p, FloatAttr):
+                    op.properties[name] = FloatAttr(p.value.data, f64)
+        blocks = [b for r in op.regions for b in r.blocks]
+        for value in (*op.results, *(a for b in blocks for a in b.args)):
+            t = value.type
+            if isinstance(t, TensorType | UnrankedTensorType) and is_float(t.element_type):
+                wide = UnrankedTensorType(f64)
+                if isinstance(t, TensorType):
+                    wide = tensor(t.get_shape(), f64)
+                set_type(value, wide)
+    for func in functions(module).values():
+        refresh_signature(func)
+    return module
+
+
+class InFloat64:
+    """Weights in 64 bits."""
+
+    def __init__(self, payload: Payload) -> None:
+        self.payload = payload
+
+    def get(self, key: str, /) -> Array | None:
+        array = self.payload.get(key)
+        return None if array is None else wider(array)
+
+
+def wider(array: Array) -> Array:
+    return array.astype(np.float64) if has_floats(array) else array
+
+
+class Rounding:
+    """What rounding alone may make of the results of the module that a runner is for."""
+
+    def __init__(self, module: ModuleOp, runner: Trials) -> None:
+        self.runner, self.exact = runner, module
+        self.runs: list[Sequence[Outcome]] = []
+
+    @cached_property
+    def module(self) -> ModuleOp:
+        return with_noise(self.exact)
+
+    def run(self) -> None:
+        """One more run."""
+        noise = [op for op in self.module.walk() if isinstance(op, NoiseOp)]
+        for i, op in enumerate(noise):
+            seed = len(self.runs) * len(noise) + i
+            op.properties["seed"] = IntegerAttr(seed, i64)
+        self.runs.append(self.runner.run(self.module))
+
+    @cached_property
+    def wide(self) -> Sequence[Outcome]:
+        """What each trial gives in float64."""
+        module, payload = in_float64(self.exact), InFloat64(self.runner.payload)
+        return [
+            call(module, t.function, payload, [{k: wider(a) for k, a in t.inputs.items()}])[0]
+            for t in self.runner.trials
+        ]
+
+    def left_the_range(
+        self, relation: Relation, trial: int, name: str, before: Array, after: Array
+    ) -> NDArray[np.bool_]:
+        """The elements that are numbers now, as they are in float64, and were none."""
+        outcome = self.wide[trial]
+        exact = None if isinstance(outcome, GeError) else outcome[name]
+        if exact is None or not has_floats(before) or exact.shape != before.shape:
+            return np.zeros(before.shape, np.bool_)
+        with np.errstate(all="ignore"):
+            exact = exact.astype(before.dtype)
+        return ~np.isfinite(before) & np.isfinite(after) & ~relation.wrong(exact, after, ())
+
+    def results(self, trial: int, name: str) -> Iterator[Array]:
+        for run in self.runs:
+            outcome = run[trial]
+            if not isinstance(outcome, GeError):
+                yield outcome[name]
+
+    def difference(
+        self, relation: Relation, trial: int, name: str, before: Array, after: Array
+    ) -> str | None:
+        """What breaks the relation and is not rounding, for people; None when nothing does."""
+        with np.errstate(invalid="ignore"):  # of nans that signal
+            return self._difference(relation, trial, name, before, after)
+
+    def _difference(
+        self, relation: Relation, trial: int, name: str, before: Array, after: Array
+    ) -> str | None:
+        text = relation.difference(before, after)
+        for count in ROUNDS:
+            if text is None or relation.is_exact:
+                break
+            while len(self.runs) < count:
+                self.run()
+            others = list(self.results(trial, name))
+            if before.dtype != after.dtype or before.shape != after.shape:
+                return None if any(o.shape != before.shape for o in others) else text
+            others = [o for o in others if o.shape == before.shape]
+            wrong = relation.wrong(before, after, ()) & ~explained(before, after, others)
+            if wrong.any():
+                wrong &= ~self.left_the_range(relation, trial, name, before, after)
+            text = listing(before, after, wrong)
+        return text
+
+
+def explained(before: Array, after: Array, others: Sequence[Array]) -> NDArray[np.bool_]:
+    """The elements whose difference the runs in `others` explain."""
+    if not others:
+        return np.zeros(before.shape, np.bool_)
+    if not has_floats(before):
+        runs = np.stack([before, *others])
+        return (runs.min(axis=0) <= after) & (after <= runs.max(axis=0))
+    wide, got = before.astype(np.float64), after.astype(np.float64)
+    runs = np.stack(others).astype(np.float64)
+    with np.errstate(all="ignore"):
+        at_the_end = kinds(wide) != kinds(runs)
+        finite = np.isfinite(wide) & np.isfinite(runs)
+        deviation = np.where(finite, np.abs(runs - wide), 0.0).max(axis=0)
+        return at_the_end.any(axis=0) | (np.abs(got - wide) <= FACTOR * deviation)
+
+
+def kinds(array: NDArray[np.float64]) -> NDArray[np.int64]:
+    """0 for finite elements; nan, inf and -inf have numbers of their own."""
+    return np.isnan(array) + 2 * np.isposinf(array) + 4 * np.isneginf(array)
