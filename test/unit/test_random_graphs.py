@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp
@@ -10,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 
 import random_graphs
 from random_builder import Builder, Unsuitable
-from random_graphs import Graphs, check, op_classes
+from random_graphs import Graphs, check, count_ops, op_classes
 from random_ops import make
 
 from ge.dialects.errors import GeError
@@ -56,6 +57,7 @@ def test_graphs(seed: int) -> None:
 
 
 def test_same_seed_same_graph() -> None:
+    """Whatever was made before."""
     texts = [op_text(m) for _ in range(2) if (m := Graphs(op_classes()).make(7)) is not None]
     assert len(texts) == 2
     assert texts[0] == texts[1]
@@ -64,15 +66,18 @@ def test_same_seed_same_graph() -> None:
 def test_plugin_ops() -> None:
     (op,) = set(op_classes(PLUGIN)) - set(op_classes())
     assert op.name == "acme.halve"
-    mismatch = check(alone(op, 0), ("default",))
-    assert mismatch is None, str(mismatch)
+    graphs = Graphs((op, AddOp, SubOp))
+    modules = [alone(op, 0), *(m for seed in range(6) if (m := graphs.make(seed)) is not None)]
+    for module in modules:
+        assert (mismatch := check(module, ("default",))) is None, str(mismatch)
+    assert sum(count_ops(m)[op.name] for m in modules) > 3
 
 
 def test_mismatch_is_cut_down(monkeypatch: pytest.MonkeyPatch) -> None:
     """A compiler that takes + for - is found out, with the one op that shows it."""
     lower = random_graphs.lower
 
-    def broken(module: ModuleOp, options: Options, until: str) -> None:
+    def broken(module: ModuleOp, options: Options, **given: Any) -> None:
         for op in list(module.walk()):
             if isinstance(op, AddOp) and op.parent is not None:
                 other = SubOp.of(op.lhs, op.rhs)
@@ -80,7 +85,7 @@ def test_mismatch_is_cut_down(monkeypatch: pytest.MonkeyPatch) -> None:
                 op.result.replace_all_uses_with(other.result)
                 op.detach()
                 op.erase()
-        lower(module, options, until=until)
+        lower(module, options, **given)
 
     monkeypatch.setattr(random_graphs, "lower", broken)
     modules = (Graphs(op_classes()).make(seed) for seed in range(100))

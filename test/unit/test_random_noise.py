@@ -1,0 +1,81 @@
+"""What counts as rounding when random graphs are compared (`test/bench/random_noise.py`)."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import f16, f32
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
+sys.path.insert(0, str(Path(__file__).parent))
+
+from random_graphs import Reference
+from random_noise import STEPS, NoiseOp, disturbed, with_noise
+from writing import Expr, Tensor, half, written
+
+from ge.transforms.relations import BitExact, Ulps, ulp_distance
+
+Formula = Callable[[Expr], Expr]
+
+EXPLAINED: dict[str, tuple[Formula, Formula]] = {
+    "cancellation": (lambda x: (x + 3e4) - 3e4, lambda x: x * 1),
+    "a quotient of rounding": (lambda x: (x * 1.1 - x) / x, lambda x: x / x * 0.1),
+    "a comparison of near numbers": (
+        lambda x: (x * 0.1 + x * 0.2).compare("ge", x * 0.3),
+        lambda x: x.compare("eq", x),
+    ),
+    "overflow in between": (
+        lambda x: (x * x).mean(1).sqrt(),
+        lambda x: (x.to(f32) * x.to(f32)).mean(1).sqrt().to(f16),
+    ),
+}
+"""Pairs of graphs that differ by rounding and by the range of types alone."""
+
+MISMATCHES: dict[str, tuple[Formula, Formula]] = {
+    "another constant": (lambda x: (x * 1.702).sigmoid(), lambda x: (x * 1.8).sigmoid()),
+    "beside cancellation": (lambda x: (x + 10) - 10, lambda x: x * 1.02),
+    "a tie": (lambda x: x.compare("ge", x), lambda x: x.compare("gt", x)),
+    "a lost nan": (lambda x: x.sqrt(), lambda x: x.abs().sqrt()),
+    "a new infinity": (lambda x: x * 2, lambda x: x * 1e4 * 2e-4),
+}
+
+
+def difference(before: Formula, after: Formula) -> str | None:
+    modules = [written(f, half(4, 64)) for f in (before, after)]
+    return Reference(modules[0]).difference(modules[1], Ulps())
+
+
+@pytest.mark.parametrize("name", EXPLAINED)
+def test_explained(name: str) -> None:
+    assert difference(*EXPLAINED[name]) is None
+
+
+@pytest.mark.parametrize("name", MISMATCHES)
+def test_mismatch(name: str) -> None:
+    assert difference(*MISMATCHES[name]) is not None
+
+
+def test_nothing_excuses_bits_that_must_stay() -> None:
+    modules = [written(f, Tensor(4, 64)) for f in EXPLAINED["cancellation"]]
+    assert Reference(modules[0]).difference(modules[1], BitExact()) is not None
+
+
+def test_ops_that_choose_have_no_noise() -> None:
+    module = with_noise(written(lambda x: x.abs().maximum(0.5).transpose(1, 0), Tensor(4, 8)))
+    assert not any(isinstance(op, NoiseOp) for op in module.walk())
+    module = with_noise(written(lambda x: x @ x, Tensor(4, 4)))
+    assert sum(isinstance(op, NoiseOp) for op in module.walk()) == 3
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_disturbed(dtype: type[np.floating]) -> None:
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan]
+    x = np.array([*special, 1.0, -1.0, 6e-8, -6e-8, np.finfo(dtype).max] * 50, dtype)
+    y = disturbed(x, np.random.default_rng(0))
+    assert y.dtype == x.dtype
+    assert np.array_equal(np.signbit(y), np.signbit(x))
+    kept = np.isnan(x) | np.isinf(x) | (x == 0)
+    assert np.array_equal(y[kept], x[kept], equal_nan=True)
+    assert set(ulp_distance(x, y)[~kept].tolist()) == set(range(STEPS + 1))
