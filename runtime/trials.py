@@ -267,27 +267,32 @@ def has_loop(func: FuncOp) -> bool:
     return any(op.name.endswith((".loop", ".while", ".for")) for op in func.walk())
 
 
-def call(
-    module: ModuleOp, name: str, payload: Payload, inputs: Sequence[Mapping[str, Array]]
-) -> list[Outcome]:
-    """What a function gives for each set of inputs; inputs that it has no more are left out."""
-    func = functions(module).get(name)
-    if func is None:
-        return [GeError(f"there is no function @{name} any more")] * len(inputs)
-    ports, names = input_ports(func), [p.name for p in output_ports(func)]
-    try:
-        function = Function(module, func, Prepared(payload, module), poison=True)
-    except Exception as e:
-        return [as_error(e)] * len(inputs)
-    outcomes: list[Outcome] = []
-    for given in inputs:
-        known = {p.name: given[p.name] for p in ports if p.name in given}
+class Callee:
+    """A function of a module, made ready once."""
+
+    def __init__(self, module: ModuleOp, name: str, payload: Payload) -> None:
+        self.name = name
+        self.function: Function | None = None
+        func = functions(module).get(name)
+        if func is None:
+            self.error = GeError(f"there is no function @{name} any more")
+            return
+        self.ports, self.names = input_ports(func), [p.name for p in output_ports(func)]
         try:
-            values = function.run(check_inputs(ports, known))
-            outcomes.append(dict(zip(names, values, strict=True)))
+            self.function = Function(module, func, Prepared(payload, module), poison=True)
         except Exception as e:
-            outcomes.append(as_error(e))
-    return outcomes
+            self.error = as_error(e)
+
+    def __call__(self, given: Mapping[str, Array]) -> Outcome:
+        """What the function gives; inputs that it has no more are left out."""
+        if self.function is None:
+            return self.error
+        known = {p.name: given[p.name] for p in self.ports if p.name in given}
+        try:
+            values = self.function.run(check_inputs(self.ports, known))
+            return dict(zip(self.names, values, strict=True))
+        except Exception as e:
+            return as_error(e)
 
 
 def as_error(error: Exception) -> GeError:
@@ -316,10 +321,11 @@ class Trials:
         start = time.perf_counter()
         why: dict[FuncOp, GeError] = {}
         for func in tried(self.module):
+            callee = Callee(self.module, func.sym_name.data, self.payload)
             for kind in KINDS if func.body.block.args else KINDS[:1]:
                 if self.trials and time.perf_counter() - start > self.seconds:
                     break
-                if error := self._find(func, kind):
+                if error := self._find(func, callee, kind):
                     why[func] = error
         working = {t.function for t in self.trials}
         lost = {f: e for f, e in why.items() if f.sym_name.data not in working}
@@ -329,7 +335,7 @@ class Trials:
         for func, error in lost.items():
             warning(func, f"@{func.sym_name.data} is not validated: {error.message}")
 
-    def _find(self, func: FuncOp, kind: str) -> GeError | None:
+    def _find(self, func: FuncOp, callee: Callee, kind: str) -> GeError | None:
         """Add a trial of a kind; why there is none."""
         ports, error = input_ports(func), None
         dynamic = any(DYNAMIC in p.shape for p in ports)
@@ -340,24 +346,21 @@ class Trials:
         for scheme in Sizes.SCHEMES if dynamic else Sizes.SCHEMES[:1]:
             for bound in bounds:
                 inputs = make_inputs(ports, kind, scheme, bound, self.seed)
-                if (error := self._add(func, kind, [inputs])) is None:
-                    turns = range(1, turns_of(inputs, kind))
-                    more = [make_inputs(ports, kind, scheme, bound, self.seed, t) for t in turns]
-                    self._add(func, kind, more)
+                if (error := self._add(callee, kind, inputs)) is None:
+                    for turn in range(1, turns_of(inputs, kind)):
+                        more = make_inputs(ports, kind, scheme, bound, self.seed, turn)
+                        self._add(callee, kind, more)
                     return None
         return error
 
-    def _add(self, func: FuncOp, kind: str, sets: Sequence[Mapping[str, Array]]) -> GeError | None:
-        """Add trials of a kind on these inputs; the first reason why one cannot be run."""
-        error, name = None, func.sym_name.data
-        outcomes = call(self.module, name, self.payload, sets)
-        for inputs, outcome in zip(sets, outcomes, strict=True):
-            if isinstance(outcome, GeError):
-                error = error or outcome
-            else:
-                self.trials.append(Trial(name, kind, inputs))
-                self.first.append(outcome)
-        return error
+    def _add(self, callee: Callee, kind: str, inputs: Mapping[str, Array]) -> GeError | None:
+        """Add a trial of a kind on these inputs; why it cannot be run."""
+        outcome = callee(inputs)
+        if isinstance(outcome, GeError):
+            return outcome
+        self.trials.append(Trial(callee.name, kind, inputs))
+        self.first.append(outcome)
+        return None
 
     def run(self, module: ModuleOp, nudge: int = 0) -> list[Outcome]:
         """What each trial gives with another module; with `nudge`, on inputs and weights that
@@ -368,7 +371,8 @@ class Trials:
             inputs = [t.inputs for t in self.trials if t.function == name]
             if nudge:
                 inputs = [{k: nudged(a, nudge) for k, a in i.items()} for i in inputs]
-            found[name] = call(module, name, payload, inputs)
+            callee = Callee(module, name, payload)
+            found[name] = [callee(i) for i in inputs]
         return [found[t.function].pop(0) for t in self.trials]
 
 
