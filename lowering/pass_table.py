@@ -29,7 +29,7 @@ def find_passes(package: str, folders: Iterable[str]) -> Iterator[tuple[str, str
         for file in sorted(Path(folder).rglob("*.py")):
             parts = file.relative_to(folder).with_suffix("").parts
             text = file.read_text(encoding="utf-8")
-            if "ModulePass" in text:
+            if "Pass):" in text:
                 for match in PASS_CLASS.finditer(text):
                     yield match[2], ".".join((package, *parts)), match[1]
 
@@ -46,17 +46,19 @@ def ge_passes() -> dict[str, Callable[[], Any]]:
     return passes
 
 
-def rule_names() -> set[str]:
-    """The names of the rules that passes are made of. Imports all passes."""
+def rules() -> dict[str, str]:
+    """Name -> what it does, of the rules that passes are made of. Imports all passes."""
     from ge.transforms.graph.canonical.local import LocalRule
     from ge.transforms.rules import Search
+    from ge.transforms.statistics import declared
 
     for load in ge_passes().values():
         load()
-    names: set[str] = set()
+    found = declared()
     todo: list[type[Search | LocalRule]] = [Search, LocalRule]
     while todo:
         rule = todo.pop()
         todo += rule.__subclasses__()
-        names.update(getattr(rule, "names", (getattr(rule, "name", ""),)))
-    return names - {""}
+        what = (rule.__doc__ or "").strip().partition("\n")[0]
+        found.update((n, what) for n in getattr(rule, "names", (getattr(rule, "name", ""),)) if n)
+    return dict(sorted(found.items()))

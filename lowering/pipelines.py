@@ -14,7 +14,7 @@ from ge.lowering.extensions import passes_at_levels
 from ge.lowering.instrumentation import Instrumentation, PassManager, count_ops
 from ge.lowering.options import Options
 from ge.lowering.pass_options import PassTable, PassText, build_pipeline, read_pipeline
-from ge.lowering.pass_table import rule_names
+from ge.lowering.pass_table import rules
 
 CLEAN_UP = (
     "simplify-movement",
@@ -103,9 +103,9 @@ def fusion(options: Options) -> dict[str, dict[str, str]]:
     those that keep every bit."""
     if options.fusion == "off":
         return {}
+    exact = {"exact": "true"} if options.fusion == "conservative" else {}
     passes: dict[str, dict[str, str]] = {"fuse-linear": {}, "fuse-conv": {}}
-    if options.fusion != "conservative":
-        passes["fuse-attention"] = {}
+    passes["fuse-attention"] = exact
     passes |= {"fuse-norm": {}, "fuse-region": {}}
     if options.fusion == "aggressive":
         passes["fuse-region"] = {"recompute": "true", "peak-memory": "true"}
@@ -130,11 +130,12 @@ def check_switches(options: Options, available: Collection[str]) -> None:
     unknown = [n for n in options.fusion_disable if n not in available]
     if not unknown:
         return
-    known = {*available, *rule_names()}
+    known = rules()
     for name in unknown:
         if name not in known:
-            near = get_close_matches(name, sorted(known), 1)
-            hint = f"did you mean {near[0]}?" if near else "see ge-opt --list-passes"
+            near = get_close_matches(name, [*known, *available], 1)
+            close = f"did you mean {near[0]}? " if near else ""
+            hint = f"{close}the rules are {', '.join(known)}; passes: see ge-opt --list-passes"
             raise GeError(f"there is no rule '{name}' to leave out", hint=hint)
 
 

@@ -37,6 +37,7 @@ from ge.lowering.pass_options import (
     read_pipeline,
     require_pass,
 )
+from ge.lowering.pass_table import rules
 from ge.lowering.printing import op_text
 from ge.lowering.report import Sources, diagnose, show_traceback
 from ge.lowering.text import Source, did_you_mean, parse_module, read_source
@@ -130,6 +131,7 @@ class GeOptMain(xDSLOptMain):
         add("-t", "--target", type=_target, default="mlir",
             help=f"output format: {', '.join(self.available_targets)}")  # fmt: skip
         add("--list-passes", nargs="?", const="", metavar="NAME,...", help="describe the passes")
+        add("--list-rules", action="store_true", help="the rules that passes are made of")
         add("--load-plugin", action="append", metavar="FILE.py", help="add its dialects and passes")
         add("--verify-each", type=_bool, default=True, metavar="BOOL",
             help="verify after each pass (default true); the input is always verified")  # fmt: skip
@@ -224,7 +226,7 @@ class GeOptMain(xDSLOptMain):
         return read_pipeline(self.args.passes)
 
     def setup_pipeline(self) -> None:
-        if self.args.list_passes is not None:
+        if self.args.list_passes is not None or self.args.list_rules:
             return
         self.source = read_source(self.args.input_file)
         texts = self.pass_texts()
@@ -301,6 +303,9 @@ class GeOptMain(xDSLOptMain):
         args = self.args
         if args.list_passes is not None:
             print(self.list_passes())
+            return 0
+        if args.list_rules:
+            print("\n".join(f"{name}\n    {what}" for name, what in rules().items()))
             return 0
         parts = self.source.split() if args.split_input_file else [self.source]
         self.sources = Sources(self.source)

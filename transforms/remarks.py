@@ -34,7 +34,8 @@ class Remark:
     def __str__(self) -> str:
         state = "applied" if self.applied else "missed"
         loss = "" if self.loss_us is None else f" (about {self.loss_us:.1f} us)"
-        return f"{self.rule} {state}: {self.why}{loss}"
+        why = f": {self.why}" if self.why else ""
+        return f"{self.rule} {state}{why}{loss}"
 
 
 _remarks: ContextVar[list[Remark] | None] = ContextVar("remarks", default=None)

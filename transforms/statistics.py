@@ -38,13 +38,28 @@ def count(rule: str, matched: int = 1, applied: int = 1) -> None:
         entry.applied += applied
 
 
+_declared: dict[str, str] = {}
+
+
+def declare(rule: str, what: str) -> str:
+    """The name of a rule that is no class or function of its own; `what` it does is for lists of
+    rules."""
+    _declared[rule] = what
+    return rule
+
+
+def declared() -> dict[str, str]:
+    """Name -> what it does, of the rules declared by the modules that are loaded."""
+    return dict(_declared)
+
+
 _disabled: ContextVar[Collection[str]] = ContextVar("disabled_rules", default=())
 
 
 @contextmanager
 def disabling(rules: Collection[str]) -> Generator[None]:
-    """Leave out rules inside the `with` block."""
-    token = _disabled.set(frozenset(rules))
+    """Leave out rules inside the `with` block, besides those that are left out around it."""
+    token = _disabled.set(frozenset(rules).union(_disabled.get()))
     try:
         yield
     finally:

@@ -4,6 +4,7 @@ counted in ops of launches weighed up, for shapes of programs that invite a quad
 from collections.abc import Callable
 
 import pytest
+from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, f32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
@@ -14,13 +15,15 @@ from ge.dialects.graph.elementwise import AddOp, ExpOp, NegOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import RmsNormOp
 from ge.dialects.interfaces import TensorOp
-from ge.dialects.target import DEFAULT_TARGET, Target
+from ge.dialects.target import Target
 from ge.dialects.types import tensor
 from ge.runtime.arrays import dense
 from ge.runtime.cost import launch_us
-from ge.transforms.fusion import fuse_linear, fuse_norm, merging
+from ge.transforms.fusion import merging
+from ge.transforms.fusion.fuse_linear import FuseLinearPass
+from ge.transforms.fusion.fuse_norm import FuseNormPass
 from ge.transforms.fusion.fuse_region import FuseRegionPass
-from ge.transforms.fusion.merging import MOST_OPS, fuse_blocks
+from ge.transforms.fusion.merging import MOST_OPS
 
 SHAPE = (64, 256)
 Build = Callable[[Block, int], list[SSAValue]]
@@ -99,9 +102,8 @@ def weighed(build: Build, size: int, monkeypatch: pytest.MonkeyPatch) -> tuple[i
         return launch_us(body, target)
 
     monkeypatch.setattr(merging, "launch_us", counting)
-    for fuse in (fuse_linear.fuse, fuse_norm.fuse):
-        fuse_blocks(module, DEFAULT_TARGET, "test", fuse)
-    FuseRegionPass().apply(None, module)  # type: ignore
+    for fusion in (FuseLinearPass(), FuseNormPass(), FuseRegionPass()):
+        fusion.apply(Context(), module)
     return seen, [op for op in module.walk() if isinstance(op, FusedOp)]
 
 

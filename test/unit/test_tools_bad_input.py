@@ -266,6 +266,10 @@ def test_targets(tool: str, target: str, expected: str, folder: Path, fails: Fai
         (["-p", "plan-memory{alignment=x}"], "expects int, got x"),
         (["--plan-memory=alignment=3"], "alignment is a power of two, not 3"),
         (["--plan-memory=no-reuse=matmull"], "did you mean 'matmul'?"),
+        (
+            ["-p", "fuse-conv{disable=fuse-gat}"],
+            "no rule 'fuse-gat'; it has fuse-activation, fuse-b",
+        ),
         (["-p", "verify-level{"], "expected '}'"),
         (["-p", "verify-level{level=nowhere}"], "there is no level 'nowhere'"),
         (["-t", "nothing"], "nothing"),
@@ -273,6 +277,12 @@ def test_targets(tool: str, target: str, expected: str, folder: Path, fails: Fai
 )
 def test_passes(arguments: list[str], expected: str, fails: Fails):
     assert expected in fails("ge-opt", "in.mlir", *arguments, "-o", "out")
+
+
+def test_a_rule_that_there_is_not(fails: Fails):
+    told = fails("ge-compile", "in.mlir", "--fusion-disable", "fuse-gat", "-o", "out")
+    assert "there is no rule 'fuse-gat' to leave out; did you mean fuse-gate?" in told
+    assert "fuse-gate, fuse-loads, fuse-pool" in told  # and all others
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,14 @@ from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph import trigonometry as trig
+from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp
 from ge.dialects.interfaces import Access, TensorOp
 from ge.dialects.types import byte_size, is_static, shape_of
 from ge.transforms.fusion.groups import Group
 from ge.transforms.fusion.merging import Merger, Missed, access, can_join, is_view, size_of
 from ge.transforms.fusion.regions import is_vector_op, mismatch
+from ge.transforms.statistics import declare, is_enabled
 
 LACKING = (
     trig.SinOp,
@@ -54,8 +56,20 @@ LEAST_GAIN_US = 0.05
 MANY = 16
 """Users of a value that are looked at; of more than that, one stays apart anyhow."""
 
-Accepts = Callable[[TensorOp, Group], str | None]
-"""Why an op cannot join a group; None when it can."""
+FUSE_ACTIVATION = declare("fuse-activation", "a function of the product alone joins its launch")
+FUSE_BIAS = declare("fuse-bias", "the product plus, or times, a constant or a shorter value")
+FUSE_RESIDUAL = declare("fuse-residual", "the product plus, or times, a value as large as it")
+FUSE_GATE = declare("fuse-gate", "two products of a launch, or parts of one, go into one result")
+FUSE_STORE = declare("fuse-store", "views and data movement become how the product is stored")
+
+EPILOGUE = (FUSE_ACTIVATION, FUSE_BIAS, FUSE_RESIDUAL, FUSE_GATE, FUSE_STORE)
+
+Verdict = tuple[str, str | None]
+"""The rule by which an op would join a launch, and why it cannot: None when it can, "" when it is
+of another kind altogether."""
+
+Accepts = Callable[[TensorOp, Group], Verdict]
+"""How an op may join a group."""
 
 
 def grow(merger: Merger, group: Group, refuses: Accepts) -> None:
@@ -80,13 +94,16 @@ def grow(merger: Merger, group: Group, refuses: Accepts) -> None:
         if other is group or other.kind is not None or not can_join(user):
             continue
         assert isinstance(user, TensorOp)
-        if (why := refuses(user, group)) is not None:
+        rule, why = refuses(user, group)
+        if why is not None:
             if why:
-                merger.missed(user, Missed(why, merger.worth_us(group, other)))
+                merger.missed(rule, user, Missed(why, merger.worth_us(group, other)))
+        elif not is_enabled(rule):
+            continue
         elif (rival := better_behind(merger, group, user, refuses)) is not None:
             where, gain = rival
-            merger.missed(user, Missed(f"with {where.name} it saves {gain:.1f} us more", 0.0))
-        elif merger.join(group, other, user.name):
+            merger.missed(rule, user, Missed(f"with {where.name} it saves {gain:.1f} us more", 0.0))
+        elif merger.join(group, other, rule):
             look([user])
 
 
@@ -110,7 +127,7 @@ def better_behind(
     if not (stays or access(behind) is Access.ROWS) or is_view(behind) or last is group:
         return None
     assert isinstance(behind, TensorOp)
-    if refuses(behind, group) is None:
+    if refuses(behind, group)[1] is None:
         return None  # it can follow as well
     if mismatch(merger.body((alone, last))) is not None:
         return None
@@ -128,24 +145,42 @@ def _could_follow(merger: Merger, group: Group, op: Operation, refuses: Accepts)
         op in groups.number
         and can_join(op)
         and isinstance(op, TensorOp)
-        and refuses(op, group) is None
+        and refuses(op, group)[1] is None
         and groups.can_merge(group, groups.of(op))
     )
 
 
-def follows(op: TensorOp, group: Group, merger: Merger) -> str | None:
-    """Why `op` cannot follow a product in its launch; None when it can, "" when it is of another
-    kind altogether."""
+def follows(op: TensorOp, group: Group, merger: Merger) -> Verdict:
+    """By which rule `op` follows a product in its launch, and why it cannot."""
     sources = [v for v in op.operands if merger.groups.producer(v) is group]
     kind = access(op)
+    if kind is Access.VIEW:
+        return FUSE_STORE, None
+    if kind is Access.MOVEMENT:
+        return FUSE_STORE, moves_too_much(op, sources)
+    if kind is not Access.POINTWISE:
+        return FUSE_ACTIVATION, ""
+    return rule_of(op, sources), not_on_a_tile(op, sources)
+
+
+def rule_of(op: TensorOp, sources: list[SSAValue]) -> str:
+    """The rule by which an elementwise op that uses values of the launch, `sources`, joins it."""
+    others = [v for v in op.operands if v not in sources and not is_constant(v)]
+    if any(shape_of(v) == shape_of(op.results[0]) for v in others):
+        return FUSE_RESIDUAL
+    if len(sources) < len(op.operands):
+        return FUSE_BIAS
+    return FUSE_GATE if len(set(sources)) > 1 else FUSE_ACTIVATION
+
+
+def is_constant(value: SSAValue) -> bool:
+    return isinstance(value.owner, ConstantOp)
+
+
+def not_on_a_tile(op: TensorOp, sources: list[SSAValue]) -> str | None:
+    """Why an elementwise op cannot be computed on tiles of the product; None when it can."""
     if isinstance(op, LACKING):
         return f"the epilogue has no {op.name.removeprefix('graph.')}"
-    if kind is Access.VIEW:
-        return None
-    if kind is Access.MOVEMENT:
-        return moves_too_much(op, sources)
-    if kind is not Access.POINTWISE:
-        return ""
     if op.operands[0] not in sources and not isinstance(op, g.Elementwise):
         return "the product is a parameter of it"
     largest = max((size_of(v) or 0 for v in sources), default=0)

@@ -16,58 +16,72 @@ loads again, only if all queries are one tile. What follows joins as behind a ma
 Sums come in another order than in `graph.attention`: see `runtime/kernels/fused.py`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import FlashAttentionOp
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.elementwise import CastOp
 from ge.dialects.interfaces import Access
-from ge.dialects.target import DEFAULT_TARGET
+from ge.dialects.types import bitwidth, element_type, is_static, numel
+from ge.runtime.cost import hbm_bytes_per_us
 from ge.transforms import remarks
-from ge.transforms.fusion.epilogues import follows, grow
-from ge.transforms.fusion.merging import Merger, access, can_join, fuse_blocks
+from ge.transforms.fusion.epilogues import EPILOGUE, follows, grow
+from ge.transforms.fusion.merging import FusionPass, Merger, Missed, access, can_join
 from ge.transforms.relations import Relation, Ulps
-from ge.transforms.statistics import count
+from ge.transforms.statistics import count, declare
+
+FUSE_LOADS = declare("fuse-loads", "what an operand of attention comes through joins its launch")
 
 ONE_TILE = 128
 """Queries that are one tile at most."""
 
 
 @dataclass(frozen=True)
-class FuseAttentionPass(ModulePass):
+class FuseAttentionPass(FusionPass):
     """Turn attention into `fused_op.flash_attention`, with what stands around it."""
 
     name = "fuse-attention"
+    RULES = (FUSE_LOADS, *EPILOGUE)
     RELATION: ClassVar[Relation] = Ulps()
 
-    target: str = DEFAULT_TARGET
-    """Preset name, or path of a target file."""
+    exact: bool = False
+    """Whether sums keep their order, so that every bit stays: attention is then left as it is."""
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        fuse_blocks(op, self.target, self.name, fuse)
+    def fuse(self, merger: Merger) -> None:
+        """Let each attention take what loads its operands, then what follows it."""
+        groups = merger.groups
+        if self.exact:
+            forbidden = Missed("the mode forbids sums in another order")
+            for op in groups.block.ops:
+                if isinstance(op, AttentionOp):
+                    merger.missed(self.name, op, replace(forbidden, loss_us=saved_us(merger, op)))
+            return
+        for op in [op for op in groups.block.ops if isinstance(op, AttentionOp)]:
+            group = groups.of(op)
+            few = 0 <= op.sizes("query")[2] <= ONE_TILE
+            take_loads(merger, op, op.query, pointwise=True)
+            take_loads(merger, op, op.key, pointwise=few)
+            take_loads(merger, op, op.value, pointwise=few)
+            grow(merger, group, lambda user, group: follows(user, group, merger))
+            merger.trim(group)
+            group.kind = FlashAttentionOp
+            count(merger.rule)
+            remarks.applied(merger.rule, op)
 
 
-def fuse(merger: Merger) -> None:
-    """Let each attention take what loads its operands, then what follows it."""
-    groups = merger.groups
-    found = [op for op in groups.block.ops if isinstance(op, AttentionOp)]
-    for op in found:
-        group = groups.of(op)
-        few = 0 <= op.sizes("query")[2] <= ONE_TILE
-        take_loads(merger, op, op.query, pointwise=True)
-        take_loads(merger, op, op.key, pointwise=few)
-        take_loads(merger, op, op.value, pointwise=few)
-        grow(merger, group, lambda user, group: follows(user, group, merger))
-        merger.trim(group)
-        group.kind = FlashAttentionOp
-        count(merger.rule)
-        remarks.applied(merger.rule, op)
+def saved_us(merger: Merger, op: AttentionOp) -> float | None:
+    """What the flash kernel would save: the scores, written and read twice (product, softmax,
+    product); None while a shape is dynamic."""
+    batch, heads, queries, _ = op.sizes("query")
+    sizes = batch, heads, queries, op.sizes("key")[2]
+    if not is_static(sizes):
+        return None
+    scores = numel(sizes) * bitwidth(element_type(op.query)) // 8
+    rate = hbm_bytes_per_us(merger.target.cube_cores, merger.target)
+    return 4 * scores / rate
 
 
 def take_loads(merger: Merger, op: AttentionOp, value: SSAValue, pointwise: bool) -> None:
@@ -81,5 +95,10 @@ def take_loads(merger: Merger, op: AttentionOp, value: SSAValue, pointwise: bool
         other, kind = groups.of(maker), access(maker)
         loads = kind in (Access.VIEW, Access.MOVEMENT) or isinstance(maker, CastOp)
         loads = loads or (pointwise and kind is Access.POINTWISE)
-        if loads and other.kind is None and (other is group or merger.join(group, other)):
+        if kind is Access.POINTWISE and not loads and other.kind is None:
+            why = "each tile of queries would compute it again"
+            merger.missed(FUSE_LOADS, maker, Missed(why, merger.worth_us(other, group)))
+        if not loads or other.kind is not None:
+            continue
+        if other is group or merger.join(group, other, FUSE_LOADS):
             todo += maker.operands

@@ -13,47 +13,39 @@ and so do a pad that follows (a store into a larger image) and a pool whose wind
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
-
 from ge.dialects.fused_op import ConvOp as FusedConvOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.interfaces import TensorOp
-from ge.dialects.target import DEFAULT_TARGET
-from ge.transforms.fusion.epilogues import follows, grow
+from ge.transforms.fusion.epilogues import EPILOGUE, Verdict, follows, grow
 from ge.transforms.fusion.groups import Group
-from ge.transforms.fusion.merging import Merger, fuse_blocks
+from ge.transforms.fusion.merging import FusionPass, Merger
+from ge.transforms.statistics import declare
+
+FUSE_POOL = declare("fuse-pool", "a pool joins the launch of a convolution")
 
 
-def refuses(merger: Merger, op: TensorOp, group: Group) -> str | None:
-    """Why an op cannot join the launch of a convolution."""
+def refuses(merger: Merger, op: TensorOp, group: Group) -> Verdict:
+    """By which rule an op joins the launch of a convolution, and why it cannot."""
     if isinstance(op, PoolOp):
         window = op.window()
         apart = window.strides == window.kernel and not any(d > 1 for d in window.dilations)
-        return None if apart else "the windows of the pool overlap"
+        return FUSE_POOL, None if apart else "the windows of the pool overlap"
     return follows(op, group, merger)
 
 
 @dataclass(frozen=True)
-class FuseConvPass(ModulePass):
+class FuseConvPass(FusionPass):
     """Fuse convolutions and what follows them on the core into `fused_op.conv`."""
 
     name = "fuse-conv"
+    RULES = (*EPILOGUE, FUSE_POOL)
 
-    target: str = DEFAULT_TARGET
-    """Preset name, or path of a target file."""
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        fuse_blocks(op, self.target, self.name, fuse)
-
-
-def fuse(merger: Merger) -> None:
-    """Let each convolution take what follows it."""
-    groups = merger.groups
-    for op in [op for op in groups.block.ops if isinstance(op, ConvOp | ConvTransposeOp)]:
-        group = groups.of(op)
-        if group.kind is None:
-            grow(merger, group, lambda user, group: refuses(merger, user, group))
-            merger.finish(group, FusedConvOp)
+    def fuse(self, merger: Merger) -> None:
+        """Let each convolution take what follows it."""
+        groups = merger.groups
+        for op in [op for op in groups.block.ops if isinstance(op, ConvOp | ConvTransposeOp)]:
+            group = groups.of(op)
+            if group.kind is None:
+                grow(merger, group, lambda user, group: refuses(merger, user, group))
+                merger.finish(group, FusedConvOp)

@@ -17,10 +17,7 @@ close a cycle or make the launch slower than two.
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import LinearOp
 from ge.dialects.graph.constant import ConstantOp
@@ -28,13 +25,16 @@ from ge.dialects.graph.linear import EinsumOp, MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.shape import View
 from ge.dialects.interfaces import Access, TensorOp
-from ge.dialects.target import DEFAULT_TARGET
 from ge.dialects.types import byte_size, is_static, shape_of
-from ge.transforms.fusion.epilogues import follows, grow
+from ge.transforms.fusion.epilogues import EPILOGUE, Verdict, follows, grow
 from ge.transforms.fusion.groups import Group
-from ge.transforms.fusion.merging import Merger, access, fuse_blocks
+from ge.transforms.fusion.merging import FusionPass, Merger, access
+from ge.transforms.statistics import declare
 
 PRODUCTS = (MatmulOp, EinsumOp)
+
+MERGE_SIBLINGS = declare("merge-siblings", "products of one input share a launch (grouped GEMM)")
+FUSE_SOFTMAX = declare("fuse-softmax", "a softmax over rows of the product joins its launch")
 
 NEAR = 32
 """Siblings so many ops apart may have results of any size."""
@@ -71,7 +71,7 @@ def _merge_run(merger: Merger, products: list[MatmulOp]) -> list[MatmulOp]:
     half = len(products) // 2
     before, after = _merge_run(merger, products[:half]), _merge_run(merger, products[half:])
     one, two = (merger.groups.of(ops[at]) for ops, at in ((before, -1), (after, 0)))
-    if is_far(merger, one, two) or not merger.join(one, two, "products of one input"):
+    if is_far(merger, one, two) or not merger.join(one, two, MERGE_SIBLINGS):
         return before + after
     return before + after[1:]
 
@@ -87,37 +87,31 @@ def is_far(merger: Merger, one: Group, two: Group) -> bool:
     return 16 * sum(byte_size(r.type) for r in results) > merger.target.l2_bytes
 
 
-def refuses(merger: Merger, op: TensorOp, group: Group) -> str | None:
-    """Why an op cannot join the launch of a product."""
+def refuses(merger: Merger, op: TensorOp, group: Group) -> Verdict:
+    """By which rule an op joins the launch of a product, and why it cannot."""
     if isinstance(op, SoftmaxOp):
         rows = op.rows()
         widths = {shape_of(r)[-1] for p in group.ops if isinstance(p, PRODUCTS) for r in p.results}
         moved = any(access(o) is Access.MOVEMENT for o in group.ops)
         fits = rows.contiguous and widths == {rows.length} and not moved
-        return None if fits else "its rows are not rows of the product"
+        return FUSE_SOFTMAX, None if fits else "its rows are not rows of the product"
     return follows(op, group, merger)
 
 
 @dataclass(frozen=True)
-class FuseLinearPass(ModulePass):
+class FuseLinearPass(FusionPass):
     """Fuse products of one input, and what follows them on the core, into `fused_op.linear`."""
 
     name = "fuse-linear"
+    RULES = (MERGE_SIBLINGS, *EPILOGUE, FUSE_SOFTMAX)
 
-    target: str = DEFAULT_TARGET
-    """Preset name, or path of a target file."""
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        fuse_blocks(op, self.target, self.name, fuse)
-
-
-def fuse(merger: Merger) -> None:
-    """Merge products of the same operand, then let each take what follows it."""
-    groups = merger.groups
-    products: list[Operation] = [op for op in groups.block.ops if isinstance(op, PRODUCTS)]
-    merge_siblings(merger, [op for op in products if isinstance(op, MatmulOp)])
-    for op in products:
-        group = groups.of(op)
-        if group.kind is None:
-            grow(merger, group, lambda user, group: refuses(merger, user, group))
-            merger.finish(group, LinearOp)
+    def fuse(self, merger: Merger) -> None:
+        """Merge products of the same operand, then let each take what follows it."""
+        groups = merger.groups
+        products: list[Operation] = [op for op in groups.block.ops if isinstance(op, PRODUCTS)]
+        merge_siblings(merger, [op for op in products if isinstance(op, MatmulOp)])
+        for op in products:
+            group = groups.of(op)
+            if group.kind is None:
+                grow(merger, group, lambda user, group: refuses(merger, user, group))
+                merger.finish(group, LinearOp)

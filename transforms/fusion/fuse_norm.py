@@ -13,61 +13,55 @@ traffic there. A sum that is used elsewhere too is a second result. See `regions
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import NormOp
 from ge.dialects.graph.normalization import GroupNormOp, LayerNormOp, RmsNormOp
-from ge.dialects.target import DEFAULT_TARGET
-from ge.transforms.fusion.merging import Merger, Missed, fuse_blocks
-from ge.transforms.fusion.regions import Neighbours, edges_around, merge_edge
+from ge.transforms.fusion.merging import FusionPass, Merger, Missed
+from ge.transforms.fusion.regions import (
+    FUSE_SIBLINGS,
+    FUSE_USERS,
+    Edge,
+    Neighbours,
+    edges_around,
+    is_open,
+    merge_edge,
+)
 
 NORMS = (LayerNormOp, RmsNormOp, GroupNormOp)
 
 
 @dataclass(frozen=True)
-class FuseNormPass(ModulePass):
+class FuseNormPass(FusionPass):
     """Fuse norms and what stands around them into `fused_op.norm`."""
 
     name = "fuse-norm"
+    RULES = (FUSE_USERS, FUSE_SIBLINGS)
 
-    target: str = DEFAULT_TARGET
-    """Preset name, or path of a target file."""
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        fuse_blocks(op, self.target, self.name, fuse)
-
-
-def fuse(merger: Merger) -> None:
-    """Let each normalization take what is before and behind it; none of what one has taken is taken
-    by another."""
-    groups, near = merger.groups, Neighbours(merger)
-    norms = [op for op in groups.block.ops if isinstance(op, NORMS)]
-    for op in norms:
-        group = groups.of(op)
-        if group.kind is None:
-            grow(merger, op, near)
-    for op in norms:
-        group = groups.of(op)
-        if group.kind is None:
-            merger.finish(group, NormOp)
+    def fuse(self, merger: Merger) -> None:
+        """Let each normalization take what is before and behind it."""
+        groups, near = merger.groups, Neighbours(merger)
+        missed: dict[Edge, Missed] = {}
+        norms = [op for op in groups.block.ops if isinstance(op, NORMS)]
+        for op in norms:
+            grow(merger, op, near, missed)
+        for edge, why in missed.items():
+            if is_open(groups, edge):
+                merger.missed(edge.rule, edge.second, why)
+        for op in norms:
+            if groups.of(op).kind is None:
+                merger.finish(groups.of(op), NormOp)
 
 
-def grow(merger: Merger, norm: Operation, near: Neighbours) -> None:
-    """Merge along the edges of the norm's group, those that save most first."""
-    groups = merger.groups
-    missed: dict[tuple[Operation, Operation], Missed] = {}
+def grow(merger: Merger, norm: Operation, near: Neighbours, missed: dict[Edge, Missed]) -> None:
+    """Merge along the edges of the norm's group, those that save most first; `missed` are edges
+    that were tried, and will be."""
     grown = True
     while grown:
         grown = False
-        for edge in edges_around(near, groups.of(norm)):
-            ends = edge.first, edge.second
-            if ends not in missed:
+        for edge in edges_around(near, merger.groups.of(norm)):
+            if edge not in missed:
                 if (why := merge_edge(merger, edge)) is None:
                     grown = True
                     break
-                missed[ends] = why
-    for edge in edges_around(near, groups.of(norm)):
-        merger.missed(edge.second, missed[edge.first, edge.second])
+                missed[edge] = why

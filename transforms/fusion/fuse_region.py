@@ -15,48 +15,43 @@ of memory where the block needs the most, even at some cost of time (`peak_memor
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import RegionOp
 from ge.dialects.graph.shape import is_shape_arithmetic
-from ge.dialects.target import DEFAULT_TARGET
-from ge.transforms.fusion.merging import Merger, fuse_blocks, is_pure
+from ge.transforms.fusion.merging import FusionPass, Merger, is_pure
 from ge.transforms.fusion.peak_memory import relieve_peak
-from ge.transforms.fusion.recompute import duplicate_into_users
-from ge.transforms.fusion.regions import Edges, all_edges
+from ge.transforms.fusion.recompute import RECOMPUTE, RELIEVE_PEAK, duplicate_into_users
+from ge.transforms.fusion.regions import FUSE_SIBLINGS, FUSE_USERS, Edges, all_edges
+from ge.transforms.statistics import declare, is_enabled
+
+FUSE_SHAPE_ARITHMETIC = declare("fuse-shape-arithmetic", "shape arithmetic becomes one task")
 
 
 @dataclass(frozen=True)
-class FuseRegionPass(ModulePass):
+class FuseRegionPass(FusionPass):
     """Fuse elementwise ops, data movement and reductions into `fused_op.region`."""
 
     name = "fuse-region"
+    RULES = (FUSE_USERS, FUSE_SIBLINGS, FUSE_SHAPE_ARITHMETIC, RECOMPUTE, RELIEVE_PEAK)
 
-    target: str = DEFAULT_TARGET
-    """Preset name, or path of a target file."""
     recompute: bool = False
     """Whether cheap ops may be computed once for each launch that uses them."""
     peak_memory: bool = False
     """Whether to fuse for less memory at the peak, even where that takes more time."""
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        def fuse(merger: Merger) -> None:
-            block = merger.groups.block
-            Edges(merger).merge_all(all_edges(merger))
-            if self.recompute:
-                for inner in list(block.ops):
-                    duplicate_into_users(merger, inner)
-            if self.peak_memory:
-                relieve_peak(merger)
+    def fuse(self, merger: Merger) -> None:
+        Edges(merger).merge_all(all_edges(merger))
+        if self.recompute and is_enabled(RECOMPUTE):
+            for op in list(merger.groups.block.ops):
+                duplicate_into_users(merger, op)
+        if self.peak_memory and is_enabled(RELIEVE_PEAK):
+            relieve_peak(merger)
+        if is_enabled(FUSE_SHAPE_ARITHMETIC):
             merge_shape_arithmetic(merger)
-            for group in list(merger.groups):
-                if len(group.ops) > 1:
-                    merger.finish(group, RegionOp)
-
-        fuse_blocks(op, self.target, self.name, fuse)
+        for group in list(merger.groups):
+            if len(group.ops) > 1:
+                merger.finish(group, RegionOp)
 
 
 def merge_shape_arithmetic(merger: Merger) -> None:

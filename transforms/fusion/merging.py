@@ -1,25 +1,29 @@
 """What the fusion rules share: which ops a launch can take in, what a merge saves by the cost
 model, and the walk over the blocks of a program."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
+from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
 from xdsl.traits import Pure
 
 from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import is_shape_arithmetic
 from ge.dialects.interfaces import Access, TensorOp, Work
-from ge.dialects.target import Target
+from ge.dialects.target import DEFAULT_TARGET, Target
 from ge.dialects.types import byte_size, is_static, numel, shape_of
 from ge.runtime.cost import hbm_bytes_per_us, launch_us
 from ge.transforms import remarks
 from ge.transforms.fusion.groups import Group, Groups
 from ge.transforms.graph.prepare_weights import FUNCTION
-from ge.transforms.statistics import count
+from ge.transforms.statistics import count, disabling, is_enabled
 from ge.transforms.views import view_offsets
 
 MOST_OPS = 64
@@ -151,9 +155,8 @@ class Merger:
     def _is_free(self, group: Group) -> bool:
         return all(is_view(op) for op in group.ops)
 
-    def attempt(self, group: Group, other: Group, what: str = "") -> Missed | None:
-        """Merge two groups if that saves time and closes no cycle; why not, if not. `what` is for
-        the remark on `other`."""
+    def attempt(self, group: Group, other: Group, rule: str) -> Missed | None:
+        """Merge two groups by a rule if that saves time and closes no cycle; why not, if not."""
         if len(group.ops) + len(other.ops) > MOST_OPS:
             return Missed(f"one kernel of more than {MOST_OPS} ops", self.worth_us(group, other))
         at, gain = other.ops[-1], None
@@ -167,17 +170,19 @@ class Merger:
         if not self.groups.merge(group, other):
             return Missed("a path around them would become a cycle", gain, final=True)
         self._times[group] = len(group.ops), together
-        if remarks.wanted():
-            saved = "" if gain is None else f"{gain:.1f} us saved"
-            remarks.applied(self.rule, at, ": ".join(t for t in (what, saved) if t))
+        count(rule)
+        remarks.applied(rule, at, "" if gain is None else f"{gain:.1f} us saved")
         return None
 
-    def join(self, group: Group, other: Group, what: str = "") -> bool:
-        """Merge two groups if that saves time and closes no cycle, and remark on it."""
+    def join(self, group: Group, other: Group, rule: str) -> bool:
+        """Merge two groups by a rule, which is switched on, if that saves time and closes no
+        cycle; remark on it either way."""
+        if not is_enabled(rule):
+            return False
         at = other.ops[-1]
-        missed = self.attempt(group, other, what)
+        missed = self.attempt(group, other, rule)
         if missed is not None:
-            self.missed(at, missed)
+            self.missed(rule, at, missed)
         return missed is None
 
     def worth_us(self, first: Group, second: Group) -> float | None:
@@ -197,10 +202,11 @@ class Merger:
         rate = hbm_bytes_per_us(self.target.cube_cores, self.target)
         return self.target.launch_us + saved / rate
 
-    def missed(self, op: Operation, why: Missed) -> None:
-        """Count and remark that an op nearly joined."""
-        count(self.rule, applied=0)
-        remarks.missed(self.rule, op, why.why, why.loss_us)
+    def missed(self, rule: str, op: Operation, why: Missed) -> None:
+        """Count and remark that an op nearly joined by a rule."""
+        if is_enabled(rule):
+            count(rule, applied=0)
+            remarks.missed(rule, op, why.why, why.loss_us)
 
     def trim(self, group: Group) -> None:
         """Take views at the edges out of a group: they cost nothing where they are. A view that
@@ -228,13 +234,36 @@ class Merger:
             count(self.rule)
 
 
-def fuse_blocks(module: ModuleOp, target: str, rule: str, visit: Callable[[Merger], None]) -> None:
-    """Have `visit` group the ops of each block, then put fused ops in the place of the groups."""
-    machine = Target.load(target)
+@dataclass(frozen=True)
+class FusionPass(ModulePass, ABC):
+    """Base of the passes that put ops into launches, each by several rules. Raises ValueError for
+    a rule to leave out that the pass does not have."""
 
-    def fuse(block: Block) -> None:
-        merger = Merger(Groups(block), machine, rule)
-        visit(merger)
-        merger.groups.emit()
+    RULES: ClassVar[tuple[str, ...]]
+    """The names of the rules: each can be switched off, and is counted and remarked."""
 
-    for_each_block(module, fuse)
+    target: str = DEFAULT_TARGET
+    """Preset name, or path of a target file."""
+    disable: tuple[str, ...] = ()
+    """Rules of the pass that are left out; `ge-opt --list-rules` says what there is."""
+
+    def __post_init__(self) -> None:
+        for rule in self.disable:
+            if rule not in self.RULES:
+                raise ValueError(f"there is no rule '{rule}'; it has {', '.join(self.RULES)}")
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        machine = Target.load(self.target)
+
+        def visit(block: Block) -> None:
+            merger = Merger(Groups(block), machine, self.name)
+            self.fuse(merger)
+            merger.groups.emit()
+
+        if is_enabled(self.name):
+            with disabling(self.disable):
+                for_each_block(op, visit)
+
+    @abstractmethod
+    def fuse(self, merger: Merger) -> None:
+        """Group the ops of a block; groups with a kind become fused ops."""

@@ -11,6 +11,10 @@ from ge.transforms import remarks
 from ge.transforms.fusion.groups import Group
 from ge.transforms.fusion.merging import MOST_OPS, Merger, access, is_view
 from ge.transforms.fusion.regions import is_vector_op, mismatch
+from ge.transforms.statistics import count, declare
+
+RECOMPUTE = declare("recompute", "a cheap op is computed once in each launch that uses it")
+RELIEVE_PEAK = declare("relieve-peak", "the same for less memory at the peak, at some cost of time")
 
 CHEAP = 2
 """Vector instructions for an element that may be spent again."""
@@ -43,7 +47,9 @@ def duplicate_into_users(merger: Merger, op: Operation, slower: float = 1.0) -> 
     if together > slower * apart:
         return False
     change = f"{abs(apart - together):.1f} us {'saved' if together <= apart else 'lost'}"
-    remarks.applied(merger.rule, op, f"computed {len(bodies)} times: {change}")
+    rule = RECOMPUTE if slower <= 1 else RELIEVE_PEAK
+    count(rule)
+    remarks.applied(rule, op, f"computed {len(bodies)} times: {change}")
     for user in takers:
         groups.absorb(op, user)
     return True

@@ -41,6 +41,7 @@ from ge.transforms.fusion.merging import (
     is_view,
     size_of,
 )
+from ge.transforms.statistics import declare, is_enabled
 
 REGION = (
     Access.POINTWISE,
@@ -141,6 +142,10 @@ def too_large(body: Body, merger: Merger) -> str | None:
 # ---- candidates --------------------------------------------------------------------------------
 
 
+FUSE_USERS = declare("fuse-users", "an op of the vector unit joins the launch of what it uses")
+FUSE_SIBLINGS = declare("fuse-siblings", "ops of the vector unit on one value share a launch")
+
+
 @dataclass(frozen=True, slots=True)
 class Edge:
     """Two ops that may become one launch."""
@@ -149,6 +154,7 @@ class Edge:
     """Bytes of traffic that this saves."""
     first: Operation
     second: Operation
+    rule: str
 
 
 def _bytes(value: SSAValue) -> int:
@@ -191,7 +197,8 @@ class Neighbours:
 
     def edge(self, value: SSAValue, maker: Operation, user: Operation) -> Edge:
         """The edge of a value: it is not read, and if it has one user not written either."""
-        return Edge(_bytes(value) * (2 if len(self.users(value)) == 1 else 1), maker, user)
+        saved = _bytes(value) * (2 if len(self.users(value)) == 1 else 1)
+        return Edge(saved, maker, user, FUSE_USERS)
 
     def after(self, op: Operation) -> Iterator[Edge]:
         """The edges from an op to the users of its results."""
@@ -216,7 +223,8 @@ class Neighbours:
             others = self.siblings(value)
             at = bisect_left(others, number[op], key=number.__getitem__)
             for other in others[max(at - 1, 0) : at] + others[at + 1 : at + 2]:
-                yield Edge(_bytes(value), *sorted((op, other), key=number.__getitem__))
+                first, second = sorted((op, other), key=number.__getitem__)
+                yield Edge(_bytes(value), first, second, FUSE_SIBLINGS)
 
 
 def all_edges(merger: Merger) -> Iterator[Edge]:
@@ -228,7 +236,8 @@ def all_edges(merger: Merger) -> Iterator[Edge]:
         yield from near.after(op)
         values += op.results
     for value in values:
-        yield from (Edge(_bytes(value), a, b) for a, b in pairwise(near.siblings(value)))
+        pairs = pairwise(near.siblings(value))
+        yield from (Edge(_bytes(value), a, b, FUSE_SIBLINGS) for a, b in pairs)
 
 
 def edges_around(near: Neighbours, group: Group) -> list[Edge]:
@@ -241,9 +250,11 @@ def edges_around(near: Neighbours, group: Group) -> list[Edge]:
 
 
 def is_open(groups: Groups, edge: Edge) -> bool:
-    """Whether the edge joins two groups, neither of which is finished."""
+    """Whether the edge joins two groups, neither of which is finished, by a rule that is on."""
     first, second = groups.of(edge.first), groups.of(edge.second)
-    return first is not second and first.kind is None and second.kind is None
+    if first is second or not is_enabled(edge.rule):
+        return False
+    return first.kind is None and second.kind is None
 
 
 def merge_edge(merger: Merger, edge: Edge) -> Missed | None:
@@ -255,7 +266,7 @@ def merge_edge(merger: Merger, edge: Edge) -> Missed | None:
         why = mismatch(body) or too_large(body, merger)
         if why is not None:
             return Missed(why, merger.worth_us(first, second))
-    return merger.attempt(first, second, edge.second.name)
+    return merger.attempt(first, second, edge.rule)
 
 
 class Edges:
@@ -322,7 +333,7 @@ class Edges:
             pair = groups.of(edge.first), groups.of(edge.second)
             if is_open(groups, edge) and pair not in told:
                 told.add(pair)
-                self.merger.missed(edge.second, missed)
+                self.merger.missed(edge.rule, edge.second, missed)
 
 
 SWEEPS = 3
