@@ -104,9 +104,13 @@ def fusion(options: Options) -> dict[str, dict[str, str]]:
     if options.fusion == "off":
         return {}
     exact = {"exact": "true"} if options.fusion == "conservative" else {}
-    passes: dict[str, dict[str, str]] = {"fuse-linear": {}, "fuse-conv": {}}
-    passes["fuse-attention"] = exact
-    passes |= {"fuse-norm": {}, "fuse-region": {}}
+    passes: dict[str, dict[str, str]] = {
+        "fuse-linear": {},
+        "fuse-conv": {},
+        "fuse-attention": exact,
+        "fuse-norm": {},
+        "fuse-region": {},
+    }
     if options.fusion == "aggressive":
         passes["fuse-region"] = {"recompute": "true", "peak-memory": "true"}
     return passes

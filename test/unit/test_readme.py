@@ -74,6 +74,23 @@ def test_user_rule_example(tmp_path: Path):
     assert printed.count('fused_op.custom "MyLinear"') == 2
 
 
+def test_pattern_class_example(tmp_path: Path):
+    """The pattern class of the section on extending, loaded as a plugin, rewrites a sum."""
+    (tmp_path / "my_rule.py").write_text(next(body for _, body in BLOCKS if "DoubleSum" in body))
+    (tmp_path / "sum.mlir").write_text("""
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %two = graph.constant dense<2.0> : tensor<f32>
+  %0 = graph.mul %two, %x : (tensor<f32>, tensor<4xf32>) -> tensor<4xf32>
+  %1 = graph.mul %x, %two : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %2 = graph.add %0, %1 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  func.return %2 : tensor<4xf32>
+}
+""")
+    printed = run("ge-opt sum.mlir --load-plugin my_rule.py -p double-sums", tmp_path)
+    assert "dense<4.0" in printed
+    assert "graph.add" not in printed
+
+
 def test_new_op_example():
     """The op and kernel of the section on extending fold a constant."""
     op, kernel = (body for kind, body in BLOCKS if kind == "python" and "ClipNorm" in body)
