@@ -9,7 +9,8 @@ softmax, norms), and
 - nothing moves data between two ops on rows: their rows would not be the same ones;
 - what follows an op on rows belongs to a row too: it repeats no row's result in other rows;
 - a lookup (gather) and a window (pool, resize) read from memory, so their first operand comes from
-  outside of the region; a short value that is broadcast is computed anew by each core;
+  outside of the region (for a lookup, or is a function of one element of what does); a short
+  value that is broadcast is computed anew by each core;
 - the values of a small tile fit into the core's memory, and the code into its instruction cache.
 
 Candidates are pairs of a producer and a user, and pairs of users of one value. Those that save
@@ -27,6 +28,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.elementwise import CastOp, Elementwise
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
 from ge.dialects.interfaces import Access, Rows, TensorOp
 from ge.dialects.types import DYNAMIC, byte_size, is_static, normalize_axis, numel, shape_of
@@ -76,7 +78,8 @@ def mismatch(body: Body) -> str | None:
     for op in body.ops:
         kind = access(op)
         if kind in (Access.LOOKUP, Access.WINDOW) and op.operands[0] in inside:
-            return f"{op.name} reads its input from memory"
+            if kind is Access.WINDOW or not _by_element(op.operands[0], inside):
+                return f"{op.name} reads its input from memory"
         below = any(v in reduced for v in op.operands)
         if kind is Access.ROWS:
             found = op.rows()
@@ -92,6 +95,17 @@ def mismatch(body: Body) -> str | None:
             if any(v in moved for v in op.operands) or _moves(op, rows):
                 moved.update(op.results)
     return None
+
+
+def _by_element(value: SSAValue, inside: set[SSAValue]) -> bool:
+    """Whether each element of a value follows from one element in memory: then a lookup finds
+    that one and computes the rest behind it, f(x)[i] = f(x[i])."""
+    while value in inside:
+        op = value.owner
+        if not isinstance(op, Elementwise | CastOp) or len(op.operands) != 1:
+            return False
+        value = op.operands[0]
+    return True
 
 
 def _keeps_rows(value: SSAValue, rows: Rows) -> bool:

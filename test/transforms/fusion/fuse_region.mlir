@@ -141,15 +141,29 @@ func.func @case10(%x: tensor<16x16xf32>) -> tensor<16x16xf32> {
 // -----
 
 // A lookup reads a table in memory, not one that is still on the cores.
-func.func @case11(%t: tensor<64x8xf32>, %i: tensor<4xi64>) -> tensor<4x8xf32> {
-  %0 = graph.exp %t : (tensor<64x8xf32>) -> tensor<64x8xf32>
+func.func @case11(%t: tensor<64x8xf32>, %u: tensor<8xf32>, %i: tensor<4xi64>) -> tensor<4x8xf32> {
+  %0 = graph.add %t, %u : (tensor<64x8xf32>, tensor<8xf32>) -> tensor<64x8xf32>
   %1 = graph.gather %0, %i : (tensor<64x8xf32>, tensor<4xi64>) -> tensor<4x8xf32>
   %2 = graph.neg %1 : (tensor<4x8xf32>) -> tensor<4x8xf32>
   func.return %2 : tensor<4x8xf32>
 }
 // CHECK-LABEL: func.func @case11(
-// CHECK:         %[[T:.*]] = graph.exp %t
+// CHECK:         %[[T:.*]] = graph.add %t, %u
 // CHECK-NEXT:    fused_op.region(%[[T]], %i)
+
+// -----
+
+// A function of one element is computed on what was looked up: a mask of integers, its truth at
+// some places, and what follows.
+func.func @case16(%m: tensor<1x128xi64>, %i: tensor<1x128x2xi64>, %x: tensor<1x128xf32>, %y: tensor<f32>) -> tensor<1x128xf32> {
+  %0 = graph.cast %m to i1 : (tensor<1x128xi64>) -> tensor<1x128xi1>
+  %1 = graph.gather_nd %0, %i : (tensor<1x128xi1>, tensor<1x128x2xi64>) -> tensor<1x128xi1>
+  %2 = graph.select %1, %x, %y : (tensor<1x128xi1>, tensor<1x128xf32>, tensor<f32>) -> tensor<1x128xf32>
+  func.return %2 : tensor<1x128xf32>
+}
+// CHECK-LABEL: func.func @case16(
+// CHECK-NEXT:    %[[Y:.*]] = fused_op.region(%m, %i, %x, %y)
+// CHECK:         func.return %[[Y]]
 
 // -----
 
