@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from xdsl.ir import Operation
 
 from ge.dialects.fused_op import RegionOp
+from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import is_shape_arithmetic
+from ge.transforms.fusion.groups import Group, Groups
 from ge.transforms.fusion.merging import FusionPass, Merger, is_pure
 from ge.transforms.fusion.peak_memory import relieve_peak
 from ge.transforms.fusion.recompute import RECOMPUTE, RELIEVE_PEAK, duplicate_into_users
@@ -55,7 +57,8 @@ class FuseRegionPass(FusionPass):
 
 
 def merge_shape_arithmetic(merger: Merger) -> None:
-    """Put shape arithmetic into one group with what it uses of it."""
+    """Put shape arithmetic into one group with what it uses of it, and all that needs no launch
+    before it, as it follows from the shapes of the inputs, into one."""
     groups = merger.groups
     for op in groups.block.ops:
         if _is_shape_op(op):
@@ -63,6 +66,14 @@ def merge_shape_arithmetic(merger: Merger) -> None:
                 maker = groups.defining(value)
                 if maker is not None and _is_shape_op(maker):
                     groups.merge(groups.of(maker), groups.of(op))
+    early = [g for g in groups if _is_shape_op(g.ops[0]) and _waits_for_nothing(groups, g)]
+    for group in early[1:]:
+        groups.merge(early[0], group)
+
+
+def _waits_for_nothing(groups: Groups, group: Group) -> bool:
+    before = (op for producer in groups.producers(group) for op in producer.ops)
+    return all(isinstance(op, ConstantOp) for op in before)
 
 
 def _is_shape_op(op: Operation) -> bool:

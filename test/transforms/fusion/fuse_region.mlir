@@ -217,3 +217,28 @@ func.func @case15(%x: tensor<?x32xf32>, %i: tensor<1xi64>) -> tensor<2xi64> {
 // CHECK-LABEL: func.func @case15(
 // CHECK:         %[[Y:.*]] = fused_op.region(%x, %i)
 // CHECK:         func.return %[[Y]]
+
+// -----
+
+// The shapes of two inputs: one task, before any launch.
+func.func @case17(%x: tensor<?x32xf32>, %y: tensor<?x32xf32>) -> (tensor<2xi64>, tensor<2xi64>) {
+  %0 = graph.shape_of %x : tensor<?x32xf32> -> tensor<2xi64>
+  %1 = graph.shape_of %y : tensor<?x32xf32> -> tensor<2xi64>
+  func.return %0, %1 : tensor<2xi64>, tensor<2xi64>
+}
+// CHECK-LABEL: func.func @case17(
+// CHECK:         %[[A:.*]], %[[B:.*]] = fused_op.region(%x, %y)
+// CHECK:         func.return %[[A]], %[[B]]
+
+// -----
+
+// The shape of what a launch gives waits for it; that of the input does not.
+func.func @case18(%x: tensor<?x32xf32>) -> (tensor<2xi64>, tensor<2xi64>) {
+  %0 = graph.shape_of %x : tensor<?x32xf32> -> tensor<2xi64>
+  %1 = graph.nonzero %x : tensor<?x32xf32> -> tensor<2x?xi64>
+  %2 = graph.shape_of %1 : tensor<2x?xi64> -> tensor<2xi64>
+  func.return %0, %2 : tensor<2xi64>, tensor<2xi64>
+}
+// CHECK-LABEL: func.func @case18(
+// CHECK-NOT:     fused_op
+// CHECK:         func.return
