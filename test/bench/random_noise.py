@@ -15,9 +15,10 @@ A difference is put down to rounding when, for this very element,
 - an integer or boolean lies within what the runs give, or
 - the shape of the result differs between the runs.
 
-An element may also be what the graph itself gives in float64 (but for casts, which round as they
-say): a value in between left the range of its type (the square of a norm, the scores of attention
-in 16 bits), and the composite has no such value.
+An element may also be what the graph itself gives in float64, throughout (but for casts, which
+round as they say) or inside of each op (so that sums alone do not overflow): a value in between
+left the range of its type (the square of a norm, the scores of attention in 16 bits), and the
+composite has no such value.
 
 Everything else is a mismatch. Ops that only move, choose or compare elements do not round: ties,
 zeros of both signs and nans have no noise.
@@ -41,7 +42,7 @@ from xdsl.dialects.builtin import (
     f64,
     i64,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
@@ -162,21 +163,16 @@ def widen(value: SSAValue) -> None:
             pass
 
 
-def in_float64(module: ModuleOp) -> ModuleOp:
-    """The module with all floats in 64 bits, weights too; casts still round."""
+def in_float64(module: ModuleOp, throughout: bool) -> ModuleOp:
+    """The module with all floats in 64 bits, weights too. Casts still round; all ops do if not
+    `throughout`."""
     module = module.clone()
     for op in list(module.walk()):
-        if isinstance(op, ConstantOp) and is_float(element_type(op.result)):
-            if isinstance(op.value, DenseIntOrFPElementsAttr):
+        results = [(r, element_type(r)) for r in op.results if is_float(element_type(r))]
+        if isinstance(op, ConstantOp):
+            if results and isinstance(op.value, DenseIntOrFPElementsAttr):
                 op.value = dense(array_of(cast(Dense, op.value)).astype(np.float64))
-        elif isinstance(op, e.CastOp) and is_float(op.to):
-            again = e.CastOp.of(op.result, to=f64)
-            op.result.replace_all_uses_with(again.result)
-            again.operands[0] = op.result
-            assert op.parent is not None
-            op.parent.insert_op_after(again, op)
-            continue  # its result stays narrow
-        elif isinstance(op, TensorOp):
+        elif isinstance(op, TensorOp) and not isinstance(op, e.CastOp):
             for name, p in op.properties.items():
                 if is_float(p):
                     op.properties[name] = f64
@@ -184,9 +180,28 @@ def in_float64(module: ModuleOp) -> ModuleOp:
                     op.properties[name] = FloatAttr(p.value.data, f64)
         for value in (*op.results, *(a for r in op.regions for b in r.blocks for a in b.args)):
             widen(value)
+        for result, narrow in results:
+            if isinstance(op, e.CastOp) or not (throughout or isinstance(op, ConstantOp)):
+                round_to(result, narrow)
     for func in functions(module).values():
         refresh_signature(func)
     return module
+
+
+def round_to(value: SSAValue, element: Attribute) -> None:
+    """Have the users of a result of 64 bits take it rounded to a type; a cast does so itself."""
+    op = value.owner
+    assert isinstance(op, Operation)
+    assert op.parent is not None
+    if isinstance(op, e.CastOp):
+        narrow = op
+        set_type(value, tensor(shape_of(value), element))
+    else:
+        narrow = e.CastOp.of(value, to=element)
+        op.parent.insert_op_after(narrow, op)
+    wide = e.CastOp.of(narrow.result, to=f64)
+    op.parent.insert_op_after(wide, narrow)
+    value.replace_uses_with_if(wide.result, lambda use: use.operation not in (narrow, wide))
 
 
 class InFloat64:
@@ -226,24 +241,28 @@ class Rounding:
         self.runs.append(self.runner.run(self.module))
 
     @cached_property
-    def wide(self) -> Sequence[Outcome]:
-        """What each trial gives in float64."""
-        module, payload = in_float64(self.exact), InFloat64(self.runner.payload)
-        trials = self.runner.trials
-        callees = {name: Callee(module, name, payload) for name in {t.function for t in trials}}
-        return [callees[t.function]({k: wider(a) for k, a in t.inputs.items()}) for t in trials]
+    def wide(self) -> Sequence[Sequence[Outcome]]:
+        """What each trial gives in float64, throughout and inside of each op."""
+        payload, trials = InFloat64(self.runner.payload), self.runner.trials
+        found: list[Sequence[Outcome]] = []
+        for throughout in (True, False):
+            module = in_float64(self.exact, throughout)
+            callees = {t.function: Callee(module, t.function, payload) for t in trials}
+            inputs = ({k: wider(a) for k, a in t.inputs.items()} for t in trials)
+            found.append([callees[t.function](i) for t, i in zip(trials, inputs, strict=True)])
+        return found
 
-    def exact_result(
-        self, relation: Ulps, trial: int, name: str, after: Array
-    ) -> NDArray[np.bool_]:
+    def wide_result(self, relation: Ulps, trial: int, name: str, after: Array) -> NDArray[np.bool_]:
         """The elements that are what the graph gives in float64."""
-        outcome = self.wide[trial]
-        exact = None if isinstance(outcome, GeError) else outcome[name]
-        if exact is None or exact.shape != after.shape:
-            return np.zeros(after.shape, np.bool_)
-        with np.errstate(all="ignore"):
-            exact = exact.astype(after.dtype)
-        return ~replace(relation, each=True, overflow=False).wrong(exact, after, ())
+        same = np.zeros(after.shape, np.bool_)
+        for outcomes in self.wide:
+            outcome = outcomes[trial]
+            if isinstance(outcome, GeError) or outcome[name].shape != after.shape:
+                continue
+            with np.errstate(all="ignore"):
+                wide = outcome[name].astype(after.dtype)
+            same |= ~replace(relation, each=True, overflow=False).wrong(wide, after, ())
+        return same
 
     def results(self, trial: int, name: str) -> Iterator[Array]:
         for run in self.runs:
@@ -277,7 +296,7 @@ class Rounding:
             wrong = relation.wrong(before, after, ()) & ~explained(before, after, others)
             why = "range" if wrong.any() else "noise"
             if wrong.any():
-                wrong &= ~self.exact_result(relation, trial, name, after)
+                wrong &= ~self.wide_result(relation, trial, name, after)
             text = listing(before, after, wrong)
             if text is None:
                 self.explained[why] += 1

@@ -30,6 +30,13 @@ EXPLAINED: dict[str, tuple[Formula, Formula]] = {
         lambda x: (x * x).mean(1).sqrt(),
         lambda x: (x.to(f32) * x.to(f32)).mean(1).sqrt().to(f16),
     ),
+    "overflow of a sum": (
+        lambda x: (x - x.mean(1)) * ((x - x.mean(1)) ** 2).mean(1).sqrt().reciprocal(),
+        lambda x: (
+            (x - (x / 64).reduce("sum", 1))
+            * ((x - (x / 64).reduce("sum", 1)) ** 2).mean(1).sqrt().reciprocal()
+        ),
+    ),
 }
 """Pairs of graphs that differ by rounding and by the range of types alone."""
 
