@@ -220,7 +220,7 @@ class Case:
 
     def reduced(self, module: ModuleOp, payload: Payload) -> tuple[ModuleOp, Payload]:
         """The module cut down, and the weights that it needs: none, if random ones do as well."""
-        end = time.monotonic() + self.validation.seconds
+        end = time.process_time() + self.validation.seconds
         for given in (_Without(), payload):
             if self.difference(module, given) is not None:
                 small = reduce(module, lambda m, g=given: self.difference(m, g) is not None, end)

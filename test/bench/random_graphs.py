@@ -296,7 +296,7 @@ def check(
                 return False
             return found is not None and found[1].startswith(NOT_COMPILED) == fails
 
-        small = reduce(module, shows, time.monotonic() + seconds) if seconds else module
+        small = reduce(module, shows, time.process_time() + seconds) if seconds else module
         level, text = (seconds and compare(Reference(small), mode, level)) or found
         return Mismatch(mode, level, text, small)
     return None
