@@ -161,6 +161,7 @@ class Move:
 
     @classmethod
     def of(cls, web: Sequence[TensorOp], order: Order, exact: bool) -> "Move":
+        """The move of all ops of a web that can take the order."""
         ops: dict[Operation, Permuted] = {}
         for op in web:
             same = takes_any_order(op, exact)
@@ -214,6 +215,7 @@ class Move:
         return gain + sum(self.gain_behind(*output) for output in self.outputs())
 
     def gain_before(self, value: SSAValue) -> int:
+        """The bytes that transposes of one input move less."""
         shape, owner = full_shape(value, len(self.order)), value.owner
         if isinstance(owner, ConstantOp) or moves_nothing(self.order, shape):
             return 0
@@ -222,6 +224,7 @@ class Move:
         return cost(value) * (self.is_between(owner) - (not is_identity(self.way_in(owner))))
 
     def gain_behind(self, value: SSAValue, order: Order, uses: Sequence[Use]) -> int:
+        """The bytes that transposes of one output, in its new order, move less."""
         back, gain = inverse(order), 0
         others = False
         for use in uses:
@@ -264,6 +267,7 @@ def best_move(web: Sequence[TensorOp], exact: bool) -> Move | None:
 
 
 def insert(op: TensorOp, before: Operation) -> SSAValue:
+    """Put a new op before another one; returns its result."""
     op.location = before.location
     assert before.parent is not None
     before.parent.insert_op_before(op, before)
