@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ge.lowering.compiler import compile_model as compile
     from ge.lowering.extensions import register_dialect, register_pass
     from ge.lowering.options import Options
+    from ge.runtime.profiling import Profiler
     from ge.runtime.session import Session
     from ge.transforms.user_rules import FusedOp, Graph, OpType, Pattern
 
@@ -30,6 +31,7 @@ __all__ = [
     "OpType",
     "Options",
     "Pattern",
+    "Profiler",
     "Program",
     "Session",
     "Target",
@@ -49,6 +51,7 @@ _HOME = {
     "register_pass": "ge.lowering.extensions",
     "GeError": "ge.dialects.errors",
     "Options": "ge.lowering.options",
+    "Profiler": "ge.runtime.profiling",
     "Program": "ge.lowering.compiler",
     "Session": "ge.runtime.session",
     "Target": "ge.dialects.target",

@@ -1,5 +1,6 @@
-"""What a simulated run looked like: a trace for Perfetto, tables in the columns that Ascend users
-know, figures for the report, and a short table for people."""
+"""What a simulated run looked like: tables in the columns that Ascend users know, figures for the
+report, and a short table for people. (`trace.py` draws it, `critical_path.py` finds what decides.)
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -10,7 +11,8 @@ from xdsl.ir import Attribute
 from ge.dialects.npu_task import data_type
 from ge.dialects.target import Target
 from ge.dialects.types import NUMPY_NAMES
-from ge.runtime.timeline import DMA_IN, DMA_OUT, ENGINES, Task, Timeline, longest
+from ge.runtime.critical_path import critical_path, slack
+from ge.runtime.timeline import DMA_IN, DMA_OUT, Task, Timeline, longest
 
 # ---- figures ---------------------------------------------------------------------------------
 
@@ -27,14 +29,22 @@ def time_report(timeline: Timeline) -> dict[str, Any]:
         },
         "idle": timeline.idle_us,
     }
+    path = critical_path(timeline)
+    report["critical_path"] = {
+        "tasks": len(path),
+        "busy_us": sum(t.duration_us for t in path),
+        "wait_us": sum(t.wait_us for t in path),
+    }
     if timeline.notes:
         report["notes"] = timeline.notes
     return report
 
 
-def summary_table(timeline: Timeline, slowest: int = 5) -> str:
-    """The figures in a few lines for people."""
-    report = time_report(timeline)
+def summary_table(
+    timeline: Timeline, report: dict[str, Any] | None = None, slowest: int = 10
+) -> str:
+    """The figures of the `time_report`, which may be given, in a few lines for people."""
+    report = time_report(timeline) if report is None else report
     latency = report["latency_us"]
     lines = [
         f"latency {latency:,.1f} us, lower bound {report['lower_bound_us']:,.1f} us, "
@@ -48,81 +58,17 @@ def summary_table(timeline: Timeline, slowest: int = 5) -> str:
     ]
     idle = ", ".join(f"{cause} {us:,.1f}" for cause, us in report["idle"].items() if us)
     lines.append(f"idle us of the busiest: {idle or 'none'}")
+    path = report["critical_path"]
+    lines.append(
+        f"critical path: {path['tasks']} tasks, {path['busy_us']:,.1f} us of work, "
+        f"{path['wait_us']:,.1f} us of launches and waits"
+    )
+    lines.append(f"the {min(slowest, len(timeline.tasks))} slowest tasks:")
     for task in longest(timeline, slowest):
         share = task.duration_us / latency if latency else 0.0
         lines.append(f"{share:6.1%} {task.duration_us:12,.1f} us  {task.engine:7} {task.name}")
     lines += [f"note: {note}" for note in dict.fromkeys(timeline.notes)]
     return "\n".join(lines)
-
-
-# ---- Chrome trace ----------------------------------------------------------------------------
-
-_ENGINE_PROCESS, _STREAM_PROCESS = 1, 2
-
-
-def chrome_trace(timeline: Timeline) -> dict[str, Any]:
-    """A trace in the Chrome format (chrome://tracing, Perfetto): a row for each engine and each
-    stream, and an arrow on the streams for each event that a task waits for."""
-    engines = {name: i for i, name in enumerate(ENGINES)}
-    events: list[dict[str, Any]] = [
-        _metadata("process_name", _ENGINE_PROCESS, 0, "engines"),
-        _metadata("process_name", _STREAM_PROCESS, 0, "streams"),
-    ]
-    events += [_metadata("thread_name", _ENGINE_PROCESS, i, n) for n, i in engines.items()]
-    for stream in sorted({t.stream for t in timeline.tasks}):
-        events.append(_metadata("thread_name", _STREAM_PROCESS, stream, f"stream {stream}"))
-    arrows = 0
-    for task in timeline.tasks:
-        rows = (_ENGINE_PROCESS, engines[task.engine]), (_STREAM_PROCESS, task.stream)
-        for process, row in rows:
-            events.append(
-                {
-                    "name": task.name,
-                    "cat": task.engine,
-                    "ph": "X",
-                    "ts": task.start_us,
-                    "dur": task.duration_us,
-                    "pid": process,
-                    "tid": row,
-                    "args": _details(task),
-                }
-            )
-        for before in task.events:
-            arrows += 1
-            ends = (("s", before.stream, before.end_us), ("f", task.stream, task.start_us))
-            for phase, stream, when in ends:
-                events.append(
-                    {
-                        "name": "event",
-                        "cat": "event",
-                        "ph": phase,
-                        "bp": "e",
-                        "id": arrows,
-                        "ts": when,
-                        "pid": _STREAM_PROCESS,
-                        "tid": stream,
-                    }
-                )
-    return {"traceEvents": events, "displayTimeUnit": "ns"}
-
-
-def _metadata(name: str, process: int, row: int, text: str) -> dict[str, Any]:
-    return {"name": name, "ph": "M", "pid": process, "tid": row, "args": {"name": text}}
-
-
-def _details(task: Task) -> dict[str, Any]:
-    time = task.time
-    return {
-        "kernel": task.kind,
-        "stream": task.stream,
-        "wait_us": task.wait_us,
-        "cores": dict(task.cores),
-        "bytes": time.bytes,
-        "cube_us": time.cube_us,
-        "vector_us": time.vector_us,
-        "in_us": time.in_us,
-        "out_us": time.out_us,
-    }
 
 
 # ---- tables ----------------------------------------------------------------------------------
@@ -164,9 +110,11 @@ OP_SUMMARY = (
     "aiv_mte3_ratio",
     "memory_bound",
     "cube_utilization(%)",
+    "Slack Time(us)",
 )
 """The columns of msprof's op_summary that this emulator has values for. mte2 is the pipe into the
-core, mte3 and fixpipe the ones out of it; a task's cycles are those of all its cores."""
+core, mte3 and fixpipe the ones out of it; a task's cycles are those of all its cores.
+Slack, by how much the task might end later, is ours."""
 
 OP_STATISTIC = (
     "Device_id",
@@ -184,8 +132,11 @@ OP_STATISTIC = (
 
 def op_summary(timeline: Timeline, model: str) -> list[dict[str, Any]]:
     """One row for each task, by start."""
-    ordered = sorted(timeline.tasks, key=lambda t: t.start_us)
-    return [_summary_row(i, t, timeline.target, model) for i, t in enumerate(ordered)]
+    ordered, left = sorted(timeline.tasks, key=lambda t: t.start_us), slack(timeline)
+    rows = [_summary_row(i, t, timeline.target, model) for i, t in enumerate(ordered)]
+    for row, task in zip(rows, ordered, strict=True):
+        row["Slack Time(us)"] = _us(left[task])
+    return rows
 
 
 def _summary_row(number: int, task: Task, target: Target, model: str) -> dict[str, Any]:
@@ -236,10 +187,10 @@ def _pipe(name: str, us: float, duration: float) -> dict[str, Any]:
     return {f"{name}_time(us)": _us(us), f"{name}_ratio": round(us / duration, 4)}
 
 
-def op_statistic(timeline: Timeline, model: str) -> list[dict[str, Any]]:
-    """One row for each kind of op and engine, the most time first."""
+def op_statistic(timelines: Sequence[Timeline], model: str) -> list[dict[str, Any]]:
+    """One row for each kind of op and engine in these runs, the most time first."""
     groups: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for task in timeline.tasks:
+    for task in (t for timeline in timelines for t in timeline.tasks):
         groups[op_type(task), task_type(task)].append(task.duration_us)
     total = sum(sum(times) for times in groups.values()) or 1.0
     rows = [

@@ -3,6 +3,7 @@
 The module may be at any level; all levels give the same numbers.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -21,6 +22,7 @@ from ge.dialects.types import DYNAMIC, NUMPY_NAMES, Shape, shape_text
 from ge.runtime.arrays import BFLOAT16, Array, dtype_of
 from ge.runtime.device import machine_bytes
 from ge.runtime.function import Function
+from ge.runtime.profiling import observe
 from ge.runtime.sanitizer import require_safe
 from ge.runtime.weights import Payload
 
@@ -134,7 +136,10 @@ class Session:
         """The outputs by name, in memory of their own. Raises GeError for missing, unknown or
         ill-typed inputs and for what fails while running."""
         arrays = check_inputs(self.inputs, inputs)
-        return dict(zip(self.output_names, self._function.run(arrays), strict=True))
+        start = time.perf_counter()
+        results = self._function.run(arrays)
+        observe(self, time.perf_counter() - start)
+        return dict(zip(self.output_names, results, strict=True))
 
     def fuzz_schedule(self, inputs: Mapping[str, Any], runs: int, seed: int = 0) -> None:
         """Run the program in so many random legal timings (see `interleave.py`). Raises GeError

@@ -1,6 +1,6 @@
 """The tasks of a program, and what a simulated run of them looked like."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.ir import Attribute, Operation
@@ -36,11 +36,11 @@ class Task:
     reads: tuple[Attribute, ...]
     writes: tuple[Attribute, ...]
     """The types of the buffers it reads and writes."""
-    after: "list[Task]"
+    after: "list[Task]" = field(repr=False)
     """Tasks that must be done before: the one before on its stream, and those waited for."""
-    events: "list[Task]"
+    events: "list[Task]" = field(repr=False)
     """Of these, the ones that an event makes it wait for."""
-    needs: "list[Task]"
+    needs: "list[Task]" = field(repr=False)
     """Tasks that write what it reads."""
     ready_us: float = 0.0
     """When the last task that it has to wait for was done."""
@@ -75,16 +75,16 @@ class Timeline:
     gaps_us: dict[str, dict[str, float]] = field(
         default_factory=lambda: {e: dict.fromkeys(CAUSES, 0.0) for e in COMPUTE}
     )
+    barriers_us: list[float] = field(default_factory=list[float])
+    """When all that was issued before was done, and control flow went on."""
     notes: list[str] = field(default_factory=list[str])
 
     def append(self, other: "Timeline", times: int = 1) -> None:
         """What `other` describes happens next, so many times."""
         for i in range(min(times, SHOWN_ITERATIONS)):
             shift = self.latency_us + i * other.latency_us
-            self.tasks += [
-                replace(t, ready_us=t.ready_us + shift, start_us=t.start_us + shift) if shift else t
-                for t in other.tasks
-            ]
+            self.tasks += shifted(other.tasks, shift) if shift else other.tasks
+            self.barriers_us += [shift, *(b + shift for b in other.barriers_us)]
         self.latency_us += times * other.latency_us
         self.lower_bound_us += times * other.lower_bound_us
         self.path_us += times * other.path_us
@@ -106,6 +106,16 @@ class Timeline:
     def idle_us(self) -> dict[str, float]:
         """Time in which the busiest compute engine did nothing, by cause."""
         return self.gaps_us[max(COMPUTE, key=lambda e: self.busy_us[e])]
+
+
+def shifted(tasks: Sequence[Task], by_us: float) -> list[Task]:
+    """The tasks so much later, waiting for each other as before."""
+    new = [replace(t, ready_us=t.ready_us + by_us, start_us=t.start_us + by_us) for t in tasks]
+    later = dict(zip(tasks, new, strict=True))
+    for t in new:
+        t.after, t.events = [later[b] for b in t.after], [later[b] for b in t.events]
+        t.needs = [later[b] for b in t.needs]
+    return new
 
 
 def capacities(target: Target) -> dict[str, int]:

@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     outputs = session.run(inputs)
     seconds = time.perf_counter() - start
     print(f"\n--- run: {seconds * 1e3:.0f} ms of numpy emulate")
-    print(summary_table(simulate(loaded.module, session.target)))
+    print(summary_table(simulate(loaded.module, session.target), slowest=5))
     print("\n--- numbers against the reference")
     worst = 0.0
     for name in session.output_names:

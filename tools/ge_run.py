@@ -1,6 +1,7 @@
 """ge-run: runs a module of any level, or a model, on the emulated NPU: numbers, time, or both."""
 
 import argparse
+import dataclasses
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,6 +40,9 @@ def build_parser() -> argparse.ArgumentParser:
     add("--trace", metavar="T.json", help="timeline as a Chrome trace")
     add("--op-summary", metavar="S.csv", help="a row for each task")
     add("--op-statistic", metavar="S.csv", help="a row for each kind of op")
+    add("--what-if", action="append", default=[], metavar="NAME=2x",
+        help="also the time on a target that differs in one respect: hbm_bandwidth, l2_bandwidth, "
+        "cube, vector, host_link, launch, or a field of the target")  # fmt: skip
     add("--report", metavar="R.json", help="all figures as JSON")
     add("--level", choices=LEVELS, help="lower to this level first (default: the program for a "
         "model and for timing, else the module runs as it is)")  # fmt: skip
@@ -96,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
         if args.outputs:
             out.npz(args.outputs, outputs)
         if timeline is not None:
-            report["time"] = write_profile(args, out, timeline, report["model"])
+            report["time"] = write_profile(args, out, loaded.module, timeline, report["model"])
         if args.report:
             out.json(args.report, report)
     for line in output_lines(outputs):
@@ -165,7 +169,7 @@ def lower_for(
     from ge.lowering.progress import progress_bar
 
     level = level_of(loaded.module)
-    timed = args.timing_only or args.trace or args.op_summary or args.op_statistic
+    timed = wants_time(args)
     default = "program" if timed or args.input.endswith(".onnx") else level
     wanted = args.level or default
     if LEVELS.index(wanted) < LEVELS.index(level):
@@ -226,13 +230,20 @@ def compute(
     return outputs, numerics
 
 
+def wants_time(args: argparse.Namespace) -> bool:
+    """Whether a result is asked for that takes a simulation."""
+    return bool(
+        args.timing_only or args.trace or args.op_summary or args.op_statistic or args.what_if
+    )
+
+
 def time_of(args: argparse.Namespace, module: "ModuleOp", options: "Options") -> "Timeline | None":
     """The simulated timeline, if it is asked for and can be had."""
     from ge.dialects.target import Target
     from ge.lowering.compiler import level_of
     from ge.runtime.clock import UnknownShapes, simulate
 
-    required = args.timing_only or args.trace or args.op_summary or args.op_statistic
+    required = wants_time(args)
     if not required and (not args.report or level_of(module) != "program"):
         return None
     try:
@@ -244,21 +255,31 @@ def time_of(args: argparse.Namespace, module: "ModuleOp", options: "Options") ->
 
 
 def write_profile(
-    args: argparse.Namespace, out: "Outputs", timeline: "Timeline", model: str
+    args: argparse.Namespace,
+    out: "Outputs",
+    module: "ModuleOp",
+    timeline: "Timeline",
+    model: str,
 ) -> dict[str, Any]:
     """Write what is asked for; print the figures for people. The `time` part of the report."""
     from ge.runtime import profiler
+    from ge.runtime.trace import chrome_trace
+    from ge.runtime.what_if import what_if
 
     if args.trace:
-        out.json(args.trace, profiler.chrome_trace(timeline))
+        out.json(args.trace, chrome_trace(timeline))
     if args.op_summary:
         rows = profiler.op_summary(timeline, model)
         out.text(args.op_summary, profiler.csv_text(profiler.OP_SUMMARY, rows))
     if args.op_statistic:
-        rows = profiler.op_statistic(timeline, model)
+        rows = profiler.op_statistic([timeline], model)
         out.text(args.op_statistic, profiler.csv_text(profiler.OP_STATISTIC, rows))
-    print(profiler.summary_table(timeline), file=sys.stderr)
-    return profiler.time_report(timeline)
+    report = profiler.time_report(timeline)
+    print(profiler.summary_table(timeline, report), file=sys.stderr)
+    if found := what_if(module, timeline.target, timeline.latency_us, args.what_if):
+        report["what_if"] = [dataclasses.asdict(w) for w in found]
+        print(*found, sep="\n", file=sys.stderr)
+    return report
 
 
 SHOWN_ELEMENTS = 12

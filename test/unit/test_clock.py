@@ -18,6 +18,7 @@ from ge.lowering.text import Source, parse_module
 from ge.runtime import profiler
 from ge.runtime.clock import UnknownShapes, simulate
 from ge.runtime.timeline import CAUSES, Task, Timeline, bandwidth
+from ge.runtime.trace import chrome_trace
 
 TARGET = Target.load()
 BUFFER = "memref<256x256xf16, #npu_task<space hbm>>"
@@ -246,7 +247,7 @@ def timeline() -> Timeline:
 
 
 def test_trace(timeline: Timeline) -> None:
-    trace = json.loads(json.dumps(profiler.chrome_trace(timeline)))
+    trace = json.loads(json.dumps(chrome_trace(timeline)))
     events: list[dict[str, Any]] = trace["traceEvents"]
     spans = [e for e in events if e["ph"] == "X"]
     assert len(spans) == 2 * len(timeline.tasks)  # on the engine's row and on the stream's
@@ -271,7 +272,7 @@ def test_op_summary_and_statistic(timeline: Timeline) -> None:
     cube = next(r for r in rows if r["OP Type"] == "graph.matmul")
     assert 0 < cube["aic_mac_ratio"] <= 1
     assert cube["cube_utilization(%)"] == pytest.approx(100 * 4 / 24, abs=0.01)
-    statistic = profiler.op_statistic(timeline, "m")
+    statistic = profiler.op_statistic([timeline], "m")
     assert {r["OP Type"]: r["Count"] for r in statistic} == {"graph.matmul": 2, "graph.exp": 1}
     assert sum(r["Ratio(%)"] for r in statistic) == pytest.approx(100, abs=0.1)
     text = profiler.csv_text(profiler.OP_SUMMARY, rows)
@@ -280,7 +281,7 @@ def test_op_summary_and_statistic(timeline: Timeline) -> None:
 
 def test_report(timeline: Timeline) -> None:
     report = profiler.time_report(timeline)
-    assert list(report) == ["latency_us", "lower_bound_us", "engines", "idle"]
+    assert list(report) == ["latency_us", "lower_bound_us", "engines", "idle", "critical_path"]
     assert set(report["idle"]) == set(CAUSES)
     cube = report["engines"]["cube"]
     assert cube["utilization"] == pytest.approx(cube["busy_us"] / report["latency_us"])

@@ -1,0 +1,189 @@
+"""A simulated run as a Chrome trace, for chrome://tracing and Perfetto.
+
+Three processes: *engines* has a row for each engine, *streams* one for each stream with an arrow
+for each event that a task waits for, *memory* a group of tracks for each memory segment, in which a
+buffer stands from the start of the first task that touches it to the end of the last one. Two
+counters run along: the bytes of HBM traffic a second, and the bytes in use in each segment.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects.memref import ReinterpretCastOp
+from xdsl.ir import SSAValue
+
+from ge.dialects.npu_task import SlotOp
+from ge.dialects.types import byte_size
+from ge.runtime.timeline import ENGINES, Task, Timeline
+
+ENGINE_PROCESS, STREAM_PROCESS, MEMORY_PROCESS = 1, 2, 3
+
+Event = dict[str, Any]
+
+
+def chrome_trace(timeline: Timeline) -> dict[str, Any]:
+    """The trace, a JSON object. Times are in microseconds."""
+    names = ("engines", "streams", "memory")
+    events: list[Event] = [_name("process_name", i, 0, n) for i, n in enumerate(names, 1)]
+    events += [_name("thread_name", ENGINE_PROCESS, i, n) for i, n in enumerate(ENGINES)]
+    for stream in sorted({t.stream for t in timeline.tasks}):
+        events.append(_name("thread_name", STREAM_PROCESS, stream, f"stream {stream}"))
+    for task in timeline.tasks:
+        events += _rows(task)
+    events += _arrows(timeline)
+    found = list(residences(timeline))
+    events += _buffers(found)
+    events += _bytes_live(found)
+    events += _bandwidth(timeline)
+    return {"traceEvents": events, "displayTimeUnit": "ns"}
+
+
+# ---- tasks -----------------------------------------------------------------------------------
+
+
+def _rows(task: Task) -> Iterator[Event]:
+    """The task on the row of its engine and on that of its stream."""
+    rows = (ENGINE_PROCESS, ENGINES.index(task.engine)), (STREAM_PROCESS, task.stream)
+    for process, row in rows:
+        yield {
+            "name": task.name,
+            "cat": task.engine,
+            "ph": "X",
+            "ts": task.start_us,
+            "dur": task.duration_us,
+            "pid": process,
+            "tid": row,
+            "args": _details(task),
+        }
+
+
+def _details(task: Task) -> dict[str, Any]:
+    time = task.time
+    return {
+        "kernel": task.kind,
+        "stream": task.stream,
+        "wait_us": task.wait_us,
+        "cores": dict(task.cores),
+        "bytes": time.bytes,
+        "cube_us": time.cube_us,
+        "vector_us": time.vector_us,
+        "in_us": time.in_us,
+        "out_us": time.out_us,
+    }
+
+
+def _arrows(timeline: Timeline) -> Iterator[Event]:
+    """From the end of the task that an event stands for to the start of the one that waits."""
+    number = 0
+    for task in timeline.tasks:
+        for before in task.events:
+            number += 1
+            ends = (("s", before.stream, before.end_us), ("f", task.stream, task.start_us))
+            for phase, stream, when in ends:
+                yield {
+                    "name": "event",
+                    "cat": "event",
+                    "ph": phase,
+                    "bp": "e",
+                    "id": number,
+                    "ts": when,
+                    "pid": STREAM_PROCESS,
+                    "tid": stream,
+                }
+
+
+def _name(kind: str, process: int, row: int, text: str) -> Event:
+    return {"name": kind, "ph": "M", "pid": process, "tid": row, "args": {"name": text}}
+
+
+# ---- memory ----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Residence:
+    """A buffer of a segment, and when it is in use, in microseconds."""
+
+    slot: SlotOp
+    bytes: int
+    start_us: float
+    end_us: float
+
+
+def residences(timeline: Timeline) -> Iterator[Residence]:
+    """The buffers that have a place in a segment. One that is used in several iterations of a loop
+    is in use from the first to the last."""
+    found: dict[SlotOp, Residence] = {}
+    for task in timeline.tasks:
+        for value in (*task.op.operands, *task.op.results):
+            slot = _slot(value)
+            if slot is None:
+                continue
+            known = found.get(slot)
+            if known is None:
+                size = byte_size(slot.result.type)
+                found[slot] = Residence(slot, size, task.start_us, task.end_us)
+            else:
+                known.start_us = min(known.start_us, task.start_us)
+                known.end_us = max(known.end_us, task.end_us)
+    yield from found.values()
+
+
+def _slot(value: SSAValue) -> SlotOp | None:
+    """The slot that a memref is a view of."""
+    while isinstance(value.owner, ReinterpretCastOp):
+        value = value.owner.source
+    return value.owner if isinstance(value.owner, SlotOp) else None
+
+
+def _buffers(found: Iterable[Residence]) -> Iterator[Event]:
+    """A span for each buffer; those of a segment share a group of tracks."""
+    for number, r in enumerate(found):
+        segment, offset = r.slot.segment.data, r.slot.offset.value.data
+        hint = r.slot.result.name_hint
+        shared = {
+            "name": f"%{hint}" if hint else f"{segment} + {offset}",
+            "cat": segment,
+            "id": number,
+            "pid": MEMORY_PROCESS,
+            "tid": 0,
+        }
+        args = {"segment": segment, "offset": offset, "bytes": r.bytes}
+        yield {**shared, "ph": "b", "ts": r.start_us, "args": args}
+        yield {**shared, "ph": "e", "ts": r.end_us}
+
+
+def _bytes_live(found: Iterable[Residence]) -> Iterator[Event]:
+    """How many bytes of each segment are in use."""
+    changes: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for r in found:
+        changes[r.slot.segment.data] += [(r.start_us, r.bytes), (r.end_us, -r.bytes)]
+    for segment, steps in changes.items():
+        for when, total in _sums(steps):
+            yield _counter(f"bytes live: {segment}", when, {"bytes": round(total)})
+
+
+def _bandwidth(timeline: Timeline) -> Iterator[Event]:
+    """How fast HBM is read and written: each task's bytes, evenly over its time."""
+    steps: list[tuple[float, float]] = []
+    for task in timeline.tasks:
+        if task.duration_us > 0 and task.time.bytes:
+            rate = task.time.bytes / task.duration_us * 1e-3
+            steps += [(task.start_us, rate), (task.end_us, -rate)]
+    for when, total in _sums(steps):
+        yield _counter("HBM traffic", when, {"GB/s": round(max(total, 0.0), 3)})
+
+
+def _sums(steps: list[tuple[float, float]]) -> Iterator[tuple[float, float]]:
+    """The running sum after the last change at each time."""
+    total = 0.0
+    steps.sort()
+    for i, (when, change) in enumerate(steps):
+        total += change
+        if i + 1 == len(steps) or steps[i + 1][0] > when:
+            yield when, total
+
+
+def _counter(name: str, when: float, values: dict[str, float]) -> Event:
+    return {"name": name, "ph": "C", "ts": when, "pid": MEMORY_PROCESS, "tid": 0, "args": values}

@@ -1,0 +1,172 @@
+"""Profiles: critical path and slack, what-if, the memory rows of the trace, `ge.Profiler`."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+import ge
+from ge.dialects.errors import GeError
+from ge.dialects.target import Target
+from ge.lowering.compiler import load, lower
+from ge.lowering.options import Options
+from ge.runtime.clock import simulate
+from ge.runtime.critical_path import critical_path, slack
+from ge.runtime.session import Session, random_inputs
+from ge.runtime.timeline import Task, Timeline
+from ge.runtime.trace import chrome_trace, residences
+from ge.runtime.what_if import changed, what_if
+
+MODELS = Path(__file__).parents[1] / "models"
+
+
+@pytest.fixture(scope="module")
+def module() -> ModuleOp:
+    loaded = load(str(MODELS / "bert_base.tiny.onnx"))
+    lower(loaded.module, Options(fusion="off"))
+    return loaded.module
+
+
+@pytest.fixture(scope="module")
+def timeline(module: ModuleOp) -> Timeline:
+    return simulate(module, Target.load())
+
+
+# ---- critical path ---------------------------------------------------------------------------
+
+
+def chain(*tasks: Task) -> Timeline:
+    timeline = Timeline(Target.load(), list(tasks))
+    timeline.latency_us = max(t.end_us for t in tasks)
+    return timeline
+
+
+def a_task(timeline: Timeline, start: float, duration: float, *after: Task) -> Task:
+    """A task that starts one launch after the last of those that it waits for."""
+    model = timeline.tasks[0]
+    ready = max((b.end_us for b in after), default=0.0)
+    return Task(
+        model.op, f"{start}", model.kind, model.engine, 0, (), model.time, None, (), (),
+        after=list(after), events=[], needs=[],
+        ready_us=ready, start_us=start, duration_us=duration,
+    )  # fmt: skip
+
+
+def test_slack_is_what_a_task_may_be_late(timeline: Timeline) -> None:
+    launch = timeline.target.launch_us
+    a = a_task(timeline, launch, 10.0)
+    b = a_task(timeline, launch, 4.0)
+    c = a_task(timeline, a.end_us + launch, 5.0, a, b)
+    found = slack(chain(a, b, c))
+    assert [found[t] for t in (a, b, c)] == pytest.approx([0.0, 6.0, 0.0])
+    assert critical_path(chain(a, b, c)) == [a, c]
+
+
+def test_a_task_that_waits_for_cores_is_held_back_by_the_one_that_frees_them(
+    timeline: Timeline,
+) -> None:
+    a = a_task(timeline, 2.0, 10.0)
+    b = a_task(timeline, 12.0, 5.0)
+    a.cores = b.cores = (("cube", 1),)
+    assert list(slack(chain(a, b)).values()) == pytest.approx([0.0, 0.0])
+
+
+def test_critical_path_of_a_model(timeline: Timeline) -> None:
+    path = critical_path(timeline)
+    assert path[-1].end_us == pytest.approx(timeline.latency_us)
+    assert all(s >= -1e-6 for s in slack(timeline).values())
+    for task in path:
+        assert all(b.end_us <= task.start_us + 1e-6 for b in task.after)
+
+
+def test_iterations_wait_for_tasks_of_their_own(timeline: Timeline) -> None:
+    twice = Timeline(timeline.target)
+    twice.append(timeline, 2)
+    tasks = set(twice.tasks)
+    assert all(b in tasks for t in twice.tasks for b in (*t.after, *t.events))
+    found = slack(twice)
+    half = len(twice.tasks) // 2
+    first, second = ([found[t] for t in ts] for ts in (twice.tasks[:half], twice.tasks[half:]))
+    assert first == pytest.approx(second)
+
+
+# ---- what if ---------------------------------------------------------------------------------
+
+
+def test_better_targets_are_not_slower(module: ModuleOp, timeline: Timeline) -> None:
+    changes = ("hbm_bandwidth=2x", "l2_bandwidth=2x", "cube=2x", "vector=2x", "launch=0.5x")
+    latency = timeline.latency_us
+    found = what_if(module, timeline.target, latency, changes)
+    assert [w.change for w in found] == list(changes)
+    assert all(w.latency_us <= latency * 1.001 for w in found)
+    assert found[-1].latency_us < latency
+    (same,) = what_if(module, timeline.target, latency, ["clock_ghz=1x"])
+    assert same.ratio == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("hbm_bandwith=2x", "has no 'hbm_bandwith'; did you mean hbm_bandwidth?"),
+        ("hbm_bandwidth", "cannot read the change"),
+        ("hbm_bandwidth=3", "'hbm_bandwidth' takes a factor"),
+        ("launch_us=0x", "no positive number"),
+        ("name=2x", "has no 'name'"),
+    ],
+)
+def test_changes_that_cannot_be_made(change: str, message: str) -> None:
+    with pytest.raises(GeError, match=message.replace("?", r"\?")):
+        changed(Target.load(), change)
+
+
+def test_a_field_takes_a_value() -> None:
+    target = changed(Target.load(), "launch_us=0.5")
+    assert target.launch_us == 0.5
+    assert changed(Target.load(), "cube=2x").macs_per_cycle["f16"] == 8192
+
+
+# ---- trace -----------------------------------------------------------------------------------
+
+
+def test_trace_shows_memory(timeline: Timeline) -> None:
+    events: list[dict[str, Any]] = chrome_trace(timeline)["traceEvents"]
+    begins, ends = ([e for e in events if e["ph"] == p] for p in "be")
+    buffers = list(residences(timeline))
+    assert len(begins) == len(ends) == len(buffers) > 20
+    assert {e["cat"] for e in begins} == {"arena", "io"}
+    live = [e["args"]["bytes"] for e in events if e["name"] == "bytes live: arena"]
+    assert live[-1] == 0
+    assert 0 < max(live) <= sum(b.bytes for b in buffers)
+    traffic = [e["args"]["GB/s"] for e in events if e["name"] == "HBM traffic"]
+    assert max(traffic) > 0
+    assert traffic[-1] == 0
+
+
+# ---- in Python -------------------------------------------------------------------------------
+
+
+def test_profiler() -> None:
+    loaded = load(str(MODELS / "bert_base.tiny.onnx"))
+    lower(loaded.module, Options())
+    session = Session(loaded.module, loaded.payload)
+    inputs = random_inputs(loaded.module)
+    session.run(inputs)
+    profiler = ge.Profiler()
+    profiler.start()
+    with pytest.raises(GeError, match="started already"):
+        profiler.start()
+    session.run(inputs)
+    session.run(inputs)
+    profiler.stop()
+    session.run(inputs)
+    report = profiler.report()
+    (entry,) = report["runs"]
+    assert entry["runs"] == 2
+    assert entry["seconds"] > 0
+    assert report["latency_us"] == pytest.approx(2 * entry["time"]["latency_us"])
+    rows = profiler.operator_stats()
+    launches = simulate(loaded.module, session.target).tasks
+    assert sum(r["Count"] for r in rows) == 2 * len(launches)
+    with pytest.raises(GeError, match="has not been started"):
+        profiler.stop()
