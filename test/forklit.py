@@ -24,6 +24,7 @@ from lit.TestRunner import (
 )
 
 TOOLS = {
+    "ge-check": "ge.tools.ge_check",
     "ge-opt": "ge.tools.ge_opt",
     "ge-compile": "ge.tools.ge_compile",
     "ge-import": "ge.tools.ge_import",

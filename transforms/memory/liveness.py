@@ -9,6 +9,12 @@ walk; uses of A are done before B starts where B's clock covers them.
 Branches and loops are barriers: all streams are idle before and after them and between their
 blocks. A buffer that is allocated outside of one and used inside is alive through all of it (a
 loop comes back to it); one that is allocated inside is alive between its uses there.
+
+Several streams may begin a buffer side by side, each with a part of it: it begins where the first
+of them may.
+
+Buffers that share bytes although happens-before does not keep them apart, only the order of the
+program does, need more events: `orderings` tells which tasks have to wait for which.
 """
 
 from bisect import bisect_left
@@ -22,7 +28,7 @@ from ge.dialects.diagnostics import error_at
 from ge.dialects.npu_task import RecordOp, WaitOp
 from ge.dialects.types import byte_size
 from ge.transforms.memory.aliasing import Task, accesses, owner_of
-from ge.transforms.memory.packing import MOST_CONFLICTS, Problem, most_alive
+from ge.transforms.memory.packing import MOST_CONFLICTS, Problem, intervals, most_alive
 
 Clock = Sequence[int]
 
@@ -44,11 +50,46 @@ class Lifetime:
     before: Clock = ()
     """How many tasks of each stream are done when the first use begins."""
     uses: list[int] = field(default_factory=list[int])
-    """The last task of each stream that uses it."""
+    """The number of the last task of each stream that uses it."""
+    first_tasks: dict[int, Operation] = field(default_factory=dict[int, Operation])
+    """Stream -> the first task there that uses it."""
+    last_tasks: dict[int, Operation] = field(default_factory=dict[int, Operation])
+    """Stream -> the last task there that uses it."""
 
     def is_done(self, clock: Clock) -> bool:
         """Whether all uses are done where the clock is this one."""
         return all(use <= done for use, done in zip(self.uses, clock, strict=True))
+
+
+Orderings = dict[Operation, list[Operation]]
+"""Task -> earlier tasks of its block that it has to wait for."""
+
+
+@dataclass(slots=True)
+class Held:
+    """Which buffer had each byte last: spans that do not overlap, by their first byte."""
+
+    lows: list[int] = field(default_factory=list[int])
+    spans: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    """First byte after the span, buffer."""
+
+    def replace(self, low: int, high: int, buffer: int) -> list[int]:
+        """Give bytes to a buffer; returns those that had them."""
+        if low == high:
+            return []
+        first = bisect_left(self.lows, low)
+        if first and self.spans[first - 1][0] > low:
+            first -= 1
+        last = bisect_left(self.lows, high)
+        lows, spans = self.lows[first:last], self.spans[first:last]
+        new = [(low, (high, buffer))]
+        if lows and lows[0] < low:
+            new.insert(0, (lows[0], (low, spans[0][1])))
+        if spans and spans[-1][0] > high:
+            new.append((high, spans[-1]))
+        self.lows[first:last] = [start for start, _ in new]
+        self.spans[first:last] = [span for _, span in new]
+        return list(dict.fromkeys(owner for _, owner in spans))
 
 
 @dataclass(slots=True)
@@ -128,12 +169,21 @@ class Liveness:
             if life.depth < len(self.frames):
                 self.frames[life.depth].used[life] = None
                 continue
-            if life.start < 0:
+            if stream not in life.first_tasks:
                 before = before or tuple(clock)
-                life.start, life.stream, life.before = self.position, stream, before
+                self.begin(life, op, stream, before)
             life.end = self.position
             life.uses[stream] = self.issued[stream]
+            life.last_tasks[stream] = op
         clock[stream] = self.issued[stream]
+
+    def begin(self, life: Lifetime, op: Task, stream: int, before: Clock) -> None:
+        """A stream uses a buffer for the first time, when the tasks in `before` are done."""
+        life.first_tasks[stream] = op
+        if life.start < 0:
+            life.start, life.stream, life.before = self.position, stream, before
+        elif any(b > done for b, done in zip(life.before, before, strict=True)):
+            life.before = tuple(map(min, zip(life.before, before, strict=True)))
 
     def control(self, op: Operation) -> None:
         """Control flow waits for all streams; what is used inside and made outside lives through
@@ -176,18 +226,29 @@ class Liveness:
 
     def conflicts(self) -> list[list[range]]:
         """For each buffer the later ones that may be written before its uses are done, as ranges
-        of indices into `groups`. A clock only grows along a stream: they lie side by side."""
+        of indices into `groups`. A clock only grows along a stream: they lie side by side. (Where
+        another stream begins a buffer earlier, those before it in its group count as begun then.)
+        """
         groups = self.groups()
+        befores = [self.nondecreasing(group) for group in groups]
         passed = [0] * len(groups)
         result: list[list[range]] = []
         for life in self.buffers:
             passed[life.stream] += 1
             ranges: list[range] = []
-            for group, first in zip(groups, passed, strict=True):
-                last = _first_after(life, self.buffers, group, first)
+            for before, first in zip(befores, passed, strict=True):
+                last = _first_after(life, before, first)
                 ranges.append(range(first, last))
             result.append(ranges)
         return result
+
+    def nondecreasing(self, group: Sequence[int]) -> list[Clock]:
+        """The clocks at which the buffers of a group begin, none above a later one."""
+        clocks = [self.buffers[i].before for i in group]
+        for k in reversed(range(len(clocks) - 1)):
+            if any(a > b for a, b in zip(clocks[k], clocks[k + 1], strict=True)):
+                clocks[k] = tuple(map(min, zip(clocks[k], clocks[k + 1], strict=True)))
+        return clocks
 
     def groups(self) -> list[list[int]]:
         """The buffers by the stream of their first use (last: barriers), in program order."""
@@ -195,6 +256,31 @@ class Liveness:
         for i, life in enumerate(self.buffers):
             groups[life.stream].append(i)
         return groups
+
+    def in_order(self, alignment: int) -> Problem:
+        """The packing problem of these buffers where the order of the program keeps them apart."""
+        sizes = [-(-b.bytes // alignment) * alignment for b in self.buffers]
+        return intervals(sizes, [b.start for b in self.buffers], [b.end for b in self.buffers])
+
+    def alive_at_peak(self, alignment: int) -> list[Lifetime]:
+        """The buffers that are alive when the most bytes are, in the order of the program."""
+        problem = self.in_order(alignment)
+        _, when = most_alive(problem.sizes, problem.starts, problem.ends)
+        return [b for b in self.buffers if b.start <= when <= b.end]
+
+    def orderings(self, sizes: Sequence[int], offsets: Sequence[int]) -> Orderings:
+        """What has to wait for what so that buffers with these sizes, that are packed as in
+        `in_order`, are apart in every run: for tasks, earlier ones. A buffer waits for those that
+        had its bytes last; these waited for the ones before."""
+        result: Orderings = {}
+        held = Held()
+        for i, life in enumerate(self.buffers):
+            for j in held.replace(offsets[i], offsets[i] + sizes[i], i):
+                other = self.buffers[j]
+                if not other.is_done(life.before):
+                    for task in life.first_tasks.values():
+                        result.setdefault(task, []).extend(other.last_tasks.values())
+        return result
 
     def problem(self, alignment: int) -> Problem:
         """The packing problem of these buffers."""
@@ -213,14 +299,14 @@ class Liveness:
         return Problem(sizes, starts, ends, bound, neighbours)
 
 
-def _first_after(life: Lifetime, buffers: list[Lifetime], group: list[int], first: int) -> int:
+def _first_after(life: Lifetime, befores: Sequence[Clock], first: int) -> int:
     """The first place in a group, from `first` on, whose buffer begins after `life` is done.
     Searches in growing steps: the answer is near as a rule."""
     low, high, step = first, first, 1
-    while high < len(group) and not life.is_done(buffers[group[high]].before):
+    while high < len(befores) and not life.is_done(befores[high]):
         low, high, step = high + 1, high + step, 2 * step
-    high = min(high, len(group))
-    return bisect_left(group, True, low, high, key=lambda i: life.is_done(buffers[i].before))
+    high = min(high, len(befores))
+    return bisect_left(befores, True, low, high, key=life.is_done)
 
 
 def _neighbours(groups: list[list[int]], conflicts: list[list[range]]) -> list[list[int]]:

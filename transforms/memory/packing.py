@@ -6,13 +6,17 @@ greedy methods run side by side and the best is kept; one that reaches the lower
   (best fit); needs intervals only and O(n log n) steps;
 - by size, by bytes times lifetime, by lifetime, by start: buffers in that order, each at the lowest
   offset (first fit) or in the smallest hole (best fit) between its neighbours that are placed;
-  "greedy by size" is that of Pisarchyk and Lee, arXiv 2001.03288.
+  "greedy by size" is that of Pisarchyk and Lee, arXiv 2001.03288;
+- search (see `search.py`), if there is time for it: is there a packing within the lower bound, and
+  if not, within how much? The answer may be that the best one known is the smallest there is.
 """
 
+import time
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
+from math import gcd
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +42,15 @@ class Packing:
     offsets: list[int]
     peak: int
     method: str
+    smallest: bool = False
+    """Whether a search has proved that no packing is smaller."""
 
 
 MOST_CONFLICTS = 2_000_000
 """With more pairs of buffers that conflict, only the scan is tried."""
+
+MOST_SEARCHED = 2_000
+"""With more buffers there is no search."""
 
 EFFORT = 4_000_000
 """Pairs of buffers that are looked at before the search ends."""
@@ -52,10 +61,10 @@ def most_alive(sizes: Sequence[int], starts: Sequence[int], ends: Sequence[int])
     changes = [(start, 1, size) for start, size in zip(starts, sizes, strict=True)]
     changes += [(end + 1, 0, -size) for end, size in zip(ends, sizes, strict=True)]
     alive = most = when = 0
-    for time, _, change in sorted(changes):
+    for position, _, change in sorted(changes):
         alive += change
         if alive > most:
-            most, when = alive, time
+            most, when = alive, position
     return most, when
 
 
@@ -81,8 +90,40 @@ def intervals(sizes: Sequence[int], starts: Sequence[int], ends: Sequence[int]) 
     return Problem(sizes, starts, ends, most_alive(sizes, starts, ends)[0])
 
 
-def pack(problem: Problem) -> Packing:
-    """The best packing that the methods find."""
+def pack(problem: Problem, seconds: float = 0.0) -> Packing:
+    """The best packing that the methods find, with a search of at most so many seconds."""
+    best = pack_greedily(problem)
+    if best.peak > problem.lower_bound and seconds > 0 and len(problem.sizes) <= MOST_SEARCHED:
+        best = pack_by_search(problem, best, seconds)
+    return best
+
+
+def pack_by_search(problem: Problem, best: Packing, seconds: float) -> Packing:
+    """The smallest packing that a search finds in time, by intervals. What is impossible within
+    some bytes raises the lower bound; between it and the best packing halves are tried."""
+    from ge.transforms.memory.search import Outcome, search
+
+    deadline = time.monotonic() + seconds
+    unit = gcd(*problem.sizes)
+    low, high = problem.lower_bound, best.peak
+    capacity = low
+    proven = True
+    while low < high and (left := deadline - time.monotonic()) > 0:
+        share = left / 2 if capacity < high - unit else left
+        found = search(problem.sizes, problem.starts, problem.ends, capacity, share)
+        if found.outcome is Outcome.PACKED:
+            offsets = list(found.offsets)
+            high = max(o + s for o, s in zip(offsets, problem.sizes, strict=True))
+            best = Packing(offsets, high, "search")
+        else:
+            proven &= found.outcome is Outcome.IMPOSSIBLE
+            low = capacity + unit
+        capacity = low + (high - low) // (2 * unit) * unit
+    return replace(best, smallest=proven and low >= high)
+
+
+def pack_greedily(problem: Problem) -> Packing:
+    """The best packing of the methods that take each buffer once."""
     best = scan(problem)
     if best.peak <= problem.lower_bound:
         return best

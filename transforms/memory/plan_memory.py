@@ -15,7 +15,9 @@ becomes
     (the launches)
 
 Two buffers share bytes only where every use of one happens before the first write of the other
-(see `liveness.py`); `packing.py` chooses the offsets. The model's inputs and outputs have bytes of
+(see `liveness.py`); `packing.py` chooses the offsets. Where that takes more bytes than the order of
+the program has alive at one time, the offsets are chosen by that order, and events make the tasks
+keep it. The model's inputs and outputs have bytes of
 their own in the "io" segment; buffers of dynamic shape stay with the device's allocator. The
 function says what came out, in bytes: `npu_task.arena_bytes`, `npu_task.lower_bound_bytes` (the
 most that is alive at one time), `npu_task.no_reuse_bytes`, `npu_task.weight_bytes` and
@@ -37,9 +39,11 @@ from ge.dialects.functions import main_function
 from ge.dialects.npu_task import HBM, ConstantOp, SlotOp, is_dynamic, number
 from ge.dialects.target import Target, target_for
 from ge.dialects.types import byte_size
-from ge.transforms.memory.liveness import Lifetime, Liveness
-from ge.transforms.memory.packing import most_alive, pack
+from ge.transforms.memory.certificate import certify
+from ge.transforms.memory.liveness import Liveness
+from ge.transforms.memory.packing import Packing, Problem, pack
 from ge.transforms.memory.pinning import PINNED, check_kinds, pinned_buffers
+from ge.transforms.schedule.events import add_orderings
 
 IO = "npu_task.io"
 """Attribute of the allocation of a buffer that holds an input or output of the model."""
@@ -91,6 +95,8 @@ class Planner:
     target: Target
     alignment: int
     reuse: bool
+    search: float = 0.0
+    """Seconds that a search for the smallest packing may take."""
 
     def plan(self, func: FuncOp, pinned: Collection[AllocOp] = ()) -> None:
         """Give each buffer of @main its bytes, `pinned` ones bytes of their own after those that
@@ -109,7 +115,7 @@ class Planner:
         offsets, total = side_by_side(problem.sizes)
         arena = total
         if self.reuse:
-            packing = pack(problem)
+            packing = self.pack(func, liveness, problem)
             offsets, arena = packing.offsets, packing.peak
         weights = sum(
             aligned(byte_size(op.result.type), self.alignment)
@@ -118,13 +124,19 @@ class Planner:
         )
         shared, arena = arena, arena + pinned_bytes
         if arena + weights + io_bytes > self.target.hbm_bytes:
-            raise self.too_large(func, arena, weights, io_bytes, liveness.buffers)
+            raise self.too_large(func, arena, weights, io_bytes, liveness)
         for op, offset in zip(io, io_offsets, strict=True):
             place(op, "io", offset)
+        at_peak = {life.alloc for life in liveness.alive_at_peak(self.alignment)}
+        live: set[SlotOp] = set()
         for life, offset in zip(liveness.buffers, offsets, strict=True):
-            place(life.alloc, "arena", offset)
+            slot = place(life.alloc, "arena", offset)
+            if life.alloc in at_peak:
+                live.add(slot)
         for op, offset in zip(pinned, pinned_offsets, strict=True):
-            place(op, "arena", shared + offset).attributes[PINNED] = UnitAttr()
+            slot = place(op, "arena", shared + offset)
+            slot.attributes[PINNED] = UnitAttr()
+            live.add(slot)
         for life in liveness.unused:
             life.alloc.detach()
             life.alloc.erase()
@@ -138,19 +150,34 @@ class Planner:
         }
         for name, value in figures.items():
             func.attributes[f"npu_task.{name}"] = number(value)
+        certify(func, arena, problem.lower_bound + pinned_bytes, live)
+
+    def pack(self, func: FuncOp, liveness: Liveness, problem: Problem) -> Packing:
+        """The best packing. Where streams that run apart would need more bytes than the order of
+        the program has alive at one time, tasks get events so that they keep that order."""
+        best = pack(problem)
+        if best.peak <= problem.lower_bound:
+            return best
+        in_order = liveness.in_order(self.alignment)
+        packing = pack(in_order, self.search)
+        if packing.peak >= best.peak:
+            return best
+        try:
+            later = liveness.orderings(in_order.sizes, packing.offsets)
+            add_orderings(func, later, liveness.streams, self.target.max_events)
+        except GeError:  # more events than the target has
+            return best
+        return packing
 
     def apart(self, allocs: Iterable[AllocOp]) -> tuple[list[int], int]:
         """Offsets that share nothing, and the sum of the sizes."""
         return side_by_side(aligned(byte_size(op.memref.type), self.alignment) for op in allocs)
 
     def too_large(
-        self, func: FuncOp, arena: int, weights: int, io: int, buffers: list[Lifetime]
+        self, func: FuncOp, arena: int, weights: int, io: int, liveness: Liveness
     ) -> GeError:
         """The error that names the largest buffers that are alive at the peak."""
-        sizes = [b.bytes for b in buffers]
-        _, when = most_alive(sizes, [b.start for b in buffers], [b.end for b in buffers])
-        alive = [b for b in buffers if b.start <= when <= b.end]
-        alive.sort(key=lambda b: b.bytes, reverse=True)
+        alive = sorted(liveness.alive_at_peak(self.alignment), key=lambda b: b.bytes, reverse=True)
         largest = [f"{b.alloc.memref.type} ({b.bytes} bytes)" for b in alive[:SHOWN]]
         return error_at(
             func,
@@ -174,6 +201,9 @@ class PlanMemoryPass(ModulePass):
     """Bytes that offsets are multiples of, a power of two; 0: the target's."""
     reuse: bool = True
     """Whether buffers may share bytes."""
+    search: float = 0.0
+    """Seconds that a search for the smallest packing may take where the quick methods leave a gap
+    to the lower bound."""
     no_reuse: tuple[str, ...] = ()
     """Kinds of ops (`matmul`, `fused_op.conv`): what launches with one of them write shares bytes
     with nothing."""
@@ -187,4 +217,4 @@ class PlanMemoryPass(ModulePass):
             if self.no_reuse:
                 check_kinds(self.no_reuse, ctx.loaded_ops)
             pinned = filter(in_arena, pinned_buffers(op, main, self.no_reuse))
-            Planner(target, alignment, self.reuse).plan(main, dict.fromkeys(pinned))
+            Planner(target, alignment, self.reuse, self.search).plan(main, dict.fromkeys(pinned))

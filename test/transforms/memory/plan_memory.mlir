@@ -37,7 +37,8 @@ func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task
 
 // -----
 
-// Two streams that nothing orders share no bytes, although program order would allow it.
+// Two streams that nothing orders would need bytes of their own; an event makes them share, in the
+// order of the program.
 func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task.streams = 2 : i64} {
   %0 = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
   %1 = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
@@ -45,9 +46,14 @@ func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task
   npu_task.copy %x to %1 on 1 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
   func.return
 }
-// CHECK:       npu_task.arena_bytes = 1024 : i64, npu_task.lower_bound_bytes = 512 : i64
+// CHECK:       npu_task.arena_bytes = 512 : i64, npu_task.lower_bound_bytes = 512 : i64
+// CHECK-SAME:  npu_task.certificate = {peak_bytes = 512 : i64, lower_bound_bytes = 512 : i64, gap_bytes = 0 : i64, optimal = true, live = array<i64: 0>}
 // CHECK-NEXT:    npu_task.slot "arena" 0
-// CHECK-NEXT:    npu_task.slot "arena" 512
+// CHECK-NEXT:    npu_task.slot "arena" 0
+// CHECK-NEXT:    npu_task.copy %x to %0 on 0
+// CHECK-NEXT:    npu_task.record 0 on 0
+// CHECK-NEXT:    npu_task.wait 0 on 1
+// CHECK-NEXT:    npu_task.copy %x to %1 on 1
 
 // -----
 

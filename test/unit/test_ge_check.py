@@ -1,0 +1,154 @@
+"""ge-check: proves what the compiler wrote, and finds each fault that is edited into the text."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.printer import Printer
+
+from ge.lowering.compiler import context
+from ge.lowering.text import Source, parse_module
+from ge.runtime.certificate import check_program
+from ge.tools.ge_check import main
+from ge.transforms.memory.plan_memory import PlanMemoryPass
+
+HBM, HOST = (f"memref<128xf32, #npu_task<space {space}>>" for space in ("hbm", "host"))
+
+PROGRAM = f"""
+npu_task.kernel @neg on vector {{
+^bb0(%0: tensor<128xf32>):
+  %1 = graph.neg %0 : (tensor<128xf32>) -> tensor<128xf32>
+  npu_task.return %1 : tensor<128xf32>
+}}
+func.func @main(%x: {HOST}, %y: {HOST}, %p: memref<i1, #npu_task<space hbm>>)
+    attributes {{npu_task.streams = 2 : i64, npu_task.events = 2 : i64}} {{
+  %0 = memref.alloc() : {HBM}
+  %1 = memref.alloc() : {HBM}
+  %2 = memref.alloc() : {HBM}
+  %3 = memref.alloc() : {HBM}
+  npu_task.copy %x to %0 on 0 : {HOST} to {HBM}
+  npu_task.record 0 on 0
+  npu_task.wait 0 on 1
+  npu_task.launch @neg on 1 ins(%0 : {HBM}) outs(%1 : {HBM})
+  npu_task.launch @neg on 1 ins(%1 : {HBM}) outs(%2 : {HBM})
+  npu_task.if %p : memref<i1, #npu_task<space hbm>> outs(%3 : {HBM}) order [1] {{
+    %a = memref.alloc() : {HBM}
+    npu_task.launch @neg on 1 ins(%2 : {HBM}) outs(%a : {HBM})
+    npu_task.yield %a : {HBM}
+  }} else {{
+    npu_task.yield %2 : {HBM}
+  }}
+  npu_task.copy %3 to %y on 0 : {HBM} to {HOST}
+  func.return
+}}
+"""
+
+
+def text_of(module: ModuleOp) -> str:
+    import io
+
+    out = io.StringIO()
+    Printer(out).print_op(module)
+    return out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def program() -> str:
+    module = parse_module(context(), Source("in.mlir", PROGRAM))
+    PlanMemoryPass().apply(Context(), module)
+    return text_of(module)
+
+
+def problems(text: str) -> list[str]:
+    return [p.message for p in check_program(parse_module(context(), Source("p", text))).problems]
+
+
+def test_the_plan_is_proved(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "program.mlir"
+    path.write_text(program)
+    assert main([str(path)]) == 0
+    expected = "proved, 5 tasks on 2 streams, arena of 1536 bytes, which is optimal, 3 tensors"
+    assert expected in capsys.readouterr().out
+
+
+FAULTS = {
+    "shifted offset": ('"arena" 1024', '"arena" 0', "writes bytes of another buffer"),
+    "shifted below the peak": ('"arena" 1024', '"arena" 512', "peak_bytes is stated as 1536"),
+    "offset beyond the others": ('"arena" 1024', '"arena" 2048', "slot ends at byte 2560 of 1536"),
+    "offset not aligned": ('"arena" 1024', '"arena" 1000', "no multiple of 512"),
+    "wrong peak": ("peak_bytes = 1536", "peak_bytes = 1024", "highest slot ends at byte 1536"),
+    "wrong bound": (
+        "{peak_bytes = 1536 : i64, lower_bound_bytes = 1536",
+        "{peak_bytes = 1536 : i64, lower_bound_bytes = 1024",
+        "stated as 1024, but the most bytes alive at one time are 1536",
+    ),
+    "wrong gap": ("gap_bytes = 0", "gap_bytes = 512", "peak and lower bound differ by 0"),
+    "not optimal": ("optimal = true", "optimal = false", "the plan is stated as not optimal"),
+    "missing tensor": ("live = array<i64: 2, 3, 4>", "live = array<i64: 2, 3>", "1024 bytes"),
+    "dead tensor": ("live = array<i64: 2, 3, 4>", "live = array<i64: 0, 3, 4>", "is dead before"),
+    "no such tensor": ("live = array<i64: 2, 3, 4>", "live = array<i64: 2, 3, 9>", "names [9]"),
+    "tensor twice": ("live = array<i64: 2, 3, 4>", "live = array<i64: 2, 3, 3>", "a slot twice"),
+    "dropped wait": ("npu_task.wait 0 on 1\n", "", "may still be writing"),
+    "dropped producer": (
+        "npu_task.copy %x to %0 on 0", "npu_task.copy %x to %1 on 0", "nothing has written"
+    ),
+    "larger arena": (
+        "npu_task.arena_bytes = 1536", "npu_task.arena_bytes = 2048", "the arena has 2048 bytes"
+    ),
+    "no certificate": ("npu_task.certificate", "npu_task.other", "plan-memory was not run"),
+    "no peak": ("{peak_bytes", "{peak_byte", "does not state peak_bytes"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_is_found(
+    fault: str, program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    old, new, message = FAULTS[fault]
+    assert old in program
+    path = tmp_path / "program.mlir"
+    path.write_text(program.replace(old, new, 1))
+    assert main([str(path)]) == 1
+    told = capsys.readouterr()
+    assert message in told.err
+    assert "not proved" in told.out
+
+
+def test_a_shorter_pinned_slot_counts_everywhere(program: str):
+    text = re.sub(r'(%0 = npu_task.slot "arena" \d+)', r"\1 {npu_task.pinned}", program)
+    assert any("the most bytes alive at one time are 2048" in p for p in problems(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("func.func @main() { func.return }", "is at the graph level"),
+        ("func.func @f(", "error"),
+    ],
+)
+def test_what_is_no_program(
+    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "in.mlir"
+    path.write_text(text)
+    assert main([str(path)]) == 1
+    assert message in capsys.readouterr().err
+    assert main([str(tmp_path / "none.mlir")]) == 1
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from(["bound", "live"]), st.integers(-3, 6))
+def test_wrong_figures_are_found(kind: str, change: int):
+    module = parse_module(context(), Source("in.mlir", PROGRAM))
+    PlanMemoryPass().apply(Context(), module)
+    text = text_of(module)
+    if kind == "bound":
+        text = text.replace("{peak_bytes = 1536", f"{{peak_bytes = {1536 + 512 * change}")
+        assert bool(problems(text)) == (change != 0)
+    else:
+        text = text.replace("array<i64: 2, 3, 4>", f"array<i64: 2, {change}, 4>")
+        assert bool(problems(text)) == (change != 3)

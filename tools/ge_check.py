@@ -1,0 +1,47 @@
+"""ge-check: prove the memory plan, the events and the certificate of a program from its text."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+EPILOG = """examples:
+  ge-compile model.onnx -o program.mlir && ge-check program.mlir
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "ge-check", description=__doc__, epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("program", help="a .mlir at the program level; - for standard input")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = build_parser().parse_args(argv)
+    from ge.lowering.command_line import guarded
+
+    return guarded(lambda: run(args), "ge-check")
+
+
+def run(args: argparse.Namespace) -> int:
+    from ge.dialects.diagnostics import Diagnostic, Severity, place_of
+    from ge.dialects.errors import GeError
+    from ge.lowering.compiler import context, level_of
+    from ge.lowering.text import parse_module, read_source
+    from ge.runtime.certificate import check_program
+
+    source = read_source(None if args.program == "-" else args.program)
+    module = parse_module(context(), source)
+    if (level := level_of(module)) != "program":
+        raise GeError(f"the module is at the {level} level", args.program, "compile it first")
+    proof = check_program(module)
+    for problem in proof.problems:
+        print(Diagnostic(Severity.ERROR, problem.message, place_of(problem.op)), file=sys.stderr)
+    print(f"{args.program}: {proof.summary}")
+    return 1 if proof.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,326 @@
+"""A complete search for a packing within a capacity.
+
+Depth first: buffers are placed one by one, each on top of what is placed already, at offsets that
+never decrease. Every packing can be pushed down into one that comes about like this (a "canonical"
+one), so none is missed, and of the orders that give the same packing one is tried. The ideas are
+those of Moffitt, "MiniMalloc: A Lightweight Memory Allocator for Hardware-Accelerated Machine
+Learning" (ASPLOS 2023), but for the table of states and the way turns are taken:
+- time is cut into sections, those between the last begin before an end and that end: buffers
+  conflict where they have a section in common;
+- where no unplaced buffer crosses from a section to the next, both sides are searched apart, and
+  one that has no packing fails the placement that separated them, however many were made since;
+- the floor of a section is the lowest offset that an unplaced buffer of it can have: with what is
+  unplaced on top it must not rise over the capacity, also where the offset reached is its floor;
+- a buffer is not placed at or above an offset below which another one would fit as a whole;
+- a state that failed (what is unplaced, and from which offset on) fails again;
+- several orders of equal offsets take turns with growing numbers of steps: where one is lost in a
+  large subtree another one may be lucky.
+A step costs numpy operations on the sections beside the placed buffer. Everything is counted in
+steps, so the result does not depend on the machine as long as the time suffices.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+TURN = 256
+"""Steps of an order in its first turn; each round doubles them."""
+
+CHECKED = 64
+"""Steps between two looks at the clock."""
+
+
+class Outcome(Enum):
+    """What is known after a search."""
+
+    PACKED = "packed"
+    IMPOSSIBLE = "impossible"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The offsets, if a packing was found; the steps taken."""
+
+    outcome: Outcome
+    offsets: Sequence[int]
+    steps: int
+
+
+class Sections:
+    """The buffers of a problem by the sections of time that they are alive in, [first, last)."""
+
+    def __init__(self, sizes: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> None:
+        """Buffer i has sizes[i] > 0 bytes and is alive from starts[i] to ends[i], both included."""
+        self.sizes = np.array(sizes, np.int64)
+        begins, finishes = np.array(starts, np.int64), np.array(ends, np.int64)
+        self.lengths = finishes - begins + 1
+        stops = np.unique(finishes)
+        cuts = stops[np.searchsorted(stops, np.unique(begins))]
+        cuts = np.unique(cuts)  # the first end after each begin
+        self.first = np.searchsorted(cuts, begins)
+        self.last = np.searchsorted(cuts, finishes, side="right")
+        self.count = len(cuts)
+        self.members = [
+            np.flatnonzero((self.first <= s) & (s < self.last)) for s in range(self.count)
+        ]
+        self.totals = np.array([self.sizes[m].sum() for m in self.members], np.int64)
+
+
+def orders(sections: Sections) -> Iterator[tuple[Ints, int]]:
+    """Orders in which buffers with equal offsets are tried, and their shares of the steps. By
+    descending width (lifetime), total (of the buffer's fullest section), area, number of sections,
+    of overlaps; by ascending begin."""
+    width, sizes = sections.lengths, sections.sizes
+    area, spread = width * sizes, sections.last - sections.first
+    total = np.array(
+        [sections.totals[a:b].max() for a, b in zip(sections.first, sections.last, strict=True)]
+    )
+    overlaps = np.array(
+        [
+            ((sections.first < b) & (sections.last > a)).sum()
+            for a, b in zip(sections.first, sections.last, strict=True)
+        ]
+    )
+    for share, *keys in (
+        (4, total, width, area),
+        (4, total, area, width),
+        (4, width, area, total),
+        (1, total, -sections.first),
+        (1, total, spread, area),
+        (1, overlaps, area, total),
+        (1, spread, sizes),
+    ):
+        yield np.lexsort([-k for k in reversed(keys)]), share
+
+
+@dataclass(slots=True)
+class Part:
+    """Buffers that are to be placed in sections [low, high), apart from all others."""
+
+    buffers: Ints
+    low: int
+    high: int
+    offset: int
+    """Where the last buffer was placed; none is placed below."""
+    last: int
+    """That buffer: none before it in the order is placed at the same offset."""
+    parent: int
+    """The frame whose placement made this part."""
+    rest: "Part | None"
+    """What has to be packed besides."""
+
+
+@dataclass(slots=True)
+class Frame:
+    """A part whose next buffer is being chosen."""
+
+    part: Part
+    choices: Sequence[int]
+    key: bytes
+    tried: int = 0
+    undo: "tuple[int, Ints, int, int, Ints] | None" = None
+    """What the placement of a choice has changed."""
+
+
+class Descent:
+    """The search with one order. It can be left and taken up again."""
+
+    def __init__(self, sections: Sections, order: Ints, capacity: int) -> None:
+        n = len(order)
+        self.order, self.capacity = order, capacity
+        self.sizes = sections.sizes[order]
+        self.size: list[int] = self.sizes.tolist()
+        self.firsts, self.lasts = sections.first[order], sections.last[order]
+        self.first: list[int] = self.firsts.tolist()
+        self.last: list[int] = self.lasts.tolist()
+        self.overlaps = [
+            np.flatnonzero((self.firsts < b) & (self.lasts > a) & (np.arange(n) != i))
+            for i, (a, b) in enumerate(zip(self.first, self.last, strict=True))
+        ]
+        self.reach = [
+            (int(self.firsts[o].min(initial=a)), int(self.lasts[o].max(initial=b)))
+            for o, a, b in zip(self.overlaps, self.first, self.last, strict=True)
+        ]
+        """The sections of a buffer and of those that overlap it."""
+        rank = np.empty(n, np.int64)
+        rank[order] = np.arange(n)
+        self.members = np.full((sections.count, max(map(len, sections.members))), n)
+        """The buffers of each section, filled up with one that does not exist."""
+        for s, members in enumerate(sections.members):
+            self.members[s, : len(members)] = rank[members]
+        self.lowest = np.zeros(n + 1, np.int64)
+        """The least offset of each unplaced buffer; the capacity for others."""
+        self.lowest[n] = capacity
+        self.unplaced = sections.totals.copy()
+        """Bytes that are unplaced, by section."""
+        self.floor = np.zeros(sections.count, np.int64)
+        """The least offset of the unplaced buffers of each section."""
+        self.crossing = np.zeros(sections.count + 1, np.int64)
+        """Unplaced buffers that are alive in both sections beside a border."""
+        for a, b in zip(self.first, self.last, strict=True):
+            self.crossing[a + 1 : b] += 1
+        self.offsets = [0] * n
+        self.failed: set[bytes] = set()
+        self.frames: list[Frame] = []
+        whole = Part(np.arange(n), 0, sections.count, 0, -1, -1, None)
+        self.todo: Part | None = self.split(whole)
+
+    def split(self, part: Part) -> Part | None:
+        """A part as a chain of parts that no buffer connects."""
+        borders = np.flatnonzero(self.crossing[part.low + 1 : part.high] == 0) + part.low + 1
+        if not len(borders):
+            return part
+        where = np.searchsorted(borders, self.firsts[part.buffers], side="right")
+        chain, limits = part.rest, [part.low, *borders.tolist(), part.high]
+        for i in reversed(range(len(limits) - 1)):
+            if len(buffers := part.buffers[where == i]):
+                chain = Part(
+                    buffers, limits[i], limits[i + 1], part.offset, part.last, part.parent, chain
+                )
+        return chain
+
+    def run(self, steps: int, deadline: float) -> tuple[Outcome, int]:
+        """Take at most so many steps; returns what is known and the steps that were taken."""
+        for step in range(steps):
+            if step % CHECKED == 0 and time.monotonic() > deadline:
+                return Outcome.UNDECIDED, step
+            if self.todo is not None:
+                self.expand(self.todo)
+            while self.frames[-1].tried == len(self.frames[-1].choices):
+                self.fail(self.frames[-1])
+                if not self.frames:
+                    return Outcome.IMPOSSIBLE, step
+            frame = self.frames[-1]
+            self.take_back(frame)
+            choice = frame.choices[frame.tried]
+            frame.tried += 1
+            if self.place(frame, choice):
+                self.todo = self.remaining(frame.part, choice)
+                if self.todo is None:
+                    return Outcome.PACKED, step + 1
+            else:
+                self.todo = None
+        return Outcome.UNDECIDED, steps
+
+    def expand(self, part: Part) -> None:
+        """Choose what may be placed next in a part: a new frame, with the lowest first."""
+        buffers = part.buffers
+        lowest = self.lowest[buffers]
+        allowed = (lowest > part.offset) | ((lowest == part.offset) & (buffers > part.last))
+        state = buffers.tobytes() + np.where(allowed, lowest, -1).tobytes()
+        key = blake2b(state, digest_size=16).digest()
+        choices: list[int] = []
+        if key not in self.failed:
+            room = self.capacity - int(self.unplaced[part.low : part.high].max())
+            below = min(int((lowest + self.sizes[buffers]).min()) - 1, room)
+            allowed &= lowest <= below
+            found = lowest[allowed].argsort(kind="stable")
+            choices = buffers[allowed][found].tolist()
+        self.frames.append(Frame(part, choices, key))
+
+    def fail(self, frame: Frame) -> None:
+        """A part has no packing: go back to the placement that made it."""
+        self.failed.add(frame.key)
+        while len(self.frames) > frame.part.parent + 1:
+            self.take_back(self.frames.pop())
+
+    def place(self, frame: Frame, buffer: int) -> bool:
+        """Place a buffer at its lowest offset; returns whether the rest may still fit."""
+        part, overlaps = frame.part, self.overlaps[buffer]
+        first, last = self.first[buffer], self.last[buffer]
+        low, high = self.reach[buffer]
+        low, high = max(low, part.low), min(high, part.high)
+        offset = int(self.lowest[buffer])
+        top = offset + self.size[buffer]
+        before = self.lowest[overlaps]
+        frame.undo = buffer, before, low, high, self.floor[low:high].copy()
+        self.offsets[buffer] = offset
+        self.lowest[overlaps] = np.maximum(before, top)
+        self.lowest[buffer] = self.capacity
+        self.unplaced[first:last] -= self.size[buffer]
+        self.crossing[first + 1 : last] -= 1
+        self.floor[low:high] = self.lowest[self.members[low:high]].min(axis=1)
+        floors = np.maximum(self.floor[part.low : part.high], offset)
+        if top > self.capacity or (floors + self.unplaced[part.low : part.high]).max() > (
+            self.capacity
+        ):
+            return False
+        tops = self.lowest[part.buffers] + self.sizes[part.buffers]
+        tops[np.searchsorted(part.buffers, buffer)] = 0
+        return tops.max() <= self.capacity
+
+    def take_back(self, frame: Frame) -> None:
+        """Undo the placement of a frame, if there is one."""
+        if frame.undo is None:
+            return
+        buffer, before, low, high, floor = frame.undo
+        first, last = self.first[buffer], self.last[buffer]
+        self.floor[low:high] = floor
+        self.lowest[self.overlaps[buffer]] = before
+        self.lowest[buffer] = self.offsets[buffer]
+        self.unplaced[first:last] += self.size[buffer]
+        self.crossing[first + 1 : last] += 1
+        frame.undo = None
+
+    def remaining(self, part: Part, buffer: int) -> Part | None:
+        """What is to be packed after a placement; None: nothing."""
+        buffers = part.buffers[part.buffers != buffer]
+        if not len(buffers):
+            return part.rest
+        offset, parent = self.offsets[buffer], len(self.frames) - 1
+        smaller = Part(buffers, part.low, part.high, offset, buffer, parent, part.rest)
+        first, last = self.first[buffer], self.last[buffer]
+        if self.crossing[first + 1 : last].all():
+            return smaller
+        return self.split(smaller)
+
+    def solution(self) -> list[int]:
+        """The offsets in the order of the problem."""
+        offsets = [0] * len(self.offsets)
+        for buffer, offset in zip(self.order.tolist(), self.offsets, strict=True):
+            offsets[buffer] = offset
+        return offsets
+
+
+def search(
+    sizes: Sequence[int],
+    starts: Sequence[int],
+    ends: Sequence[int],
+    capacity: int,
+    seconds: float,
+    clock: Callable[[], float] = time.monotonic,
+) -> Result:
+    """Pack buffers, alive from starts[i] to ends[i] (both included), into `capacity` bytes, or
+    find out that it is impossible; undecided after `seconds`."""
+    deadline = clock() + seconds
+    real = [i for i, size in enumerate(sizes) if size > 0]
+    offsets = [0] * len(sizes)
+    if not real:
+        return Result(Outcome.PACKED, offsets, 0)
+    sections = Sections(
+        [sizes[i] for i in real], [starts[i] for i in real], [ends[i] for i in real]
+    )
+    if sections.totals.max() > capacity:
+        return Result(Outcome.IMPOSSIBLE, (), 0)
+    descents = [(Descent(sections, order, capacity), share) for order, share in orders(sections)]
+    taken, turn = 0, TURN
+    while clock() < deadline:
+        for descent, share in descents:
+            outcome, steps = descent.run(turn * share, deadline)
+            taken += steps
+            if outcome is Outcome.PACKED:
+                for i, offset in zip(real, descent.solution(), strict=True):
+                    offsets[i] = offset
+                return Result(outcome, offsets, taken)
+            if outcome is Outcome.IMPOSSIBLE:
+                return Result(outcome, (), taken)
+        turn *= 2
+    return Result(Outcome.UNDECIDED, (), taken)
