@@ -62,6 +62,20 @@ class Target:
     """A transfer below this size does not reach the full bandwidth."""
     max_streams: int = 1984
     max_events: int = 65536
+    cube_tile: int = 16
+    """Rows and columns of a tile of products are multiples of this."""
+    tile_latency_us: float = 0.0
+    """Time between two tiles of products on a core that nothing hides: starting the tile, its
+    first load, its last store. None where a core loads a tile while it computes another one."""
+    unfolds_windows: bool = True
+    """Whether windows of convolutions are unfolded between L1 and L0A, so that a tile loads each
+    input element once."""
+    vector_overlaps: bool = True
+    """Whether the vector unit works on a tile while the cube is busy with another one."""
+    cube_efficiency: float = 1.0
+    """Share of the peak that large products sustain (clock under load, issue)."""
+    hbm_efficiency: float = 1.0
+    """Share of the peak bandwidth of HBM that long transfers reach."""
 
     def __hash__(self) -> int:
         return hash(self.name)  # the table of macs has no hash
@@ -113,8 +127,12 @@ class Target:
                 raise GeError(
                     f"'{key}' is a {getattr(want, '__name__', want)}, not {value!r}", where
                 )
+            elif want is bool and not isinstance(value, bool):
+                raise GeError(f"'{key}' is true or false, not {value!r}", where)
             if number and cast(float, value) <= 0:
                 raise GeError(f"'{key}' is positive, not {value!r}", where)
+            if key.endswith("_efficiency") and value > 1:
+                raise GeError(f"'{key}' is a share, at most 1, not {value!r}", where)
         required = [n for n, f in fields.items() if f.default is dataclasses.MISSING]
         if missing := [n for n in required if n not in table]:
             raise GeError(f"missing keys: {', '.join(missing)}", where)

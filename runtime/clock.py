@@ -35,8 +35,9 @@ from ge.dialects.npu_task import HOST, Engine, KernelOp, LaunchOp
 from ge.dialects.target import Target
 from ge.dialects.types import array_ints, byte_size
 from ge.runtime.bounds import Job, lower_bound
-from ge.runtime.cost import TaskTime, copy_time, link_time, task_time
+from ge.runtime.cost import copy_pipes, link_time, task_time
 from ge.runtime.dataflow import Writers
+from ge.runtime.pipes import TaskTime
 from ge.runtime.timeline import (
     COMPUTE,
     COPY,
@@ -228,7 +229,7 @@ class Program:
             time = link_time(size, self.target)
             builder.add(op, engine, ((engine, 1),), time, (source,), (to,))
             return
-        time = copy_time(size, self.target)
+        time = copy_pipes(size, self.target).time(self.target)
         blocks = min(max(1, size // self.target.full_rate_bytes), self.target.vector_cores)
         builder.add(op, "vector", (("vector", blocks),), time, (source,), (to,))
 

@@ -7,7 +7,7 @@ from xdsl.ir import Attribute, Operation
 
 from ge.dialects.npu_task import KernelOp
 from ge.dialects.target import Target
-from ge.runtime.cost import TaskTime, hbm_bytes_per_us
+from ge.runtime.pipes import TaskTime, hbm_bytes_per_us
 
 DMA_IN, DMA_OUT = "dma_in", "dma_out"
 ENGINES = ("cube", "vector", DMA_IN, DMA_OUT, "host")

@@ -15,8 +15,10 @@ from ge.dialects.interfaces import TensorOp
 from ge.dialects.npu_task import Engine
 from ge.dialects.target import Target
 from ge.dialects.types import DYNAMIC, tensor
-from ge.runtime.cost import TaskTime, task_time
-from ge.runtime.tiling import choose_tiling, fits, matrices, on_core_bytes
+from ge.runtime.cost import task_time
+from ge.runtime.cube_kernels import matrices
+from ge.runtime.pipes import TaskTime
+from ge.runtime.tiling import choose_tiling, fits, on_core_bytes
 
 PRESETS = [Target.load(name) for name in Target.presets()]
 TARGET = Target.load()

@@ -1,0 +1,436 @@
+"""Products of matrices on the cube: what a tile of one costs, and the tilings that fit on a core.
+
+A cube kernel has tiles of m x n of its result and walks k in steps: operands pass L1, L0A and L0B
+(two of each, so that loading overlaps with computing), the result stands in L0C, and the vector
+unit takes it through UB for the epilogue. Convolution counts as an implicit matrix product with
+m = N*OH*OW, n = OC/group, k = IC/group*KH*KW; its windows overlap, and a tile reads each input
+element once where the target unfolds windows between L1 and L0A. Products of one operand count as
+one, n side by side.
+
+Attention has tiles of m queries by n keys: their scores in L0C beside the m results, never in
+memory; k is the step through a head's elements.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import ceil
+
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Attribute, SSAValue
+
+from ge.dialects.fused_op import Body
+from ge.dialects.graph.attention import AttentionLike, AttentionOp
+from ge.dialects.graph.convolution import ConvOp
+from ge.dialects.graph.window import Window
+from ge.dialects.interfaces import Access, TensorOp, Work
+from ge.dialects.npu_task import TilingAttr
+from ge.dialects.target import Target
+from ge.dialects.types import bitwidth, element_type, numel, shape_of
+from ge.runtime.pipes import Pipes, l2_bytes_per_us, store_us
+
+FRACTAL = 16
+"""The cube's operands come in blocks of 16 x 16."""
+
+_ACCUMULATOR_BYTES = 4
+_EPILOGUE_ROWS = 16
+"""Rows of an output tile that the vector unit takes from L0C at a time."""
+
+_SOFTMAX_BYTES = 8
+"""Bytes in UB for each score of a block: the score and its exponential."""
+
+_TILE_SIZES = tuple(FRACTAL * i for i in (32, 24, 20, 16, 12, 10, 8, 6, 5, 4, 3, 2, 1))
+"""Sizes of tiles that are tried, each made smaller until all tiles along an extent are alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matrices:
+    """`batch` products of m x k and k x n matrices."""
+
+    batch: int
+    m: int
+    n: int
+    k: int
+
+    def tiles(self, m: int, n: int) -> int:
+        return self.batch * -(-self.m // m) * -(-self.n // n)
+
+
+def matrices(op: TensorOp, macs: int) -> Matrices:
+    """The matrix products that an op with `macs` multiply-accumulates comes to."""
+    shape = shape_of(op.results[0])
+    elements = max(numel(shape), 1)
+    k = max(macs // elements, 1)
+    group = op.properties.get("group")
+    if isinstance(group, IntegerAttr) and len(shape) > 1:
+        groups = max(group.value.data, 1)
+        n = max(shape[1] // groups, 1)
+        return Matrices(groups, max(elements // (n * groups), 1), n, k)
+    n = max(shape[-1], 1) if shape else 1
+    if len(shape) < 3 or len(op.operands) < 2 or len(shape_of(op.operands[1])) < 3:
+        return Matrices(1, max(elements // n, 1), n, k)
+    m = max(shape[-2], 1)
+    return Matrices(max(elements // (m * n), 1), m, n, k)
+
+
+def products(body: Body) -> list[tuple[TensorOp, int]]:
+    """The ops of a body for the cube, with their multiply-accumulates; the largest first."""
+    found = [(op, body.work_of(op).macs) for op in body.ops]
+    return sorted((p for p in found if p[1]), key=lambda p: -p[1])
+
+
+def combined(parts: Iterable[tuple[TensorOp, int]]) -> Matrices:
+    """All products of a body as one: n side by side where m and k agree, else in a row."""
+    shapes = [matrices(op, macs) for op, macs in parts]
+    first = shapes[0]
+    if all((p.batch, p.m, p.k) == (first.batch, first.m, first.k) for p in shapes):
+        return Matrices(first.batch, first.m, sum(p.n for p in shapes), first.k)
+    macs = sum(p.batch * p.m * p.n * p.k for p in shapes)
+    return Matrices(ceil(macs / (first.m * first.n * first.k)), first.m, first.n, first.k)
+
+
+def macs_per_cycle(element: Attribute, target: Target) -> float:
+    """Multiply-accumulates a cycle a cube core, as large products sustain them. A type the target
+    does not list is scaled from f16 by the square of its width (the area of a multiplier)."""
+    name = str(element).removeprefix("u").removeprefix("s")
+    if name in target.macs_per_cycle:
+        peak = float(target.macs_per_cycle[name])
+    else:
+        peak = target.macs_per_cycle["f16"] * (16 / max(bitwidth(element), 16)) ** 2
+    return peak * target.cube_efficiency
+
+
+def bytes_of(value: SSAValue) -> int:
+    """Bytes of one element."""
+    return bitwidth(element_type(value)) // 8
+
+
+def round_up(value: int, unit: int) -> int:
+    return max(unit, -(-value // unit) * unit)
+
+
+# ---- windows of convolutions -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """How the windows of a convolution overlap in the last two spatial dimensions."""
+
+    columns: int
+    """Places of the window in a row of the output."""
+    strides: tuple[int, int]
+    extents: tuple[int, int]
+    """Input elements that a window spans."""
+    taps: int
+    """Kernel elements in these dimensions."""
+
+    @classmethod
+    def of(cls, op: TensorOp) -> "Windows | None":
+        """Those of a convolution; None for other ops and where no windows overlap."""
+        if not isinstance(op, ConvOp):
+            return None
+        window, columns = op.window(), shape_of(op.result)[-1]
+        strides, extents, taps = _last_two(window)
+        return None if taps == 1 else cls(columns, strides, extents, taps)
+
+    def read(self, m: int) -> float:
+        """Input elements that m places of the window in a row need, for each channel."""
+        rows, columns = max(ceil(m / self.columns), 1), min(m, self.columns)
+        high = (rows - 1) * self.strides[0] + self.extents[0]
+        wide = (columns - 1) * self.strides[1] + self.extents[1]
+        return min(high * wide, m * self.taps)
+
+
+def _last_two(window: Window) -> tuple[tuple[int, int], tuple[int, int], int]:
+    """Strides, extents and kernel elements in the last two dimensions (of one: in a row)."""
+    last = window.rank - 1
+    if not last:
+        return (1, window.strides[0]), (1, window.extent(0)), window.kernel[0]
+    taps = window.kernel[last - 1] * window.kernel[last]
+    extents = window.extent(last - 1), window.extent(last)
+    return (window.strides[last - 1], window.strides[last]), extents, taps
+
+
+# ---- products of matrices ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CubeKernel:
+    """What the choice of a tiling for products depends on, and what a tiling costs."""
+
+    target: Target
+    p: Matrices
+    element: Attribute
+    """Type of the cube's operands."""
+    work: Work
+    vector: float = 0.0
+    """Element-operations of the epilogue, of 16-bit lanes."""
+    whole_rows: bool = False
+    """Whether the epilogue needs all n of a row at a time."""
+    epilogue_bytes: int = 0
+    """Bytes in UB for each element of the output tile; 0 without an epilogue."""
+    windows: Windows | None = None
+
+    @classmethod
+    def of(cls, body: Body, target: Target) -> "CubeKernel":
+        parts = products(body)
+        main = parts[0][0]
+        alone = len(body.ops) == 1 and not body.work_of(body.ops[0]).vector
+        return cls(
+            target,
+            combined(parts),
+            element_type(main.operands[0]),
+            body.static_work(),
+            lane_operations(body),
+            any(op.ACCESS is Access.ROWS for op in body.ops),
+            0 if alone else _epilogue_bytes(body, [op for op, _ in parts]),
+            Windows.of(main) if target.unfolds_windows else None,
+        )
+
+    @property
+    def width(self) -> int:
+        return bitwidth(self.element) // 8
+
+    @cached_property
+    def macs_rate(self) -> float:
+        return macs_per_cycle(self.element, self.target)
+
+    # ---- which tilings there are ----
+
+    def candidates(self) -> Iterator[tuple[int, int, int]]:
+        """Tiles that fit on the core."""
+        widths = [round_up(self.p.n, self.target.cube_tile)]
+        if not self.whole_rows:
+            widths = self.sizes(self.p.n)
+        for n in widths:
+            for m in self.sizes(self.p.m):
+                if k := self.largest_k(m, n):
+                    yield m, n, k
+
+    def sizes(self, extent: int) -> list[int]:
+        """Tile sizes for an extent: multiples of what the cube takes that cut it evenly."""
+        unit, most = self.target.cube_tile, _TILE_SIZES[0]
+        found: dict[int, None] = {}
+        halves = min(most, round_up(extent, unit))
+        while halves > unit:
+            found[halves] = None
+            halves = round_up(halves // 2, unit)
+        found.update(dict.fromkeys(round_up(s, unit) for s in _TILE_SIZES))
+        return list(dict.fromkeys(round_up(ceil(extent / ceil(extent / s)), unit) for s in found))
+
+    def largest_k(self, m: int, n: int) -> int:
+        """The largest k whose operand tiles fit twice into L0A, L0B and L1, in whole fractals;
+        0 when none does or when the output tile does not fit into L0C or UB."""
+        t, twice = self.target, 2 * self.width
+        if m * n * self.accumulator > t.l0c_bytes:
+            return 0
+        if 2 * min(m, _EPILOGUE_ROWS) * n * self.epilogue_bytes > t.ub_bytes:
+            return 0
+        most = min(
+            t.l0a_bytes // (twice * m), t.l0b_bytes // (twice * n), t.l1_bytes // (twice * (m + n))
+        )
+        unit = max(FRACTAL, 32 // self.width)
+        return min(most // unit * unit, round_up(self.p.k, unit))
+
+    @property
+    def accumulator(self) -> int:
+        return max(_ACCUMULATOR_BYTES, self.width)
+
+    def on_core(self, m: int, n: int, k: int, buffers: int) -> dict[str, int]:
+        """Bytes in each memory of a core."""
+        rows = min(m, _EPILOGUE_ROWS)
+        return {
+            "l1": (m + n) * k * self.width * buffers,
+            "l0a": m * k * self.width * buffers,
+            "l0b": k * n * self.width * buffers,
+            "l0c": m * n * self.accumulator,
+            "ub": rows * n * self.epilogue_bytes * buffers,
+        }
+
+    # ---- what a tiling costs ----
+
+    def tiling(self, m: int, n: int, k: int) -> TilingAttr:
+        """Tiles of this size on as many cores as there are tiles for."""
+        blocks = min(self.target.cube_cores, self.tiles(m, n))
+        return TilingAttr.of((m, n, k), blocks, 2 if self.loads(m, n, k, blocks) > 1 else 1)
+
+    def cycles(self, m: int, n: int, k: int) -> float:
+        """Cycles of the busiest core for its tiles, when loading and computing overlap."""
+        tiles = self.tiles(m, n)
+        rounds = -(-tiles // min(tiles, self.target.cube_cores))
+        return rounds * max(self.tile_cycles(m, n, k), self.tile_load(m, n)[0])
+
+    def loads(self, m: int, n: int, k: int, blocks: int) -> int:
+        """Loads of operands by the busiest core."""
+        return ceil(self.tiles(m, n) / blocks) * self.steps(m, n, k)
+
+    def pipes(self, m: int, n: int, k: int, blocks: int, double_buffered: bool) -> Pipes:
+        """What the busiest core does in each pipe."""
+        t, tiles = self.target, self.tiles(m, n)
+        rounds = ceil(tiles / blocks)
+        share = rounds / tiles
+        lanes = max(t.vector_cores / t.cube_cores, 1 / blocks) * t.vector_lanes
+        epilogue = share * self.vector / lanes
+        if self.vector:
+            epilogue = max(epilogue, share * self.work.written / t.l0c_to_ub_rate)
+        load, size = self.tile_load(m, n)
+        return Pipes(
+            cube_us=rounds * (self.tile_cycles(m, n, k) / t.cycles_per_us + t.tile_latency_us),
+            vector_us=epilogue / t.cycles_per_us,
+            load_us=max(rounds * load / t.cycles_per_us, tiles * size / l2_bytes_per_us(blocks, t)),
+            store_us=store_us(self.work.written, blocks, t),
+            read=self.work.read,
+            written=self.work.written,
+            l2_bytes=int(tiles * size) + self.work.written,
+            loads=rounds * self.steps(m, n, k),
+            stores=rounds,
+            blocks=blocks,
+            double_buffered=double_buffered,
+        )
+
+    def tiles(self, m: int, n: int) -> int:
+        return self.p.tiles(m, n)
+
+    def steps(self, m: int, n: int, k: int) -> int:
+        """Loads of operands for one tile."""
+        return ceil(self.p.k / k)
+
+    def tile_cycles(self, m: int, n: int, k: int) -> float:
+        """Cycles of a tile: multiply-accumulates, or filling L0 where that is slower."""
+        t = self.target
+        depth = -(-self.p.k // k) * k
+        feed = self.width * (m / t.l1_to_l0a_rate + n / t.l1_to_l0b_rate)
+        return depth * max(m * n / self.macs_rate, feed)
+
+    def tile_load(self, m: int, n: int) -> tuple[float, float]:
+        """Cycles and bytes of loading a tile's operands from L2, which holds what tiles share."""
+        rows = float(m * self.p.k)
+        if self.windows is not None:
+            rows = self.windows.read(m) * self.p.k / self.windows.taps
+        size = (rows + n * self.p.k) * self.width
+        return max(size, self.target.full_rate_bytes) / self.target.l2_read_rate, size
+
+
+def lane_operations(body: Body) -> float:
+    """Vector element-operations of a body, of 16-bit lanes: an element wider than that takes
+    several. Softmax within attention is computed in 32 bits."""
+    total = 0.0
+    for op in body.ops:
+        least = 32 if isinstance(op, AttentionLike) else 16
+        wide = max(bitwidth(element_type(op.results[0])), least) / 16 if op.results else 1.0
+        total += body.work_of(op).vector * wide
+    return total
+
+
+def _epilogue_bytes(body: Body, mains: list[TensorOp]) -> int:
+    """Bytes in UB for each element of a product while the epilogue runs: the accumulator, what it
+    reads of the same size, and the results."""
+    elements = sum(numel(shape_of(r)) for op in mains for r in op.results)
+    operands = {v for op in mains for v in op.operands}
+    moved = sum(
+        numel(shape_of(v)) * bytes_of(v)
+        for v in body.inputs
+        if v not in operands and 4 * numel(shape_of(v)) >= elements
+    )
+    written = sum(numel(shape_of(v)) * bytes_of(v) for v in body.outputs)
+    return _ACCUMULATOR_BYTES + ceil((moved + written) / max(elements, 1))
+
+
+@dataclass(frozen=True)
+class AttentionKernel(CubeKernel):
+    """Attention with online softmax: tiles of m queries, which meet n keys at a time."""
+
+    value_size: int = 0
+
+    @classmethod
+    def of(cls, body: Body, target: Target) -> "AttentionKernel":
+        """The sizes of the first attention in a body."""
+        op = products(body)[0][0]
+        assert isinstance(op, AttentionLike)
+        batch, heads, queries, size = op.sizes("query")
+        p = Matrices(batch * heads, queries, op.sizes("key")[2], round_up(size, FRACTAL))
+        value_size = op.sizes("value")[3] if isinstance(op, AttentionOp) else 0
+        return cls(
+            target,
+            p,
+            element_type(op.query),
+            body.static_work(),
+            lane_operations(body),
+            value_size=round_up(value_size, FRACTAL) if value_size else 0,
+        )
+
+    def tiles(self, m: int, n: int) -> int:
+        return self.p.tiles(m, self.p.n)
+
+    def steps(self, m: int, n: int, k: int) -> int:
+        return ceil(self.p.n / n)
+
+    def largest_k(self, m: int, n: int) -> int:
+        t, twice = self.target, 2 * self.width
+        usage = self.on_core(m, n, FRACTAL, 2)
+        if any(usage[name] > limit for name, limit in limits(t).items()):
+            return 0
+        most = min(t.l0a_bytes // (twice * m), t.l0b_bytes // (twice * n))
+        unit = max(FRACTAL, 32 // self.width)
+        return min(most // unit * unit, round_up(max(self.p.k, self.value_size), unit))
+
+    def on_core(self, m: int, n: int, k: int, buffers: int) -> dict[str, int]:
+        rows = min(m, _EPILOGUE_ROWS)
+        size = self.p.k + self.value_size
+        return {
+            "l1": (m * self.p.k + n * size * buffers) * self.width,
+            "l0a": m * k * self.width * buffers,
+            "l0b": k * n * self.width * buffers,
+            "l0c": m * (n + self.value_size) * self.accumulator,
+            "ub": rows * (n * _SOFTMAX_BYTES + self.value_size * self.accumulator) * buffers,
+        }
+
+    def tile_cycles(self, m: int, n: int, k: int) -> float:
+        t, size = self.target, self.p.k + self.value_size
+        keys = self.steps(m, n, k) * n
+        feed = m * (self.p.k / n + 1) / t.l1_to_l0a_rate + size / t.l1_to_l0b_rate
+        return keys * max(m * size / self.macs_rate, self.width * feed)
+
+    def tile_load(self, m: int, n: int) -> tuple[float, float]:
+        size = (m * self.p.k + self.p.n * (self.p.k + self.value_size)) * self.width
+        return max(size, self.target.full_rate_bytes) / self.target.l2_read_rate, size
+
+
+def cube_kernel(body: Body, target: Target) -> CubeKernel:
+    """The kernel of a body with products."""
+    main = max(body.ops, key=lambda op: body.work_of(op).macs)
+    return (AttentionKernel if isinstance(main, AttentionLike) else CubeKernel).of(body, target)
+
+
+@lru_cache(maxsize=8192)
+def cube_tiling(kernel: CubeKernel) -> TilingAttr:
+    """The tiling with the least time. Tiles are tried in the order of the time of the core alone,
+    which is a lower bound, so that most need not be looked at."""
+    t = kernel.target
+    tiles = sorted((kernel.cycles(*tile), -tile[0] * tile[1], tile) for tile in kernel.candidates())
+    best, found = float("inf"), None
+    for cycles, _, (m, n, k) in tiles:
+        if cycles / t.cycles_per_us >= best:
+            break
+        blocks = min(t.cube_cores, kernel.tiles(m, n))
+        double = kernel.loads(m, n, k, blocks) > 1
+        total = kernel.pipes(m, n, k, blocks, double).time(t).total_us
+        if total < best:
+            best, found = total, (m, n, k)
+    if found is not None:
+        return kernel.tiling(*found)
+    # No tile fits where the epilogue has more operands than UB holds: take the smallest.
+    size = t.cube_tile
+    blocks = min(t.cube_cores, kernel.tiles(size, size))
+    return TilingAttr.of((size, size, FRACTAL), blocks, 1)
+
+
+def limits(target: Target) -> dict[str, int]:
+    """Bytes of each memory of a core."""
+    return {
+        "l1": target.l1_bytes,
+        "l0a": target.l0a_bytes,
+        "l0b": target.l0b_bytes,
+        "l0c": target.l0c_bytes,
+        "ub": target.ub_bytes,
+    }

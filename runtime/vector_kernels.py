@@ -1,0 +1,181 @@
+"""Kernels of the vector unit: what a tile of one costs, and the tilings that fit on a core.
+
+A vector kernel has tiles of elements of its longest value; UB holds two tiles of what is read and
+written, and one of what lives in between. Where rows do not fit (softmax, norms) the kernel passes
+over its inputs again for each statistic that it needs first.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import ceil
+
+from xdsl.ir import SSAValue
+
+from ge.dialects.fused_op import Body
+from ge.dialects.interfaces import Access, TensorOp, Work
+from ge.dialects.npu_task import TilingAttr
+from ge.dialects.target import Target
+from ge.dialects.types import bitwidth, element_type, numel, shape_of
+from ge.runtime.cube_kernels import FRACTAL, bytes_of, round_up
+from ge.runtime.pipes import Pipes, l2_bytes_per_us, store_us
+
+
+@dataclass(frozen=True, slots=True)
+class VectorShape:
+    """What the choice of a tiling depends on, and what a tiling costs."""
+
+    target: Target
+    elements: int
+    """Elements of the longest value, which tiles cut."""
+    width: int
+    """Bytes in UB for each of them."""
+    work: Work
+    again: int
+    """Bytes that are read from L2 again, for rows that do not fit on the core."""
+    operations: tuple[tuple[float, int], ...]
+    """For each op the element-operations of 16-bit lanes, and the elements that it computes."""
+
+    def candidates(self) -> Iterator[tuple[int, int]]:
+        """Tiles that fit into UB twice, and blocks: no block with less than a full-rate transfer,
+        no tile with less than that unless it is all of a block."""
+        t = self.target
+        least = max(t.full_rate_bytes // self.width, 1)
+        most = max(t.ub_bytes // (2 * self.width) // FRACTAL * FRACTAL, 1)
+        usable = max(1, min(t.vector_cores, ceil(self.elements / least)))
+        for blocks in dict.fromkeys((usable, min(usable, t.cube_cores), max(usable // 2, 1))):
+            share = ceil(self.elements / blocks)
+            tiles = (max(round_up(ceil(share / n), FRACTAL), least) for n in (4, 1, 2, 8, 16, 32))
+            for tile in dict.fromkeys(min(most, size, share) for size in tiles):
+                yield tile, blocks
+
+    def pipes(self, tile: int, blocks: int, double_buffered: bool) -> Pipes:
+        """What the busiest core does in each pipe."""
+        t, work, again = self.target, self.work, self.again
+        if again and work.read > t.l2_bytes:
+            work, again = work + Work(read=again), 0
+        rounds = ceil(self.elements / (blocks * tile))
+        return Pipes(
+            cube_us=0.0,
+            vector_us=self.lane_cycles(blocks) / t.vector_lanes / t.cycles_per_us,
+            load_us=(work.read + again) / l2_bytes_per_us(blocks, t),
+            store_us=store_us(work.written, blocks, t),
+            read=work.read,
+            written=work.written,
+            l2_bytes=work.read + again + work.written,
+            loads=rounds,
+            stores=rounds,
+            blocks=blocks,
+            double_buffered=double_buffered,
+        )
+
+    def lane_cycles(self, blocks: int) -> float:
+        """Cycles of one lane on each of the cores. Of a short value that is broadcast each core
+        computes what its tiles need."""
+        return sum(
+            operations * min(1.0, self.elements / (blocks * size))
+            for operations, size in self.operations
+        )
+
+
+@lru_cache(maxsize=8192)
+def vector_tiling(shape: VectorShape) -> TilingAttr:
+    """The tiling with the least time; the first of those that take it."""
+    best, found = float("inf"), (1, 1, False)
+    for tile, blocks in shape.candidates():
+        double = tile * blocks < shape.elements
+        total = shape.pipes(tile, blocks, double).time(shape.target).total_us
+        if total < best * (1 - 1e-9):
+            best, found = total, (tile, blocks, double)
+    tile, blocks, double = found
+    return TilingAttr.of((tile,), blocks, 2 if double else 1)
+
+
+class VectorKernel:
+    """What a kernel of the vector unit does, from its body."""
+
+    def __init__(self, body: Body, target: Target) -> None:
+        self.body, self.target = body, target
+        self.read = {v: size // bytes_of(v) for v, size in body.bytes_read().items()}
+        """Elements of each input that are needed."""
+
+    @cached_property
+    def elements(self) -> int:
+        """Elements of the longest value."""
+        inner = [numel(shape_of(r)) for op in self.body.ops for r in op.results]
+        return max(1, *self.read.values(), *inner)
+
+    @cached_property
+    def width(self) -> int:
+        """Bytes in UB for each element of the longest value."""
+        moved = sum(n * bytes_of(v) for v, n in self.read.items())
+        moved += sum(numel(shape_of(v)) * bytes_of(v) for v in self.body.outputs)
+        between = _peak_between(self.body)
+        return max(ceil((moved + between / 2) / self.elements), 1)
+
+    @cached_property
+    def passes(self) -> int:
+        """How often the inputs are read: once when rows fit on the core, else again for each
+        statistic of a row that other elements of the row need."""
+        rows = [r.length for op in self.body.ops if (r := op.rows()) is not None]
+        if not rows or 2 * max(rows) * self.width <= self.target.ub_bytes:
+            return 1
+        return _passes(self.body)
+
+    @property
+    def shape(self) -> VectorShape:
+        work = self.body.static_work()
+        operations = tuple(_operations(self.body, op) for op in self.body.ops)
+        again = work.read * (self.passes - 1)
+        return VectorShape(self.target, self.elements, self.width, work, again, operations)
+
+
+def _operations(body: Body, op: TensorOp) -> tuple[float, int]:
+    """Element-operations of 16-bit lanes of an op, and the elements that it computes."""
+    work = body.work_of(op)
+    size = max(numel(shape_of(v)) for v in op.results) if op.results else 1
+    if op.ACCESS is Access.ROWS:
+        size = max(size, numel(shape_of(op.operands[0])))
+    wide = max(bitwidth(element_type(op.results[0])), 16) / 16 if op.results else 1.0
+    return (work.vector + work.macs) * wide, max(size, 1)
+
+
+def _peak_between(body: Body) -> int:
+    """The most bytes that values inside a body, neither read nor written, take at one time."""
+    outside = {*body.inputs, *body.outputs}
+    last = {v: i for i, op in enumerate(body.ops) for v in op.operands}
+    ends: dict[int, int] = {}
+    live = peak = 0
+    for i, op in enumerate(body.ops):
+        if op.ACCESS is not Access.VIEW:
+            for r in op.results:
+                if r not in outside:
+                    size = numel(shape_of(r)) * bytes_of(r)
+                    live += size
+                    ends[last.get(r, i)] = ends.get(last.get(r, i), 0) + size
+        dying = ends.pop(i, 0)
+        peak = max(peak, live - (dying if op.ACCESS is Access.POINTWISE else 0))
+        live -= dying
+    return peak
+
+
+def _passes(body: Body) -> int:
+    """Passes over rows that do not fit. A statistic of rows is complete after a pass; what needs
+    it and elements of the rows is computed in the next one."""
+    rows: dict[SSAValue, int] = {v: 1 for v in body.inputs if numel(shape_of(v)) > 1}
+    statistics: dict[SSAValue, int] = {}
+    for op in body.ops:
+        now = max((rows[v] for v in op.operands if v in rows), default=0)
+        done = max((statistics[v] for v in op.operands if v in statistics), default=0)
+        if op.ACCESS is Access.ROWS:
+            size = numel(shape_of(op.operands[0]))
+            short = all(numel(shape_of(r)) < size for r in op.results)
+            now = max(now, done + 1)
+            (statistics if short else rows).update(
+                (r, now if short else now + 1) for r in op.results
+            )
+        elif now:
+            rows.update((r, max(now, done + 1)) for r in op.results)
+        else:
+            statistics.update((r, done) for r in op.results)
+    return max((rows.get(v, statistics.get(v, 1)) for v in body.outputs), default=1)
