@@ -131,7 +131,7 @@ class Target:
                 raise GeError(f"'{key}' is true or false, not {value!r}", where)
             if number and cast(float, value) <= 0:
                 raise GeError(f"'{key}' is positive, not {value!r}", where)
-            if key.endswith("_efficiency") and value > 1:
+            if key.endswith("_efficiency") and cast(float, value) > 1:
                 raise GeError(f"'{key}' is a share, at most 1, not {value!r}", where)
         required = [n for n, f in fields.items() if f.default is dataclasses.MISSING]
         if missing := [n for n in required if n not in table]:

@@ -8,10 +8,12 @@
 - Inside branches and loops the host issues tasks one after the other, `host_launch_us` each, from
   the moment that it knows which way to go; a task does not start before it is issued. All streams
   are idle before and after a branch and between iterations.
-- How long a task takes alone is `cost.task_time`. Tasks that run together share the bandwidth of
-  HBM: while they ask for more than there is, each gets its max-min fair share and is slowed down.
-- Of a branch the longer side counts. A loop counts as often as its constant trip count says; a
-  loop that ends by its data counts once. `Timeline.notes` says where that happened.
+- How long a task takes alone says the model of `cost.py`, with what L2 has of its operands when it
+  is issued (`l2.py`). Tasks that run together share the bandwidths of HBM and of L2: while they ask
+  for more than there is, each gets its fair share and is slowed down (`sharing.py`).
+- Of a branch the longer side counts, and what it leaves in L2. A loop counts as often as its
+  constant trip count says, each iteration like the first; a loop that ends by its data counts once.
+  `Timeline.notes` says where that happened.
 
 Idle time is that of the busiest of the two compute engines, by what went on meanwhile: the other
 one computed (`compute`), only copies ran (`memory`), a launch was under way (`schedule`), or
@@ -20,7 +22,7 @@ nothing of these (`sync`: issue by the host, barriers).
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import cast
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, ModuleOp
@@ -31,13 +33,16 @@ from ge.dialects.diagnostics import place_of
 from ge.dialects.errors import GeError
 from ge.dialects.functions import functions
 from ge.dialects.interfaces import TensorOp
-from ge.dialects.npu_task import HOST, Engine, KernelOp, LaunchOp
+from ge.dialects.npu_task import HOST, KernelOp, LaunchOp
 from ge.dialects.target import Target
 from ge.dialects.types import array_ints, byte_size
 from ge.runtime.bounds import Job, lower_bound
-from ge.runtime.cost import copy_pipes, link_time, task_time
+from ge.runtime.cost import copy_pipes, link_time
 from ge.runtime.dataflow import Writers
-from ge.runtime.pipes import TaskTime
+from ge.runtime.l2 import L2Cache
+from ge.runtime.launched import Launched, time_with
+from ge.runtime.pipes import Pipes, TaskTime, whole_l2_bytes_per_us
+from ge.runtime.sharing import fair_speeds
 from ge.runtime.timeline import (
     COMPUTE,
     COPY,
@@ -48,6 +53,7 @@ from ge.runtime.timeline import (
     bandwidth,
     capacities,
 )
+from ge.runtime.traffic import Traffic
 
 TASKS = (LaunchOp, task.CopyOp, task.TransferOp)
 """What runs on a stream."""
@@ -103,7 +109,6 @@ class Builder:
         reads, writes = tuple(reads), tuple(writes)
         new = Task(
             op=op,
-            name=place_of(op).name or kind,
             kind=kind,
             engine=engine,
             stream=number,
@@ -128,7 +133,8 @@ class Program:
         self.target = target
         self.kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
         self.notes: list[str] = []
-        self._times: dict[str, TaskTime | None] = {}
+        self.traffic = Traffic(target.l2_bytes)
+        self._known: dict[str, Launched] = {}
         self._unknown: list[Operation] = []
 
     def main(self, module: ModuleOp) -> Timeline:
@@ -187,34 +193,26 @@ class Program:
         return Simulation(builder.tasks, self.target, host_driven).run()
 
     def launch(self, builder: Builder, op: LaunchOp) -> None:
-        """Add the task of a launch; its time follows from the kernel, and is worked out once for
-        all launches of that kernel."""
-        if op.callee not in self.kernels:
-            raise GeError(f"there is no kernel @{op.callee}", str(place_of(op)))
-        kernel = self.kernels[op.callee]
-        if op.callee not in self._times:
-            engine, tiling = kernel.engine.data, kernel.tiling
-            self._times[op.callee] = task_time(kernel.main, engine, tiling, self.target)
-        time = self._times[op.callee]
-        if time is None:
+        """Add the task of a launch; its time follows from the kernel and from what L2 has of its
+        operands."""
+        known = self._known.get(op.callee)
+        if known is None:
+            if op.callee not in self.kernels:
+                raise GeError(f"there is no kernel @{op.callee}", str(place_of(op)))
+            known = self._known[op.callee] = Launched.of(self.kernels[op.callee], self.target)
+        operands, cost = op.operands, known.cost
+        ins = operands[: known.inputs]
+        writes = (*operands[known.inputs :], *op.results)
+        if cost is None:
             self._unknown.append(op)
             return
-        engine = DMA_IN if kernel.engine.data is Engine.DMA else kernel.engine.data.value
-        writes = (*op.outs, *op.results)
-        builder.add(op, engine, self.cores(kernel, engine, time), time, op.ins, writes, kernel)
-
-    def cores(self, kernel: KernelOp, engine: str, time: TaskTime) -> tuple[tuple[str, int], ...]:
-        """How many cores of which engine a task takes; one on the cube cores with an epilogue takes
-        the vector cores of their clusters too."""
-        if engine not in COMPUTE:
-            return ((engine, 1),)
-        capacity = capacities(self.target)
-        blocks = capacity[engine] if kernel.tiling is None else kernel.tiling.blocks.data
-        blocks = min(blocks, capacity[engine])
-        if engine == "cube" and time.vector_us:
-            cluster = max(capacity["vector"] // capacity["cube"], 1)
-            return (("cube", blocks), ("vector", min(blocks * cluster, capacity["vector"])))
-        return ((engine, blocks),)
+        if isinstance(cost, Pipes):
+            time = known.time(self.traffic.launch(ins, known.needed, writes), self.target)
+        else:
+            time = cost
+            for value in writes:
+                self.traffic.transfer(value)
+        builder.add(op, known.engine, known.cores, time, ins, writes, known.kernel)
 
     def copy(self, builder: Builder, op: Operation, source: SSAValue, to: SSAValue) -> None:
         """Add a copy: by DMA between host and device, by vector cores on the device."""
@@ -227,11 +225,12 @@ class Program:
         if HOST in spaces and spaces[0] != spaces[1]:
             engine = DMA_IN if spaces[0] == HOST else DMA_OUT
             time = link_time(size, self.target)
+            self.traffic.transfer(to)
             builder.add(op, engine, ((engine, 1),), time, (source,), (to,))
             return
-        time = copy_pipes(size, self.target).time(self.target)
-        blocks = min(max(1, size // self.target.full_rate_bytes), self.target.vector_cores)
-        builder.add(op, "vector", (("vector", blocks),), time, (source,), (to,))
+        cost = copy_pipes(size, self.target)
+        time = time_with(cost, self.traffic.copy(source, to), self.target)
+        builder.add(op, "vector", (("vector", cost.blocks),), time, (source,), (to,))
 
     def carry(self, builder: Builder, op: task.YieldOp) -> None:
         """What a branch or an iteration yields is copied where it is wanted."""
@@ -253,9 +252,16 @@ class Program:
                     self.copy(builder, op, value, place)
 
     def branch(self, op: task.IfOp) -> tuple[Timeline, int]:
-        sides = [self.block(r.block, host_driven=True) for r in (op.then, op.otherwise)]
+        """The timeline of the longer branch; what it leaves in L2 is what comes after finds."""
+        before = self.traffic.cache
+        sides: list[tuple[Timeline, L2Cache]] = []
+        for region in (op.then, op.otherwise):
+            self.traffic.cache = before.copy()
+            timeline = self.block(region.block, host_driven=True)
+            sides.append((timeline, self.traffic.cache))
+        longest, self.traffic.cache = max(sides, key=lambda side: side[0].latency_us)
         self.notes.append(f"{place_of(op) or op.name}: the longer branch is counted")
-        return max(sides, key=lambda t: t.latency_us), 1
+        return longest, 1
 
     def loop(self, op: task.LoopOp) -> tuple[Timeline, int]:
         """The timeline of one iteration, and how many there are (1 where that is not known)."""
@@ -297,9 +303,12 @@ class Simulation:
         self.tasks, self.target, self.host_driven = tasks, target, host_driven
         self.free = capacities(target)
         self.bandwidth = bandwidth(target)
+        self.bandwidths = self.bandwidth, whole_l2_bytes_per_us(target)
         self.now = 0.0
         self.launching: list[tuple[float, int]] = []
-        self.waiting: deque[int] = deque()
+        self.waiting: dict[tuple[str, ...], deque[tuple[int, int]]] = {}
+        """Engines -> the tasks that need cores of these, with numbers by which they came."""
+        self.arrivals = 0
         self.running: dict[int, float] = {}
         """Task -> microseconds that it would still take alone."""
         self.speeds: dict[int, float] = {}
@@ -374,7 +383,7 @@ class Simulation:
         for i in done:
             self.finish(i)
         while self.launching and self.launching[0][0] <= self.now + nearly:
-            self.waiting.append(heappop(self.launching)[1])
+            self.wait(heappop(self.launching)[1])
         if self.start() or done:
             self.share()
 
@@ -390,42 +399,63 @@ class Simulation:
             if not self.missing[follower]:
                 self.ready(follower)
 
+    def wait(self, i: int) -> None:
+        """Task i waits for cores."""
+        self.arrivals += 1
+        engines = tuple(e for e, _ in self.tasks[i].cores)
+        self.waiting.setdefault(engines, deque()).append((self.arrivals, i))
+
     def start(self) -> bool:
         """Start the tasks for which cores are free; a task does not overtake another one that
-        waits for the same engine."""
+        waits for the same engine. Tasks that need the same engines are in one queue, of which
+        only the first can start."""
         blocked: set[str] = set()
         started = False
-        for i in list(self.waiting):
-            t = self.tasks[i]
-            engines = {e for e, _ in t.cores}
-            if engines & blocked or any(self.free[e] < n for e, n in t.cores):
-                blocked |= engines
+        heads = [(queue[0], engines) for engines, queue in self.waiting.items()]
+        heapify(heads)
+        while heads:
+            (_, i), engines = heappop(heads)
+            cores = self.tasks[i].cores
+            if not blocked.isdisjoint(engines) or any(self.free[e] < n for e, n in cores):
+                blocked.update(engines)
                 continue
-            self.waiting.remove(i)
-            for engine, cores in t.cores:
-                self.free[engine] -= cores
-            t.start_us = self.now
-            self.running[i] = t.time.total_us
+            queue = self.waiting[engines]
+            queue.popleft()
+            if queue:
+                heappush(heads, (queue[0], engines))
+            else:
+                del self.waiting[engines]
+            self.begin(i)
             started = True
         return started
 
-    def share(self) -> None:
-        """Give each running task its max-min fair share of the bandwidth of HBM."""
-        wanted = [(self.demand(i), i) for i in self.running]
-        self.speeds = dict.fromkeys(self.running, 1.0)
-        left = self.bandwidth
-        if sum(d for d, _ in wanted) <= left:
-            return
-        wanted.sort()
-        for position, (demand, i) in enumerate(wanted):
-            given = min(demand, left / (len(wanted) - position))
-            left -= given
-            if demand:
-                self.speeds[i] = given / demand
+    def begin(self, i: int) -> None:
+        """Task i takes its cores and runs."""
+        t = self.tasks[i]
+        for engine, cores in t.cores:
+            self.free[engine] -= cores
+        t.start_us = self.now
+        self.running[i] = t.time.total_us
 
-    def demand(self, i: int) -> float:
+    def share(self) -> None:
+        """Give each running task its fair share of the bandwidths of HBM and L2."""
+        if len(self.running) < 2:
+            self.speeds = dict.fromkeys(self.running, 1.0)
+            return
+        running = list(self.running)
+        demands = [self.demands(i) for i in running]
+        totals = map(sum, zip(*demands, strict=True))
+        if all(t <= c for t, c in zip(totals, self.bandwidths, strict=True)):
+            self.speeds = dict.fromkeys(running, 1.0)
+        else:
+            self.speeds = dict(zip(running, fair_speeds(demands, self.bandwidths), strict=True))
+
+    def demands(self, i: int) -> tuple[float, float]:
+        """Bytes a microsecond of HBM and of L2 that a task moves at full speed."""
         time = self.tasks[i].time
-        return time.bytes / time.total_us if time.total_us else 0.0
+        if not time.total_us:
+            return 0.0, 0.0
+        return time.bytes / time.total_us, time.l2_bytes / time.total_us
 
     def account(self, step: float) -> None:
         """Say what the engines did for a while."""

@@ -1,29 +1,44 @@
-"""How long one launch takes: one model for the compiler, which picks tilings, and for the clock.
+"""The model of time: how long a launch takes, for the compiler, which picks tilings, and the clock.
 
-A kernel is cut into tiles, `blocks` cores work through them side by side. Each tile passes four
-pipes: *in* (HBM or L2 to the core), *cube*, *vector*, *out* (core to HBM). With two buffers the
-pipes overlap and the slowest one sets the pace; with one buffer their times add up.
+A kernel is cut into tiles, `blocks` cores work through them side by side (`tiling.py`). Each tile
+passes four pipes: *in* (HBM or L2 to the core), *cube*, *vector*, *out* (core to L2 or HBM). With
+two buffers the pipes overlap and the slowest one sets the pace; with one their times add up.
 
     double-buffered   total = max(cube, vector, in, out, HBM) + ramp
-    single buffer     total = max(cube + vector + in + out, HBM) + ramp
+    single buffer     total = max(cube + vector + in + out, HBM)
 
 - cube: macs of whole tiles on the busiest core / macs per cycle of the element type, and not
-  faster than L1 feeds L0A and L0B.
-- vector: element-operations / lanes; an element wider than 16 bits takes a lane for each 16 bits.
-  Behind a cube kernel the vector cores of the same cluster work on its output tile.
-- in: bytes that cross HBM once, and traffic from L2 where tiles, or further passes over rows that
-  do not fit on the core, read the same data again.
-- out: result bytes, through the path out of the core.
-- HBM: reads and writes together share `hbm_rate` of the cores used (at most of all cube cores).
+  faster than L1 feeds L0A and L0B. Where a target says so, each tile adds `tile_latency_us`.
+- vector: element-operations / lanes; an element wider than 16 bits takes a lane for each 16 bits,
+  and what works on rows (softmax, norms) counts 32 bits. Behind a cube kernel the vector cores of
+  the same cluster work on its output tile; where a target has no vector cores of its own
+  (`vector_overlaps = false`: a GPU's threads do both), their time adds to the cube's.
+- in: all tiles from L2, and the bytes that L2 does not have from HBM. Tiles that share operands
+  read them from L2 again, as do further passes over rows that do not fit on the core.
+- out: result bytes, through the path out of the core into L2.
+- HBM: reads and write-backs together share `hbm_rate` of the cores used (at most of all cube
+  cores).
 - A transfer below `full_rate_bytes` takes the time of one of that size.
 - ramp: the first tile's load and the last tile's store, which nothing hides.
 - host: the control processor, one element-operation a nanosecond.
 
-The structure (pipes, double buffering, bound by the slowest pipe) is the roofline model
-(Williams, Waterman, Patterson, CACM 52(4), 2009) applied to each pipe; the rates come from the
-target file, which gives their sources. Limits: data that the previous task left in L2 is
-read from HBM again; reads of one task beyond the size of L2 count once; bank conflicts, strided
-access and instruction issue are not modelled. Launch costs are the clock's, not part of this.
+Where data is when a launch starts: the compiler, which looks at one launch at a time, counts all
+operands from HBM and all results to HBM (`task_time`). The clock knows what ran before: what
+earlier tasks have read or written and what still fits into L2 is read from there, and results
+cross HBM only when they are evicted (`l2.py`, with its limits).
+
+What the clock adds (`clock.py`): the launch of each task, waiting for streams, events and cores,
+and tasks that run together share the bandwidths of HBM and of L2 (`sharing.py`).
+
+Sources: pipes, double buffering and the bound by the slowest pipe are the roofline model (Williams,
+Waterman, Patterson, CACM 52(4), 2009) applied to each pipe; tiles whose operands meet in L2, and
+quantization of tiles to cores, as in NVIDIA's "Matrix Multiplication Background" (deep learning
+performance guide); the flow through L1, L0 and UB that of the Da Vinci core (Liao et al., HPCA
+2021). Rates come from the target file, which names its sources.
+
+Limits: operands of one launch that are larger than L2 are read from HBM once all the same; bank
+conflicts, strided access and instruction issue are not modelled, nor is a product split along k;
+efficiencies are one number a target, not one a shape.
 """
 
 from ge.dialects.fused_op import Body
@@ -37,11 +52,11 @@ HOST_OPS_PER_US = 1000.0
 """Element-operations of the control processor in a microsecond. Not published: an assumption."""
 
 
-def task_time(
+def kernel_cost(
     op: TensorOp | Body, engine: Engine, tiling: TilingAttr | None, target: Target
-) -> TaskTime | None:
-    """The time of one launch of a kernel whose main op is `op`, when L2 has nothing of what it
-    reads; None while a shape is dynamic."""
+) -> Pipes | TaskTime | None:
+    """What one launch of a kernel whose main op is `op` costs: what it asks of the pipes of the
+    cores, or its time on another engine; None while a shape is dynamic."""
     body = Body.of(op)
     work = static_work(body)
     if work is None:
@@ -51,7 +66,16 @@ def task_time(
         return TaskTime(vector_us=us, total_us=us)
     if engine is Engine.DMA:
         return link_time(work.read, target)
-    return pipes(body, tiling, target).time(target)
+    return pipes(body, tiling, target)
+
+
+def task_time(
+    op: TensorOp | Body, engine: Engine, tiling: TilingAttr | None, target: Target
+) -> TaskTime | None:
+    """The time of one launch of a kernel whose main op is `op`, if all that it reads comes from
+    HBM and all that it writes goes there; None while a shape is dynamic."""
+    cost = kernel_cost(op, engine, tiling, target)
+    return cost.time(target) if isinstance(cost, Pipes) else cost
 
 
 def launch_us(body: Body, target: Target) -> float | None:

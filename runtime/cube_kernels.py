@@ -312,14 +312,17 @@ class CubeKernel:
 
 
 def lane_operations(body: Body) -> float:
-    """Vector element-operations of a body, of 16-bit lanes: an element wider than that takes
-    several. Softmax within attention is computed in 32 bits."""
-    total = 0.0
-    for op in body.ops:
-        least = 32 if isinstance(op, AttentionLike) else 16
-        wide = max(bitwidth(element_type(op.results[0])), least) / 16 if op.results else 1.0
-        total += body.work_of(op).vector * wide
-    return total
+    """Vector element-operations of a body, of 16-bit lanes."""
+    return sum(body.work_of(op).vector * lane_width(op) for op in body.ops)
+
+
+def lane_width(op: TensorOp) -> float:
+    """Lanes of 16 bits that an element of an op's result takes. Sums and exponentials of rows
+    (softmax, norms, attention) are computed in 32 bits."""
+    if not op.results:
+        return 1.0
+    rows = isinstance(op, AttentionLike) or op.ACCESS is Access.ROWS
+    return max(bitwidth(element_type(op.results[0])), 32 if rows else 16) / 16
 
 
 def _epilogue_bytes(body: Body, mains: list[TensorOp]) -> int:

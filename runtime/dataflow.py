@@ -93,12 +93,20 @@ class Writers(Generic[T]):
 
     def __init__(self) -> None:
         self._writes: dict[SSAValue, list[tuple[Region, T]]] = {}
+        self._regions: dict[SSAValue, tuple[SSAValue, Region]] = {}
+
+    def _region(self, value: SSAValue) -> tuple[SSAValue, Region]:
+        """`region_of`, worked out once for each value."""
+        found = self._regions.get(value)
+        if found is None:
+            found = self._regions[value] = region_of(value)
+        return found
 
     def of(self, values: Iterable[SSAValue]) -> list[T]:
         """Who wrote what these memrefs hold, each once."""
         found: dict[T, None] = {}
         for value in values:
-            buffer, region = region_of(value)
+            buffer, region = self._region(value)
             for written, writer in self._writes.get(buffer, ()):
                 if region.meets(written):
                     found[writer] = None
@@ -107,7 +115,7 @@ class Writers(Generic[T]):
     def write(self, writer: T, values: Iterable[SSAValue]) -> None:
         """Note that these memrefs are written."""
         for value in values:
-            buffer, region = region_of(value)
+            buffer, region = self._region(value)
             older = self._writes.get(buffer, ())
             kept = [w for w in older if not region.covers(w[0])]
             self._writes[buffer] = [*kept, (region, writer)]

@@ -20,7 +20,6 @@ from collections.abc import Hashable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from itertools import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,27 +36,52 @@ class _Range:
     """Bytes that L2 holds, of which `dirty` have not been written to HBM. An empty range is none
     any more."""
 
-    segment: Hashable
     low: int
     high: int
     dirty: int
     used: int
     """When it was touched last."""
+    segment: "_Segment"
+
+
+@dataclass(slots=True, eq=False)
+class _Segment:
+    """Disjoint ranges by address."""
+
+    lows: list[int] = field(default_factory=list[int])
+    ranges: list[_Range] = field(default_factory=list[_Range])
+
+    def exactly(self, place: Place) -> _Range | None:
+        """The range that is this place."""
+        i = bisect_left(self.lows, place.low)
+        if i < len(self.lows) and self.lows[i] == place.low and self.ranges[i].high == place.high:
+            return self.ranges[i]
+        return None
+
+    def within(self, place: Place) -> slice:
+        """The ranges that have bytes of the place."""
+        start = bisect_right(self.lows, place.low) - 1
+        if start < 0 or self.ranges[start].high <= place.low:
+            start += 1
+        return slice(start, bisect_left(self.lows, place.high))
+
+    def replace(self, which: slice, new: list[_Range]) -> None:
+        self.ranges[which] = new
+        self.lows[which] = [r.low for r in new]
 
 
 @dataclass
 class L2Cache:
-    """`capacity` bytes. `read` and `write` say how many bytes cross HBM to serve an access."""
+    """`capacity` bytes."""
 
     capacity: int
     written_back: int = 0
     """Bytes that were evicted dirty so far."""
     _held: int = 0
-    _ranges: dict[Hashable, list[_Range]] = field(default_factory=dict[Hashable, list[_Range]])
-    """Segment -> disjoint ranges by address."""
-    _by_use: list[tuple[int, int, _Range]] = field(default_factory=list[tuple[int, int, _Range]])
-    """A heap; a range that was touched again since is in it again."""
-    _clock: "count[int]" = field(default_factory=count)
+    _segments: dict[Hashable, _Segment] = field(default_factory=dict[Hashable, _Segment])
+    _by_use: list[tuple[int, _Range]] = field(default_factory=list[tuple[int, _Range]])
+    """A heap by (unique) time of use; a range that was touched again since is in it again."""
+    _now: int = 0
 
     def copy(self) -> "L2Cache":
         """The same contents, to be changed apart (one for each branch)."""
@@ -69,26 +93,33 @@ class L2Cache:
         span = place.high - place.low
         if span <= 0 or size <= 0:
             return 0
-        hit, dirty = self._overlap(place)
+        if 2 * size < span:
+            return size - size * self._overlap(place) // span
         if span > self.capacity:
             self.flush()
             return size
-        if 2 * size >= span:
-            self._take(place)
-            self._put(place, dirty)
-        return size - min(size * hit // span, size)
+        if (r := self._segment(place).exactly(place)) is not None:
+            self._touch(r)
+            return 0
+        hit, dirty = self._take(place)
+        self._put(place, dirty)
+        return max(size - size * hit // span, 0)
 
     def write(self, place: Place, size: int) -> None:
         """Write `size` bytes of a place (fewer than it spans: rows of it)."""
         span = place.high - place.low
         if span <= 0 or size <= 0:
             return
-        before = self._take(place)
+        if (r := self._segment(place).exactly(place)) is not None:
+            # A second part of a buffer that is written row by row adds to what is dirty there.
+            r.dirty = min(span, size if size == span else r.dirty + size)
+            self._touch(r)
+            return
+        _, before = self._take(place)
         if span > self.capacity:
             self.flush()
             self.written_back += size
             return
-        # A second part of a buffer that is written row by row adds to what is dirty there.
         self._put(place, min(span, size if size == span else before + size))
 
     def forget(self, place: Place) -> None:
@@ -99,67 +130,64 @@ class L2Cache:
         """Evict everything."""
         self._evict(0)
 
+    def _segment(self, place: Place) -> _Segment:
+        segment = self._segments.get(place.segment)
+        if segment is None:
+            segment = self._segments[place.segment] = _Segment()
+        return segment
+
+    def _touch(self, r: _Range) -> None:
+        self._now += 1
+        r.used = self._now
+        heappush(self._by_use, (r.used, r))
+
     def _put(self, place: Place, dirty: int) -> None:
         """Hold a place, of which nothing is held now, as what was used last."""
-        new = _Range(place.segment, place.low, place.high, dirty, next(self._clock))
-        ranges = self._ranges.setdefault(place.segment, [])
-        ranges.insert(bisect_left(ranges, place.low, key=_low), new)
+        segment = self._segment(place)
+        new = _Range(place.low, place.high, dirty, 0, segment)
+        at = bisect_left(segment.lows, place.low)
+        segment.replace(slice(at, at), [new])
         self._held += place.high - place.low
-        self._push(new)
+        self._touch(new)
         self._evict(self.capacity)
-
-    def _push(self, r: _Range) -> None:
-        heappush(self._by_use, (r.used, next(self._clock), r))
 
     def _evict(self, least: int) -> None:
         """Evict what was used least recently until no more than `least` bytes are held."""
         while self._held > least:
-            used, _, r = heappop(self._by_use)
+            used, r = heappop(self._by_use)
             if used != r.used or r.low == r.high:
                 continue
             self.written_back += r.dirty
             self._held -= r.high - r.low
-            ranges = self._ranges[r.segment]
-            del ranges[bisect_left(ranges, r.low, key=_low)]
+            at = bisect_left(r.segment.lows, r.low)
+            r.segment.replace(slice(at, at + 1), [])
             r.high = r.low
 
-    def _overlap(self, place: Place) -> tuple[int, int]:
-        """Bytes of a place that are held, and how many of these are dirty."""
-        ranges = self._ranges.get(place.segment, ())
-        held = dirty = 0
-        for r in ranges[_first(ranges, place.low) : bisect_left(ranges, place.high, key=_low)]:
-            part = min(r.high, place.high) - max(r.low, place.low)
-            held += part
-            dirty += r.dirty * part // (r.high - r.low)
-        return held, dirty
+    def _overlap(self, place: Place) -> int:
+        """Bytes of a place that are held."""
+        segment = self._segment(place)
+        ranges = segment.ranges[segment.within(place)]
+        return sum(min(r.high, place.high) - max(r.low, place.low) for r in ranges)
 
-    def _take(self, place: Place) -> int:
-        """Hold nothing of a place any more, without writing it back; how much of it was dirty."""
-        ranges = self._ranges.get(place.segment)
-        if not ranges:
-            return 0
-        start, end = _first(ranges, place.low), bisect_left(ranges, place.high, key=_low)
-        dirty, kept = 0, list[_Range]()
-        for r in ranges[start:end]:
+    def _take(self, place: Place) -> tuple[int, int]:
+        """Hold nothing of a place any more, without writing it back: how many bytes of it were
+        held, and how many of these dirty."""
+        segment = self._segment(place)
+        which = segment.within(place)
+        held = dirty = 0
+        kept: list[_Range] = []
+        for r in segment.ranges[which]:
             size = r.high - r.low
             for low, high in ((r.low, place.low), (place.high, r.high)):
                 if low < high:
-                    rest = _Range(r.segment, low, high, r.dirty * (high - low) // size, r.used)
-                    kept.append(rest)
-                    self._push(rest)
+                    rest = r.dirty * (high - low) // size
+                    kept.append(_Range(low, high, rest, 0, segment))
             part = min(r.high, place.high) - max(r.low, place.low)
+            held += part
             dirty += r.dirty * part // size
-            self._held -= part
             r.high = r.low
-        ranges[start:end] = kept
-        return dirty
-
-
-def _low(r: _Range) -> int:
-    return r.low
-
-
-def _first(ranges: "list[_Range] | tuple[()]", low: int) -> int:
-    """The index of the first range that ends behind an address."""
-    i = bisect_right(ranges, low, key=_low) - 1
-    return i if i >= 0 and ranges[i].high > low else i + 1
+        segment.replace(which, kept)
+        self._held -= held
+        for r in kept:
+            self._touch(r)
+        return held, dirty

@@ -89,6 +89,11 @@ def l2_bytes_per_us(cores: int, target: Target) -> float:
     return min(cores, target.cube_cores) * target.l2_read_rate * target.cycles_per_us
 
 
+def whole_l2_bytes_per_us(target: Target) -> float:
+    """Bandwidth of reading L2 and of writing it, of the whole chip."""
+    return target.cube_cores * (target.l2_read_rate + target.l2_write_rate) * target.cycles_per_us
+
+
 def store_us(written: int, blocks: int, target: Target) -> float:
     """Time of writing results into L2: through the path out of each core, and into L2 at the
     rate that all cube cores reach together."""

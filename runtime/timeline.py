@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from xdsl.ir import Attribute, Operation
 
+from ge.dialects.diagnostics import place_of
 from ge.dialects.npu_task import KernelOp
 from ge.dialects.target import Target
 from ge.runtime.pipes import TaskTime, hbm_bytes_per_us
@@ -25,7 +26,6 @@ class Task:
     """A task of the program, what it needs, and when it ran."""
 
     op: Operation
-    name: str
     kind: str
     """The kernel's name, or `COPY`."""
     engine: str
@@ -46,6 +46,11 @@ class Task:
     """When the last task that it has to wait for was done."""
     start_us: float = 0.0
     duration_us: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """What the model calls it, else its kind."""
+        return place_of(self.op).name or self.kind
 
     @property
     def wait_us(self) -> float:

@@ -16,8 +16,8 @@ from ge.dialects.fused_op import Body
 from ge.dialects.interfaces import Access, TensorOp, Work
 from ge.dialects.npu_task import TilingAttr
 from ge.dialects.target import Target
-from ge.dialects.types import bitwidth, element_type, numel, shape_of
-from ge.runtime.cube_kernels import FRACTAL, bytes_of, round_up
+from ge.dialects.types import numel, shape_of
+from ge.runtime.cube_kernels import FRACTAL, bytes_of, lane_width, round_up
 from ge.runtime.pipes import Pipes, l2_bytes_per_us, store_us
 
 
@@ -136,8 +136,7 @@ def _operations(body: Body, op: TensorOp) -> tuple[float, int]:
     size = max(numel(shape_of(v)) for v in op.results) if op.results else 1
     if op.ACCESS is Access.ROWS:
         size = max(size, numel(shape_of(op.operands[0])))
-    wide = max(bitwidth(element_type(op.results[0])), 16) / 16 if op.results else 1.0
-    return (work.vector + work.macs) * wide, max(size, 1)
+    return (work.vector + work.macs) * lane_width(op), max(size, 1)
 
 
 def _peak_between(body: Body) -> int:

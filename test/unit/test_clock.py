@@ -138,14 +138,55 @@ def test_tasks_wait_for_free_cores() -> None:
     check(timeline)
 
 
+def slots(*names: str, size: int = 131072) -> list[str]:
+    """Buffers beside each other, behind those that each program has."""
+    return [
+        f'%{name} = npu_task.slot "arena" {(2 + i) * size} : {BUFFER}'
+        for i, name in enumerate(names)
+    ]
+
+
 def test_tasks_share_the_bandwidth_of_hbm() -> None:
-    narrow = replace(TARGET, hbm_rate=TARGET.hbm_rate / 4)
-    lines = [launch("vector", s) for s in range(3)]
-    alone, together = run(lines[0], target=narrow), run(*lines, target=narrow)
+    narrow = replace(TARGET, hbm_rate=TARGET.hbm_rate / 4, full_rate_bytes=1024)
+    names = ("x", "y", "z")
+    lines = [*slots(*names), *(launch("vector", s, f"%{n}") for s, n in enumerate(names))]
+    alone, together = run(launch("vector", 0), target=narrow), run(*lines, target=narrow)
     assert overlap(*together.tasks[:2])
     assert together.latency_us >= together.bytes / bandwidth(narrow)
     assert together.tasks[0].duration_us > 1.5 * alone.tasks[0].duration_us
     check(together)
+
+
+def test_tasks_share_the_bandwidth_of_l2() -> None:
+    narrow = replace(TARGET, l2_read_rate=1.0, l2_write_rate=1.0, full_rate_bytes=1024)
+    names = ("x", "y", "z")
+    lines = [*slots(*names), *(launch("vector", s, f"%{n}") for s, n in enumerate(names))]
+    alone, together = run(launch("vector", 0), target=narrow), run(*lines, target=narrow)
+    assert overlap(*together.tasks[:2])
+    assert together.tasks[0].duration_us > 1.5 * alone.tasks[0].duration_us
+    check(together)
+
+
+def test_what_was_just_written_comes_from_l2() -> None:
+    lines = [launch("vector", 0), launch("vector", 0, "%b", "%a")]
+    first, second = run(*lines).tasks
+    assert first.time.bytes == 131072  # what it writes stays in L2
+    assert second.time.bytes == 0
+    assert second.time.in_us < first.time.in_us
+    assert second.time.l2_bytes == first.time.l2_bytes == 2 * 131072
+
+
+def test_what_no_longer_fits_into_l2_is_written_and_read_again() -> None:
+    small = replace(TARGET, l2_bytes=300_000)  # two buffers
+    back = launch("vector", 0, "%b", "%a")
+    lines = [*slots("x", "y"), launch("vector", 0), launch("vector", 0, "%x", "%y"), back]
+    first, between, again = run(*lines, target=small).tasks
+    assert first.time.bytes == 131072
+    assert between.time.bytes == 2 * 131072  # %x read, %b written back
+    assert again.time.bytes == 2 * 131072  # %b read, %y written back
+    large = run(*lines).tasks[2]
+    assert large.time.bytes == 0
+    assert large.time.total_us < again.time.total_us
 
 
 def loop(trips: str, body: str) -> str:

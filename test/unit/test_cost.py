@@ -1,24 +1,31 @@
 """The cost model: tilings fit, times add up and move the way they must."""
 
 from dataclasses import replace
+from itertools import product
+from math import ceil
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from xdsl.dialects.builtin import bf16, f16, f32, f64, i8
 from xdsl.ir import Attribute, Block
 
-from ge.dialects.fused_op import LinearOp
+from ge.dialects.fused_op import Body, LinearOp
+from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.elementwise import AddOp, ExpOp
 from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.interfaces import TensorOp
-from ge.dialects.npu_task import Engine
+from ge.dialects.npu_task import Engine, TilingAttr
 from ge.dialects.target import Target
 from ge.dialects.types import DYNAMIC, tensor
-from ge.runtime.cost import task_time
-from ge.runtime.cube_kernels import matrices
-from ge.runtime.pipes import TaskTime
-from ge.runtime.tiling import choose_tiling, fits, on_core_bytes
+from ge.runtime.cost import kernel_cost, task_time
+from ge.runtime.cube_kernels import cube_kernel, matrices
+from ge.runtime.pipes import Pipes, TaskTime, l2_bytes_per_us
+from ge.runtime.tiling import choose_tiling, fits, on_core_bytes, pipes
+from ge.runtime.vector_kernels import VectorKernel
 
 PRESETS = [Target.load(name) for name in Target.presets()]
 TARGET = Target.load()
@@ -163,3 +170,114 @@ def test_small_transfers_do_not_reach_the_full_rate() -> None:
         return time_of(ExpOp.of(x), Engine.VECTOR).in_us
 
     assert us(64) == us(TARGET.full_rate_bytes // 4) > 0
+
+
+# ---- random shapes ---------------------------------------------------------------------------
+
+EXTENTS = st.one_of(st.integers(1, 300), st.sampled_from([512, 1000, 2048, 4096, 11008]))
+ELEMENTS = st.sampled_from([f16, f32, i8])
+TARGETS = st.sampled_from(PRESETS)
+
+
+def powers(extent: int, unit: int) -> list[int]:
+    """Powers of two times the unit, up to the extent and to 512."""
+    return [s for s in (unit << i for i in range(6)) if s < 2 * extent and s <= 512] or [unit]
+
+
+def check_cube_tiling(op: TensorOp, target: Target) -> None:
+    """The tiling fits, and no tiling by powers of two is faster."""
+    tiling = choose_tiling(op, Engine.CUBE, target)
+    assert tiling is not None
+    assert fits(on_core_bytes(op, tiling, target), target)
+    assert 1 <= tiling.blocks.data <= target.cube_cores
+    best = task_time(op, Engine.CUBE, tiling, target)
+    kernel = cube_kernel(Body.of(op), target)
+    unit = target.cube_tile
+    for m, n in product(powers(kernel.p.m, unit), powers(kernel.p.n, unit)):
+        if k := kernel.largest_k(m, n):
+            time = task_time(op, Engine.CUBE, kernel.tiling(m, n, k), target)
+            assert best is not None
+            assert time is not None
+            assert best.total_us <= time.total_us * (1 + 1e-9), (m, n, k)
+
+
+@given(EXTENTS, EXTENTS, EXTENTS, st.integers(1, 40), ELEMENTS, TARGETS)
+def test_tilings_of_products(
+    m: int, k: int, n: int, batch: int, element: Attribute, target: Target
+) -> None:
+    check_cube_tiling(matmul(m, k, n, element, (batch,)), target)
+
+
+@given(
+    st.integers(1, 300), st.integers(1, 300), st.integers(8, 64), st.integers(1, 7), TARGETS
+)  # fmt: skip
+def test_tilings_of_convolutions(
+    channels: int, filters: int, size: int, kernel: int, target: Target
+) -> None:
+    check_cube_tiling(conv(channels, filters, size, kernel, 1), target)
+
+
+@given(EXTENTS, EXTENTS, st.integers(1, 256), st.integers(1, 32), TARGETS)
+def test_tilings_of_attention(
+    queries: int, keys: int, size: int, heads: int, target: Target
+) -> None:
+    types = (tensor((1, heads, n, size), f16) for n in (queries, keys, keys))
+    op = AttentionOp.of(*values(*types), (), None, None)
+    check_cube_tiling(op, target)
+
+
+@given(EXTENTS, EXTENTS, st.sampled_from([f16, f32]), st.booleans(), TARGETS)
+def test_tilings_of_vector_kernels(
+    rows: int, length: int, element: Attribute, softmax: bool, target: Target
+) -> None:
+    """They fit, and neither more nor fewer cores with one tile each are faster."""
+    (x,) = values(tensor((rows, length), element))
+    op = SoftmaxOp.of(x, axis=1) if softmax else ExpOp.of(x)
+    tiling = choose_tiling(op, Engine.VECTOR, target)
+    assert tiling is not None
+    assert fits(on_core_bytes(op, tiling, target), target)
+    assert 1 <= tiling.blocks.data <= target.vector_cores
+    best = task_time(op, Engine.VECTOR, tiling, target)
+    shape = VectorKernel(Body.of(op), target).shape
+    usable = max(1, ceil(shape.elements * shape.width / target.full_rate_bytes))
+    blocks = min(target.vector_cores, usable)
+    tile = ceil(shape.elements / blocks)
+    if 2 * tile * shape.width <= target.ub_bytes:
+        whole = task_time(op, Engine.VECTOR, TilingAttr.of((tile,), blocks, 1), target)
+        assert best is not None
+        assert whole is not None
+        assert best.total_us <= whole.total_us * (1 + 1e-9)
+
+
+def test_windows_are_loaded_once_where_the_target_unfolds_them() -> None:
+    op, apart = conv(256, 256, 58, 3, 1), replace(TARGET, unfolds_windows=False, name="apart")
+    once, again = (choose_pipes(op, t) for t in (TARGET, apart))
+    assert once.l2_bytes < again.l2_bytes
+    pointwise = conv(256, 256, 56, 1, 1)
+    assert choose_pipes(pointwise, TARGET).l2_bytes == choose_pipes(pointwise, apart).l2_bytes
+
+
+def choose_pipes(op: TensorOp, target: Target) -> Pipes:
+    return pipes(Body.of(op), choose_tiling(op, Engine.CUBE, target), target)
+
+
+def test_hits_in_l2_save_the_time_of_hbm() -> None:
+    x, y = values(*[tensor((2048, 2048), f16)] * 2)
+    cost = kernel_cost(AddOp.of(x, y), Engine.VECTOR, None, TARGET)
+    assert isinstance(cost, Pipes)
+    cold, half, warm = (cost.time(TARGET, read, 0) for read in (cost.read, cost.read // 2, 0))
+    assert cold.total_us > half.total_us > warm.total_us
+    assert [t.bytes for t in (cold, half, warm)] == [cost.read, cost.read // 2, 0]
+    assert warm.in_us >= cost.read / l2_bytes_per_us(TARGET.cube_cores, TARGET)
+
+
+def test_efficiencies_and_latencies_of_a_target_cost_time() -> None:
+    op = matmul(2048, 2048, 2048)
+    for change in (
+        {"cube_efficiency": 0.5}, {"tile_latency_us": 1.0}, {"cube_tile": 192},
+    ):  # fmt: skip
+        slower = replace(TARGET, name=str(change), **change)
+        assert time_of(op, target=slower).total_us > 1.02 * time_of(op).total_us
+    fused = linear(2048, 2048, 2048, 2)
+    together = replace(TARGET, name="together", vector_overlaps=False)
+    assert time_of(fused, target=together).total_us > time_of(fused).total_us
