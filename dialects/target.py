@@ -62,8 +62,8 @@ class Target:
     """A transfer below this size does not reach the full bandwidth."""
     max_streams: int = 1984
     max_events: int = 65536
-    cube_tile: int = 16
-    """Rows and columns of a tile of products are multiples of this."""
+    cube_tiles: tuple[int, ...] = ()
+    """Rows and columns that a tile of products can have; if empty, all multiples of 16."""
     tile_latency_us: float = 0.0
     """Time between two tiles of products on a core that nothing hides: starting the tile, its
     first load, its last store. None where a core loads a tile while it computes another one."""
@@ -136,6 +136,7 @@ class Target:
         required = [n for n, f in fields.items() if f.default is dataclasses.MISSING]
         if missing := [n for n in required if n not in table]:
             raise GeError(f"missing keys: {', '.join(missing)}", where)
+        table["cube_tiles"] = _tile_sizes(table.get("cube_tiles", ()), where)
         macs = table["macs_per_cycle"]
         if not isinstance(macs, dict) or "f16" not in macs:
             raise GeError("'macs_per_cycle' is a table with at least f16", where)
@@ -151,6 +152,16 @@ def _preset(name: str) -> Target:
     """A preset is read once."""
     text = (files("ge.dialects.targets") / f"{name}.toml").read_text("utf-8")
     return Target.of(tomllib.loads(text), name)
+
+
+def _tile_sizes(sizes: Any, where: str) -> tuple[int, ...]:
+    """The sizes of tiles, ascending. Raises GeError for anything but multiples of 16."""
+    whole = isinstance(sizes, list | tuple) and all(
+        isinstance(s, int) and s > 0 and s % 16 == 0 for s in cast(list[Any], sizes)
+    )
+    if not whole:
+        raise GeError(f"'cube_tiles' is a list of multiples of 16, not {sizes!r}", where)
+    return tuple(sorted(sizes))
 
 
 def target_for(func: Operation, name: str = "") -> Target:

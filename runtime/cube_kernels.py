@@ -199,24 +199,27 @@ class CubeKernel:
 
     def candidates(self) -> Iterator[tuple[int, int, int]]:
         """Tiles that fit on the core."""
-        widths = [round_up(self.p.n, self.target.cube_tile)]
-        if not self.whole_rows:
-            widths = self.sizes(self.p.n)
+        widths = self.sizes(self.p.n)
+        if self.whole_rows:
+            widths = [round_up(self.p.n, min(self.target.cube_tiles, default=FRACTAL))]
         for n in widths:
             for m in self.sizes(self.p.m):
                 if k := self.largest_k(m, n):
                     yield m, n, k
 
     def sizes(self, extent: int) -> list[int]:
-        """Tile sizes for an extent: multiples of what the cube takes that cut it evenly."""
-        unit, most = self.target.cube_tile, _TILE_SIZES[0]
+        """Tile sizes for an extent: those of the target up to the first that holds all of it, or
+        multiples of 16 that cut it evenly."""
+        if given := self.target.cube_tiles:
+            return [s for i, s in enumerate(given) if not i or given[i - 1] < extent]
         found: dict[int, None] = {}
-        halves = min(most, round_up(extent, unit))
-        while halves > unit:
+        halves = min(_TILE_SIZES[0], round_up(extent, FRACTAL))
+        while halves > FRACTAL:
             found[halves] = None
-            halves = round_up(halves // 2, unit)
-        found.update(dict.fromkeys(round_up(s, unit) for s in _TILE_SIZES))
-        return list(dict.fromkeys(round_up(ceil(extent / ceil(extent / s)), unit) for s in found))
+            halves = round_up(halves // 2, FRACTAL)
+        found.update(dict.fromkeys(_TILE_SIZES))
+        even = (ceil(extent / ceil(extent / size)) for size in found)
+        return list(dict.fromkeys(round_up(size, FRACTAL) for size in even))
 
     def largest_k(self, m: int, n: int) -> int:
         """The largest k whose operand tiles fit twice into L0A, L0B and L1, in whole fractals;
@@ -423,7 +426,7 @@ def cube_tiling(kernel: CubeKernel) -> TilingAttr:
     if found is not None:
         return kernel.tiling(*found)
     # No tile fits where the epilogue has more operands than UB holds: take the smallest.
-    size = t.cube_tile
+    size = min(t.cube_tiles, default=FRACTAL)
     blocks = min(t.cube_cores, kernel.tiles(size, size))
     return TilingAttr.of((size, size, FRACTAL), blocks, 1)
 

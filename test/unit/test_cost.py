@@ -192,7 +192,7 @@ def check_cube_tiling(op: TensorOp, target: Target) -> None:
     assert 1 <= tiling.blocks.data <= target.cube_cores
     best = task_time(op, Engine.CUBE, tiling, target)
     kernel = cube_kernel(Body.of(op), target)
-    unit = target.cube_tile
+    unit = min(target.cube_tiles, default=16)
     for m, n in product(powers(kernel.p.m, unit), powers(kernel.p.n, unit)):
         if k := kernel.largest_k(m, n):
             time = task_time(op, Engine.CUBE, kernel.tiling(m, n, k), target)
@@ -274,7 +274,7 @@ def test_hits_in_l2_save_the_time_of_hbm() -> None:
 def test_efficiencies_and_latencies_of_a_target_cost_time() -> None:
     op = matmul(2048, 2048, 2048)
     for change in (
-        {"cube_efficiency": 0.5}, {"tile_latency_us": 1.0}, {"cube_tile": 192},
+        {"cube_efficiency": 0.5}, {"tile_latency_us": 1.0}, {"cube_tiles": (192,)},
     ):  # fmt: skip
         slower = replace(TARGET, name=str(change), **change)
         assert time_of(op, target=slower).total_us > 1.02 * time_of(op).total_us
