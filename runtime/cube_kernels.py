@@ -40,7 +40,8 @@ _SOFTMAX_BYTES = 8
 """Bytes in UB for each score of a block: the score and its exponential."""
 
 _TILE_SIZES = tuple(FRACTAL * i for i in (32, 24, 20, 16, 12, 10, 8, 6, 5, 4, 3, 2, 1))
-"""Sizes of tiles that are tried, each made smaller until all tiles along an extent are alike."""
+"""Sizes of tiles that are tried, made smaller until all tiles along an extent are alike; powers of
+two are tried as they are, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,17 +210,13 @@ class CubeKernel:
 
     def sizes(self, extent: int) -> list[int]:
         """Tile sizes for an extent: those of the target up to the first that holds all of it, or
-        multiples of 16 that cut it evenly."""
+        multiples of 16 that cut it evenly, and powers of two."""
         if given := self.target.cube_tiles:
             return [s for i, s in enumerate(given) if not i or given[i - 1] < extent]
-        found: dict[int, None] = {}
-        halves = min(_TILE_SIZES[0], round_up(extent, FRACTAL))
-        while halves > FRACTAL:
-            found[halves] = None
-            halves = round_up(halves // 2, FRACTAL)
-        found.update(dict.fromkeys(_TILE_SIZES))
-        even = (ceil(extent / ceil(extent / size)) for size in found)
-        return list(dict.fromkeys(round_up(size, FRACTAL) for size in even))
+        most = round_up(extent, FRACTAL)
+        even = (ceil(extent / ceil(extent / min(size, most))) for size in _TILE_SIZES)
+        powers = (FRACTAL << i for i in range(6) if FRACTAL << i < most)
+        return list(dict.fromkeys((*(round_up(size, FRACTAL) for size in even), *powers)))
 
     def largest_k(self, m: int, n: int) -> int:
         """The largest k whose operand tiles fit twice into L0A, L0B and L1, in whole fractals;
