@@ -46,6 +46,7 @@ from ge.dialects.interfaces import TensorOp
 from ge.dialects.npu_task import Engine, TilingAttr
 from ge.dialects.target import Target
 from ge.runtime.pipes import Pipes, TaskTime, l2_bytes_per_us, store_us
+from ge.runtime.pipes import hbm_bytes_per_us as hbm_bytes_per_us
 from ge.runtime.tiling import pipes, static_work
 
 HOST_OPS_PER_US = 1000.0
