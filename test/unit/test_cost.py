@@ -6,7 +6,7 @@ from math import ceil
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import bf16, f16, f32, f64, i8
 from xdsl.ir import Attribute, Block
@@ -201,6 +201,7 @@ def check_cube_tiling(op: TensorOp, target: Target) -> None:
             assert best.total_us <= time.total_us * (1 + 1e-9), (m, n, k)
 
 
+@settings(deadline=None)
 @given(EXTENTS, EXTENTS, EXTENTS, st.integers(1, 40), ELEMENTS, TARGETS)
 def test_tilings_of_products(
     m: int, k: int, n: int, batch: int, element: Attribute, target: Target
@@ -208,6 +209,7 @@ def test_tilings_of_products(
     check_cube_tiling(matmul(m, k, n, element, (batch,)), target)
 
 
+@settings(deadline=None)
 @given(
     st.integers(1, 300), st.integers(1, 300), st.integers(8, 64), st.integers(1, 7), TARGETS
 )  # fmt: skip
@@ -217,6 +219,7 @@ def test_tilings_of_convolutions(
     check_cube_tiling(conv(channels, filters, size, kernel, 1), target)
 
 
+@settings(deadline=None)
 @given(EXTENTS, EXTENTS, st.integers(1, 256), st.integers(1, 32), TARGETS)
 def test_tilings_of_attention(
     queries: int, keys: int, size: int, heads: int, target: Target
@@ -226,6 +229,7 @@ def test_tilings_of_attention(
     check_cube_tiling(op, target)
 
 
+@settings(deadline=None)
 @given(EXTENTS, EXTENTS, st.sampled_from([f16, f32]), st.booleans(), TARGETS)
 def test_tilings_of_vector_kernels(
     rows: int, length: int, element: Attribute, softmax: bool, target: Target

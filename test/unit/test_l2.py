@@ -3,7 +3,7 @@
 from collections import OrderedDict
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ge.runtime.l2 import L2Cache, Place
@@ -70,6 +70,7 @@ def test_a_copy_is_changed_apart() -> None:
 BLOCKS = st.tuples(st.booleans(), st.integers(0, 15))
 
 
+@settings(deadline=None)
 @given(st.lists(BLOCKS, max_size=40), st.integers(1, 20))
 def test_is_an_lru_cache_of_whole_accesses(accesses: list[tuple[bool, int]], size: int) -> None:
     """Against a cache that keeps each byte apart; accesses to the same blocks of addresses, so
@@ -115,6 +116,7 @@ def test_who_needs_another_bandwidth_goes_on() -> None:
 RATES = st.floats(0, 100).map(lambda x: x if x > 1e-3 else 0.0)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(RATES, RATES), max_size=12), st.floats(1, 50), st.floats(1, 50))
 def test_shares_are_within_bandwidth_and_none_is_wasted(
     demands: list[tuple[float, float]], hbm: float, l2: float
