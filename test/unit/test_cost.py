@@ -179,9 +179,10 @@ ELEMENTS = st.sampled_from([f16, f32, i8])
 TARGETS = st.sampled_from(PRESETS)
 
 
-def powers(extent: int, unit: int) -> list[int]:
-    """Powers of two times the unit, up to the extent and to 512."""
-    return [s for s in (unit << i for i in range(6)) if s < 2 * extent and s <= 512] or [unit]
+def powers(extent: int, target: Target) -> list[int]:
+    """Tile sizes by powers of two, or those that the target has, up to the extent."""
+    sizes = target.cube_tiles or tuple(16 << i for i in range(6))
+    return [s for s in sizes if s < 2 * extent] or [sizes[0]]
 
 
 def check_cube_tiling(op: TensorOp, target: Target) -> None:
@@ -192,8 +193,7 @@ def check_cube_tiling(op: TensorOp, target: Target) -> None:
     assert 1 <= tiling.blocks.data <= target.cube_cores
     best = task_time(op, Engine.CUBE, tiling, target)
     kernel = cube_kernel(Body.of(op), target)
-    unit = min(target.cube_tiles, default=16)
-    for m, n in product(powers(kernel.p.m, unit), powers(kernel.p.n, unit)):
+    for m, n in product(powers(kernel.p.m, target), powers(kernel.p.n, target)):
         if k := kernel.largest_k(m, n):
             time = task_time(op, Engine.CUBE, kernel.tiling(m, n, k), target)
             assert best is not None
