@@ -40,7 +40,7 @@ from ge.runtime.bounds import Job, lower_bound
 from ge.runtime.cost import copy_pipes, link_time
 from ge.runtime.dataflow import Writers
 from ge.runtime.l2 import L2Cache
-from ge.runtime.launched import Launched, time_with
+from ge.runtime.launched import Launched, launched, time_with
 from ge.runtime.pipes import Pipes, TaskTime, whole_l2_bytes_per_us
 from ge.runtime.sharing import fair_speeds
 from ge.runtime.timeline import (
@@ -199,8 +199,8 @@ class Program:
         if known is None:
             if op.callee not in self.kernels:
                 raise GeError(f"there is no kernel @{op.callee}", str(place_of(op)))
-            known = self._known[op.callee] = Launched.of(self.kernels[op.callee], self.target)
-        operands, cost = op.operands, known.cost
+            known = self._known[op.callee] = launched(self.kernels[op.callee], self.target)
+        kernel, operands, cost = self.kernels[op.callee], op.operands, known.cost
         ins = operands[: known.inputs]
         writes = (*operands[known.inputs :], *op.results)
         if cost is None:
@@ -212,7 +212,7 @@ class Program:
             time = cost
             for value in writes:
                 self.traffic.transfer(value)
-        builder.add(op, known.engine, known.cores, time, ins, writes, known.kernel)
+        builder.add(op, known.engine, known.cores, time, ins, writes, kernel)
 
     def copy(self, builder: Builder, op: Operation, source: SSAValue, to: SSAValue) -> None:
         """Add a copy: by DMA between host and device, by vector cores on the device."""

@@ -1,8 +1,9 @@
 """What all launches of a kernel have in common, and how their times differ by what L2 has."""
 
 from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
-from ge.dialects.npu_task import Engine, KernelOp
+from ge.dialects.npu_task import Engine, KernelOp, TilingAttr
 from ge.dialects.target import Target
 from ge.runtime.cost import kernel_cost
 from ge.runtime.pipes import Pipes, TaskTime
@@ -14,7 +15,6 @@ from ge.runtime.traffic import Moved, bytes_read
 class Launched:
     """What all launches of a kernel have in common."""
 
-    kernel: KernelOp
     inputs: int
     """How many it has: they are the first operands of a launch."""
     cost: Pipes | TaskTime | None
@@ -32,14 +32,14 @@ class Launched:
         inputs = len(kernel.body.block.args)
         engine = DMA_IN if kernel.engine.data is Engine.DMA else kernel.engine.data.value
         if engine not in COMPUTE or not isinstance(cost, Pipes):
-            return cls(kernel, inputs, cost, engine, ((engine, 1),), [])
+            return cls(inputs, cost, engine, ((engine, 1),), [])
         capacity = capacities(target)
         blocks = capacity[engine] if kernel.tiling is None else kernel.tiling.blocks.data
         cores = ((engine, min(blocks, capacity[engine])),)
         if engine == "cube" and cost.vector_us:
             cluster = max(capacity["vector"] // capacity["cube"], 1)
             cores += (("vector", min(cores[0][1] * cluster, capacity["vector"])),)
-        return cls(kernel, inputs, cost, engine, cores, list(bytes_read(kernel)))
+        return cls(inputs, cost, engine, cores, list(bytes_read(kernel)))
 
     def time(self, moved: Moved, target: Target) -> TaskTime:
         """The time of a launch on the cores, worked out once for all that agree in their hits."""
@@ -48,6 +48,21 @@ class Launched:
             assert isinstance(self.cost, Pipes)
             time = self.times[moved] = time_with(self.cost, moved, target)
         return time
+
+
+_Key = tuple[Engine, TilingAttr | None, Target]
+
+_known: WeakKeyDictionary[KernelOp, dict[_Key, Launched]] = WeakKeyDictionary()
+"""A scheduler and a session simulate the same kernels again and again; bodies do not change."""
+
+
+def launched(kernel: KernelOp, target: Target) -> Launched:
+    """What all launches of a kernel have in common, worked out once."""
+    key = kernel.engine.data, kernel.tiling, target
+    known = _known.setdefault(kernel, {})
+    if key not in known:
+        known[key] = Launched.of(kernel, target)
+    return known[key]
 
 
 def time_with(cost: Pipes, moved: Moved, target: Target) -> TaskTime:
