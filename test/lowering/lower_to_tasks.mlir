@@ -14,7 +14,7 @@ func.func @main(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
   %4 = graph.add %3, %3 : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
   func.return %4 : tensor<8x64xf32>
 }
-// CHECK:       npu_task.kernel @matmul_0 on cube tiling <[16, 32, 64] blocks 2 buffers 1> {
+// CHECK:       npu_task.kernel @matmul_0 on cube tiling <[16, 16, 64] blocks 4 buffers 1> {
 // CHECK-NEXT:  ^bb0(%0: tensor<8x64xf32>, %1: tensor<64x64xf32>):
 // CHECK-NEXT:    %2 = graph.matmul %0, %1
 // CHECK-NEXT:    npu_task.return %2 : tensor<8x64xf32>
