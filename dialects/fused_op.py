@@ -13,8 +13,9 @@ the tile that the cube just produced, `region` streams elementwise ops through t
 """
 
 from abc import ABC
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import gcd, prod
 from typing import Self
 
 from xdsl.dialects.builtin import StringAttr, TensorType
@@ -32,7 +33,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, ReturnLike
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.interfaces import TensorOp, Work
+from ge.dialects.interfaces import TensorOp, Work, same_bytes
 from ge.dialects.types import byte_size, is_static, shape_of
 
 
@@ -175,6 +176,35 @@ class FusedOp(TensorOp, ABC):
     def static_work(self) -> Work:
         return Body.of(self).static_work()
 
+    def parts(self, index: int) -> int | None:
+        """As the ops of the body say, in parts that hold those of each op on the way from the
+        input to a result: their greatest common divisor."""
+        found = self.following(self.block.args[index]) if Body.of(self).is_static else None
+        return None if found is None else gcd(*(found.get(v, 0) for v in self.yielded))
+
+    def overwrites(self) -> Iterator[tuple[int, int]]:
+        """All that follows from the input needs it part by part, and the result is among it."""
+        if not Body.of(self).is_static:
+            return
+        for i, (arg, value) in enumerate(zip(self.block.args, self.inputs, strict=True)):
+            fitting = [r for r, result in enumerate(self.results) if same_bytes(result, value)]
+            if fitting and (following := self.following(arg)) is not None:
+                yield from ((r, i) for r in fitting if self.yielded[r] in following)
+
+    def following(self, arg: SSAValue) -> dict[SSAValue, int] | None:
+        """What follows from an input of the body, and in how many parts both can be cut so that
+        each needs the part at its place only; None when something needs the others."""
+        found = {arg: prod(shape_of(arg))}
+        for op in self.members:
+            for index, operand in enumerate(op.operands):
+                if operand not in found:
+                    continue
+                if (parts := op.parts(index)) is None:
+                    return None
+                for result in op.results:
+                    found[result] = gcd(found.get(result, 0), found[operand], parts)
+        return found
+
 
 @irdl_op_definition
 class LinearOp(FusedOp):
@@ -225,6 +255,11 @@ class CustomOp(FusedOp):
 
     name = "fused_op.custom"
     kind = prop_def(StringAttr)
+
+    def overwrites(self) -> Iterator[tuple[int, int]]:
+        """Nothing is known of the user's kernel."""
+        return iter(())
+
     assembly_format = (
         "$kind `(` $inputs `)` `:` functional-type($inputs, $outputs) attr-dict-with-keyword $body"
     )

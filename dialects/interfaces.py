@@ -5,9 +5,10 @@ An op is added by writing one class (here), one kernel (`runtime/kernels`) and o
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import prod
 from typing import ClassVar, Self, cast
 
 from xdsl.dialects.builtin import (
@@ -32,8 +33,10 @@ from ge.dialects.types import (
     UNKNOWN,
     Shape,
     array_ints,
+    bitwidth,
     byte_size,
     constant_ints,
+    element_type,
     is_refinement,
     is_static,
     numel,
@@ -102,11 +105,13 @@ class Access(Enum):
 @dataclass(frozen=True, slots=True)
 class Rows:
     """How an op on rows cuts its first operand: `count` independent rows of `length` elements
-    (`?` where unknown), which lie next to each other in memory if `contiguous`."""
+    (`?` where unknown), which lie next to each other in memory if `contiguous`. Cut in `parts`
+    equal parts, in memory order, each part holds whole rows."""
 
     count: int
     length: int
     contiguous: bool
+    parts: int
 
 
 def rows_along(shape: Shape, axes: Collection[int]) -> Rows:
@@ -120,7 +125,21 @@ def rows_along(shape: Shape, axes: Collection[int]) -> Rows:
     rest = shape[min(axes, default=len(shape)) :]
     start = len(shape) - len(rest)
     contiguous = all(i in axes or d == 1 for i, d in enumerate(rest, start))
-    return Rows(count, product(shape[i] for i in axes), contiguous)
+    return Rows(count, product(shape[i] for i in axes), contiguous, product(shape[:start]))
+
+
+def repeated_parts(small: Shape, large: Shape) -> int | None:
+    """The number of elements of `small` if each of them becomes a stretch of memory of its own when
+    it is broadcast to `large`: [4, 1] to [4, 8], but not [1, 8] to [4, 8]. Shapes are static."""
+    padded = (1,) * (len(large) - len(small)) + small
+    differ = next((i for i, d in enumerate(large) if padded[i] != d), len(large))
+    return prod(small) if set(padded[differ:]) <= {1} else None
+
+
+def same_bytes(a: SSAValue, b: SSAValue) -> bool:
+    """Whether element i of one value lies where element i of the other one would, for all i."""
+    widths = (bitwidth(element_type(a)), bitwidth(element_type(b)))
+    return widths[0] == widths[1] and prod(shape_of(a)) == prod(shape_of(b)) > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +186,30 @@ class TensorOp(IRDLOperation, ABC):
         """The op for operands whose dimensions are in this order, None when it needs the one that
         they have. An operand of fewer dimensions counts as one with ones in front."""
         return None
+
+    def parts(self, index: int) -> int | None:
+        """In how many equal parts operand `index` and each result can be cut, in memory order, so
+        that the kernel needs of the operand only part i, once or in several passes, when it
+        computes part i of the result. None: it may need any element at any time. Shapes are
+        static."""
+        shape, results = shape_of(self.operands[index]), [shape_of(r) for r in self.results]
+        if self.ACCESS is Access.VIEW and index == 0:
+            return prod(shape)
+        if self.ACCESS is Access.ROWS and index == 0 and (rows := self.rows()) is not None:
+            return rows.parts
+        if self.ACCESS is not Access.POINTWISE or any(len(shape) > len(r) for r in results):
+            return None
+        found = {repeated_parts(shape, r) for r in results}
+        return found.pop() if len(found) == 1 else None
+
+    def overwrites(self) -> Iterator[tuple[int, int]]:
+        """Each (result, operand) such that the kernel may write the result over the operand: it
+        goes through both part by part (see `parts`), and has read a place when it writes there.
+        Shapes are static."""
+        for i, operand in enumerate(self.operands):
+            fitting = [r for r, result in enumerate(self.results) if same_bytes(result, operand)]
+            if fitting and self.parts(i) is not None:
+                yield from ((r, i) for r in fitting)
 
     def can_fail(self) -> bool:
         """Whether the kernel may refuse values that are known only at run time. Such an op must

@@ -136,6 +136,22 @@ class KernelOp(IRDLOperation):
         *_, op = (o for o in self.body.block.ops if isinstance(o, TensorOp))
         return op
 
+    def overwrites(self) -> set[tuple[int, int]]:
+        """Each (result, input) such that a launch may write the result over the input."""
+        op, returned = self.main, self.body.block.last_op
+        if any(is_dynamic(v.type) for v in (*op.operands, *op.results)):
+            return set()
+        allowed = set(op.overwrites())
+        uses = [[i for i, v in enumerate(op.operands) if v is a] for a in self.body.block.args]
+        return {
+            (r, i)
+            for r, value in enumerate(() if returned is None else returned.operands)
+            for i, operands in enumerate(uses)
+            if value.owner is op
+            and operands
+            and all((op.results.index(value), operand) in allowed for operand in operands)
+        }
+
     def verify_(self) -> None:
         if not isinstance(self.body.block.last_op, ReturnOp):
             raise VerifyException("the body ends in npu_task.return")

@@ -63,7 +63,7 @@ def stages(options: Options) -> dict[str, list[str]]:
         ],
         "fused": [targeted(name, **more) for name, more in fusion(options).items()],
         "tasks": [targeted("lower-to-tasks")],
-        "buffers": ["bufferize-tasks"],
+        "buffers": ["bufferize-tasks", *(["overwrite-operands"] if options.memory else [])],
         "program": [targeted("assign-streams"), planning(options)],
     }
     for level, name in passes_at_levels(*options.plugins):
@@ -71,7 +71,7 @@ def stages(options: Options) -> dict[str, list[str]]:
             levels = ", ".join(found)
             raise GeError(f"pass '{name}' states level '{level}'", hint=f"levels are {levels}")
         found[level].insert(0 if level == "fused" else len(found[level]), name)
-    for level in ("graph", "fused"):
+    for level in ("graph", "fused", "buffers"):
         found[level] = without_disabled(found[level], options)
     return found
 

@@ -312,19 +312,34 @@ class KernelCode:
         self.outs = tuple(translator.reserve(t) for t in op.output_types)
         self.code = translator.code
         self.code.named = False
-        self._write_into_outs()
+        shared = self._shared()
+        self.views = [len(self.results) > 1 and r in shared for r in self.results]
+        """Results that may be views of an input, whose memory another result is written to."""
+        self._write_into_outs(shared)
         translator.seal(self.code, self.inputs, self.results)
         self.template = translator.template
 
-    def _write_into_outs(self) -> None:
+    def _shared(self) -> set[int]:
+        """The registers of the inputs and of what may be views of them."""
+        shared = set(self.inputs)
+        for instruction in self.code.instructions:
+            call = instruction.action
+            own = isinstance(call, Call) and call.into
+            if not own and any(r in shared for r in instruction.reads):
+                shared.update(instruction.writes)
+        return shared
+
+    def _write_into_outs(self, shared: set[int]) -> None:
         """Have kernels write results where they belong, once nothing reads an input any more:
         a destination may be the memory of an input."""
+        if any(self.views):
+            return
         for instruction in reversed(self.code.instructions):
             call = instruction.action
             if isinstance(call, Call) and call.into and len(call.writes) == 1:
                 if self.results.count(call.writes[0]) == 1:
                     call.out = self.outs[self.results.index(call.writes[0])]
-            if any(r in self.inputs for r in instruction.reads):
+            if any(r in shared for r in instruction.reads):
                 return
 
     def run(self, inputs: Sequence[Array], outs: Sequence[Array | None]) -> list[Array]:
@@ -334,7 +349,10 @@ class KernelCode:
         for r, out in zip(self.outs, outs, strict=True):
             registers[r] = out if out is None or out.flags.c_contiguous else None
         self.code.run(registers)
-        results = [registers[r] for r in self.results]
+        results = [
+            registers[r].copy() if view else registers[r]
+            for r, view in zip(self.results, self.views, strict=True)
+        ]
         for i, (out, result) in enumerate(zip(outs, results, strict=True)):
             if out is None:
                 results[i] = result if result.flags.c_contiguous else result.copy()

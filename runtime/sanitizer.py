@@ -6,7 +6,8 @@ keeps the set of tasks (the bits of an integer) that are done whenever its next 
 streams, events and barriers order them. It reports
 - a race: two tasks, one of which writes, touch the same bytes and nothing orders them;
 - a read of bytes that nothing has written, or that another buffer has overwritten;
-- a task that writes bytes it reads as part of another buffer;
+- a task that writes bytes which it reads, unless its kernel may (`KernelOp.overwrites`) and they
+  are the same place of both;
 - slots and views that leave their segment, offsets that are not aligned;
 - tasks on no stream, and waits for events that were not recorded.
 
@@ -18,7 +19,7 @@ bytes count as written if both ways leave the same buffer there.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
@@ -32,6 +33,7 @@ from ge.dialects.npu_task import (
     ConstantOp,
     CopyOp,
     IfOp,
+    KernelOp,
     LaunchOp,
     LoopOp,
     RecordOp,
@@ -124,12 +126,18 @@ class Span:
     high: int
     buffer: SSAValue
 
+    def overlaps(self, other: "Span") -> bool:
+        return self.memory == other.memory and self.low < other.high and other.low < self.high
+
 
 class Checker:
-    """Walks the program of one function."""
+    """Walks the program of one function. `kernels` are those of the module by name."""
 
-    def __init__(self, func: FuncOp) -> None:
+    def __init__(self, func: FuncOp, kernels: Mapping[str, KernelOp]) -> None:
         self.func = func
+        self.kernels = kernels
+        self.overwrites: dict[str, set[tuple[int, int]]] = {}
+        """What launches of a kernel may do in place, for kernels seen so far."""
         self.streams = self.figure("streams", 0)
         self.problems: dict[PlanProblem, None] = {}
         self.tasks: list[Operation] = []
@@ -226,10 +234,33 @@ class Checker:
                 if reader != task and not done >> reader & 1:
                     text = f"{_name(op)} writes what {other} may still be reading"
                     self.report("race", op, text)
-                elif reader == task and piece.buffer is not span.buffer:
-                    text = f"{_name(op)} writes bytes of another buffer that it reads"
-                    self.report("alias", op, text)
         memory.put(where, Piece(span.low, span.high, span.buffer, task))
+
+    def check_in_place(
+        self, op: LaunchOp | CopyOp | TransferOp, reads: Sequence[SSAValue], writes: list[SSAValue]
+    ) -> None:
+        """Report a task that writes bytes which it reads or writes as something else, unless its
+        kernel works in place there."""
+        spans = [self.span(v) for v in writes]
+        for i, value in enumerate(reads):
+            span = self.span(value)
+            for j, written in enumerate(spans):
+                same = (span.low, span.high) == (written.low, written.high)
+                if span.overlaps(written) and not (same and self.may(op, j, i)):
+                    text = f"{_name(op)} writes bytes that it reads as operand {i}"
+                    self.report("alias", op, text)
+        for j, written in enumerate(spans):
+            if any(written.overlaps(other) for other in spans[:j]):
+                self.report("alias", op, f"{_name(op)} writes the same bytes twice")
+
+    def may(self, op: Operation, out: int, operand: int) -> bool:
+        """Whether a launch may write destination `out` over an operand."""
+        if not isinstance(op, LaunchOp) or (kernel := self.kernels.get(op.callee)) is None:
+            return False
+        if op.callee not in self.overwrites:
+            self.overwrites[op.callee] = kernel.overwrites()
+        static = [r for r, t in enumerate(kernel.output_types) if not is_dynamic(t)]
+        return out < len(static) and (static[out], operand) in self.overwrites[op.callee]
 
     # ---- the walk
 
@@ -274,13 +305,14 @@ class Checker:
     def task(
         self,
         op: LaunchOp | CopyOp | TransferOp,
-        reads: Iterable[SSAValue],
-        writes: Iterable[SSAValue],
+        reads: Sequence[SSAValue],
+        writes: Sequence[SSAValue],
     ) -> None:
         """Let a task read and write, knowing what its stream has waited for."""
         if (stream := self.stream(op)) is None:
             return
         task, done = self.new_task(op), self.done[stream]
+        self.check_in_place(op, reads, [v for v in writes if not is_dynamic(v.type)])
         for value in reads:
             self.read(task, done, value)
         for value in writes:
@@ -364,9 +396,10 @@ def _place(op: Operation) -> str:
 
 def _checkers(module: ModuleOp) -> Iterator[Checker]:
     """A checker that has walked the program of the module, if it has one."""
+    kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
     for func in module.ops:
         if isinstance(func, FuncOp) and func.sym_name.data == "main" and func.body.blocks:
-            checker = Checker(func)
+            checker = Checker(func, kernels)
             checker.walk(func.body.block)
             yield checker
 

@@ -202,6 +202,12 @@ class AttentionOp(AttentionLike):
         shape = swap_heads(shape) if self.tokens_first("result") else shape
         return (tensor(shape, element_type(self.query)),)
 
+    def parts(self, index: int) -> int | None:
+        """A row of the result needs one row of the query, and all keys and values."""
+        queries = shape_of(self.query)
+        same = self.tokens_first("query") == self.tokens_first("result")
+        return numel(queries[:-1]) if index == 0 and same else None
+
     def static_work(self) -> Work:
         return self.scores_work(self.sizes("query")[3] + self.sizes("value")[3])
 
@@ -247,6 +253,11 @@ class RotaryEmbeddingOp(TensorOp):
     traits = traits_def(Pure())
     ACCESS: ClassVar = Access.POINTWISE
     VECTOR_COST: ClassVar = 3
+
+    def parts(self, index: int) -> int | None:
+        """The other element of a pair lies in the same row."""
+        return numel(shape_of(self.input)[:-1]) if index == 0 else None
+
     assembly_format = "$input `,` $cos `,` $sin attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[Attribute]:

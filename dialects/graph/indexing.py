@@ -36,7 +36,7 @@ from ge.dialects.graph.parameters import (
 )
 from ge.dialects.graph.reduction import check_choice
 from ge.dialects.graph.shape import ENDING
-from ge.dialects.interfaces import Access, Work
+from ge.dialects.interfaces import Access, TensorOp, Work
 from ge.dialects.types import (
     DYNAMIC,
     Shape,
@@ -171,6 +171,12 @@ def check_depth(depth: int, rank: int) -> None:
 # ---- scatter ---------------------------------------------------------------------------------
 
 
+def replaced_parts(op: TensorOp, index: int) -> int | None:
+    """`TensorOp.parts` of a copy of operand 0 in which elements are replaced: those that are not
+    need themselves only."""
+    return numel(shape_of(op.operands[0])) if index == 0 else None
+
+
 class Placing(Movement, ABC):
     """Base of ops that put updates into a copy of the input; negative indices count from the
     end. `reduction` "add", "mul", "max" or "min" combines them with what is there; with "none"
@@ -189,6 +195,9 @@ class Placing(Movement, ABC):
         "$input `,` $indices `,` $updates (`reduction` $reduction^)? "
         "attr-dict `:` functional-type(operands, results)"
     )
+
+    def parts(self, index: int) -> int | None:
+        return replaced_parts(self, index)
 
     def check_operands(self) -> None:
         check_choice("reduction", self.reduction.data, REDUCTIONS)
@@ -260,6 +269,9 @@ class TensorScatterOp(Movement):
         "$input `,` $updates (`at` $write_indices^)? (`axis` $axis^)? (`mode` $mode^)? "
         "attr-dict `:` functional-type(operands, results)"
     )
+
+    def parts(self, index: int) -> int | None:
+        return replaced_parts(self, index)
 
     def infer(self) -> Sequence[Attribute]:
         check_choice("mode", self.mode.data, ("linear", "circular"))

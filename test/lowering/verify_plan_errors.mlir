@@ -48,8 +48,33 @@ func.func @main(%x: memref<4xf32, #npu_task<space host>>) attributes {npu_task.s
   %0 = npu_task.slot "arena" 0 : memref<4xf32, #npu_task<space hbm>>
   %1 = npu_task.slot "arena" 8 : memref<4xf32, #npu_task<space hbm>>
   npu_task.copy %x to %0 on 0 : memref<4xf32, #npu_task<space host>> to memref<4xf32, #npu_task<space hbm>>
-  // expected-error@+1 {{npu_task.copy writes bytes of another buffer that it reads}}
+  // expected-error@+1 {{npu_task.copy writes bytes that it reads as operand 0}}
   npu_task.copy %0 to %1 on 0 : memref<4xf32, #npu_task<space hbm>> to memref<4xf32, #npu_task<space hbm>>
+  func.return
+}
+
+// -----
+
+// In place: allowed to the elementwise kernel, not to the one that moves elements, nor elsewhere
+// than at the same place.
+npu_task.kernel @neg_0 on vector {
+^bb0(%0: tensor<2x2xf32>):
+  %1 = graph.neg %0 : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  npu_task.return %1 : tensor<2x2xf32>
+}
+npu_task.kernel @transpose_0 on vector {
+^bb0(%0: tensor<2x2xf32>):
+  %1 = graph.transpose %0 permutation [1, 0] : tensor<2x2xf32> -> tensor<2x2xf32>
+  npu_task.return %1 : tensor<2x2xf32>
+}
+func.func @main(%x: memref<2x2xf32, #npu_task<space host>>) attributes {npu_task.streams = 1 : i64, npu_task.arena_bytes = 512 : i64} {
+  %0 = npu_task.slot "arena" 0 : memref<2x2xf32, #npu_task<space hbm>>
+  %1 = npu_task.slot "arena" 8 : memref<2x2xf32, #npu_task<space hbm>>
+  npu_task.copy %x to %0 on 0 : memref<2x2xf32, #npu_task<space host>> to memref<2x2xf32, #npu_task<space hbm>>
+  npu_task.launch @neg_0 on 0 ins(%0 : memref<2x2xf32, #npu_task<space hbm>>) outs(%0 : memref<2x2xf32, #npu_task<space hbm>>)
+  // expected-error-re@+1 {{the plan is not safe: launch of @transpose_0 ({{.*}}) writes bytes that it reads as operand 0; launch of @neg_0 ({{.*}}) writes bytes that it reads as operand 0}}
+  npu_task.launch @transpose_0 on 0 ins(%0 : memref<2x2xf32, #npu_task<space hbm>>) outs(%0 : memref<2x2xf32, #npu_task<space hbm>>)
+  npu_task.launch @neg_0 on 0 ins(%0 : memref<2x2xf32, #npu_task<space hbm>>) outs(%1 : memref<2x2xf32, #npu_task<space hbm>>)
   func.return
 }
 

@@ -1,0 +1,137 @@
+"""What kernels say about working in place (`TensorOp.parts`, `KernelOp.overwrites`) holds: part i
+of a result does not change with what is outside of part i of the operand, and a launch whose
+result is put over the operand gives the same numbers. For every op class, and for fused ops."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
+
+from random_builder import Builder, Unsuitable
+from random_graphs import Graphs, op_classes
+from random_ops import make
+
+from ge.dialects.errors import GeError
+from ge.dialects.fused_op import FusedOp
+from ge.dialects.interfaces import TensorOp
+from ge.dialects.npu_task import KernelOp, data_type, is_dynamic
+from ge.lowering.compiler import lower
+from ge.lowering.options import Options
+from ge.runtime.arrays import Array, dtype_of
+from ge.runtime.interpreter import KernelCode
+
+IN_PLACE = {
+    "graph.add", "graph.relu", "graph.softmax", "graph.layer_norm", "graph.group_norm",
+    "graph.rotary_embedding", "graph.scatter_elements", "graph.attention", "graph.cumulative",
+}  # fmt: skip
+"""Some of the ops that have to work in place for some operands."""
+
+NEVER = {"graph.transpose", "graph.matmul", "graph.conv", "graph.max_pool", "graph.gather"}
+"""Some that must not."""
+
+SEEDS = 12
+
+
+def random_array(rng: np.random.Generator, t: Attribute) -> Array:
+    element, shape = data_type(t)
+    dtype = dtype_of(element)
+    if dtype.kind in "biu":
+        return np.asarray(rng.integers(0, 2, shape), dtype)
+    return np.asarray(rng.standard_normal(shape) * 2, dtype)
+
+
+def kernels(module: ModuleOp, fusion: str) -> list[KernelOp]:
+    """The static kernels that a module is lowered to."""
+    module = module.clone()  # without what was made on the way, which uses values of it
+    lower(module, Options(fusion=fusion, verify=False), until="tasks")
+    found = [op for op in module.ops if isinstance(op, KernelOp)]
+    return [k for k in found if not any(map(is_dynamic, (*k.input_types, *k.output_types)))]
+
+
+def same(a: Array, b: Array) -> bool:
+    return a.tobytes() == b.tobytes()
+
+
+def check(kernel: KernelOp, seed: int) -> int:
+    """Check all that a kernel says about itself; how many statements that were."""
+    rng = np.random.default_rng(seed)
+    code = KernelCode(kernel, {})
+    inputs = [random_array(rng, t) for t in kernel.input_types]
+    nowhere: list[Array | None] = [None] * len(kernel.output_types)
+    with np.errstate(all="ignore"):
+        want = [y.copy() for y in code.run([x.copy() for x in inputs], nowhere)]
+        for result, operand in kernel.overwrites():
+            copies = [x.copy() for x in inputs]
+            outs: list[Array | None] = [np.empty_like(y) for y in want]
+            memory = copies[operand].reshape(-1).view(want[result].dtype)
+            outs[result] = memory.reshape(want[result].shape)
+            got = code.run(copies, outs)
+            assert all(map(same, got, want)), f"result {result} over operand {operand}"
+            assert same(copies[operand], want[result])
+            check_parts(kernel, code, inputs, operand, want, rng)
+    return len(kernel.overwrites())
+
+
+def check_parts(
+    kernel: KernelOp,
+    code: KernelCode,
+    inputs: list[Array],
+    operand: int,
+    want: list[Array],
+    rng: np.random.Generator,
+) -> None:
+    """What is outside of a part of an operand has no influence on that part of the results."""
+    op: Any = kernel.main
+    parts = op.parts(list(op.operands).index(kernel.body.block.args[operand]))
+    assert parts is not None
+    chosen = int(rng.integers(parts))
+    changed = [x.copy() for x in inputs]
+    rows = changed[operand].reshape(parts, -1)
+    rows[np.arange(parts) != chosen] = random_array(rng, kernel.input_types[operand]).reshape(
+        parts, -1
+    )[np.arange(parts) != chosen]
+    got = code.run(changed, [None] * len(want))
+    allowed = {r for r, _ in kernel.overwrites()}
+    for r, (a, b) in enumerate(zip(got, want, strict=True)):
+        if r in allowed:
+            a, b = (y.reshape(parts, -1)[chosen] for y in (a, b))
+            assert same(a, b), f"result {r}: part {chosen} of {parts} depends on other parts"
+
+
+@pytest.mark.parametrize("op", op_classes(), ids=lambda op: op.name)
+def test_every_op(op: type[TensorOp]) -> None:
+    found = 0
+    for seed in range(SEEDS):
+        try:
+            b = Builder(seed)
+            module = b.module(b.add(make(b, op)))
+            for kernel in kernels(module, "off"):
+                found += check(kernel, seed)
+        except (Unsuitable, GeError):
+            continue
+    assert found or op.name not in IN_PLACE
+    assert not found or op.name not in NEVER
+
+
+def test_fused_ops() -> None:
+    """Of random graphs, in the mode that fuses most."""
+    found = 0
+    for seed in range(60):
+        module = Graphs(op_classes()).make(seed)
+        try:
+            made = [] if module is None else kernels(module, "aggressive")
+        except GeError:
+            continue
+        for kernel in made:
+            if isinstance(kernel.main, FusedOp):
+                try:
+                    found += check(kernel, seed)
+                except GeError:  # the kernel refuses random operands
+                    continue
+    assert found > 20
