@@ -176,7 +176,7 @@ class FusedOp(TensorOp, ABC):
     def static_work(self) -> Work:
         return Body.of(self).static_work()
 
-    def parts(self, index: int) -> int | None:
+    def local_parts(self, index: int) -> int | None:
         """As the ops of the body say, in parts that hold those of each op on the way from the
         input to a result: their greatest common divisor."""
         found = self.following(self.block.args[index]) if Body.of(self).is_static else None
@@ -199,7 +199,7 @@ class FusedOp(TensorOp, ABC):
             for index, operand in enumerate(op.operands):
                 if operand not in found:
                     continue
-                if (parts := op.parts(index)) is None:
+                if (parts := op.local_parts(index)) is None:
                     return None
                 for result in op.results:
                     found[result] = gcd(found.get(result, 0), found[operand], parts)

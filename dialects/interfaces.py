@@ -187,7 +187,7 @@ class TensorOp(IRDLOperation, ABC):
         they have. An operand of fewer dimensions counts as one with ones in front."""
         return None
 
-    def parts(self, index: int) -> int | None:
+    def local_parts(self, index: int) -> int | None:
         """In how many equal parts operand `index` and each result can be cut, in memory order, so
         that the kernel needs of the operand only part i, once or in several passes, when it
         computes part i of the result. None: it may need any element at any time. Shapes are
@@ -204,11 +204,11 @@ class TensorOp(IRDLOperation, ABC):
 
     def overwrites(self) -> Iterator[tuple[int, int]]:
         """Each (result, operand) such that the kernel may write the result over the operand: it
-        goes through both part by part (see `parts`), and has read a place when it writes there.
-        Shapes are static."""
+        goes through both part by part (see `local_parts`), and has read a place when it writes
+        there. Shapes are static."""
         for i, operand in enumerate(self.operands):
             fitting = [r for r, result in enumerate(self.results) if same_bytes(result, operand)]
-            if fitting and self.parts(i) is not None:
+            if fitting and self.local_parts(i) is not None:
                 yield from ((r, i) for r in fitting)
 
     def can_fail(self) -> bool:

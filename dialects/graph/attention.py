@@ -202,7 +202,7 @@ class AttentionOp(AttentionLike):
         shape = swap_heads(shape) if self.tokens_first("result") else shape
         return (tensor(shape, element_type(self.query)),)
 
-    def parts(self, index: int) -> int | None:
+    def local_parts(self, index: int) -> int | None:
         """A row of the result needs one row of the query, and all keys and values."""
         queries = shape_of(self.query)
         same = self.tokens_first("query") == self.tokens_first("result")
@@ -254,7 +254,7 @@ class RotaryEmbeddingOp(TensorOp):
     ACCESS: ClassVar = Access.POINTWISE
     VECTOR_COST: ClassVar = 3
 
-    def parts(self, index: int) -> int | None:
+    def local_parts(self, index: int) -> int | None:
         """The other element of a pair lies in the same row."""
         return numel(shape_of(self.input)[:-1]) if index == 0 else None
 

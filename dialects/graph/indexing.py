@@ -172,8 +172,8 @@ def check_depth(depth: int, rank: int) -> None:
 
 
 def replaced_parts(op: TensorOp, index: int) -> int | None:
-    """`TensorOp.parts` of a copy of operand 0 in which elements are replaced: those that are not
-    need themselves only."""
+    """`TensorOp.local_parts` of a copy of operand 0 in which elements are replaced: those that
+    are not need themselves only."""
     return numel(shape_of(op.operands[0])) if index == 0 else None
 
 
@@ -196,7 +196,7 @@ class Placing(Movement, ABC):
         "attr-dict `:` functional-type(operands, results)"
     )
 
-    def parts(self, index: int) -> int | None:
+    def local_parts(self, index: int) -> int | None:
         return replaced_parts(self, index)
 
     def check_operands(self) -> None:
@@ -270,7 +270,7 @@ class TensorScatterOp(Movement):
         "attr-dict `:` functional-type(operands, results)"
     )
 
-    def parts(self, index: int) -> int | None:
+    def local_parts(self, index: int) -> int | None:
         return replaced_parts(self, index)
 
     def infer(self) -> Sequence[Attribute]:

@@ -64,9 +64,9 @@ class Granular(TensorOp, ABC):
     traits = traits_def(Pure())
     ACCESS: ClassVar = Access.POINTWISE
 
-    def parts(self, index: int) -> int | None:
+    def local_parts(self, index: int) -> int | None:
         """Scales and zero points are not broadcast like operands of elementwise ops."""
-        return super().parts(index) if index == 0 else None
+        return super().local_parts(index) if index == 0 else None
 
     def check_granularity(self, storage: Attribute) -> Shape:
         """The shape of the result, once scale and zero point are known to fit the input."""

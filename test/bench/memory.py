@@ -24,19 +24,18 @@ IN_PLACE = ("overwrite-operands",)
 MIB = 1 << 20
 
 
-def plan(path: Path, options: Options) -> tuple[int, int]:
-    """Peak and lower bound in bytes. Raises GeError for a plan that cannot be proved."""
+def plan(path: Path, options: Options) -> dict[str, int]:
+    """The figures of the plan, in bytes. Raises GeError for a plan that cannot be proved."""
     loaded = load(str(path))
     memory = lower(loaded.module, options).memory
     if problems := check_plan(loaded.module):
         raise GeError(f"the plan is not safe: {problems[0]}")
-    return memory["peak_bytes"], memory["lower_bound_bytes"]
+    return memory
 
 
 def show(path: Path, fusion: str, level: int, target: str) -> bool:
     """Print a line for one model; False when a plan fails."""
     variants = (
-        Options(target=target, fusion=fusion, memory=0),
         Options(target=target, fusion=fusion, memory=1, fusion_disable=IN_PLACE),
         Options(target=target, fusion=fusion, memory=1),
         Options(target=target, memory=level),
@@ -46,13 +45,12 @@ def show(path: Path, fusion: str, level: int, target: str) -> bool:
     except GeError as e:
         print(f"{path.stem:34} {e}")
         return False
-    peaks = [peak for peak, _ in found]
-    figures = " ".join(
-        f"{peak / MIB:9.2f}" + (f" ({peak / max(bound, 1):5.3f})" if i else "")
-        for i, (peak, bound) in enumerate(found)
-    )
-    alone = max(peaks[1], 1)
-    ratios = f"in-place {peaks[2] / alone:5.3f} all {peaks[3] / alone:5.3f}"
+    figures = f"{found[0]['no_reuse_bytes'] / MIB:9.2f}"
+    for memory in found:
+        peak, bound = memory["peak_bytes"], memory["lower_bound_bytes"]
+        figures += f" {peak / MIB:9.2f} ({peak / max(bound, 1):5.3f})"
+    alone, in_place, everything = (max(memory["peak_bytes"], 1) for memory in found)
+    ratios = f"in-place {in_place / alone:5.3f} all {everything / alone:5.3f}"
     print(f"{path.stem:34} {figures}   {ratios}", flush=True)
     return True
 

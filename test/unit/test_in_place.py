@@ -1,5 +1,5 @@
-"""What kernels say about working in place (`TensorOp.parts`, `KernelOp.overwrites`) holds: part i
-of a result does not change with what is outside of part i of the operand, and a launch whose
+"""What kernels say about working in place (`TensorOp.local_parts`, `KernelOp.overwrites`) holds:
+part i of a result does not change with what is outside of part i of the operand, and a launch whose
 result is put over the operand gives the same numbers. For every op class, and for fused ops."""
 
 import sys
@@ -88,7 +88,7 @@ def check_parts(
 ) -> None:
     """What is outside of a part of an operand has no influence on that part of the results."""
     op: Any = kernel.main
-    parts = op.parts(list(op.operands).index(kernel.body.block.args[operand]))
+    parts = op.local_parts(list(op.operands).index(kernel.body.block.args[operand]))
     assert parts is not None
     chosen = int(rng.integers(parts))
     changed = [x.copy() for x in inputs]
