@@ -63,7 +63,7 @@ def stages(options: Options) -> dict[str, list[str]]:
         ],
         "fused": [targeted(name, **more) for name, more in fusion(options).items()],
         "tasks": [targeted("lower-to-tasks")],
-        "buffers": ["bufferize-tasks", *(["overwrite-operands"] if options.memory else [])],
+        "buffers": ["bufferize-tasks", *in_place(options)],
         "program": [targeted("assign-streams"), planning(options)],
     }
     for level, name in passes_at_levels(*options.plugins):
@@ -114,6 +114,12 @@ def fusion(options: Options) -> dict[str, dict[str, str]]:
     if options.fusion == "aggressive":
         passes["fuse-region"] = {"recompute": "true", "peak-memory": "true"}
     return passes
+
+
+def in_place(options: Options) -> list[str]:
+    """The pass that puts results over operands, from memory level 1 on."""
+    given = {"no-reuse": options.no_reuse} if options.no_reuse else {}
+    return [str(PassText("overwrite-operands", given))] if options.memory else []
 
 
 def planning(options: Options) -> str:

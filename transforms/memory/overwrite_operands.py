@@ -20,7 +20,7 @@ All of this is decided in program order, in one walk of each block, before tasks
 later passes see that the launch writes what it reads.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
@@ -33,6 +33,7 @@ from ge.dialects.functions import main_function
 from ge.dialects.npu_task import HBM, CopyOp, KernelOp, LaunchOp, LoopOp, YieldOp, is_dynamic
 from ge.dialects.types import array_ints, element_type, numel, shape_of
 from ge.transforms.memory.aliasing import LOOP_ARGUMENTS, accesses, owner_of
+from ge.transforms.memory.pinning import check_kinds, pinned_buffers
 from ge.transforms.memory.plan_memory import IO
 from ge.transforms.views import row_major
 
@@ -57,6 +58,8 @@ class Overwriting:
 
     kernels: Mapping[str, KernelOp]
     inputs: bool
+    pinned: Set[Operation]
+    """Allocations of buffers that share bytes with nothing."""
     uses: dict[Block, Uses] = field(default_factory=dict[Block, Uses])
     allowed: dict[str, set[tuple[int, int]]] = field(
         default_factory=dict[str, set[tuple[int, int]]]
@@ -84,9 +87,9 @@ class Overwriting:
         for position, op in enumerate(uses.ops):
             match op:
                 case LaunchOp():
-                    self.launch(op, Place(block, position, uses))
+                    self.launch(op, Place(block, position, uses, self.pinned))
                 case CopyOp():
-                    self.copy(op, Place(block, position, uses))
+                    self.copy(op, Place(block, position, uses, self.pinned))
                 case _:
                     for region in op.regions:
                         self.block(region.block)
@@ -132,7 +135,10 @@ class Overwriting:
         assert isinstance(last, YieldOp)
         for i, arg in enumerate(body.args[LOOP_ARGUMENTS:]):
             value, buffer = last.values[1 + i], owner_of(arg)
-            if not order[i] or not isinstance(value.owner, AllocOp) or value.owner.parent != body:
+            alloc = value.owner
+            if not order[i] or not isinstance(alloc, AllocOp) or alloc.parent is not body:
+                continue
+            if alloc in self.pinned or buffer.owner in self.pinned:
                 continue
             first, read = uses.first[value], uses.last.get(buffer, -1)
             writer = uses.ops[first]
@@ -144,7 +150,7 @@ class Overwriting:
                 continue
             if any(v is value for j, v in enumerate(last.values) if j != 1 + i):
                 continue
-            replace(value, arg, value.owner)
+            replace(value, arg, alloc)
             uses.last[buffer] = len(uses.ops)
 
     def in_place(self, op: LaunchOp, result: SSAValue, source: SSAValue) -> bool:
@@ -165,6 +171,7 @@ class Place:
     block: Block
     position: int
     uses: Uses
+    pinned: Set[Operation]
 
     def is_new(self, value: SSAValue) -> bool:
         """Whether this is a buffer of the block which the task is the first to use."""
@@ -173,6 +180,7 @@ class Place:
             isinstance(op, AllocOp)
             and op.parent is self.block
             and op.memref.type.memory_space == HBM
+            and op not in self.pinned
             and self.uses.first.get(value) == self.position
         )
 
@@ -184,6 +192,7 @@ class Place:
             isinstance(op, AllocOp)
             and op.parent is self.block
             and op.memref.type.memory_space == HBM
+            and op not in self.pinned
             and (inputs or IO not in op.attributes)
             and self.uses.last.get(buffer) == self.position
         )
@@ -240,10 +249,16 @@ class OverwriteOperandsPass(ModulePass):
 
     inputs: bool = False
     """Whether the device's copies of the model's inputs may be overwritten."""
+    no_reuse: tuple[str, ...] = ()
+    """Kinds of ops (`matmul`, `fused_op.conv`): what launches with one of them write shares bytes
+    with nothing."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if (main := main_function(op)) is not None:
+            if self.no_reuse:
+                check_kinds(self.no_reuse, ctx.loaded_ops)
+            pinned = set[Operation](pinned_buffers(op, main, self.no_reuse))
             kernels = {k.sym_name.data: k for k in op.ops if isinstance(k, KernelOp)}
-            overwriting = Overwriting(kernels, self.inputs)
+            overwriting = Overwriting(kernels, self.inputs, pinned)
             overwriting.find_uses(main.body.block)
             overwriting.block(main.body.block)
