@@ -71,7 +71,7 @@ def is_vector_op(op: Operation) -> bool:
 
 def mismatch(body: Body) -> str | None:
     """Why ops cannot be one kernel of the vector unit; None when they can."""
-    inside = {r for op in body.ops for r in op.results}
+    inside: set[SSAValue] = {r for op in body.ops for r in op.results}
     rows: Rows | None = None
     reduced: set[SSAValue] = set()
     moved: set[SSAValue] = set()
