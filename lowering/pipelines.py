@@ -62,7 +62,10 @@ def stages(options: Options) -> dict[str, list[str]]:
             "eliminate-dead-code",
         ],
         "fused": [targeted(name, **more) for name, more in fusion(options).items()],
-        "tasks": [targeted("lower-to-tasks")],
+        "tasks": [
+            targeted("lower-to-tasks"),
+            *([targeted("order-tasks")] if options.memory > 1 else []),
+        ],
         "buffers": ["bufferize-tasks", *in_place(options)],
         "program": [targeted("assign-streams"), planning(options)],
     }

@@ -56,6 +56,7 @@ class Timing:
         return None
 
     def duration(self, stream: int) -> float:
+        """A random time for the next task of a stream."""
         speed = self.speeds.get(stream)
         if speed is None:
             speed = self.speeds[stream] = float(np.exp(self.rng.normal(0.0, SPREAD / 2)))

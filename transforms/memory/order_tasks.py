@@ -1,0 +1,129 @@
+"""Tasks come in an order in which less memory is in use at one time.
+
+    %0 = npu_task.launch @wide_0 ins(%x : ...) ...      (100 MB)
+    %1 = npu_task.launch @wide_0 ins(%y : ...) ...      (100 MB)
+    %2 = npu_task.launch @sum_0 ins(%0 : ...) ...       (1 KB)
+    %3 = npu_task.launch @sum_0 ins(%1 : ...) ...       (1 KB)
+becomes
+    %0 = npu_task.launch @wide_0 ins(%x : ...) ...
+    %2 = npu_task.launch @sum_0 ins(%0 : ...) ...
+    %1 = npu_task.launch @wide_0 ins(%y : ...) ...
+    %3 = npu_task.launch @sum_0 ins(%1 : ...) ...
+
+`orders.py` makes the orders; the order of the program stays where none needs less. Buffers of
+the model's results, constants and values of unknown size do not count. Branches and loops are
+tasks that need all that is used inside; what is inside of them keeps its order. The function says
+which order it has: `npu_task.order`.
+"""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.traits import IsTerminator
+
+from ge.dialects.errors import GeError
+from ge.dialects.functions import main_function
+from ge.dialects.graph.control import IfOp, LoopOp
+from ge.dialects.npu_task import LaunchOp
+from ge.dialects.target import target_for
+from ge.dialects.types import byte_size, is_static, shape_of
+from ge.transforms.memory.orders import ORDERS, TaskGraph, best_order
+from ge.transforms.views import view_offsets
+
+ORDER = "npu_task.order"
+"""Attribute of a function: the name of the order of its tasks."""
+
+TASKS = (LaunchOp, IfOp, LoopOp)
+"""What is put in order; constants, destinations and views go where they are needed."""
+
+
+def storage(value: SSAValue) -> SSAValue:
+    """The value whose memory a view shows."""
+    while isinstance(op := value.owner, Operation) and view_offsets(op) is not None:
+        value = op.operands[0]
+    return value
+
+
+def used_by(op: Operation) -> list[SSAValue]:
+    """The values that an op needs, those that its regions use included."""
+    return [v for inner in op.walk() for v in inner.operands]
+
+
+def task_graph(block: Block, alignment: int) -> tuple[TaskGraph, list[Operation]]:
+    """The tasks of a block and the buffers between them, whose sizes are multiples of the
+    alignment."""
+    graph, tasks = TaskGraph(), list[Operation]()
+    buffers: dict[SSAValue, int] = {}
+    last = block.last_op
+    returned = isinstance(block.parent_op(), FuncOp) and last is not None
+    given = {storage(v) for v in last.operands} if returned and last is not None else set()
+    for op in block.ops:
+        if not isinstance(op, TASKS):
+            continue
+        number = graph.task()
+        tasks.append(op)
+        for value in dict.fromkeys(storage(v) for v in used_by(op)):
+            if value in buffers:
+                graph.read(buffers[value], number)
+        for result in op.results:
+            counts = is_static(shape_of(result)) and result not in given
+            size = -(-byte_size(result.type) // alignment) * alignment if counts else 0
+            buffers[result] = graph.buffer(size, number)
+    return graph, tasks
+
+
+def rearrange(block: Block, tasks: list[Operation]) -> None:
+    """Put the tasks of a block in this order, each after the ops that it needs."""
+    last = block.last_op
+    rest = [op for op in block.ops if op is not last or not op.has_trait(IsTerminator)]
+    for op in rest:
+        op.detach()
+    placed: set[Operation] = set()
+    order: list[Operation] = []
+
+    def place(op: Operation) -> None:
+        for value in used_by(op):
+            maker = value.owner
+            if isinstance(maker, Operation) and maker not in placed and maker in loose:
+                place(maker)
+        placed.add(op)
+        order.append(op)
+
+    loose = {op for op in rest if not isinstance(op, TASKS)}
+    for op in (*tasks, *(o for o in rest if o in loose)):
+        if op not in placed:
+            place(op)
+    if last is not None and last.parent is block:
+        block.insert_ops_before(order, last)
+    else:
+        block.add_ops(order)
+
+
+@dataclass(frozen=True)
+class OrderTasksPass(ModulePass):
+    """Put the tasks of @main in the order that needs the least memory at one time, of several."""
+
+    name = "order-tasks"
+
+    target: str = ""
+    """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
+    orders: tuple[str, ...] = tuple(ORDERS)
+    """Orders that are tried: program, depth-first, memory-greedy, critical-path."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        unknown = [n for n in self.orders if n not in ORDERS]
+        if unknown or not self.orders:
+            what = f"there is no order '{unknown[0]}'" if unknown else "no order is named"
+            raise GeError(what, hint=f"orders: {', '.join(ORDERS)}")
+        if (main := main_function(op)) is None:
+            return
+        alignment = target_for(main, self.target).hbm_alignment
+        graph, tasks = task_graph(main.body.block, alignment)
+        name, order = best_order(graph, self.orders)
+        if order != list(range(len(tasks))):
+            rearrange(main.body.block, [tasks[i] for i in order])
+        main.attributes[ORDER] = StringAttr(name)
