@@ -163,16 +163,21 @@ def widen(value: SSAValue) -> None:
             pass
 
 
+AS_DECLARED = (e.CastOp, e.BitcastOp)
+"""Ops whose results keep their types in float64: it is what they are for."""
+
+
 def in_float64(module: ModuleOp, throughout: bool) -> ModuleOp:
-    """The module with all floats in 64 bits, weights too. Casts still round; all ops do if not
-    `throughout`."""
+    """The module with all floats in 64 bits, weights too. Casts still round, and bits that are
+    read as another type are those of the type as written; all ops round if not `throughout`."""
     module = module.clone()
+    bits = {op: element_type(op.input) for op in module.walk() if isinstance(op, e.BitcastOp)}
     for op in list(module.walk()):
         results = [(r, element_type(r)) for r in op.results if is_float(element_type(r))]
         if isinstance(op, ConstantOp):
             if results and isinstance(op.value, DenseIntOrFPElementsAttr):
                 op.value = dense(array_of(cast(Dense, op.value)).astype(np.float64))
-        elif isinstance(op, TensorOp) and not isinstance(op, e.CastOp):
+        elif isinstance(op, TensorOp) and not isinstance(op, AS_DECLARED):
             for name, p in op.properties.items():
                 if is_float(p):
                     op.properties[name] = f64
@@ -180,8 +185,13 @@ def in_float64(module: ModuleOp, throughout: bool) -> ModuleOp:
                     op.properties[name] = FloatAttr(p.value.data, f64)
         for value in (*op.results, *(a for r in op.regions for b in r.blocks for a in b.args)):
             widen(value)
+        if op in bits and is_float(bits[op]):
+            narrowed = e.CastOp.of(op.operands[0], to=bits[op])
+            assert op.parent is not None
+            op.parent.insert_op_before(narrowed, op)
+            op.operands[0] = narrowed.result
         for result, narrow in results:
-            if isinstance(op, e.CastOp) or not (throughout or isinstance(op, ConstantOp)):
+            if isinstance(op, AS_DECLARED) or not (throughout or isinstance(op, ConstantOp)):
                 round_to(result, narrow)
     for func in functions(module).values():
         refresh_signature(func)
@@ -193,7 +203,7 @@ def round_to(value: SSAValue, element: Attribute) -> None:
     op = value.owner
     assert isinstance(op, Operation)
     assert op.parent is not None
-    if isinstance(op, e.CastOp):
+    if isinstance(op, AS_DECLARED):
         narrow = op
         set_type(value, tensor(shape_of(value), element))
     else:

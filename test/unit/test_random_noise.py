@@ -7,14 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import f16, f32
+from xdsl.parser import Parser
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from random_graphs import Reference
-from random_noise import STEPS, NoiseOp, disturbed, with_noise
+from random_noise import STEPS, NoiseOp, disturbed, in_float64, with_noise
 from writing import Expr, Tensor, half, written
 
+from ge.lowering.compiler import context
+from ge.runtime.session import Session
 from ge.transforms.relations import BitExact, Ulps, ulp_distance
 
 Formula = Callable[[Expr], Expr]
@@ -62,6 +65,21 @@ def test_explained(name: str) -> None:
 @pytest.mark.parametrize("name", MISMATCHES)
 def test_mismatch(name: str) -> None:
     assert difference(*MISMATCHES[name]) is not None
+
+
+def test_bits_of_a_narrow_type_stay_those_of_that_type() -> None:
+    module = Parser(
+        context(),
+        "func.func @main(%x: tensor<4xbf16>) -> tensor<4xbf16> {\n"
+        "  %0 = graph.mul %x, %x : (tensor<4xbf16>, tensor<4xbf16>) -> tensor<4xbf16>\n"
+        "  %1 = graph.bitcast %0 to i16 : (tensor<4xbf16>) -> tensor<4xi16>\n"
+        "  %2 = graph.bitcast %1 to bf16 : (tensor<4xi16>) -> tensor<4xbf16>\n"
+        "  func.return %2 : tensor<4xbf16>\n}",
+    ).parse_module()
+    x = np.array([1.0, -2.5, 3.0, 0.5])
+    for throughout in (False, True):
+        (got,) = Session(in_float64(module, throughout)).run({"arg0": x}).values()
+        assert got.tolist() == (x * x).tolist()
 
 
 def test_nothing_excuses_bits_that_must_stay() -> None:
