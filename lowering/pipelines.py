@@ -40,6 +40,10 @@ EXACT = (
 """Those that keep every bit when they are told to."""
 
 
+SEARCH_SECONDS = "20.0"
+"""How long the smallest packing is searched for at memory level 3."""
+
+
 def stages(options: Options) -> dict[str, list[str]]:
     """Level -> the passes that lead there from the level before, as `ge-opt -p` takes them, those
     of plugins last. Raises GeError for a plugin that cannot be loaded."""
@@ -130,6 +134,8 @@ def planning(options: Options) -> str:
     given = {"target": (options.target,), "reuse": (str(options.memory > 0).lower(),)}
     if options.no_reuse:
         given["no-reuse"] = options.no_reuse
+    if options.memory >= 3:
+        given["search"] = (SEARCH_SECONDS,)
     return str(PassText("plan-memory", given))
 
 

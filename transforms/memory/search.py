@@ -4,24 +4,28 @@ Depth first: buffers are placed one by one, each on top of what is placed alread
 never decrease. Every packing can be pushed down into one that comes about like this (a "canonical"
 one), so none is missed, and of the orders that give the same packing one is tried. The ideas are
 those of Moffitt, "MiniMalloc: A Lightweight Memory Allocator for Hardware-Accelerated Machine
-Learning" (ASPLOS 2023), but for the table of states and the way turns are taken:
-- time is cut into sections, those between the last begin before an end and that end: buffers
-  conflict where they have a section in common;
+Learning" (ASPLOS 2023):
+- time is cut into sections, so that buffers conflict where they have a section in common;
 - where no unplaced buffer crosses from a section to the next, both sides are searched apart, and
   one that has no packing fails the placement that separated them, however many were made since;
 - the floor of a section is the lowest offset that an unplaced buffer of it can have: with what is
   unplaced on top it must not rise over the capacity, also where the offset reached is its floor;
-- a buffer is not placed at or above an offset below which another one would fit as a whole;
+- a buffer is not placed at or above an offset below which another one would fit as a whole.
+Added to them are:
+- a dead end is explained by the sections that it comes from, and a placement that has changed
+  nothing in them is not repaired but left as well (backjumping: Prosser, "Hybrid algorithms for the
+  constraint satisfaction problem", 1993);
 - a state that failed (what is unplaced, and from which offset on) fails again;
-- several orders of equal offsets take turns with growing numbers of steps: where one is lost in a
-  large subtree another one may be lucky.
-A step costs numpy operations on the sections beside the placed buffer. Everything is counted in
-steps, so the result does not depend on the machine as long as the time suffices.
+- buffers of equal offset are tried by how full their sections are, or in a fixed order; several
+  such orders take turns with growing numbers of steps: where one is lost in a large subtree
+  another one may be lucky.
+A step costs numpy operations on the sections beside the placed buffer. Turns are counted in steps,
+so the result does not depend on the machine as long as the time suffices.
 """
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from hashlib import blake2b
 
@@ -74,10 +78,9 @@ class Sections:
         self.totals = np.array([self.sizes[m].sum() for m in self.members], np.int64)
 
 
-def orders(sections: Sections) -> Iterator[tuple[Ints, int]]:
-    """Orders in which buffers with equal offsets are tried, and their shares of the steps. By
-    descending width (lifetime), total (of the buffer's fullest section), area, number of sections,
-    of overlaps; by ascending begin."""
+def orders(sections: Sections) -> Iterator[Ints]:
+    """Orders in which buffers with equal offsets are tried. By descending width (lifetime), total
+    (of the buffer's fullest section), area, number of sections, of overlaps; by ascending begin."""
     width, sizes = sections.lengths, sections.sizes
     area, spread = width * sizes, sections.last - sections.first
     total = np.array(
@@ -89,16 +92,16 @@ def orders(sections: Sections) -> Iterator[tuple[Ints, int]]:
             for a, b in zip(sections.first, sections.last, strict=True)
         ]
     )
-    for share, *keys in (
-        (4, total, width, area),
-        (4, total, area, width),
-        (4, width, area, total),
-        (1, total, -sections.first),
-        (1, total, spread, area),
-        (1, overlaps, area, total),
-        (1, spread, sizes),
+    for keys in (
+        (total, width, area),
+        (overlaps, area, total),
+        (total, area, width),
+        (spread, sizes),
+        (total, -sections.first),
+        (width, area, total),
+        (total, spread, area),
     ):
-        yield np.lexsort([-k for k in reversed(keys)]), share
+        yield np.lexsort([-k for k in reversed(keys)])
 
 
 @dataclass(slots=True)
@@ -110,8 +113,6 @@ class Part:
     high: int
     offset: int
     """Where the last buffer was placed; none is placed below."""
-    last: int
-    """That buffer: none before it in the order is placed at the same offset."""
     parent: int
     """The frame whose placement made this part."""
     rest: "Part | None"
@@ -120,22 +121,30 @@ class Part:
 
 @dataclass(slots=True)
 class Frame:
-    """A part whose next buffer is being chosen."""
+    """A part whose next buffer is being chosen. Sets of sections are the bits of an integer."""
 
     part: Part
-    choices: Sequence[int]
     key: bytes
+    choices: Sequence[int]
+    reasons: int
+    """The sections because of which there are no more choices."""
     tried: int = 0
-    undo: "tuple[int, Ints, int, int, Ints] | None" = None
+    blamed: int = 0
+    """The sections because of which the choices so far failed."""
+    undo: tuple[int, Ints, int, int, Ints] | None = None
     """What the placement of a choice has changed."""
+    asleep: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    """Choices that failed, and where they were asleep before."""
 
 
 class Descent:
     """The search with one order. It can be left and taken up again."""
 
-    def __init__(self, sections: Sections, order: Ints, capacity: int) -> None:
+    def __init__(self, sections: Sections, order: Ints, capacity: int, fullest_first: bool) -> None:
+        """Buffers of equal offset are tried in an order; with `fullest_first` those come first that
+        are in the section which rises highest when all of it is placed."""
         n = len(order)
-        self.order, self.capacity = order, capacity
+        self.order, self.capacity, self.fullest_first = order, capacity, fullest_first
         self.sizes = sections.sizes[order]
         self.size: list[int] = self.sizes.tolist()
         self.firsts, self.lasts = sections.first[order], sections.last[order]
@@ -150,6 +159,8 @@ class Descent:
             for o, a, b in zip(self.overlaps, self.first, self.last, strict=True)
         ]
         """The sections of a buffer and of those that overlap it."""
+        self.sections = [(1 << b) - (1 << a) for a, b in zip(self.first, self.last, strict=True)]
+        """The set of the sections of each buffer."""
         rank = np.empty(n, np.int64)
         rank[order] = np.arange(n)
         self.members = np.full((sections.count, max(map(len, sections.members))), n)
@@ -168,9 +179,12 @@ class Descent:
         for a, b in zip(self.first, self.last, strict=True):
             self.crossing[a + 1 : b] += 1
         self.offsets = [0] * n
-        self.failed: set[bytes] = set()
+        self.sleep = np.full(n, -1, np.int64)
+        """The offset at which a buffer was tried already: it is not placed there later on."""
+        self.failed: dict[bytes, int] = {}
+        """State -> the sections because of which it has no packing."""
         self.frames: list[Frame] = []
-        whole = Part(np.arange(n), 0, sections.count, 0, -1, -1, None)
+        whole = Part(np.arange(n), 0, sections.count, 0, -1, None)
         self.todo: Part | None = self.split(whole)
 
     def split(self, part: Part) -> Part | None:
@@ -182,9 +196,7 @@ class Descent:
         chain, limits = part.rest, [part.low, *borders.tolist(), part.high]
         for i in reversed(range(len(limits) - 1)):
             if len(buffers := part.buffers[where == i]):
-                chain = Part(
-                    buffers, limits[i], limits[i + 1], part.offset, part.last, part.parent, chain
-                )
+                chain = Part(buffers, limits[i], limits[i + 1], part.offset, part.parent, chain)
         return chain
 
     def run(self, steps: int, deadline: float) -> tuple[Outcome, int]:
@@ -194,46 +206,96 @@ class Descent:
                 return Outcome.UNDECIDED, step
             if self.todo is not None:
                 self.expand(self.todo)
-            while self.frames[-1].tried == len(self.frames[-1].choices):
-                self.fail(self.frames[-1])
-                if not self.frames:
-                    return Outcome.IMPOSSIBLE, step
+                self.todo = None
+            while self.frames and self.frames[-1].tried == len(self.frames[-1].choices):
+                self.fail(self.frames[-1], self.frames[-1].reasons)
+            if not self.frames:
+                return Outcome.IMPOSSIBLE, step
             frame = self.frames[-1]
-            self.take_back(frame)
             choice = frame.choices[frame.tried]
             frame.tried += 1
-            if self.place(frame, choice):
-                self.todo = self.remaining(frame.part, choice)
-                if self.todo is None:
-                    return Outcome.PACKED, step + 1
+            if (section := self.place(frame, choice)) is not None:
+                self.reject(frame, 1 << section)
+            elif (todo := self.remaining(frame.part, choice)) is not None:
+                self.todo = todo
             else:
-                self.todo = None
+                return Outcome.PACKED, step + 1
         return Outcome.UNDECIDED, steps
 
     def expand(self, part: Part) -> None:
         """Choose what may be placed next in a part: a new frame, with the lowest first."""
         buffers = part.buffers
         lowest = self.lowest[buffers]
-        allowed = (lowest > part.offset) | ((lowest == part.offset) & (buffers > part.last))
+        awake = (lowest == part.offset) & (self.sleep[buffers] != lowest)
+        allowed = (lowest > part.offset) | awake
         state = buffers.tobytes() + np.where(allowed, lowest, -1).tobytes()
         key = blake2b(state, digest_size=16).digest()
         choices: list[int] = []
-        if key not in self.failed:
-            room = self.capacity - int(self.unplaced[part.low : part.high].max())
-            below = min(int((lowest + self.sizes[buffers]).min()) - 1, room)
-            allowed &= lowest <= below
-            found = lowest[allowed].argsort(kind="stable")
-            choices = buffers[allowed][found].tolist()
-        self.frames.append(Frame(part, choices, key))
+        if not (reasons := self.failed.get(key, 0)):
+            unplaced = self.unplaced[part.low : part.high]
+            fullest = int(unplaced.argmax())
+            room = self.capacity - int(unplaced[fullest])
+            tops = lowest + self.sizes[buffers]
+            least = int(tops.argmin())
+            below = int(tops[least]) - 1
+            highest = int(lowest[allowed].max(initial=-1))
+            if highest > room:
+                reasons |= 1 << (part.low + fullest)
+            if highest > below:
+                reasons |= self.sections[int(buffers[least])]
+            if highest < 0:  # all are asleep: so are those of any section
+                reasons = 1 << self.first[int(buffers[0])]
+            allowed &= lowest <= min(below, room)
+            choices = self.sort(buffers[allowed], lowest[allowed], part.offset)
+        self.frames.append(Frame(part, key, choices, reasons))
 
-    def fail(self, frame: Frame) -> None:
-        """A part has no packing: go back to the placement that made it."""
-        self.failed.add(frame.key)
+    def sort(self, buffers: Ints, lowest: Ints, offset: int) -> list[int]:
+        """The buffers by their lowest offsets."""
+        if len(buffers) < 2:
+            return buffers.tolist()
+        if not self.fullest_first:
+            return buffers[lowest.argsort(kind="stable")].tolist()
+        rise = self.unplaced + np.maximum(self.floor, offset)
+        fullest = [-rise[self.first[i] : self.last[i]].max() for i in buffers.tolist()]
+        return buffers[np.lexsort((buffers, np.array(fullest), lowest))].tolist()
+
+    def fail(self, frame: Frame, reasons: int) -> None:
+        """A part has no packing because of some sections: go back to the placement that made it."""
+        reasons |= frame.blamed
+        self.failed[frame.key] = reasons
         while len(self.frames) > frame.part.parent + 1:
-            self.take_back(self.frames.pop())
+            left = self.frames.pop()
+            self.take_back(left)
+            for buffer, before in reversed(left.asleep):
+                self.sleep[buffer] = before
+        if self.frames:
+            self.reject(self.frames[-1], reasons)
 
-    def place(self, frame: Frame, buffer: int) -> bool:
-        """Place a buffer at its lowest offset; returns whether the rest may still fit."""
+    def reject(self, frame: Frame, reasons: int) -> None:
+        """The placement of a frame has no packing because of some sections. If it changed nothing
+        in them, the frame has none either: its other choices are as high or higher."""
+        frame.blamed |= reasons
+        changed = self.changed(frame) & reasons
+        self.take_back(frame)
+        if not changed:
+            self.fail(frame, 0)
+            return
+        choice = frame.choices[frame.tried - 1]
+        frame.asleep.append((choice, int(self.sleep[choice])))
+        self.sleep[choice] = self.lowest[choice]
+
+    def changed(self, frame: Frame) -> int:
+        """The sections of the buffer that a frame has placed, and of those it raised."""
+        assert frame.undo is not None
+        buffer, before, *_ = frame.undo
+        raised = self.overlaps[buffer][before < self.offsets[buffer] + self.size[buffer]]
+        result = self.sections[buffer]
+        for other in raised.tolist():
+            result |= self.sections[other]
+        return result
+
+    def place(self, frame: Frame, buffer: int) -> int | None:
+        """Place a buffer at its lowest offset. Returns a section in which the rest does not fit."""
         part, overlaps = frame.part, self.overlaps[buffer]
         first, last = self.first[buffer], self.last[buffer]
         low, high = self.reach[buffer]
@@ -248,14 +310,17 @@ class Descent:
         self.unplaced[first:last] -= self.size[buffer]
         self.crossing[first + 1 : last] -= 1
         self.floor[low:high] = self.lowest[self.members[low:high]].min(axis=1)
-        floors = np.maximum(self.floor[part.low : part.high], offset)
-        if top > self.capacity or (floors + self.unplaced[part.low : part.high]).max() > (
-            self.capacity
-        ):
-            return False
+        if top > self.capacity:
+            return first
+        unplaced = self.unplaced[part.low : part.high]
+        rise = np.maximum(self.floor[part.low : part.high], offset) + unplaced
+        if rise[highest := int(rise.argmax())] > self.capacity:
+            return part.low + highest
         tops = self.lowest[part.buffers] + self.sizes[part.buffers]
         tops[np.searchsorted(part.buffers, buffer)] = 0
-        return tops.max() <= self.capacity
+        if tops[highest := int(tops.argmax())] > self.capacity:
+            return self.first[int(part.buffers[highest])]
+        return None
 
     def take_back(self, frame: Frame) -> None:
         """Undo the placement of a frame, if there is one."""
@@ -276,7 +341,7 @@ class Descent:
         if not len(buffers):
             return part.rest
         offset, parent = self.offsets[buffer], len(self.frames) - 1
-        smaller = Part(buffers, part.low, part.high, offset, buffer, parent, part.rest)
+        smaller = Part(buffers, part.low, part.high, offset, parent, part.rest)
         first, last = self.first[buffer], self.last[buffer]
         if self.crossing[first + 1 : last].all():
             return smaller
@@ -310,11 +375,15 @@ def search(
     )
     if sections.totals.max() > capacity:
         return Result(Outcome.IMPOSSIBLE, (), 0)
-    descents = [(Descent(sections, order, capacity), share) for order, share in orders(sections)]
+    descents = [
+        Descent(sections, order, capacity, fullest_first)
+        for order in orders(sections)
+        for fullest_first in (True, False)
+    ]
     taken, turn = 0, TURN
     while clock() < deadline:
-        for descent, share in descents:
-            outcome, steps = descent.run(turn * share, deadline)
+        for descent in descents:
+            outcome, steps = descent.run(turn, deadline)
             taken += steps
             if outcome is Outcome.PACKED:
                 for i, offset in zip(real, descent.solution(), strict=True):
