@@ -176,6 +176,9 @@ class FusedOp(TensorOp, ABC):
     def static_work(self) -> Work:
         return Body.of(self).static_work()
 
+    def takes_strides(self) -> bool:
+        return all(op.takes_strides() for op in self.members)
+
     def local_parts(self, index: int) -> int | None:
         """As the ops of the body say, in parts that hold those of each op on the way from the
         input to a result: their greatest common divisor."""
@@ -259,6 +262,9 @@ class CustomOp(FusedOp):
     def overwrites(self) -> Iterator[tuple[int, int]]:
         """Nothing is known of the user's kernel."""
         return iter(())
+
+    def takes_strides(self) -> bool:
+        return False
 
     assembly_format = (
         "$kind `(` $inputs `)` `:` functional-type($inputs, $outputs) attr-dict-with-keyword $body"

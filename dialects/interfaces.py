@@ -211,6 +211,11 @@ class TensorOp(IRDLOperation, ABC):
             if fitting and self.local_parts(i) is not None:
                 yield from ((r, i) for r in fitting)
 
+    def takes_strides(self) -> bool:
+        """Whether the kernel can read operands and write results whose stretches of memory lie
+        apart: it moves tiles, row by row. Raises ValueError for a dynamic shape."""
+        return self.ACCESS is not Access.WHOLE or self.static_work().macs > 0
+
     def can_fail(self) -> bool:
         """Whether the kernel may refuse values that are known only at run time. Such an op must
         not run where it did not run before."""

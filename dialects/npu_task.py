@@ -136,6 +136,12 @@ class KernelOp(IRDLOperation):
         *_, op = (o for o in self.body.block.ops if isinstance(o, TensorOp))
         return op
 
+    def takes_strides(self) -> bool:
+        """Whether launches may read and write views whose rows lie apart."""
+        op = self.main
+        static = not any(is_dynamic(v.type) for v in (*op.operands, *op.results))
+        return static and self.engine.data is not Engine.HOST and op.takes_strides()
+
     def overwrites(self) -> set[tuple[int, int]]:
         """Each (result, input) such that a launch may write the result over the input."""
         op, returned = self.main, self.body.block.last_op

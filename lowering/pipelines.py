@@ -65,7 +65,10 @@ def stages(options: Options) -> dict[str, list[str]]:
             "prepare-weights",
             "eliminate-dead-code",
         ],
-        "fused": [targeted(name, **more) for name, more in fusion(options).items()],
+        "fused": [
+            *(targeted(name, **more) for name, more in fusion(options).items()),
+            *(["extract-concats"] if options.memory else []),
+        ],
         "tasks": [
             targeted("lower-to-tasks"),
             *([targeted("order-tasks")] if options.memory > 1 else []),
@@ -124,9 +127,9 @@ def fusion(options: Options) -> dict[str, dict[str, str]]:
 
 
 def in_place(options: Options) -> list[str]:
-    """The pass that puts results over operands, from memory level 1 on."""
+    """The passes that put results where they need no bytes of their own, from memory level 1 on."""
     given = {"no-reuse": options.no_reuse} if options.no_reuse else {}
-    return [str(PassText("overwrite-operands", given))] if options.memory else []
+    return ["write-parts", str(PassText("overwrite-operands", given))] if options.memory else []
 
 
 def planning(options: Options) -> str:

@@ -119,15 +119,35 @@ class Bytes:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The bytes of a memref: [low, high) of a memory, as part of a buffer."""
+    """The bytes of a memref: [low, high) of a memory, as part of a buffer; or of these the runs of
+    `length` bytes that begin at `starts`."""
 
     memory: Memory
     low: int
     high: int
     buffer: SSAValue
+    starts: tuple[int, ...] = ()
+    length: int = 0
+
+    def runs(self) -> Iterator[tuple[int, int]]:
+        """First byte, and the one after the last, of each run, in order."""
+        for start in self.starts or (self.low,):
+            yield start, start + self.length if self.starts else self.high
+
+    def same_place(self, other: "Span") -> bool:
+        return list(self.runs()) == list(other.runs())
 
     def overlaps(self, other: "Span") -> bool:
-        return self.memory == other.memory and self.low < other.high and other.low < self.high
+        """Whether they have a byte in common."""
+        if self.memory != other.memory or self.low >= other.high or other.low >= self.high:
+            return False
+        mine, others = list(self.runs()), list(other.runs())
+        ends = [end for _, end in others]
+        for low, high in mine:
+            i = bisect_right(ends, low)
+            if i < len(others) and others[i][0] < high:
+                return True
+        return False
 
 
 class Checker:
@@ -164,10 +184,7 @@ class Checker:
         value = self.aliases.get(value, value)
         op = value.owner
         if isinstance(op, ReinterpretCastOp):
-            whole = self.span(op.source)
-            offset = array_ints(op.static_offsets)[0] * _width(value)
-            low = whole.low + offset
-            return Span(whole.memory, low, low + _size(value), whole.buffer)
+            return _part(self.span(op.source), op)
         if isinstance(op, SlotOp):
             low = op.offset.value.data
             return Span(op.segment.data, low, low + _size(value), value)
@@ -199,10 +216,12 @@ class Checker:
         if span.low == span.high:
             return
         memory = self.memories.setdefault(span.memory, Bytes())
-        found = memory.pieces[memory.between(span.low, span.high)]
+        runs = list(span.runs())
+        found = [p for low, high in runs for p in memory.pieces[memory.between(low, high)]]
         op = self.tasks[task]
         written = sum(p.high - p.low for p in found)
-        if written < span.high - span.low and isinstance(span.buffer.owner, SlotOp | AllocOp):
+        size = sum(high - low for low, high in runs)
+        if written < size and isinstance(span.buffer.owner, SlotOp | AllocOp):
             self.report("unwritten", op, f"{_name(op)} reads bytes that nothing has written")
         for piece in found:
             other = _place(self.tasks[piece.writer])
@@ -221,11 +240,18 @@ class Checker:
         if span.low == span.high:
             return
         memory = self.memories.setdefault(span.memory, Bytes())
-        where = memory.between(span.low, span.high)
         op = self.tasks[task]
         if isinstance(span.buffer.owner, ConstantOp):
             self.report("alias", op, f"{_name(op)} writes a constant")
-        for piece in memory.pieces[where]:
+        for low, high in span.runs():
+            where = memory.between(low, high)
+            self.check_write(task, done, memory.pieces[where])
+            memory.put(where, Piece(low, high, span.buffer, task))
+
+    def check_write(self, task: int, done: int, pieces: Iterable[Piece]) -> None:
+        """Report others that may be reading or writing pieces which a task writes."""
+        op = self.tasks[task]
+        for piece in pieces:
             if not done >> piece.writer & 1 and piece.writer != task:
                 other = _place(self.tasks[piece.writer])
                 self.report("race", op, f"{_name(op)} writes what {other} may still be writing")
@@ -234,7 +260,6 @@ class Checker:
                 if reader != task and not done >> reader & 1:
                     text = f"{_name(op)} writes what {other} may still be reading"
                     self.report("race", op, text)
-        memory.put(where, Piece(span.low, span.high, span.buffer, task))
 
     def check_in_place(
         self, op: LaunchOp | CopyOp | TransferOp, reads: Sequence[SSAValue], writes: list[SSAValue]
@@ -245,8 +270,9 @@ class Checker:
         for i, value in enumerate(reads):
             span = self.span(value)
             for j, written in enumerate(spans):
-                same = (span.low, span.high) == (written.low, written.high)
-                if span.overlaps(written) and not (same and self.may(op, j, i)):
+                if not span.overlaps(written):
+                    continue
+                if not (span.same_place(written) and self.may(op, j, i)):
                     text = f"{_name(op)} writes bytes that it reads as operand {i}"
                     self.report("alias", op, text)
         for j, written in enumerate(spans):
@@ -374,6 +400,25 @@ def _carried(op: LoopOp) -> Iterator[tuple[SSAValue, SSAValue]]:
     for arg, static in zip(op.body.block.args[2:], array_ints(op.order), strict=True):
         if static:
             yield arg, next(buffers)
+
+
+def _part(whole: Span, op: ReinterpretCastOp) -> Span:
+    """The bytes of a view of a buffer."""
+    width = _width(op.result)
+    low = whole.low + array_ints(op.static_offsets)[0] * width
+    dims = zip(array_ints(op.static_sizes), array_ints(op.static_strides), strict=True)
+    apart = [(n, stride) for n, stride in dims if n != 1]
+    length = 1
+    while apart and apart[-1][1] == length:
+        length *= apart.pop()[0]
+    if not apart or not _size(op.result):
+        return Span(whole.memory, low, low + _size(op.result), whole.buffer)
+    starts = [low]
+    for n, stride in apart:
+        starts = [start + i * stride * width for start in starts for i in range(n)]
+    starts.sort()
+    end = starts[-1] + length * width
+    return Span(whole.memory, low, end, whole.buffer, tuple(starts), length * width)
 
 
 def _width(value: SSAValue) -> int:

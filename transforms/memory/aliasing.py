@@ -1,8 +1,9 @@
 """Which buffer a memref is part of, and what a task reads and writes."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from xdsl.dialects.memref import ReinterpretCastOp
+from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from ge.dialects.npu_task import CopyOp, IfOp, LaunchOp, LoopOp, TransferOp
@@ -51,3 +52,34 @@ def accesses(op: Operation) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:
             return op.operands, (*op.carried, *op.scans, *op.results)
         case _:
             return op.operands, ()
+
+
+@dataclass
+class Uses:
+    """Where the buffers of a block are used: the positions in `ops` of the first and of the last
+    op that reads or writes them, or has one inside that does; and where they are allocated."""
+
+    ops: list[Operation]
+    first: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    last: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    places: dict[Operation, int] = field(default_factory=dict[Operation, int])
+
+    def add(self, buffer: SSAValue, position: int) -> None:
+        self.first.setdefault(buffer, position)
+        self.last[buffer] = position
+
+
+def find_uses(block: Block, found: dict[Block, Uses]) -> Uses:
+    """The uses in a block and, in `found`, in it and those inside, outer blocks first."""
+    uses = found[block] = Uses(list(block.ops))
+    for position, op in enumerate(uses.ops):
+        if isinstance(op, AllocOp):
+            uses.places[op] = position
+        if isinstance(op, ReinterpretCastOp):
+            continue
+        for value in {v for values in accesses(op) for v in values}:
+            uses.add(owner_of(value), position)
+        for region in op.regions:
+            for buffer in find_uses(region.block, found).last:
+                uses.add(buffer, position)
+    return uses

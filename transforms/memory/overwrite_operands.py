@@ -32,24 +32,10 @@ from xdsl.passes import ModulePass
 from ge.dialects.functions import main_function
 from ge.dialects.npu_task import HBM, CopyOp, KernelOp, LaunchOp, LoopOp, YieldOp, is_dynamic
 from ge.dialects.types import array_ints, element_type, numel, shape_of
-from ge.transforms.memory.aliasing import LOOP_ARGUMENTS, accesses, owner_of
+from ge.transforms.memory.aliasing import LOOP_ARGUMENTS, Uses, find_uses, owner_of
 from ge.transforms.memory.pinning import check_kinds, pinned_buffers
 from ge.transforms.memory.plan_memory import IO
 from ge.transforms.views import row_major
-
-
-@dataclass
-class Uses:
-    """Where the buffers of a block are used: the positions of the first and of the last op that
-    reads or writes them, or has one inside that does."""
-
-    ops: list[Operation]
-    first: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
-    last: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
-
-    def add(self, buffer: SSAValue, position: int) -> None:
-        self.first.setdefault(buffer, position)
-        self.last[buffer] = position
 
 
 @dataclass
@@ -65,21 +51,14 @@ class Overwriting:
         default_factory=dict[str, set[tuple[int, int]]]
     )
 
-    def find_uses(self, block: Block) -> Uses:
-        """The uses in a block, and in the blocks inside, which are found on the way. What loops
-        carry is put in its place as soon as the uses in their bodies are known."""
-        found = self.uses[block] = Uses(list(block.ops))
-        for position, op in enumerate(found.ops):
-            if isinstance(op, ReinterpretCastOp):
-                continue
-            for value in {v for values in accesses(op) for v in values}:
-                found.add(owner_of(value), position)
-            for region in op.regions:
-                for buffer in self.find_uses(region.block).last:
-                    found.add(buffer, position)
-            if isinstance(op, LoopOp):
-                self.carried(op)
-        return found
+    def function(self, body: Block) -> None:
+        """Rewrite a function. What loops carry comes first, of inner loops before outer ones."""
+        find_uses(body, self.uses)
+        for uses in reversed(self.uses.values()):
+            for op in uses.ops:
+                if isinstance(op, LoopOp):
+                    self.carried(op)
+        self.block(body)
 
     def block(self, block: Block) -> None:
         """Rewrite a block, then those inside."""
@@ -259,6 +238,4 @@ class OverwriteOperandsPass(ModulePass):
                 check_kinds(self.no_reuse, ctx.loaded_ops)
             pinned = set[Operation](pinned_buffers(op, main, self.no_reuse))
             kernels = {k.sym_name.data: k for k in op.ops if isinstance(k, KernelOp)}
-            overwriting = Overwriting(kernels, self.inputs, pinned)
-            overwriting.find_uses(main.body.block)
-            overwriting.block(main.body.block)
+            Overwriting(kernels, self.inputs, pinned).function(main.body.block)
