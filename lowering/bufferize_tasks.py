@@ -24,6 +24,9 @@ Values whose shape is known only at run time are allocated by the device: they a
 computes them, of `npu_task.transfer`, of control flow. `npu_task.io` marks the buffers of the
 model's inputs and outputs, which the arena does not hold. A branch computes its results where the
 `npu_task.if` wants them, if it can.
+
+With `share-io` the device reads the caller's inputs, and writes its outputs, where they are: the
+function takes and returns buffers of the device.
 """
 
 from collections.abc import Iterator, Sequence
@@ -86,6 +89,8 @@ def _buffer_type(tensor: AnyTensor, space: SpaceAttr) -> MemRefType[Attribute]:
 class Bufferization:
     """The buffers of one function's tensors. Blocks are rewritten in place, in order."""
 
+    share_io: bool = False
+    """Whether the function takes and returns buffers of the device."""
     buffers: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     views: dict[SSAValue, tuple[SSAValue, int]] = field(
         default_factory=dict[SSAValue, tuple[SSAValue, int]]
@@ -125,8 +130,10 @@ class Bufferization:
         """Turn arguments into host buffers; yields the ops that bring them to the device."""
         for arg in args:
             device = buffer_type(arg)
-            set_type(arg, buffer_type(arg, HOST))
-            if is_dynamic(device):
+            set_type(arg, device if self.share_io else buffer_type(arg, HOST))
+            if self.share_io:
+                self.buffers[arg] = arg
+            elif is_dynamic(device):
                 transfer = TransferOp(arg, device)
                 self.buffers[arg] = transfer.result
                 yield transfer
@@ -313,17 +320,25 @@ class Bufferization:
         returned: list[SSAValue] = []
         for value in op.operands:
             buffer = self.buffers[value]
-            t = _in_space(buffer, HOST)
-            if is_dynamic(t):
+            t = _in_space(buffer, HBM if self.share_io else HOST)
+            if self.share_io and (is_dynamic(t) or self.is_output(buffer)):
+                returned.append(buffer)
+            elif is_dynamic(t):
                 transfer = TransferOp(buffer, t)
                 returned.append(transfer.result)
                 yield transfer
             else:
-                alloc = _alloc(t)
+                alloc = _alloc(t, io=self.share_io)
                 returned.append(alloc.memref)
                 yield alloc
                 yield CopyOp(buffer, alloc.memref)
         yield FuncReturnOp(*returned)
+
+    def is_output(self, buffer: SSAValue) -> bool:
+        """Whether a buffer is the whole of one that holds an output of the model alone."""
+        owner, _ = self.views.get(buffer, (buffer, 0))
+        made = isinstance(owner.owner, AllocOp) and IO in owner.owner.attributes
+        return made and numel(shape_of(owner)) == numel(shape_of(buffer))
 
 
 COMPUTED = (LaunchOp, GraphIfOp, GraphLoopOp)
@@ -372,6 +387,9 @@ class BufferizeTasksPass(ModulePass):
 
     name = "bufferize-tasks"
 
+    share_io: bool = False
+    """Whether the device reads inputs and writes outputs in the caller's memory."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if (main := main_function(op)) is not None:
-            Bufferization().function(main)
+            Bufferization(self.share_io).function(main)

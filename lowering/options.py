@@ -33,6 +33,9 @@ class Options:
     packing is searched to the end."""
     no_reuse: tuple[str, ...] = ()
     """Kinds of ops (`matmul`, `fused_op.conv`) whose results keep bytes of their own."""
+    share_io: bool = False
+    """Whether the device works on the caller's arrays: inputs are read and outputs written where
+    they are, not copied."""
     static_shape: bool = True
     """Whether `ge-run` compiles a model with symbolic dimensions anew for the shapes of its
     inputs; else the program allocates dynamic values as it runs."""
@@ -92,6 +95,7 @@ ENVIRONMENT: dict[str, str] = {
     "GE_FUSION_DISABLE": "fusion_disable",
     "GE_MEMORY_OPTIMIZE": "memory",
     "GE_NO_REUSE": "no_reuse",
+    "GE_SHARE_IO": "share_io",
     "GE_STATIC_SHAPE": "static_shape",
     "GE_CACHE_DIR": "cache_dir",
     "GE_DUMP_GRAPH": "dump_graph",

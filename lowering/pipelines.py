@@ -73,7 +73,7 @@ def stages(options: Options) -> dict[str, list[str]]:
             targeted("lower-to-tasks"),
             *([targeted("order-tasks")] if options.memory > 1 else []),
         ],
-        "buffers": ["bufferize-tasks", *in_place(options)],
+        "buffers": [*bufferization(options), *in_place(options)],
         "program": [targeted("assign-streams"), planning(options)],
     }
     for level, name in passes_at_levels(*options.plugins):
@@ -124,6 +124,10 @@ def fusion(options: Options) -> dict[str, dict[str, str]]:
     if options.fusion == "aggressive":
         passes["fuse-region"] = {"recompute": "true", "peak-memory": "true"}
     return passes
+
+
+def bufferization(options: Options) -> list[str]:
+    return ["bufferize-tasks{share-io=true}" if options.share_io else "bufferize-tasks"]
 
 
 def in_place(options: Options) -> list[str]:

@@ -6,11 +6,13 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import ReinterpretCastOp
+from xdsl.ir import Block, SSAValue
 
 import ge.runtime.program  # registers the translation of tasks and buffers
 from ge.dialects.errors import GeError
-from ge.dialects.npu_task import KernelOp, SlotOp
-from ge.runtime.arrays import Array
+from ge.dialects.npu_task import KernelOp, SlotOp, data_type
+from ge.dialects.types import byte_size
+from ge.runtime.arrays import Array, dtype_of
 from ge.runtime.device import POISON, Device, Extent, Lifetime, dead_after, extent_of
 from ge.runtime.interleave import random_order
 from ge.runtime.interpreter import Translator
@@ -37,6 +39,8 @@ class Function:
         self.device = Device.of(func, poison or timing is not None)
         symbols = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
         self._translator = Translator(payload, self.device, symbols)
+        self._outputs = bound_outputs(block)
+        self._translator.bound = set(self._outputs)
         self._arguments = [self._translator.define(a) for a in block.args]
         self.code, self._results = self._translator.block(block)
         self._template = self._translator.template
@@ -44,9 +48,15 @@ class Function:
         if poison and timing is None:  # when a last use is over depends on the timing
             self._poison(func)
 
-    def run(self, arguments: Sequence[Array]) -> list[Array]:
-        """The results, in memory of their own. Arguments are not written to."""
+    def run(
+        self, arguments: Sequence[Array], outputs: Sequence[Array | None] | None = None
+    ) -> list[Array]:
+        """The results, in `outputs` where these are given (contiguous, of the right types), else in
+        memory of their own. Arguments are not written to."""
         registers = self._template.copy()
+        for slot, index in self._outputs.items():
+            given = None if outputs is None else outputs[index]
+            registers[self._translator.use(slot)] = self._memory(slot, given)
         for r, array in zip(self._arguments, arguments, strict=True):
             registers[r] = array.view()
             registers[r].flags.writeable = False
@@ -65,7 +75,19 @@ class Function:
             shared = not array.flags.writeable or owner in taken
             results.append(array.copy() if shared else array)
             taken.add(owner)
+        for i, out in enumerate(outputs or ()):
+            if out is not None:
+                np.copyto(out, results[i])  # nothing where it is that memory
+                results[i] = out
         return results
+
+    def _memory(self, slot: SSAValue, given: Array | None) -> Array:
+        """The array that a slot stands for in a run: the caller's, or a new one."""
+        element, shape = data_type(slot.type)
+        array = np.empty(shape, dtype_of(element)) if given is None else given.reshape(shape)
+        if self.device.poison:
+            array.reshape(-1).view(np.uint8).fill(POISON)
+        return array
 
     def _poison(self, func: FuncOp) -> None:
         """Have the bytes of a slot turn to garbage after its last use."""
@@ -96,6 +118,18 @@ class Function:
                 view.fill(POISON)
 
         return fill
+
+
+def bound_outputs(block: Block) -> dict[SSAValue, int]:
+    """The slots that are results themselves, as a whole, with the number of the result: their
+    memory is not the device's but that of the caller."""
+    found: dict[SSAValue, int] = {}
+    last = block.last_op
+    for i, value in enumerate(() if last is None else last.operands):
+        slot = ge.runtime.program.root(value)
+        if isinstance(slot.owner, SlotOp) and byte_size(slot.type) == byte_size(value.type):
+            found.setdefault(slot, i)
+    return found
 
 
 def _owner(array: Array) -> object:

@@ -122,6 +122,8 @@ class Translator:
         self.types: list[Attribute] = []
         """The type of each register."""
         self.constants: set[int] = set()
+        self.bound: set[SSAValue] = set()
+        """Slots whose memory each run brings with it."""
         self.code = Code()
         self.codes: list[Code] = []
         """The codes of all blocks outside of kernels."""

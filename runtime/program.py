@@ -80,6 +80,9 @@ def translate_launch(t: Translator, op: task.LaunchOp) -> None:
 @translates(task.SlotOp)
 def translate_slot(t: Translator, op: task.SlotOp) -> None:
     element, shape = data_type(op.result.type)
+    if op.result in t.bound:
+        t.define(op.result)
+        return
     t.constant(op.result, t.device.view(extent_of(op), dtype_of(element), shape))
 
 

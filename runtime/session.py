@@ -132,12 +132,17 @@ class Session:
     def output_names(self) -> list[str]:
         return [p.name for p in self.outputs]
 
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
-        """The outputs by name, in memory of their own. Raises GeError for missing, unknown or
-        ill-typed inputs and for what fails while running."""
+    def run(
+        self, inputs: Mapping[str, Any], outputs: Mapping[str, Array] | None = None
+    ) -> dict[str, Array]:
+        """The outputs by name: in the arrays of `outputs` where these are given, else in memory of
+        their own. A program that was compiled with `share_io` has neither inputs nor outputs
+        copied. Raises GeError for missing, unknown or ill-typed arrays and for what fails while
+        running."""
         arrays = check_inputs(self.inputs, inputs)
+        given = None if outputs is None else check_outputs(self.outputs, outputs, arrays)
         start = time.perf_counter()
-        results = self._function.run(arrays)
+        results = self._function.run(arrays, given)
         observe(self, time.perf_counter() - start)
         return dict(zip(self.output_names, results, strict=True))
 
@@ -183,6 +188,30 @@ def check_inputs(expected: Sequence[Port], given: Mapping[str, Any]) -> list[Arr
     if problems:
         listing = ", ".join(map(str, expected)) or "none"
         raise GeError("; ".join(problems), hint=f"expected inputs: {listing}")
+    return arrays
+
+
+def check_outputs(
+    expected: Sequence[Port], given: Mapping[str, Array], inputs: Sequence[Array]
+) -> list[Array | None]:
+    """The arrays for outputs in order, None where none is given. Raises GeError for one that no
+    output is called for, of another type or static shape, that cannot be written to as it lies, or
+    that shares memory with an input or another output."""
+    if unknown := [name for name in given if all(p.name != name for p in expected)]:
+        listing = ", ".join(map(str, expected)) or "none"
+        raise GeError(f"there is no output '{unknown[0]}'", hint=f"outputs: {listing}")
+    arrays = [given.get(port.name) for port in expected]
+    seen = list(inputs)
+    for port, array in zip(expected, arrays, strict=True):
+        if array is None:
+            continue
+        if problem := _mismatch(port, array, {}):
+            raise GeError(problem.replace("input", "output", 1))
+        if not array.flags.c_contiguous or not array.flags.writeable:
+            raise GeError(f"the array for output '{port.name}' is not contiguous and writeable")
+        if any(np.may_share_memory(array, other) for other in seen):
+            raise GeError(f"the array for output '{port.name}' shares memory with another one")
+        seen.append(array)
     return arrays
 
 

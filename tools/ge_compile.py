@@ -36,6 +36,8 @@ def build_parser() -> argparse.ArgumentParser:
         "again and exact packing")  # fmt: skip
     add("--no-reuse", action="append", metavar="OP,...",
         help="results of launches with these ops share bytes with nothing")  # fmt: skip
+    add("--share-io", action="store_true", default=None,
+        help="the device reads inputs and writes outputs where the caller has them")  # fmt: skip
     add("--until", default="program", choices=["graph", "fused", "tasks", "buffers", "program"],
         help="stop at this level")  # fmt: skip
     add("--shape", action="append", default=[], metavar="NAME=1x3x224x224", help="fix an input")
@@ -74,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
         target=args.target, fusion=args.fusion, memory=args.memory,
         fusion_disable=None if args.fusion_disable is None else parse_names(args.fusion_disable),
         no_reuse=None if args.no_reuse is None else parse_names(args.no_reuse),
+        share_io=args.share_io,
         custom_pass=os.pathsep.join(args.load_plugin) or None,
         outputs=parse_names(args.outputs), drop_unused_inputs=args.drop_unused_inputs,
     )  # fmt: skip

@@ -37,7 +37,7 @@ from ge.dialects.npu_task import is_dynamic
 def leading_concats(op: FusedOp) -> list[ConcatOp]:
     """The concatenations of inputs only in a fused op, which it yields, and whose operands can be
     written in their places."""
-    outside = dict(zip(op.block.args, op.inputs, strict=True))
+    outside: dict[SSAValue, SSAValue] = dict(zip(op.block.args, op.inputs, strict=True))
     yielded = set(op.yielded)
     return [
         member
