@@ -174,6 +174,7 @@ class CubeKernel:
 
     @classmethod
     def of(cls, body: Body, target: Target) -> "CubeKernel":
+        """The kernel of a static body with products."""
         parts = products(body)
         main = parts[0][0]
         alone = len(body.ops) == 1 and not body.work_of(body.ops[0]).vector

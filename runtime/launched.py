@@ -28,6 +28,7 @@ class Launched:
 
     @classmethod
     def of(cls, kernel: KernelOp, target: Target) -> "Launched":
+        """Worked out from a kernel's body, engine and tiling."""
         cost = kernel_cost(kernel.main, kernel.engine.data, kernel.tiling, target)
         inputs = len(kernel.body.block.args)
         engine = DMA_IN if kernel.engine.data is Engine.DMA else kernel.engine.data.value

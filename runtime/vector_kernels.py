@@ -124,6 +124,7 @@ class VectorKernel:
 
     @property
     def shape(self) -> VectorShape:
+        """What the choice of a tiling depends on. Raises ValueError for a dynamic shape."""
         work = self.body.static_work()
         operations = tuple(_operations(self.body, op) for op in self.body.ops)
         again = work.read * (self.passes - 1)
