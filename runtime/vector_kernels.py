@@ -35,18 +35,21 @@ class VectorShape:
     """Bytes that are read from L2 again, for rows that do not fit on the core."""
     operations: tuple[tuple[float, int], ...]
     """For each op the element-operations of 16-bit lanes, and the elements that it computes."""
+    row: int = 1
+    """Elements that a tile holds together: a row, where rows stay on the core."""
 
     def candidates(self) -> Iterator[tuple[int, int]]:
-        """Tiles that fit into UB twice, and blocks: no block with less than a full-rate transfer,
-        no tile with less than that unless it is all of a block."""
-        t = self.target
+        """Tiles of whole rows that fit into UB twice, and blocks: no block with less than a
+        full-rate transfer, no tile with less than that unless it is all of a block."""
+        t, row = self.target, self.row
+        unit = row if row > 1 else FRACTAL
         least = max(t.full_rate_bytes // self.width, 1)
-        most = max(t.ub_bytes // (2 * self.width) // FRACTAL * FRACTAL, 1)
-        usable = max(1, min(t.vector_cores, ceil(self.elements / least)))
+        most = max(t.ub_bytes // (2 * self.width) // unit * unit, row)
+        usable = max(1, min(t.vector_cores, ceil(self.elements / max(least, row))))
         for blocks in dict.fromkeys((usable, min(usable, t.cube_cores), max(usable // 2, 1))):
-            share = ceil(self.elements / blocks)
-            tiles = (max(round_up(ceil(share / n), FRACTAL), least) for n in (4, 1, 2, 8, 16, 32))
-            for tile in dict.fromkeys(min(most, size, share) for size in tiles):
+            share = ceil(self.elements / row / blocks) * row
+            parts = (max(ceil(share / n), least) for n in (4, 1, 2, 8, 16, 32))
+            for tile in dict.fromkeys(min(most, round_up(size, unit), share) for size in parts):
                 yield tile, blocks
 
     def pipes(self, tile: int, blocks: int, double_buffered: bool) -> Pipes:
@@ -123,12 +126,20 @@ class VectorKernel:
         return _passes(self.body)
 
     @property
+    def row(self) -> int:
+        """Elements of the longest rows that the longest value is cut into; 1 without."""
+        found = (op.rows() for op in self.body.ops)
+        whole = (r.length for r in found if r is not None and r.count * r.length == self.elements)
+        return max(whole, default=1)
+
+    @property
     def shape(self) -> VectorShape:
         """What the choice of a tiling depends on. Raises ValueError for a dynamic shape."""
         work = self.body.static_work()
         operations = tuple(_operations(self.body, op) for op in self.body.ops)
         again = work.read * (self.passes - 1)
-        return VectorShape(self.target, self.elements, self.width, work, again, operations)
+        row = self.row if self.passes == 1 else 1
+        return VectorShape(self.target, self.elements, self.width, work, again, operations, row)
 
 
 def _operations(body: Body, op: TensorOp) -> tuple[float, int]:

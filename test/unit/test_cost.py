@@ -244,8 +244,8 @@ def test_tilings_of_vector_kernels(
     best = task_time(op, Engine.VECTOR, tiling, target)
     shape = VectorKernel(Body.of(op), target).shape
     usable = max(1, ceil(shape.elements * shape.width / target.full_rate_bytes))
-    blocks = min(target.vector_cores, usable)
-    tile = ceil(shape.elements / blocks)
+    blocks = min(target.vector_cores, usable, ceil(shape.elements / shape.row))
+    tile = ceil(shape.elements / shape.row / blocks) * shape.row
     if 2 * tile * shape.width <= target.ub_bytes:
         whole = task_time(op, Engine.VECTOR, TilingAttr.of((tile,), blocks, 1), target)
         assert best is not None
@@ -285,3 +285,15 @@ def test_efficiencies_and_latencies_of_a_target_cost_time() -> None:
     fused = linear(2048, 2048, 2048, 2)
     together = replace(TARGET, name="together", vector_overlaps=False)
     assert time_of(fused, target=together).total_us > time_of(fused).total_us
+
+
+@settings(deadline=None)
+@given(st.integers(1, 3000), st.integers(2, 6000), TARGETS)
+def test_rows_that_fit_on_the_core_stay_whole(rows: int, length: int, target: Target) -> None:
+    (x,) = values(tensor((rows, length), f16))
+    op = SoftmaxOp.of(x, axis=1)
+    tiling = choose_tiling(op, Engine.VECTOR, target)
+    assert tiling is not None
+    assert VectorKernel(Body.of(op), target).passes == 1
+    assert tiling.sizes[0] % length == 0
+    assert tiling.blocks.data <= rows
