@@ -21,6 +21,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from ge.dialects.graph.attention import AttentionOp, RotaryEmbeddingOp
+from ge.dialects.graph.creation import RangeOp
 from ge.dialects.graph.elementwise import CastOp, ClampOp, Elementwise, MulOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.linear import MatmulOp
@@ -98,6 +99,9 @@ class Dimensions:
         self.sizes: dict[SSAValue, Sizes] = {}
         self.names: dict[SSAValue, int] = {}
         self.values: list[SSAValue] = []
+        self.cut: dict[Size, Size] = {}
+        """The size of an axis of which a slice keeps the first elements -> how many these are when
+        the axis has as many."""
         if region is None:
             return
         if isinstance(func := region.parent, FuncOp):
@@ -184,6 +188,8 @@ class Dimensions:
                 return self.gathered(op)
             case ConcatOp() | SliceOp() | SplitOp():
                 return self.along_axes(op)
+            case RangeOp():
+                return self.counted(op)
             case BroadcastToOp():
                 target = self.elements(op.shape_value) if op.shape_value else None
                 if op.shape is not None:
@@ -197,13 +203,15 @@ class Dimensions:
     def broadcast(
         self, operands: Sequence[Sequence[Size | None]], rank: int
     ) -> Sequence[Size | None]:
-        """numpy's broadcasting: a size other than 1 wins, two of them are equal."""
+        """numpy's broadcasting: a size other than 1 wins, two of them are equal. So are n and the
+        least of n and a number d > 1: were n > d, then d would have to be 1 or n."""
         result: list[Size | None] = []
         for i in range(rank):
             found: set[Size | None] = set()
             for sizes in operands:
                 if (j := i - rank + len(sizes)) >= 0 and sizes[j] != ONE:
                     found.add(sizes[j])
+            found -= {s for s in found if s is not None and self.cut.get(s) in found}
             numbers = [s for s in found if s is not None and s.number is not None]
             if not found:
                 result.append(ONE)
@@ -289,12 +297,31 @@ class Dimensions:
             bounds = op.bounds()
             if bounds is None:
                 return None
-            axes = [b[0] for b in bounds]
+            for axis, *_ in bounds:
+                result[axis] = self.first_elements(op, axis) if len(bounds) == 1 else None
         else:
-            axes = [normalize_axis(op.axis.value.data, len(result))]
-        for axis in axes:
-            result[axis] = None
+            result[normalize_axis(op.axis.value.data, len(result))] = None
         return result
+
+    def first_elements(self, op: SliceOp, axis: int) -> Size | None:
+        """The size of the one axis that is sliced, when that says how many elements it keeps of a
+        known number."""
+        whole = shape_of(op.input)[axis]
+        starts, steps = op.ints("starts"), op.ints("steps") or (1,)
+        ends = self.elements(op.ends_value) if op.ends_value is not None else None
+        if whole <= 1 or starts != (0,) or steps != (1,) or ends is None or ends[0] is None:
+            return None
+        size = self.symbol(op.result, axis)
+        if ends[0].number is None and ends[0].factor > 0:
+            self.cut[size] = ends[0]
+        return size
+
+    def counted(self, op: RangeOp) -> Sequence[Size] | None:
+        """The size of 0, 1, ..., n - 1, where n is a product of dimensions."""
+        start, limit, delta = (self.elements(o) for o in op.operands)
+        if start != [Size(0)] or delta != [ONE] or limit is None or limit[0] is None:
+            return None
+        return [limit[0]] if limit[0].factor >= 0 else None
 
     def elements(self, value: SSAValue, steps: int = MOST_STEPS) -> list[Size | None] | None:
         """The elements of a short vector or scalar of integers, None where they are no Size."""

@@ -37,7 +37,7 @@ from ge.dialects.graph.parameters import (
     vector_length,
 )
 from ge.dialects.graph.shape import ENDING
-from ge.dialects.interfaces import TensorOp, Work
+from ge.dialects.interfaces import Access, TensorOp, Work
 from ge.dialects.types import (
     DYNAMIC,
     Shape,
@@ -67,6 +67,7 @@ class RangeOp(TensorOp, ShapeComputation):
     result = result_def()
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
+    ACCESS: ClassVar = Access.POINTWISE
     VECTOR_COST: ClassVar = 2
     assembly_format = (
         "$start `,` $limit `,` $delta attr-dict `:` functional-type(operands, results)"

@@ -98,11 +98,12 @@ def mismatch(body: Body) -> str | None:
 
 
 def _by_element(value: SSAValue, inside: set[SSAValue]) -> bool:
-    """Whether each element of a value follows from one element in memory: then a lookup finds
-    that one and computes the rest behind it, f(x)[i] = f(x[i])."""
+    """Whether each element of a value follows from one element in memory, at its place: then a
+    lookup finds that one and computes the rest behind it, f(x)[i] = f(x[i])."""
     while value in inside:
         op = value.owner
-        if not isinstance(op, Elementwise | CastOp) or len(op.operands) != 1:
+        alone = isinstance(op, Elementwise | CastOp) and len(op.operands) == 1
+        if not alone and not (isinstance(op, TensorOp) and access(op) is Access.VIEW):
             return False
         value = op.operands[0]
     return True

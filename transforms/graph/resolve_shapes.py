@@ -26,7 +26,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.shape import ShapeOfOp, SqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, slice_bounds
-from ge.dialects.types import constant_ints, rank_of, shape_of
+from ge.dialects.types import constant_ints, numel, rank_of, shape_of
 from ge.runtime.arrays import dense, type_of
 from ge.transforms.dimensions import Dimensions
 from ge.transforms.rewriting import rewrite
@@ -85,33 +85,58 @@ class ResolveShape(Search):
         return self.made[value, axis]
 
 
-class PartOfJoined(Search):
-    """Elements of a vector that is joined from vectors of one element."""
+class PartOfVector(Search):
+    """Elements of a shape, or of a vector that is joined from vectors of one element."""
 
     names = (RULE,)
     ops = (GatherOp, SliceOp)
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
-        joined = op.operands[0].owner
-        if not isinstance(joined, ConcatOp) or not is_enabled(RULE):
+        vector = op.operands[0].owner
+        if not isinstance(vector, ShapeOfOp | ConcatOp) or not is_enabled(RULE):
             return
-        parts = list(joined.inputs)
-        if any(shape_of(p) != (1,) for p in parts):
+        places = elements_taken(op, numel(shape_of(vector.result)))
+        new = part_of(vector, places, rewriter) if places else None
+        if new is None:
             return
-        if isinstance(op, GatherOp):
-            index = constant_ints(op.indices)
-            if index is None or rank_of(op.indices) > 0 or not -len(parts) <= index[0] < len(parts):
-                return
-            new = SqueezeOp.of(parts[index[0]], None, axes=(0,), location=op.location)
-        else:
-            assert isinstance(op, SliceOp)
-            places = sliced(op, len(parts))
-            if not places:
-                return
-            new = ConcatOp.of([parts[i] for i in places], axis=0, location=op.location)
-        rewriter.insert(new)
+        if rank_of(op.results[0]) == 0:
+            rewriter.insert(scalar := SqueezeOp.of(new, None, axes=(0,), location=op.location))
+            new = scalar.result
         done(RULE, op)
-        substitute(rewriter, op.results[0], new.results[0])
+        substitute(rewriter, op.results[0], new)
+
+
+def part_of(
+    vector: ShapeOfOp | ConcatOp, places: list[int], rewriter: PatternRewriter
+) -> SSAValue | None:
+    """The elements of a vector at some places, in one op; None when that takes more."""
+    if isinstance(vector, ConcatOp):
+        if any(shape_of(p) != (1,) for p in vector.inputs):
+            return None
+        parts = [vector.inputs[i] for i in places]
+        if len(parts) == 1:
+            return parts[0]
+        rewriter.insert(joined := ConcatOp.of(parts, axis=0, location=vector.location))
+        return joined.result
+    asked = range(rank_of(vector.input))[vector.bounds()]
+    start, end = asked[places[0]], asked[places[-1]] + 1
+    if [asked[i] for i in places] != list(range(start, end)):
+        return None
+    new = ShapeOfOp.of(vector.input, start=start, end=end, location=vector.location)
+    rewriter.insert(new)
+    return new.result
+
+
+def elements_taken(op: Operation, count: int) -> list[int] | None:
+    """The indices of a vector of `count` elements that a gather or slice takes; None when they
+    are not known."""
+    if isinstance(op, SliceOp):
+        return sliced(op, count)
+    assert isinstance(op, GatherOp)
+    places = constant_ints(op.indices)
+    if places is None or rank_of(op.indices) > 1 or not all(-count <= i < count for i in places):
+        return None
+    return [i % count for i in places]
 
 
 def sliced(op: SliceOp, count: int) -> list[int] | None:
@@ -135,4 +160,4 @@ class ResolveShapesPass(ModulePass):
         for func in op.ops:
             if isinstance(func, FuncOp) and func.body.blocks:
                 if any(isinstance(o, ShapeOfOp) for o in func.walk()):
-                    rewrite(func.body, [ResolveShape(Dimensions(func.body)), PartOfJoined()])
+                    rewrite(func.body, [ResolveShape(Dimensions(func.body)), PartOfVector()])

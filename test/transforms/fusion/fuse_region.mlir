@@ -242,3 +242,21 @@ func.func @case18(%x: tensor<?x32xf32>) -> (tensor<2xi64>, tensor<2xi64>) {
 // CHECK-LABEL: func.func @case18(
 // CHECK-NOT:     fused_op
 // CHECK:         func.return
+
+// -----
+
+// The same of a flat view of the mask; a range is elementwise, its end a scalar.
+func.func @case17(%m: tensor<2x64xi64>, %n: tensor<i64>, %x: tensor<1xf32>, %y: tensor<f32>) -> tensor<?xf32> {
+  %zero = graph.constant dense<0> : tensor<i64>
+  %one = graph.constant dense<1> : tensor<i64>
+  %0 = graph.cast %m to i1 : (tensor<2x64xi64>) -> tensor<2x64xi1>
+  %1 = graph.reshape %0 shape [128] : tensor<2x64xi1> -> tensor<128xi1>
+  %2 = graph.range %zero, %n, %one : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64>
+  %3 = graph.gather %1, %2 : (tensor<128xi1>, tensor<?xi64>) -> tensor<?xi1>
+  %4 = graph.select %3, %x, %y : (tensor<?xi1>, tensor<1xf32>, tensor<f32>) -> tensor<?xf32>
+  func.return %4 : tensor<?xf32>
+}
+// CHECK-LABEL: func.func @case17(
+// CHECK:         %[[Y:.*]] = fused_op.region(
+// CHECK:           graph.range
+// CHECK:         func.return %[[Y]]

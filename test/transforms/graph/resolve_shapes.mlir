@@ -57,3 +57,63 @@ func.func @unknown(%x: tensor<?x4xf32>) -> tensor<1xi64> {
 // CHECK-LABEL: func.func @unknown(
 // CHECK:         %[[N:.*]] = graph.nonzero %x
 // CHECK-NEXT:    graph.shape_of %[[N]]
+
+// -----
+
+// A range has as many elements as its limit says, and the first n of 8 elements that fit to n others
+// are n.
+func.func @counted(%x: tensor<?x4xf32>, %t: tensor<8x4xf32>) -> (tensor<1xi64>, tensor<1xi64>) {
+  %zero = graph.constant dense<0> : tensor<i64>
+  %one = graph.constant dense<1> : tensor<i64>
+  %d = graph.shape_of %x end 1 : tensor<?x4xf32> -> tensor<1xi64>
+  %n = graph.squeeze %d axes [0] : tensor<1xi64> -> tensor<i64>
+  %0 = graph.range %zero, %n, %one : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64>
+  %1 = graph.shape_of %0 : tensor<?xi64> -> tensor<1xi64>
+  %2 = graph.slice %t starts [0] ends(%d : tensor<1xi64>) axes [0] steps [1] : tensor<8x4xf32> -> tensor<?x4xf32>
+  %3 = graph.add %2, %x : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4xf32>
+  %4 = graph.shape_of %3 end 1 : tensor<?x4xf32> -> tensor<1xi64>
+  func.return %1, %4 : tensor<1xi64>, tensor<1xi64>
+}
+// CHECK-LABEL: func.func @counted(
+// CHECK-NEXT:    %[[D:.*]] = graph.shape_of %x end 1
+// CHECK-NEXT:    func.return %[[D]], %[[D]]
+
+// -----
+
+// Other ranges and slices are not known: the limit may be negative, the slice may be shorter.
+func.func @not_counted(%x: tensor<?x4xf32>, %t: tensor<8x4xf32>, %n: tensor<i64>) -> (tensor<1xi64>, tensor<1xi64>) {
+  %zero = graph.constant dense<0> : tensor<i64>
+  %one = graph.constant dense<1> : tensor<i64>
+  %d = graph.shape_of %x end 1 : tensor<?x4xf32> -> tensor<1xi64>
+  %0 = graph.range %zero, %n, %one : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64>
+  %1 = graph.shape_of %0 : tensor<?xi64> -> tensor<1xi64>
+  %2 = graph.slice %t starts [0] ends(%d : tensor<1xi64>) axes [0] steps [1] : tensor<8x4xf32> -> tensor<?x4xf32>
+  %3 = graph.exp %2 : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %4 = graph.shape_of %3 end 1 : tensor<?x4xf32> -> tensor<1xi64>
+  func.return %1, %4 : tensor<1xi64>, tensor<1xi64>
+}
+// CHECK-LABEL: func.func @not_counted(
+// CHECK:         %[[R:.*]] = graph.range
+// CHECK-NEXT:    %[[A:.*]] = graph.shape_of %[[R]]
+// CHECK:         %[[S:.*]] = graph.slice
+// CHECK-NEXT:    %[[B:.*]] = graph.shape_of %[[S]] end 1
+// CHECK-NEXT:    func.return %[[A]], %[[B]]
+
+// -----
+
+// Parts of a shape are asked for one by one.
+func.func @parts(%x: tensor<?x?x?xf32>) -> (tensor<2xi64>, tensor<i64>, tensor<2xi64>) {
+  %last = graph.constant dense<-1> : tensor<i64>
+  %0 = graph.shape_of %x : tensor<?x?x?xf32> -> tensor<3xi64>
+  %1 = graph.slice %0 starts [1] ends [3] : tensor<3xi64> -> tensor<2xi64>
+  %2 = graph.gather %0, %last : (tensor<3xi64>, tensor<i64>) -> tensor<i64>
+  %3 = graph.slice %0 starts [0] ends [3] axes [0] steps [2] : tensor<3xi64> -> tensor<2xi64>
+  func.return %1, %2, %3 : tensor<2xi64>, tensor<i64>, tensor<2xi64>
+}
+// CHECK-LABEL: func.func @parts(
+// CHECK-NEXT:    %[[ALL:.*]] = graph.shape_of %x :
+// CHECK-NEXT:    %[[A:.*]] = graph.shape_of %x start 1 end 3
+// CHECK-NEXT:    %[[L:.*]] = graph.shape_of %x start 2 end 3
+// CHECK-NEXT:    %[[B:.*]] = graph.squeeze %[[L]] axes [0]
+// CHECK-NEXT:    %[[C:.*]] = graph.slice %[[ALL]]
+// CHECK-NEXT:    func.return %[[A]], %[[B]], %[[C]]
