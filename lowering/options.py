@@ -36,6 +36,8 @@ class Options:
     share_io: bool = False
     """Whether the device works on the caller's arrays: inputs are read and outputs written where
     they are, not copied."""
+    print_liveness: bool = False
+    """Whether a table of the buffers and their lifetimes is printed."""
     static_shape: bool = True
     """Whether `ge-run` compiles a model with symbolic dimensions anew for the shapes of its
     inputs; else the program allocates dynamic values as it runs."""

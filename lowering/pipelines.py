@@ -141,6 +141,8 @@ def planning(options: Options) -> str:
     given = {"target": (options.target,), "reuse": (str(options.memory > 0).lower(),)}
     if options.no_reuse:
         given["no-reuse"] = options.no_reuse
+    if options.print_liveness:
+        given["print-liveness"] = ("true",)
     if options.memory >= 3:
         given["search"] = (SEARCH_SECONDS,)
     return str(PassText("plan-memory", given))

@@ -38,6 +38,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="results of launches with these ops share bytes with nothing")  # fmt: skip
     add("--share-io", action="store_true", default=None,
         help="the device reads inputs and writes outputs where the caller has them")  # fmt: skip
+    add("--print-liveness", action="store_true", help="print when each buffer is alive, and where")
     add("--until", default="program", choices=["graph", "fused", "tasks", "buffers", "program"],
         help="stop at this level")  # fmt: skip
     add("--shape", action="append", default=[], metavar="NAME=1x3x224x224", help="fix an input")
@@ -79,14 +80,15 @@ def run(args: argparse.Namespace) -> int:
         share_io=args.share_io,
         custom_pass=os.pathsep.join(args.load_plugin) or None,
         outputs=parse_names(args.outputs), drop_unused_inputs=args.drop_unused_inputs,
+        print_liveness=args.print_liveness or None,
     )  # fmt: skip
     if args.print_pipeline:
         print(",".join(pipeline(options)))
         return 0
     if not args.input:
         raise GeError("no input", hint="give a .onnx or .mlir file; see ge-compile --help")
-    if args.remarks:
-        options = replace(options, cache_dir="")  # remarks are made while compiling
+    if args.remarks or args.print_liveness:
+        options = replace(options, cache_dir="")  # these are made while compiling
     request = Request(
         args.input, options, args.output, args.report, parse_shapes(args.shape),
         parse_dims(args.dim), args.until, args.mlir_print_debuginfo,

@@ -55,6 +55,9 @@ class Lifetime:
     """Stream -> the first task there that uses it."""
     last_tasks: dict[int, Operation] = field(default_factory=dict[int, Operation])
     """Stream -> the last task there that uses it."""
+    first_use: Operation | None = None
+    last_use: Operation | None = None
+    """The first and the last op that uses it, in program order."""
 
     def is_done(self, clock: Clock) -> bool:
         """Whether all uses are done where the clock is this one."""
@@ -138,7 +141,7 @@ class Liveness:
                 case _ if op.regions:
                     self.control(op)
                 case _ if op is block.last_op:
-                    self.barrier(self.used_by(op))
+                    self.barrier(op, self.used_by(op))
                 case _:
                     pass
 
@@ -174,7 +177,8 @@ class Liveness:
                 self.begin(life, op, stream, before)
             life.end = self.position
             life.uses[stream] = self.issued[stream]
-            life.last_tasks[stream] = op
+            life.last_tasks[stream] = life.last_use = op
+            life.first_use = life.first_use or op
         clock[stream] = self.issued[stream]
 
     def begin(self, life: Lifetime, op: Task, stream: int, before: Clock) -> None:
@@ -189,7 +193,7 @@ class Liveness:
         """Control flow waits for all streams; what is used inside and made outside lives through
         all of it."""
         used = self.used_by(op)
-        before = self.barrier(())
+        before = self.barrier(op, ())
         frame = Frame(self.position, before, dict.fromkeys(used))
         self.frames.append(frame)
         for region in op.regions:
@@ -199,10 +203,11 @@ class Liveness:
         for life in frame.used:
             if life.start < 0:
                 life.start, life.stream, life.before = frame.position, self.streams, before
-        self.barrier(frame.used)
+                life.first_use = op
+        self.barrier(op, frame.used)
 
-    def barrier(self, used: Iterable[Lifetime]) -> Clock:
-        """All streams wait for each other; `used` are in use then. Returns the clock before."""
+    def barrier(self, op: Operation, used: Iterable[Lifetime]) -> Clock:
+        """All streams wait for each other; `op` uses `used` then. Returns the clock before."""
         before = tuple(self.issued)
         self.position += 1
         self.issued = [n + 1 for n in self.issued]
@@ -213,7 +218,9 @@ class Liveness:
                 continue
             if life.start < 0:
                 life.start, life.stream, life.before = self.position, self.streams, before
+                life.first_use = op
             life.end = self.position
+            life.last_use = op
             life.uses = list(self.issued)
         return before
 

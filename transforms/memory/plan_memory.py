@@ -21,10 +21,11 @@ keep it. The model's inputs and outputs have bytes of
 their own in the "io" segment; buffers of dynamic shape stay with the device's allocator. The
 function says what came out, in bytes: `npu_task.arena_bytes`, `npu_task.lower_bound_bytes` (the
 most that is alive at one time), `npu_task.no_reuse_bytes`, `npu_task.weight_bytes` and
-`npu_task.io_bytes`.
+`npu_task.io_bytes`; and a certificate (`certificate.py`) that `ge-check` proves again.
 """
 
-from collections.abc import Collection, Iterable
+import sys
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -43,6 +44,7 @@ from ge.transforms.memory.certificate import certify
 from ge.transforms.memory.liveness import Liveness
 from ge.transforms.memory.packing import Packing, Problem, pack
 from ge.transforms.memory.pinning import PINNED, check_kinds, pinned_buffers
+from ge.transforms.memory.print_liveness import liveness_table
 from ge.transforms.schedule.events import add_orderings
 
 IO = "npu_task.io"
@@ -97,6 +99,7 @@ class Planner:
     reuse: bool
     search: float = 0.0
     """Seconds that a search for the smallest packing may take."""
+    print_liveness: bool = False
 
     def plan(self, func: FuncOp, pinned: Collection[AllocOp] = ()) -> None:
         """Give each buffer of @main its bytes, `pinned` ones bytes of their own after those that
@@ -127,19 +130,14 @@ class Planner:
             raise self.too_large(func, arena, weights, io_bytes, liveness)
         for op, offset in zip(io, io_offsets, strict=True):
             place(op, "io", offset)
-        at_peak = {life.alloc for life in liveness.alive_at_peak(self.alignment)}
-        live: set[SlotOp] = set()
-        for life, offset in zip(liveness.buffers, offsets, strict=True):
-            slot = place(life.alloc, "arena", offset)
-            if life.alloc in at_peak:
-                live.add(slot)
+        if self.print_liveness:
+            table = liveness_table(liveness.buffers, problem.sizes, offsets)
+            print(table, file=sys.stderr)
+        live = self.place_lives(liveness, offsets)
         for op, offset in zip(pinned, pinned_offsets, strict=True):
             slot = place(op, "arena", shared + offset)
             slot.attributes[PINNED] = UnitAttr()
             live.add(slot)
-        for life in liveness.unused:
-            life.alloc.detach()
-            life.alloc.erase()
         figures = {
             "arena_bytes": arena,
             "lower_bound_bytes": problem.lower_bound + pinned_bytes,
@@ -168,6 +166,19 @@ class Planner:
         except GeError:  # more events than the target has
             return best
         return packing
+
+    def place_lives(self, liveness: Liveness, offsets: Sequence[int]) -> set[SlotOp]:
+        """Make slots of all buffers that are used. Returns those that are alive at the peak."""
+        at_peak = {life.alloc for life in liveness.alive_at_peak(self.alignment)}
+        live: set[SlotOp] = set()
+        for life, offset in zip(liveness.buffers, offsets, strict=True):
+            slot = place(life.alloc, "arena", offset)
+            if life.alloc in at_peak:
+                live.add(slot)
+        for life in liveness.unused:
+            life.alloc.detach()
+            life.alloc.erase()
+        return live
 
     def apart(self, allocs: Iterable[AllocOp]) -> tuple[list[int], int]:
         """Offsets that share nothing, and the sum of the sizes."""
@@ -207,6 +218,9 @@ class PlanMemoryPass(ModulePass):
     no_reuse: tuple[str, ...] = ()
     """Kinds of ops (`matmul`, `fused_op.conv`): what launches with one of them write shares bytes
     with nothing."""
+    print_liveness: bool = False
+    """Print a table of the buffers that share bytes, with their lifetimes and offsets, on the
+    standard error."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.alignment < 0 or self.alignment & (self.alignment - 1):
@@ -217,4 +231,5 @@ class PlanMemoryPass(ModulePass):
             if self.no_reuse:
                 check_kinds(self.no_reuse, ctx.loaded_ops)
             pinned = filter(in_arena, pinned_buffers(op, main, self.no_reuse))
-            Planner(target, alignment, self.reuse, self.search).plan(main, dict.fromkeys(pinned))
+            planner = Planner(target, alignment, self.reuse, self.search, self.print_liveness)
+            planner.plan(main, dict.fromkeys(pinned))

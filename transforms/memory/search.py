@@ -34,8 +34,8 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 
-TURN = 256
-"""Steps of an order in its first turn; each round doubles them."""
+TURN = 2
+"""Steps of an order in its first turn, for each buffer; each round doubles them."""
 
 CHECKED = 64
 """Steps between two looks at the clock."""
@@ -380,7 +380,7 @@ def search(
         for order in orders(sections)
         for fullest_first in (True, False)
     ]
-    taken, turn = 0, TURN
+    taken, turn = 0, TURN * len(real)
     while clock() < deadline:
         for descent in descents:
             outcome, steps = descent.run(turn, deadline)

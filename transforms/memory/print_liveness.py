@@ -1,0 +1,88 @@
+"""A table of a plan's buffers: who makes them, and from when to when they are in use.
+
+    buffer  bytes  offset  stream  producer      first use      last use        alive
+    %0        512       0       0  copy         1 copy         2 @relu_0        ##
+    %1        512     512       1  @relu_0      2 @relu_0      3 @relu_1         #-
+    the peak is at step 2, @relu_0: 1024 bytes in 2 buffers; the arena has 1024 bytes
+
+Steps count tasks and barriers (the begin and the end of branches and loops) in the order in which
+the host issues them, from 1. The last column draws them from left to right: a buffer is alive where
+there is a mark, `#` at the peak.
+"""
+
+from collections.abc import Sequence
+
+from xdsl.ir import Operation
+
+from ge.dialects.diagnostics import place_of
+from ge.dialects.npu_task import LaunchOp
+from ge.transforms.memory.liveness import Lifetime
+from ge.transforms.memory.packing import most_alive
+
+WIDTH = 40
+"""Characters of the drawing."""
+
+HEADS = ("buffer", "bytes", "offset", "stream", "producer", "first use", "last use", "alive")
+RIGHT = {"bytes", "offset", "stream"}
+"""Columns of numbers."""
+
+
+def name_of(op: Operation) -> str:
+    """The kernel of a launch, or what else a task or barrier is."""
+    return f"@{op.callee}" if isinstance(op, LaunchOp) else op.name.partition(".")[2]
+
+
+def placed(op: Operation) -> str:
+    """A task, and where it comes from."""
+    place = str(place_of(op))
+    return f"{name_of(op)} {place}" if place else name_of(op)
+
+
+def drawing(life: Lifetime, peak: int, steps: int) -> str:
+    """When a buffer is alive."""
+    width = min(WIDTH, steps)
+    first, last, high = ((step - 1) * width // steps for step in (life.start, life.end, peak))
+    marks = ["-" if first <= i <= last else " " for i in range(width)]
+    if life.start <= peak <= life.end:
+        marks[high] = "#"
+    return "".join(marks).rstrip()
+
+
+def liveness_table(lives: Sequence[Lifetime], sizes: Sequence[int], offsets: Sequence[int]) -> str:
+    """The table of buffers with their aligned sizes and their offsets."""
+    if not lives:
+        return "no buffers in the arena"
+    starts, ends = [b.start for b in lives], [b.end for b in lives]
+    most, peak = most_alive(sizes, starts, ends)
+    rows = [HEADS]
+    at_peak = 0
+    for i, (life, size, offset) in enumerate(zip(lives, sizes, offsets, strict=True)):
+        assert life.first_use is not None
+        assert life.last_use is not None
+        first, last = placed(life.first_use), placed(life.last_use)
+        at_peak += life.start <= peak <= life.end
+        name = life.alloc.memref.name_hint or str(i)
+        stream = "all" if life.stream >= len(life.uses) else str(life.stream)
+        producer = name_of(life.first_use)
+        uses = (producer, f"{life.start} {first}", f"{life.end} {last}")
+        shown = drawing(life, peak, max(ends))
+        rows.append((f"%{name}", str(size), str(offset), stream, *uses, shown))
+    arena = max(o + s for o, s in zip(offsets, sizes, strict=True))
+    where = next(placed(b.first_use) for b in lives if b.start == peak and b.first_use is not None)
+    end = (
+        f"the peak is at step {peak}, {where}: {most} bytes in {at_peak} buffers; "
+        f"the arena has {arena} bytes"
+    )
+    return "\n".join([*aligned_rows(rows), end])
+
+
+def aligned_rows(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The rows of a table as lines, columns two blanks apart."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if head in RIGHT else cell.ljust(width)
+            for cell, width, head in zip(row, widths, rows[0], strict=True)
+        ).rstrip()
+        for row in rows
+    ]
