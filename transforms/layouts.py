@@ -7,8 +7,9 @@
 lie in the order b, s, h, d. So a kernel that takes [B, S, H, D] can read %0 and needs no transpose.
 
 On the way up a reshape splits axes, a transpose exchanges them, a broadcast leaves some out (they
-are `repeated`), an index picks one place of an axis that the value does not have (`chosen`), a
-product with a number is remembered as `factor`. Sizes may be symbols, see ge.transforms.dimensions.
+are `repeated`; as in a gather of each place n times), an index picks one place of an axis that the
+value does not have (`chosen`), a product with a number is remembered as `factor`. Sizes may be
+symbols, see ge.transforms.dimensions.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -132,6 +133,8 @@ class Trace:
                 front = self.over_repetition(op)
             case MulOp() | DivOp():
                 return self.over_factor(op)
+            case GatherOp() if rank_of(op.indices) == 1:
+                front = self.over_runs(op)
             case GatherOp() | SliceOp() | SplitOp():
                 front = self.over_choice(op)
             case _:
@@ -161,6 +164,24 @@ class Trace:
             axis.repeated = True
         self.gain += 1
         return result
+
+    def over_runs(self, op: GatherOp) -> list[Axes] | None:
+        """The axes of the input of a gather by 0, 0, 1, 1, ...: each place of an axis comes n
+        times, which is noted. None where that is not allowed or places come otherwise."""
+        axis = normalize_axis(op.axis.value.data, rank_of(op.operands[0]))
+        count, indices = self.dimensions.of(op.operands[0])[axis].number, constant_ints(op.indices)
+        if not self.repeats or not count or not indices or len(indices) % count:
+            return None
+        times = len(indices) // count
+        if any(i % count != place // times for place, i in enumerate(indices)):
+            return None
+        inside = regroup([self.front[axis]], [Size(count), Size(times)])
+        if inside is None or max(indices) >= count or min(indices) < -count:
+            return None
+        for repeated in leaves(inside[1]):
+            repeated.repeated = True
+        self.gain += 1
+        return [*self.front[:axis], inside[0], *self.front[axis + 1 :]]
 
     def over_factor(self, op: MulOp | DivOp) -> bool:
         """Step over a multiplication by one number, which is noted; whether it is one."""

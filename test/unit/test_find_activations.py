@@ -42,6 +42,11 @@ FOUND: dict[str, dict[str, Formula]] = {
         "cube as products": lambda x: 0.5 * x * (1 + ((x * x * x * 0.044715 + x) * C).tanh()),
         "square and x": lambda x: 0.5 * x * (1 + (x * C * (1 + 0.044715 * x * x)).tanh()),
         "power of two": lambda x: 0.5 * x * (1 + ((0.044715 * x**2 + 1) * x * C).tanh()),
+        "tanh as a sigmoid": lambda x: x * (2 * gelu_tanh_inner(x)).sigmoid(),
+        "tanh as a sigmoid, factored": lambda x: (
+            (x * (2 * C * 0.044715 * x**2 + 2 * C)).sigmoid() * x
+        ),
+        "tanh as a quotient": lambda x: x / (1 + (-2 * gelu_tanh_inner(x)).exp()),
         "quick": lambda x: x * (1.702 * x).sigmoid(),
     },
     "silu": {

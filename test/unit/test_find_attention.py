@@ -16,6 +16,7 @@ from writing import Expr, Tensor, agree, half, normal, op_names, run, written
 from ge.dialects.errors import GeError
 from ge.dialects.graph.attention import AttentionOp, RotaryEmbeddingOp
 from ge.dialects.graph.indexing import GatherOp
+from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.shape import BroadcastToOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp
 from ge.dialects.types import DYNAMIC
@@ -315,6 +316,60 @@ def test_grouped_heads(tokens_first: bool) -> None:
         *[Tensor(B, S, 2 * D)] * 2,
     )
     assert the_op(module).sizes("key")[1] == 2
+
+
+@pytest.mark.parametrize("tokens_first", [False, True])
+def test_heads_repeated_by_gather(tokens_first: bool) -> None:
+    places = np.repeat(np.arange(2), 3)
+
+    def repeated(k: Expr) -> Expr:
+        if tokens_first:
+            return k.op(GatherOp, k, k.lift(places), axis=2).transpose(0, 2, 1, 3)
+        return k.op(GatherOp, k, k.lift(places), axis=1)
+
+    heads = Tensor(B, S, 2, D) if tokens_first else Tensor(B, 2, S, D)
+    module = check(
+        lambda q, k, v: attend(q, repeated(k), repeated(v)), Tensor(B, 6, Q, D), heads, heads
+    )
+    assert the_op(module).sizes("key")[1] == 2
+
+
+@pytest.mark.parametrize("places", [[0, 1, 0, 1, 0, 1], [0, 0, 0, 0, 1, 1], [1, 1, 1, 0, 0, 0]])
+def test_heads_gathered_in_another_way(places: list[int]) -> None:
+    def repeated(k: Expr) -> Expr:
+        return k.op(GatherOp, k, k.lift(np.array(places)), axis=1)
+
+    check(
+        lambda q, k, v: attend(q, repeated(k), repeated(v)),
+        Tensor(B, 6, Q, D),
+        *[Tensor(B, 2, S, D)] * 2,
+        others=("gather", "gather"),
+    )
+
+
+@pytest.mark.parametrize("turn", ["op", "flag"])
+def test_channels_first(turn: str) -> None:
+    """Query, key and value as [B, H, D, tokens], packed in one, as convolutions make them."""
+
+    def formula(x: Expr) -> Expr:
+        x = x.reshape(B, H, 4 * D, Q)
+        q, k, v = cut(x, 2, 0, D), cut(x, 2, D, 2 * D), cut(x, 2, 2 * D, 4 * D)
+        p = softmax((turned(q) @ k) * 0.5)
+        if turn == "op":
+            return (v @ turned(p)).reshape(B, H * 2 * D, Q)
+        return v.op(MatmulOp, v, p, transpose_rhs=True).reshape(B, H * 2 * D, Q)
+
+    moves = ("slice",) * 3 + ("transpose",) * 4
+    check(formula, Tensor(B, H * 4 * D, Q), others=moves)
+
+
+def test_weights_transposed_alone() -> None:
+    """P^T V is no attention."""
+
+    def formula(q: Expr, k: Expr, v: Expr) -> Expr:
+        return turned(softmax(q @ turned(k))) @ v
+
+    assert "attention" not in found(written(formula, KEY, KEY, KEY))
 
 
 def test_one_key_head() -> None:

@@ -19,7 +19,8 @@ a product. The functions agree up to rounding; the composite rounds once.
     t = tanh(x / 2)                                1/2 + t/2      sigmoid;  x/2 + x t/2  silu
     t = sigmoid(a x)                               x t            silu
     t = sigmoid(1.702 x)                           x t            gelu, "sigmoid"
-    t = 1 + exp(-a x)                              1 / t          sigmoid;  x / t  silu
+    t = sigmoid(sqrt(8/pi) (x + 0.044715 x^3))     x t            gelu, "tanh"
+    t = 1 + exp(-a x)                              1 / t          sigmoid;  x / t  silu, gelu
     t = min(max(a x + b, 0), h)                    t / h          hard_sigmoid;  x t / h  hard_swish
     t = hard_sigmoid(x), slope 1/6                 x t            hard_swish
 
@@ -140,6 +141,12 @@ def erf_forms(op: ErfOp, x: SSAValue) -> Iterator[Form]:
         yield in_x_and_t(x, t, {(1, 0): 0.5, (1, 1): 0.5}), (GeluOp, {})
 
 
+def is_gelu_line(value: SSAValue, x: SSAValue, factor: float) -> bool:
+    """Whether the value is factor sqrt(2/pi) (x + 0.044715 x^3)."""
+    c = factor * sqrt(2 / pi)
+    return same(expanded(value, x), powers(x, {1: c, 3: 0.044715 * c}), element_tolerance(x))
+
+
 def tanh_forms(op: TanhOp, x: SSAValue) -> Iterator[Form]:
     """Forms with tanh: mish, gelu by its tanh approximation, and silu and sigmoid written with
     tanh(x / 2)."""
@@ -148,40 +155,42 @@ def tanh_forms(op: TanhOp, x: SSAValue) -> Iterator[Form]:
         if argument is x:
             yield in_x_and_t(x, t, {(1, 1): 1}), (MishOp, {})
         return
-    inner = expanded(u, x)
-    c = sqrt(2 / pi)
-    if same(inner, powers(x, {1: c, 3: 0.044715 * c}), element_tolerance(x)):
+    if is_gelu_line(u, x, 1):
         half = in_x_and_t(x, t, {(1, 0): 0.5, (1, 1): 0.5})
         yield half, (GeluOp, {"approximate": "tanh"})
-    elif same(inner, powers(x, {1: 0.5}), element_tolerance(x)):
+    elif same(expanded(u, x), powers(x, {1: 0.5}), element_tolerance(x)):
         yield in_x_and_t(x, t, {(1, 0): 0.5, (1, 1): 0.5}), (SiluOp, {})
         yield in_x_and_t(x, t, {(0, 0): 0.5, (0, 1): 0.5}), (SigmoidOp, {})
 
 
-def swish(a: float, x: SSAValue) -> Composite:
-    """x sigmoid(a x)"""
-    if near(a, 1.702, element_tolerance(x)):
+def swish(value: SSAValue, x: SSAValue, sign: int = 1) -> Composite | None:
+    """x sigmoid(sign value), if it is one: silu, or gelu by an approximation. That by tanh is one
+    as (1 + tanh u) / 2 = sigmoid(2 u)."""
+    if is_gelu_line(value, x, 2 * sign):
+        return GeluOp, {"approximate": "tanh"}
+    if not (a := slope(value, x)):
+        return None
+    if near(sign * a, 1.702, element_tolerance(x)):
         return GeluOp, {"approximate": "sigmoid"}
-    return SiluOp, {"alpha": a}
+    return SiluOp, {"alpha": sign * a}
 
 
 def sigmoid_forms(op: SigmoidOp, x: SSAValue) -> Iterator[Form]:
-    if a := slope(op.input, x):
-        yield in_x_and_t(x, op.result, {(1, 1): 1}), swish(a, x)
+    if (composite := swish(op.input, x)) is not None:
+        yield in_x_and_t(x, op.result, {(1, 1): 1}), composite
 
 
 def exp_forms(op: ExpOp, x: SSAValue) -> Iterator[Form]:
     """The result is an atom of 1 + t, which in turn is one of the quotient."""
-    a = slope(op.input, x)
-    if not a:
+    if (composite := swish(op.input, x, sign=-1)) is None:
         return
     for use in op.result.uses:
         if isinstance(use.operation, AddOp):
             d = use.operation.result
             one_more = {ONE: 1.0, monomial({op.result: 1}): 1.0}
             if same(expanded(d, op.result), one_more, element_tolerance(x)):
-                yield in_x_and_t(x, d, {(1, -1): 1}), swish(-a, x)
-                if a == -1:
+                yield in_x_and_t(x, d, {(1, -1): 1}), composite
+                if slope(op.input, x) == -1:
                     yield in_x_and_t(x, d, {(0, -1): 1}), (SigmoidOp, {})
 
 
@@ -277,22 +286,25 @@ class FindActivation(Search):
         ends = reachable(op.results[0])
         nearest: Composite | None = None
         why = f"what {op.name} leads to is another function"
+        for x, wanted, composite in self.candidates(op):
+            nearest = nearest or composite
+            for end in ends:
+                if (expansion := expand(end, x, wanted)) is None:
+                    continue
+                if uses_all(expansion, op, x, wanted, end):
+                    self.replace(rewriter, end, x, composite, (*expansion.ops, op))
+                    return
+                why = f"the result of {op.name} is used elsewhere too"
+        if nearest is not None and remarks.wanted():
+            remarks.missed(rule_of(nearest), op, why)
+
+    def candidates(self, op: Operation) -> Iterator[tuple[SSAValue, Polynomial, Composite]]:
+        """What the op may be part of: x, the polynomial, and the composite of x that it is."""
         for forms in FORMS[type(op)]:
             for x in arguments(op):
                 for wanted, composite in forms(op, x):
-                    if not is_enabled(rule_of(composite)):
-                        continue
-                    nearest = nearest or composite
-                    for end in ends:
-                        if (expansion := expand(end, x, wanted)) is None:
-                            continue
-                        if uses_all(expansion, op, x, wanted, end):
-                            ops = (*expansion.ops, op)
-                            self.replace(rewriter, end, x, composite, ops)
-                            return
-                        why = f"the result of {op.name} is used elsewhere too"
-        if nearest is not None and remarks.wanted():
-            remarks.missed(rule_of(nearest), op, why)
+                    if is_enabled(rule_of(composite)):
+                        yield x, wanted, composite
 
     def replace(
         self,
@@ -417,9 +429,7 @@ class FindStableSoftplus(Rule):
     )
 
     def replace(self, found: Match, emit: Emit) -> SSAValue | None:
-        return (
-            emit(SoftplusOp, found["x"]) if found.root.results[0].type == found["x"].type else None
-        )
+        return emit(SoftplusOp, found["x"]) if keeps_shape(found) else None
 
 
 class FindBareSoftplus(Rule):
@@ -429,9 +439,7 @@ class FindBareSoftplus(Rule):
     pattern = LOG_EXP
 
     def replace(self, found: Match, emit: Emit) -> SSAValue | None:
-        return (
-            emit(SoftplusOp, found["x"]) if found.root.results[0].type == found["x"].type else None
-        )
+        return emit(SoftplusOp, found["x"]) if keeps_shape(found) else None
 
 
 def keeps_shape(found: Match, *numbers: str) -> bool:

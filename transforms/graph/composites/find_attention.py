@@ -13,7 +13,8 @@ The search starts at a softmax over the last dimension. Above it scores may be, 
 the op has, multiplied by numbers, capped (c tanh(s / c)), added to masks and replaced by a number
 where a mask of truth values says so; below it weights may be replaced by 0 where they are nan,
 or where all of a row is masked. Casts to f32 around softmax are what the op does anyway.
-Reshapes that split and join batch and heads may stand between.
+Reshapes that split and join batch and heads may stand between. The second product may be that of
+both sides transposed, V^T P^T = (P V)^T, as where channels come before tokens.
 
 What softmax says of rows that are masked as a whole stays as it is: equal weights for a mask that
 adds a large negative number, nan for one of -inf, 0 with the guard (see graph.attention). Where
@@ -50,6 +51,7 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp
 from ge.dialects.types import (
+    array_ints,
     element_type,
     is_float,
     normalize_axis,
@@ -191,6 +193,8 @@ class Weights:
     """What is done to the result of softmax before it meets the values."""
 
     product: MatmulOp | None = None
+    turned: bool = False
+    """Whether the product is of values and weights transposed: V^T P^T = (P V)^T."""
     undefined: str = "nan"
     ops: tuple[Operation, ...] = ()
     why: str = ""
@@ -206,6 +210,12 @@ def guarded(value: SSAValue) -> SelectOp | None:
     (select,), (test,) = selects, tests
     zero = number_of(select.on_true) == 0 and numel(shape_of(select.on_true)) == 1
     return select if zero and select.condition is test.result and select.on_false is value else None
+
+
+def turns_matrices(op: TransposeOp) -> bool:
+    """Whether the op exchanges the last two dimensions and nothing else."""
+    *ahead, a, b = array_ints(op.permutation)
+    return ahead == list(range(len(ahead))) and a > b
 
 
 def find_weights(softmax: SoftmaxOp, dimensions: Dimensions) -> Weights:
@@ -224,9 +234,14 @@ def find_weights(softmax: SoftmaxOp, dimensions: Dimensions) -> Weights:
         if guard is not None:
             found = replace(found, undefined="guard")
         elif isinstance(op, MatmulOp):
-            if use.index == 0 and not op.transpose_lhs.value.data:
-                return replace(found, product=op)
+            flag = op.transpose_rhs if use.index else op.transpose_lhs
+            if (bool(flag.value.data) != found.turned) == (use.index == 1):
+                return replace(found, product=op, turned=use.index == 1)
             break
+        elif found.turned:
+            break
+        elif isinstance(op, TransposeOp) and turns_matrices(op):
+            found = replace(found, turned=True)
         elif not (
             (isinstance(op, CastOp) and is_float(op.to))
             or (
@@ -271,7 +286,8 @@ class Builder:
         for op in (*self.scores.ops[-2::-1], *self.weights.ops[:0:-1]):
             current = self.sizes(op.results[0]) if isinstance(op, VIEWS) else current
             levels[op] = current
-        levels[last] = (*current[:-1], self.sizes(last.result)[-1])
+        size = self.sizes(last.result)[-2 if self.weights.turned else -1]
+        levels[last] = (*current[:-1], size)
         return levels
 
     def batch_and_heads(self, levels: dict[Operation, Sizes]) -> tuple[Size, Size]:
@@ -339,15 +355,17 @@ class Builder:
         assert last is not None
         levels = self.levels()
         batch, heads = self.batch_and_heads(levels)
-        flags = first.transpose_lhs, first.transpose_rhs, last.transpose_rhs
-        turn_query, turn_key, turn_value = (bool(f.value.data) for f in flags)
+        turned = self.weights.turned
+        flags = first.transpose_lhs, first.transpose_rhs, last.transpose_lhs, last.transpose_rhs
+        turn_query, turn_key, *turn_last = (bool(f.value.data) for f in flags)
+        value, turn_value = (last.lhs, not turn_last[0]) if turned else (last.rhs, turn_last[1])
         query, key = narrowed_like(last.result, first.lhs, first.rhs)
-        for operand in (query, key, last.rhs):
+        for operand in (query, key, value):
             if element_type(operand) != element_type(last.result):
                 raise NotAttention("products are of different element types")
         query = self.operand(query, turn_query, batch, heads)
         key = self.operand(key, not turn_key, batch, heads)
-        value = self.operand(last.rhs, turn_value, batch, heads)
+        value = self.operand(value, turn_value, batch, heads)
         masks = [self.mask(m, levels[m.op], batch, heads) for m in self.scores.masks]
         sizes = (batch, heads, levels[last][-2], levels[last][-1])
         back = target_of(levels[last], sizes)
@@ -361,9 +379,13 @@ class Builder:
             scale=self.scores.scale, softcap=self.scores.softcap, fill=fill,
             undefined=self.weights.undefined,
         )  # fmt: skip
-        if levels[last] == sizes:
-            return result
-        return self.emit(ReshapeOp, result, None, shape=back)
+        if levels[last] != sizes:
+            result = self.emit(ReshapeOp, result, None, shape=back)
+        if turned:
+            rank = len(levels[last])
+            order = (*range(rank - 2), rank - 1, rank - 2)
+            result = self.emit(TransposeOp, result, permutation=order)
+        return result
 
 
 def may_equal(a: Size, b: Size) -> bool:
