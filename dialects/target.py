@@ -6,6 +6,7 @@
 
 import dataclasses
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -156,12 +157,10 @@ def _preset(name: str) -> Target:
 
 def _tile_sizes(sizes: Any, where: str) -> tuple[int, ...]:
     """The sizes of tiles, ascending. Raises GeError for anything but multiples of 16."""
-    whole = isinstance(sizes, list | tuple) and all(
-        isinstance(s, int) and s > 0 and s % 16 == 0 for s in cast(list[Any], sizes)
-    )
-    if not whole:
+    given = tuple(cast(Sequence[Any], sizes)) if isinstance(sizes, list | tuple) else (None,)
+    if not all(isinstance(s, int) and s > 0 and s % 16 == 0 for s in given):
         raise GeError(f"'cube_tiles' is a list of multiples of 16, not {sizes!r}", where)
-    return tuple(sorted(sizes))
+    return tuple(sorted(cast(Sequence[int], given)))
 
 
 def target_for(func: Operation, name: str = "") -> Target:

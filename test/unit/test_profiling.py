@@ -47,7 +47,7 @@ def a_task(timeline: Timeline, start: float, duration: float, *after: Task) -> T
     model = timeline.tasks[0]
     ready = max((b.end_us for b in after), default=0.0)
     return Task(
-        model.op, f"{start}", model.kind, model.engine, 0, (), model.time, None, (), (),
+        model.op, model.kind, model.engine, 0, (), model.time, None, (), (),
         after=list(after), events=[], needs=[],
         ready_us=ready, start_us=start, duration_us=duration,
     )  # fmt: skip
