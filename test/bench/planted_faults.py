@@ -108,7 +108,8 @@ def program(seed: int, graphs: Graphs, ctx: Context) -> ModuleOp | None:
         module = made.clone()  # ops that were tried in vain still use values of the original
     else:
         return None
-    options = Options(fusion=rng.choice(("off", "default")), verify=False)
+    fusion, memory = rng.choice(("off", "default")), rng.choice((0, 1, 1, 2))
+    options = Options(fusion=fusion, memory=memory, verify=False)
     try:
         lower(module, options)
     except GeError:
