@@ -68,6 +68,10 @@ def test_small_graphs_get_their_best_order(graph: TaskGraph) -> None:
     assert peak(graph, order) == min(peak(graph, o) for o in every)
 
 
+def test_nothing_to_order() -> None:
+    assert best_order(TaskGraph()) == ("program", [])
+
+
 def test_a_long_chain_of_branches() -> None:
     """Ten thousand tasks: each step makes two wide values from a narrow one, and narrows them."""
     graph = TaskGraph()

@@ -195,10 +195,9 @@ def exact_windows(graph: TaskGraph, order: Sequence[int]) -> list[int]:
     """The order with windows around its peak in the best order of their own, while that lowers the
     peak."""
     best = list(order)
-    for _ in range(WINDOWS):
+    for _ in range(WINDOWS if best else 0):
         needed = profile(graph, best)
-        most = max(needed, default=0)
-        at = needed.index(most) if needed else 0
+        at = needed.index(max(needed))
         improved = None
         for shift in (WINDOW // 2, WINDOW // 4, 3 * WINDOW // 4):
             low = max(0, at - shift)
