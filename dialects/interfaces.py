@@ -153,6 +153,14 @@ class Permuted:
     params: Mapping[str, Param]
 
 
+def aligned_axes(axis: int, rank: int, operands: Iterable[SSAValue]) -> tuple[int | None, ...]:
+    """The axes of operands that broadcast to a result of `rank` dimensions that are its `axis`,
+    None for those that have one element there."""
+    shapes = [shape_of(v) for v in operands]
+    places = [axis - (rank - len(s)) for s in shapes]
+    return tuple(i if i >= 0 and s[i] != 1 else None for i, s in zip(places, shapes, strict=True))
+
+
 class TensorOp(IRDLOperation, ABC):
     """An op on tensors that infers its result types and states its work.
 
@@ -215,6 +223,13 @@ class TensorOp(IRDLOperation, ABC):
         """Whether the kernel can read operands and write results whose stretches of memory lie
         apart: it moves tiles, row by row. Raises ValueError for a dynamic shape."""
         return self.ACCESS is not Access.WHOLE or self.static_work().macs > 0
+
+    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+        """How the op comes apart when all its results are cut along `axis` (counted from the
+        front): for each operand the axis along which part i of the results needs part i of it
+        alone, None where each part needs all of it. None altogether when the parts are not
+        independent, or nobody said that they are. The parts are computed by the same op."""
+        return None
 
     def can_fail(self) -> bool:
         """Whether the kernel may refuse values that are known only at run time. Such an op must

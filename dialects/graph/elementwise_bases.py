@@ -13,7 +13,7 @@ from xdsl.traits import Commutative, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph import folding as f
-from ge.dialects.interfaces import Access, Permuted, TensorOp
+from ge.dialects.interfaces import Access, Permuted, TensorOp, aligned_axes
 from ge.dialects.types import broadcast, element_type, is_float, is_integer, shape_of, tensor
 
 
@@ -43,6 +43,9 @@ class Elementwise(TensorOp, ABC):
 
     def result_element(self) -> Attribute:
         return element_type(self.operands[0])
+
+    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+        return aligned_axes(axis, len(shape_of(self.results[0])), self.operands)
 
     def infer(self) -> Sequence[Attribute]:
         first = element_type(self.operands[0])

@@ -16,7 +16,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.interfaces import TensorOp, Work
+from ge.dialects.interfaces import TensorOp, Work, aligned_axes
 from ge.dialects.types import (
     Shape,
     bitwidth,
@@ -83,6 +83,15 @@ class MatmulOp(TensorOp):
     def infer(self) -> Sequence[Attribute]:
         batch, m, n, _ = self.dimensions()
         return (tensor((*batch, m, n), product_element(self.lhs, self.rhs)),)
+
+    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+        """Batch, rows of the lhs or columns of the rhs."""
+        rank, lhs, rhs = len(shape_of(self.result)), shape_of(self.lhs), shape_of(self.rhs)
+        if axis < rank - 2:
+            return aligned_axes(axis, rank, self.operands)
+        if axis == rank - 2:
+            return len(lhs) - (1 if self.transpose_lhs.value.data else 2), None
+        return None, len(rhs) - (2 if self.transpose_rhs.value.data else 1)
 
     def static_work(self) -> Work:
         batch, m, n, k = self.dimensions()

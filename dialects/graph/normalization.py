@@ -18,7 +18,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.interfaces import Access, Permuted, Rows, TensorOp, rows_along
+from ge.dialects.interfaces import Access, Permuted, Rows, TensorOp, aligned_axes, rows_along
 from ge.dialects.types import (
     DYNAMIC,
     Shape,
@@ -69,6 +69,12 @@ class SoftmaxLike(TensorOp, ABC):
     def rows(self) -> Rows:
         shape, axis = shape_of(self.input), axis_of(self.axis.value.data, self.input)
         return rows_along(shape, range(axis, len(shape)) if self.flatten.value.data else (axis,))
+
+    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+        """All axes but those of a row."""
+        first = axis_of(self.axis.value.data, self.input)
+        inside = axis >= first if self.flatten.value.data else axis == first
+        return None if inside else (axis,)
 
     def infer(self) -> Sequence[Attribute]:
         check_floats(self.input)
@@ -124,6 +130,12 @@ class TrailingNorm(TensorOp, ABC):
     def rows(self) -> Rows:
         shape = shape_of(self.input)
         return rows_along(shape, range(axis_of(self.axis.value.data, self.input), len(shape)))
+
+    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+        """The axes before those of a row."""
+        if axis >= axis_of(self.axis.value.data, self.input):
+            return None
+        return aligned_axes(axis, len(shape_of(self.input)), self.operands)
 
     def infer(self) -> Sequence[Attribute]:
         for value in self.operands:

@@ -104,6 +104,15 @@ class ReduceOp(TensorOp):
         axes = self.reduced_axes()
         return None if axes is None else rows_along(shape_of(self.input), axes)
 
+    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+        """All axes that are kept."""
+        axes, rank = self.reduced_axes(), len(shape_of(self.input))
+        if axes is None or len(self.operands) > 1:
+            return None
+        if self.keep_dims.value.data:
+            return None if axis in axes else (axis,)
+        return ([i for i in range(rank) if i not in axes][axis],)
+
     def reduced_axes(self) -> tuple[int, ...] | None:
         """The axes counted from the front, None when they are known only at run time."""
         rank = len(shape_of(self.input))

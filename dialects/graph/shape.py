@@ -238,6 +238,9 @@ class TransposeOp(Movement, HasFolderInterface):
     traits = traits_def(Pure())
     assembly_format = "$input `permutation` $permutation" + ENDING
 
+    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+        return (array_ints(self.permutation)[axis],)
+
     def infer(self) -> Sequence[Attribute]:
         shape, order = shape_of(self.input), array_ints(self.permutation)
         if sorted(order) != list(range(len(shape))):

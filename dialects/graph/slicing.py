@@ -69,6 +69,11 @@ class ConcatOp(Movement, ShapeComputation):
     traits = traits_def(Pure())
     assembly_format = "$inputs `axis` $axis attr-dict `:` functional-type(operands, results)"
 
+    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+        """All axes but the one along which the inputs are put together."""
+        joined = element_axis(self.axis.value.data, len(shape_of(self.result)))
+        return None if axis == joined else (axis,) * len(self.inputs)
+
     def infer(self) -> Sequence[Attribute]:
         if not self.inputs:
             raise VerifyException("nothing to concatenate")
@@ -223,6 +228,13 @@ class SliceOp(Movement, ShapeComputation):
         if len(known) > 1:
             raise VerifyException(f"starts, ends, axes and steps differ in length: {counts}")
         return known.pop() if known else DYNAMIC
+
+    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+        """All axes that are not sliced."""
+        bounds = self.bounds()
+        if bounds is None or len(self.operands) > 1 or any(axis == b[0] for b in bounds):
+            return None
+        return (axis,)
 
     def bounds(self) -> list[tuple[int, int | None, int | None, int | None]] | None:
         """Axis, start, end and step of each sliced axis, None where only known at run time; None

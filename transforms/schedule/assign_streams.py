@@ -83,6 +83,12 @@ class StreamAssignment:
     def __post_init__(self) -> None:
         self.used = min(self.streams, STREAMS)
 
+    @classmethod
+    def of(cls, target: Target, engines: dict[str, Engine], clock: Program) -> "StreamAssignment":
+        """One that tries all schedules, with the target's streams and events."""
+        streams = max(min(target.max_streams, STREAMS + MORE_STREAMS), STREAMS)
+        return cls(engines, target, EventIds(target.max_events), streams, clock, 0)
+
     def function(self, func: FuncOp) -> None:
         """Schedule the segments of the outermost block, and put all tasks on streams."""
         parts = list(segments(func.body.block))
@@ -110,14 +116,22 @@ class StreamAssignment:
     def segment(self, segment: Segment, buffers: Sequence[Buffer], cap: int) -> None:
         """Keep the best schedule of a segment."""
         best = self.in_order(segment)
-        if self.clock is None:
-            self.put(segment, best)
-            return
-        best.after = memory_orderings(buffers, len(segment.tasks), cap)
-        first = self.time(segment, best)
+        if self.clock is not None:
+            best.after = memory_orderings(buffers, len(segment.tasks), cap)
+            best, _ = self.best(segment, best, buffers, cap)
+        self.put(segment, best)
+
+    def fastest(self, segment: Segment) -> float:
+        """The makespan of the best schedule of a segment, whatever memory it takes."""
+        return self.best(segment, self.in_order(segment), (), 0)[1]
+
+    def best(
+        self, segment: Segment, in_order: Schedule, buffers: Sequence[Buffer], cap: int
+    ) -> tuple[Schedule, float]:
+        """The fastest schedule of a segment, and its makespan (0 while that is not known)."""
+        best, first = in_order, self.time(segment, in_order)
         if len(first.tasks) < len(segment.tasks):  # how long the others take is not known
-            self.put(segment, best)
-            return
+            return best, 0.0
         fastest = first.latency_us * (1 - GAIN)
         for schedule in self.candidates(segment, buffers, cap, first):
             try:
@@ -128,7 +142,7 @@ class StreamAssignment:
                 fastest, best = latency, schedule
             if fastest <= first.lower_bound_us * (1 + GAIN):
                 break
-        self.put(segment, best)
+        return best, min(fastest, first.latency_us) if best is not in_order else first.latency_us
 
     def in_order(self, segment: Segment) -> Schedule:
         """The order of the program, with one stream for each engine."""

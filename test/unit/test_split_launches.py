@@ -1,0 +1,200 @@
+"""Ops that say how they come apart do so, and programs in pieces give the same numbers."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.ir import Block, SSAValue
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
+
+from random_builder import Builder, Unsuitable
+from random_graphs import op_classes
+from random_ops import make
+
+from ge.dialects.functions import functions
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.interfaces import TensorOp
+from ge.dialects.npu_task import LaunchOp
+from ge.dialects.target import Target
+from ge.dialects.types import element_type, is_static, numel, set_type, shape_of, tensor
+from ge.lowering.compiler import context, lower
+from ge.lowering.options import Options
+from ge.lowering.text import Source, parse_module
+from ge.runtime import kernels
+from ge.runtime.arrays import Array, array_of, dtype_of
+from ge.runtime.clock import simulate
+from ge.runtime.replay import check_schedule
+from ge.runtime.sanitizer import check_plan
+from ge.runtime.session import Session
+from ge.transforms.memory.plan_memory import PlanMemoryPass
+from ge.transforms.schedule.assign_streams import AssignStreamsPass
+from ge.transforms.schedule.split_launches import SplitLaunchesPass
+
+TARGET = Target.load()
+APART = [op for op in op_classes() if op.cut_axes is not TensorOp.cut_axes]
+SEEDS = range(40)
+
+
+def arrays_for(op: TensorOp, seed: int) -> list[Array]:
+    rng = np.random.default_rng(seed)
+    found: list[Array] = []
+    for value in op.operands:
+        if isinstance(value.owner, ConstantOp) and hasattr(value.owner.value, "get_values"):
+            found.append(array_of(value.owner.value))  # pyright: ignore[reportArgumentType]
+            continue
+        dtype = dtype_of(element_type(value))
+        drawn = rng.integers(0, 2 if dtype.kind == "b" else 5, shape_of(value))
+        found.append(np.asarray(drawn).astype(dtype))
+    return found
+
+
+def parts(op: TensorOp, axis: int, arrays: list[Array]) -> Array | None:
+    """The op on each part of its operands, put together; None where one fixes its shape."""
+    axes = op.cut_axes(axis)
+    assert axes is not None
+    assert len(axes) == len(op.operands)
+    done: list[Array] = []
+    for i in range(shape_of(op.results[0])[axis]):
+        cut = [a if x is None else a.take([i], x) for a, x in zip(arrays, axes, strict=True)]
+        types = [tensor(a.shape, element_type(v)) for a, v in zip(cut, op.operands, strict=True)]
+        block = Block(arg_types=types)
+        inside: dict[SSAValue, SSAValue] = {}
+        for old, new in zip(op.operands, block.args, strict=True):
+            if old in inside:
+                return None
+            inside[old] = new
+        block.add_op(clone := op.clone(inside))
+        for result, t in zip(clone.results, clone.infer(), strict=True):
+            set_type(result, t)
+        done.append(kernels.evaluate(clone, cut)[0])
+    return np.concatenate(done, axis)
+
+
+@pytest.mark.parametrize("kind", APART, ids=lambda op: op.name)
+def test_parts_are_independent(kind: type[TensorOp]) -> None:
+    tried = 0
+    for seed in SEEDS:
+        b = Builder(seed)
+        try:
+            op = b.add(make(b, kind))[0].owner
+        except Unsuitable:
+            continue
+        assert isinstance(op, TensorOp)
+        values = (*op.operands, *op.results)
+        if len(op.results) != 1 or not all(
+            is_static(shape_of(v)) and numel(shape_of(v)) for v in values
+        ):
+            continue
+        arrays = arrays_for(op, seed)
+        with np.errstate(all="ignore"):
+            whole = kernels.evaluate(op, arrays)[0]
+            for axis in range(len(whole.shape)):
+                if op.cut_axes(axis) is None:
+                    continue
+                if (found := parts(op, axis, arrays)) is not None:
+                    np.testing.assert_allclose(
+                        np.asarray(found, np.complex128),
+                        np.asarray(whole, np.complex128),
+                        rtol=1e-2 if whole.dtype.itemsize < 4 else 1e-5,
+                    )
+                    tried += 1
+    assert tried, f"{kind.name} was never cut"
+
+
+CHAIN = """
+func.func @main(%q: tensor<1x8x64x16xf32> {{graph.name = "q"}},
+                %k: tensor<1x8x16x64xf32> {{graph.name = "k"}},
+                %v: tensor<1x8x64x16xf32> {{graph.name = "v"}},
+                %m: tensor<64x64xf32> {{graph.name = "m"}})
+    -> (tensor<1x8x64x16xf32> {{graph.name = "y"}},
+        tensor<1x8x64x64xf32> {{graph.name = "s"}}) {{
+  %0 = graph.matmul %q, %k
+    : (tensor<1x8x64x16xf32>, tensor<1x8x16x64xf32>) -> tensor<1x8x64x64xf32>
+  %1 = graph.add %0, %m : (tensor<1x8x64x64xf32>, tensor<64x64xf32>) -> tensor<1x8x64x64xf32>
+  %2 = graph.softmax %1 {{axis = {axis} : i64}} : (tensor<1x8x64x64xf32>) -> tensor<1x8x64x64xf32>
+  %3 = graph.mul %2, %2 : (tensor<1x8x64x64xf32>, tensor<1x8x64x64xf32>) -> tensor<1x8x64x64xf32>
+  %4 = graph.matmul %3, %v : (tensor<1x8x64x64xf32>, tensor<1x8x64x16xf32>) -> tensor<1x8x64x16xf32>
+  func.return %4, %2 : tensor<1x8x64x16xf32>, tensor<1x8x64x64xf32>
+}}"""
+
+
+def chain(axis: int = -1) -> ModuleOp:
+    return parse_module(context(), Source("chain.mlir", CHAIN.format(axis=axis)))
+
+
+def program(module: ModuleOp, pieces: int) -> ModuleOp:
+    """The program of a module on buffers, in so many pieces."""
+    SplitLaunchesPass(pieces=pieces).apply(Context(), module)
+    module.verify()
+    AssignStreamsPass().apply(Context(), module)
+    PlanMemoryPass().apply(Context(), module)
+    assert check_schedule(module, TARGET) == []
+    assert check_plan(module) == []
+    return module
+
+
+def launches(module: ModuleOp) -> int:
+    return sum(isinstance(op, LaunchOp) for op in module.walk())
+
+
+def figure(module: ModuleOp, name: str) -> int:
+    attr = functions(module)["main"].attributes[f"npu_task.{name}"]
+    assert isinstance(attr, IntegerAttr)
+    return attr.value.data
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 4, 8])
+@pytest.mark.parametrize(("axis", "comes_apart"), [(-1, 5), (1, 1), (2, 5)])
+def test_numbers_stay(pieces: int, axis: int, comes_apart: int) -> None:
+    """The result of the softmax is an output too. Along the heads it is cut nowhere: only the
+    product and the sum before it, and the two ops after it, come apart."""
+    rng = np.random.default_rng(0)
+    shapes = {"q": (1, 8, 64, 16), "k": (1, 8, 16, 64), "v": (1, 8, 64, 16), "m": (64, 64)}
+    inputs = {n: rng.standard_normal(s).astype(np.float32) for n, s in shapes.items()}
+    want = Session(chain(axis)).run(inputs)
+    module = chain(axis)
+    lower(module, Options(fusion="off"), until="buffers")
+    assert launches(module) == 5
+    module = program(module, pieces)
+    assert launches(module) == (5 * pieces if comes_apart == 5 or pieces == 1 else 4 * pieces + 1)
+    found = Session(module).run(inputs)
+    for name, array in want.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-6)
+
+
+LARGE = """
+func.func @main(%x: tensor<4096x4096xf16> {graph.name = "x"})
+    -> (tensor<4096x4096xf16> {graph.name = "y"}) {
+  %w = graph.constant #graph.weight<"w"> : tensor<4096x4096xf16>
+  %v = graph.constant #graph.weight<"v"> : tensor<4096x4096xf16>
+  %0 = graph.matmul %x, %w
+    : (tensor<4096x4096xf16>, tensor<4096x4096xf16>) -> tensor<4096x4096xf16>
+  %1 = graph.erf %0 : (tensor<4096x4096xf16>) -> tensor<4096x4096xf16>
+  %2 = graph.sin %1 : (tensor<4096x4096xf16>) -> tensor<4096x4096xf16>
+  %3 = graph.matmul %2, %v
+    : (tensor<4096x4096xf16>, tensor<4096x4096xf16>) -> tensor<4096x4096xf16>
+  %4 = graph.erf %3 : (tensor<4096x4096xf16>) -> tensor<4096x4096xf16>
+  func.return %4 : tensor<4096x4096xf16>
+}"""
+
+
+def test_pieces_are_faster_and_smaller_where_the_clock_says_so() -> None:
+    modules: list[ModuleOp] = []
+    for disabled in ((), ("split-launches",)):
+        module = parse_module(context(), Source("large.mlir", LARGE))
+        lower(module, Options(fusion="off", fusion_disable=disabled))
+        modules.append(module)
+    pieces, whole = modules
+    assert launches(pieces) > launches(whole) == 5
+    assert simulate(pieces, TARGET).latency_us < simulate(whole, TARGET).latency_us
+    assert figure(pieces, "arena_bytes") < figure(whole, "arena_bytes")
+
+
+def test_small_launches_stay() -> None:
+    module = chain()
+    lower(module, Options(fusion="off"))
+    assert launches(module) == 5

@@ -1,0 +1,181 @@
+"""Which launches come apart into independent parts, and groups of them that do so together.
+
+A launch comes apart where its op says so (`TensorOp.cut_axes`) along the first dimension that is
+larger than 1: each part of the result then lies in one piece of memory, and so does each part of an
+operand that is cut with it. Launches form a group when part i of each needs, of what the others
+compute, part i alone. The parts of a group can run one part after the other, or, on two engines,
+part i of one launch beside part i + 1 of the one before it.
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import MemRefType, StridedLayoutAttr
+from xdsl.dialects.memref import ReinterpretCastOp
+from xdsl.ir import Operation, SSAValue
+
+from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
+from ge.dialects.interfaces import TensorOp
+from ge.dialects.npu_task import Engine, KernelOp, LaunchOp, is_dynamic
+from ge.dialects.types import array_ints, numel, shape_of
+from ge.transforms.memory.aliasing import accesses, owner_of
+from ge.transforms.views import row_major
+
+MOST_MEMBERS = 64
+"""Launches in a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How a kernel comes apart: the extent that is divided, and which of its operands are cut."""
+
+    extent: int
+    operands: tuple[bool, ...]
+
+
+def cut_of(kernel: KernelOp) -> Cut | None:
+    """How a kernel with one op and one result comes apart along the first dimension of the result;
+    None where it does not, or where an operand would not be cut along its own first dimension."""
+    ops = [op for op in kernel.body.block.ops if isinstance(op, TensorOp)]
+    main = kernel.main
+    args = kernel.body.block.args
+    if sum(not isinstance(op, GraphConstantOp) for op in ops) > 1 or len(main.results) != 1:
+        return None
+    if any(is_dynamic(v.type) for v in (*args, *main.results)):
+        return None
+    if kernel.engine.data not in (Engine.CUBE, Engine.VECTOR):
+        return None
+    axis = leading(shape_of(main.results[0]))
+    axes = None if axis is None else main.cut_axes(axis)
+    if axis is None or axes is None:
+        return None
+    extent = shape_of(main.results[0])[axis]
+    cut: dict[SSAValue, bool] = {}
+    for operand, its in zip(main.operands, axes, strict=True):
+        shape = shape_of(operand)
+        if its is not None and (its != leading(shape) or shape[its] != extent):
+            return None
+        if cut.setdefault(operand, its is not None) != (its is not None):
+            return None
+        if its is not None and operand not in args:
+            return None
+    return Cut(extent, tuple(cut.get(a, False) for a in args))
+
+
+def leading(shape: Sequence[int]) -> int | None:
+    """The first dimension that is larger than 1."""
+    return next((i for i, d in enumerate(shape) if d > 1), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Elements of a buffer that lie next to each other."""
+
+    offset: int
+    size: int
+
+
+def span_of(value: SSAValue) -> Span | None:
+    """The elements of its buffer that a memref is, None where they do not."""
+    op, t = value.owner, value.type
+    assert isinstance(t, MemRefType)
+    shape = t.get_shape()
+    if not isinstance(op, ReinterpretCastOp):
+        return Span(0, numel(shape)) if not isinstance(t.layout, StridedLayoutAttr) else None
+    steps = zip(shape, array_ints(op.static_strides), row_major(shape), strict=True)
+    if any(d > 1 and step != plain for d, step, plain in steps):
+        return None
+    return Span(array_ints(op.static_offsets)[0], numel(shape))
+
+
+@dataclass
+class Group:
+    """Launches that come apart together, in program order."""
+
+    members: list[LaunchOp] = field(default_factory=list[LaunchOp])
+    last: Operation | None = None
+    """The last member, or the last task after it that has nothing to do with the group: it comes
+    before the parts."""
+    written: set[SSAValue] = field(default_factory=set[SSAValue])
+    """Buffers that members write."""
+    touched: dict[SSAValue, set[Span | None]] = field(
+        default_factory=dict[SSAValue, set["Span | None"]]
+    )
+    """Buffer -> how members use it: a part of these elements for each part, or all of it (None)."""
+
+    def takes(self, op: LaunchOp, cut: Cut) -> bool:
+        """Add a launch if part i of it needs only part i of what the group writes."""
+        spans = [span_of(v) if c else None for v, c in zip(op.ins, cut.operands, strict=True)]
+        outs = [span_of(v) for v in op.outs]
+        if None in outs or any(c and s is None for c, s in zip(cut.operands, spans, strict=True)):
+            return False
+        reads = [owner_of(v) for v in op.ins]
+        writes = [owner_of(v) for v in op.outs]
+        if self.members and not any(b in self.written for b in (*reads, *writes)):
+            return False
+        written = self.written | set(writes)
+        touched: dict[SSAValue, set[Span | None]] = {}
+        for buffer, span in zip((*reads, *writes), (*spans, *outs), strict=True):
+            touched.setdefault(buffer, set(self.touched.get(buffer, ()))).add(span)
+        if any(b in written and (None in s or len(s) > 1) for b, s in touched.items()):
+            return False
+        self.members.append(op)
+        self.last, self.written = op, written
+        self.touched |= touched
+        return True
+
+    def is_apart(self, op: Operation) -> bool:
+        """Whether a task has nothing to do with the group, so that it may come before it."""
+        reads, writes = accesses(op)
+        return not any(owner_of(v) in self.written for v in reads) and not any(
+            owner_of(v) in self.touched for v in writes
+        )
+
+    def key(self) -> Hashable:
+        """Equal for groups of the same kernels, wired alike."""
+        numbers: dict[SSAValue, int] = {}
+        parts: list[Hashable] = []
+        for op in self.members:
+            buffers = [owner_of(v) for v in (*op.ins, *op.outs)]
+            ids = tuple(numbers.setdefault(b, len(numbers)) for b in buffers)
+            inner = tuple(self.is_internal(b) for b in buffers)
+            parts.append((op.callee, ids, inner))
+        return tuple(parts)
+
+    def is_internal(self, buffer: SSAValue) -> bool:
+        """Whether only the group uses a buffer, all of it in each of its launches."""
+        if buffer not in self.written or "npu_task.io" in getattr(buffer.owner, "attributes", {}):
+            return False
+        (span,) = self.touched[buffer]
+        members = set[Operation](self.members)
+        whole = span == Span(0, numel(shape_of(buffer)))
+        return whole and all(op in members for op in users(buffer))
+
+
+def users(value: SSAValue) -> Iterator[Operation]:
+    """The ops that use a buffer or a view of it."""
+    for use in value.uses:
+        if isinstance(use.operation, ReinterpretCastOp):
+            yield from users(use.operation.result)
+        else:
+            yield use.operation
+
+
+def groups_of(tasks: Sequence[Operation], cuts: dict[str, Cut | None]) -> Iterator[Group]:
+    """Groups of two launches and more among tasks that are issued one after the other."""
+    group = Group()
+    for op in tasks:
+        cut = cuts.get(op.callee) if isinstance(op, LaunchOp) and not op.results_ else None
+        full = len(group.members) == MOST_MEMBERS
+        if isinstance(op, LaunchOp) and cut is not None and not full and group.takes(op, cut):
+            continue
+        if group.members and group.is_apart(op):
+            group.last = op
+            continue
+        if len(group.members) > 1:
+            yield group
+        group = Group()
+        if isinstance(op, LaunchOp) and cut is not None:
+            group.takes(op, cut)
+    if len(group.members) > 1:
+        yield group

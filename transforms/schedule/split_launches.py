@@ -1,0 +1,280 @@
+"""Launches come apart into pieces that overlap.
+
+    npu_task.launch @matmul ins(%x, %w : 64x32, ...) outs(%0 : memref<64x64xf32>)
+    npu_task.launch @softmax ins(%0 : ...) outs(%1 : memref<64x64xf32>)
+becomes, in two pieces (`%x0`, `%11` and so on are views of halves; `%0` is no more)
+    %00 = memref.alloc() : memref<32x64xf32>
+    npu_task.launch @matmul_of_2 ins(%x0, %w : 32x32, ...) outs(%00 : memref<32x64xf32>)
+    npu_task.launch @softmax_of_2 ins(%00 : ...) outs(%10 : memref<32x64xf32>)
+    %01 = memref.alloc() : memref<32x64xf32>
+    npu_task.launch @matmul_of_2 ins(%x1, %w : 32x32, ...) outs(%01 : memref<32x64xf32>)
+    npu_task.launch @softmax_of_2 ins(%01 : ...) outs(%11 : memref<32x64xf32>)
+
+so that the cube cores make the second half while the vector cores work on the first one, what lies
+between the two is found in L2, and takes half the memory. `pieces.py` says what may come apart
+together. The number of pieces is the one with the shortest makespan by the clock, each schedule at
+its best; none where that gains less than `GAIN`, for pieces cost launches.
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import MemRefType, ModuleOp, NoneAttr, StridedLayoutAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from ge.dialects.functions import main_function
+from ge.dialects.npu_task import HBM, KernelOp, LaunchOp, ReturnOp
+from ge.dialects.npu_task import segments as segment_sizes
+from ge.dialects.target import Target, target_for
+from ge.dialects.types import element_type, set_type, shape_of, tensor
+from ge.runtime.clock import Program
+from ge.runtime.tiling import choose_tiling
+from ge.transforms.memory.aliasing import owner_of
+from ge.transforms.schedule.assign_streams import StreamAssignment
+from ge.transforms.schedule.dependencies import Segment, segments
+from ge.transforms.schedule.pieces import Cut, Group, cut_of, groups_of, leading, span_of
+from ge.transforms.views import row_major
+
+COUNTS = (2, 4, 8, 16)
+"""Numbers of pieces that are tried."""
+
+GAIN = 0.05
+"""Share of the makespan that pieces must gain."""
+
+LEAST_LAUNCHES = 10
+"""A group that takes less than so many launch costs stays as it is."""
+
+
+def part_of(kernel: KernelOp, cut: Cut, count: int, name: str, target: Target) -> KernelOp | None:
+    """The kernel of one of `count` pieces; None where its op does not take the smaller shapes."""
+    args = kernel.body.block.args
+    types = [
+        tensor(cut_shape(shape_of(a), count), element_type(a)) if c else a.type
+        for a, c in zip(args, cut.operands, strict=True)
+    ]
+    block = Block(arg_types=types)
+    inside: dict[SSAValue, SSAValue] = dict(zip(args, block.args, strict=True))
+    for op in kernel.body.block.ops:
+        if isinstance(op, ReturnOp):
+            block.add_op(ReturnOp(*(inside[v] for v in op.values)))
+            continue
+        block.add_op(clone := op.clone(inside))
+        inside |= zip(op.results, clone.results, strict=True)
+    part = KernelOp(name, kernel.engine.data, None, block)
+    part.location = kernel.location
+    result = kernel.main.results[0]
+    want = tensor(cut_shape(shape_of(result), count), element_type(result))
+    if list(part.main.infer()) != [want]:
+        return None
+    set_type(part.main.results[0], want)
+    tiling = choose_tiling(part.main, kernel.engine.data, target)
+    if tiling is not None:
+        part.properties["tiling"] = tiling
+    return part
+
+
+def cut_shape(shape: Sequence[int], count: int) -> list[int]:
+    """One of `count` parts along the first dimension that is larger than 1."""
+    axis = leading(shape)
+    return [d // count if i == axis else d for i, d in enumerate(shape)]
+
+
+@dataclass
+class Splitter:
+    """Splits the launches of one function."""
+
+    module: ModuleOp
+    target: Target
+    clock: Program
+    kernels: dict[str, KernelOp]
+    fixed: int = 0
+    """The number of pieces; 0: what is fastest."""
+    cuts: dict[str, Cut | None] = field(default_factory=dict[str, Cut | None])
+    parts: dict[tuple[str, int], KernelOp | None] = field(
+        default_factory=dict[tuple[str, int], KernelOp | None]
+    )
+    chosen: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
+    """Key of a group -> the number of pieces that is best for it."""
+
+    def function(self, func: FuncOp) -> None:
+        """Split the launches of the outermost block where that pays."""
+        self.cuts = {name: cut_of(k) for name, k in self.kernels.items()}
+        for part in list(segments(func.body.block)):
+            if isinstance(part, Segment):
+                for group in list(groups_of(part.tasks, self.cuts)):
+                    if (count := self.choose(group)) > 1:
+                        self.split(group, count)
+        used = {op.callee for op in func.walk() if isinstance(op, LaunchOp)}
+        for (name, _), part in self.parts.items():
+            if part is not None and part.sym_name.data in used:
+                self.module.body.block.insert_op_after(part, self.kernels[name])
+
+    def choose(self, group: Group) -> int:
+        """The number of pieces with the shortest makespan; 1: it stays as it is."""
+        if self.fixed:
+            return self.fixed if self.part_names(group, self.fixed) is not None else 1
+        key = group.key()
+        if key not in self.chosen:
+            self.chosen[key] = self.fastest(group)
+        return self.chosen[key]
+
+    def fastest(self, group: Group) -> int:
+        """As `choose`, by the clock. More pieces are tried while they are faster."""
+        best, whole = 1, self.makespan(group.members)
+        if whole < LEAST_LAUNCHES * self.target.launch_us:
+            return best
+        fastest = whole * (1 - GAIN)
+        for count in COUNTS:
+            pieces = self.pieces(group, count)
+            if pieces is None:
+                break
+            latency = self.makespan(pieces)
+            for op in reversed(pieces):
+                op.erase()
+            if latency < fastest:
+                best, fastest = count, latency
+            elif best > 1:
+                break
+        return best
+
+    def makespan(self, ops: Sequence[Operation]) -> float:
+        """How long ops take in the best of their schedules, nothing else running."""
+        engines = {name: k.engine.data for name, k in self.clock.kernels.items()}
+        assignment = StreamAssignment.of(self.target, engines, self.clock)
+        segment = Segment(list(ops))
+        latency = assignment.fastest(segment)
+        for op in segment.tasks:
+            del op.properties["stream"]
+        return latency
+
+    def part(self, name: str, count: int) -> KernelOp | None:
+        """The kernel of a piece, None where there is none."""
+        key = name, count
+        if key not in self.parts:
+            cut = self.cuts[name]
+            assert cut is not None
+            new = f"{name}_of_{count}"
+            while new in self.clock.kernels:
+                new += "_"
+            kernel = None
+            if not cut.extent % count:
+                kernel = part_of(self.kernels[name], cut, count, new, self.target)
+            if kernel is not None:
+                self.clock.kernels[new] = kernel
+            self.parts[key] = kernel
+        return self.parts[key]
+
+    def pieces(self, group: Group, count: int) -> list[Operation] | None:
+        """The launches of the pieces, one piece after the other, with views and buffers; None
+        where a launch has no such pieces."""
+        names = self.part_names(group, count)
+        if names is None:
+            return None
+        result: list[Operation] = []
+        internal = {b for b in group.written if group.is_internal(b)}
+        for i in range(count):
+            buffers: dict[SSAValue, SSAValue] = {}
+            for op, name in zip(group.members, names, strict=True):
+                for out in op.outs:
+                    if (owner := owner_of(out)) in internal and owner not in buffers:
+                        result.append(alloc := part_buffer(out, count))
+                        buffers[owner] = alloc.memref
+                values: list[SSAValue] = []
+                for value, is_cut in self.values(op):
+                    view = part_view(value, i, count, buffers) if is_cut else value
+                    if isinstance(view, ReinterpretCastOp):
+                        result.append(view)
+                        view = view.result
+                    values.append(view)
+                result.append(LaunchOp(name, values[: len(op.ins)], values[len(op.ins) :]))
+                result[-1].location = op.location
+        return result
+
+    def values(self, op: LaunchOp) -> Iterator[tuple[SSAValue, bool]]:
+        """What a launch reads and writes, and whether each is cut."""
+        cut = self.cuts[op.callee]
+        assert cut is not None
+        yield from zip(op.ins, cut.operands, strict=True)
+        yield from ((out, True) for out in op.outs)
+
+    def part_names(self, group: Group, count: int) -> list[str] | None:
+        """The kernels of the pieces of a group's launches, None where one has none."""
+        kernels = [self.part(op.callee, count) for op in group.members]
+        names = [k.sym_name.data for k in kernels if k is not None]
+        return names if len(names) == len(kernels) else None
+
+    def split(self, group: Group, count: int) -> None:
+        """Replace the launches of a group by those of its pieces."""
+        pieces = self.pieces(group, count)
+        last = group.last
+        assert pieces is not None
+        assert last is not None
+        assert last.parent is not None
+        values = [v for op in group.members for v in (*op.ins, *op.outs)]
+        last.parent.insert_ops_after(tuple(pieces), last)
+        for op in group.members:
+            op.detach()
+            op.erase()
+        for value in dict.fromkeys(values):
+            erase_unused(value)
+
+
+def part_buffer(value: SSAValue, count: int) -> AllocOp:
+    """A buffer for one of `count` parts of a memref."""
+    t = MemRefType(element_type(value), cut_shape(shape_of(value), count), NoneAttr(), HBM)
+    properties = {"operandSegmentSizes": segment_sizes(0, 0)}
+    return AllocOp.create(result_types=[t], properties=properties)
+
+
+def part_view(
+    value: SSAValue, i: int, count: int, buffers: dict[SSAValue, SSAValue]
+) -> ReinterpretCastOp | SSAValue:
+    """Part i of a memref: a view of its buffer, or of the buffer that the piece has instead of it,
+    or that buffer as it is."""
+    owner, span, shape = owner_of(value), span_of(value), cut_shape(shape_of(value), count)
+    assert span is not None
+    source, offset = owner, span.offset + i * (span.size // count)
+    if owner in buffers:
+        source, offset = buffers[owner], 0
+        if list(shape_of(source)) == shape:
+            return source
+    strides = row_major(shape)
+    layout = StridedLayoutAttr(strides, offset) if offset else NoneAttr()
+    t = MemRefType(element_type(value), shape, layout, HBM)
+    return ReinterpretCastOp(source, (), (), (), [offset], shape, strides, t)
+
+
+def erase_unused(value: SSAValue) -> None:
+    """Erase a view, and what it is a view of, where nothing uses it any more."""
+    op = value.owner
+    if not isinstance(op, ReinterpretCastOp | AllocOp) or op.parent is None:
+        return
+    if value.first_use is None:
+        operands = list(op.operands)
+        op.detach()
+        op.erase()
+        for operand in operands:
+            erase_unused(operand)
+
+
+@dataclass(frozen=True)
+class SplitLaunchesPass(ModulePass):
+    """Cut launches of different engines into pieces that overlap, where the clock says that this
+    makes them faster."""
+
+    name = "split-launches"
+
+    target: str = ""
+    """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
+    pieces: int = 0
+    """Number of pieces wherever launches come apart so; 0: the number that the clock finds best."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if (main := main_function(op)) is not None:
+            target = target_for(main, self.target)
+            kernels = {k.sym_name.data: k for k in op.ops if isinstance(k, KernelOp)}
+            Splitter(op, target, Program(op, target), kernels, self.pieces).function(main)
