@@ -51,6 +51,9 @@ class Options:
     separator of PATH between them."""
     outputs: tuple[str, ...] = ()
     """Names of the outputs that are computed; none: all of them."""
+    pieces: bool = False
+    """Whether launches are cut into pieces that overlap where the clock says that this is faster:
+    more launches, in less time and memory (see `split-launches`)."""
     drop_unused_inputs: bool = False
     """Whether the program has no inputs that nothing is computed from."""
     verify: bool = True
@@ -98,6 +101,7 @@ ENVIRONMENT: dict[str, str] = {
     "GE_MEMORY_OPTIMIZE": "memory",
     "GE_NO_REUSE": "no_reuse",
     "GE_SHARE_IO": "share_io",
+    "GE_PIECES": "pieces",
     "GE_STATIC_SHAPE": "static_shape",
     "GE_CACHE_DIR": "cache_dir",
     "GE_DUMP_GRAPH": "dump_graph",

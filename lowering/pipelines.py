@@ -73,7 +73,11 @@ def stages(options: Options) -> dict[str, list[str]]:
             targeted("lower-to-tasks"),
             *([targeted("order-tasks")] if options.memory > 1 else []),
         ],
-        "buffers": [*bufferization(options), *in_place(options)],
+        "buffers": [
+            *bufferization(options),
+            *in_place(options),
+            *([targeted("split-launches")] if options.pieces else []),
+        ],
         "program": [targeted("assign-streams"), planning(options)],
     }
     for level, name in passes_at_levels(*options.plugins):
@@ -81,7 +85,7 @@ def stages(options: Options) -> dict[str, list[str]]:
             levels = ", ".join(found)
             raise GeError(f"pass '{name}' states level '{level}'", hint=f"levels are {levels}")
         found[level].insert(0 if level == "fused" else len(found[level]), name)
-    for level in ("graph", "fused", "buffers"):
+    for level in ("graph", "fused"):
         found[level] = without_disabled(found[level], options)
     return found
 

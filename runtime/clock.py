@@ -189,6 +189,11 @@ class Program:
         result.append(self.run(builder, host_driven))
         return result
 
+    def alone(self, ops: Iterable[Operation]) -> Timeline:
+        """The timeline of ops when nothing ran before them. Raises as `block`."""
+        self.traffic = Traffic(self.target.l2_bytes)
+        return self.sequence(ops, host_driven=False)
+
     def run(self, builder: Builder, host_driven: bool) -> Timeline:
         return Simulation(builder.tasks, self.target, host_driven).run()
 

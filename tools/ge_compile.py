@@ -45,6 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--dim", action="append", default=[], metavar="NAME=N", help="fix a symbolic dimension")
     add("--outputs", "--keep-outputs", action="append", default=[], metavar="NAME,...",
         help="compute only these outputs")  # fmt: skip
+    add("--pieces", action="store_true", default=None, help="cut launches into pieces that overlap")
     add("--drop-unused-inputs", action="store_true", help="no inputs that nothing depends on")
     add("--load-plugin", action="append", default=[], metavar="FILE.py",
         help="add its dialects, and its passes at the level that they state")  # fmt: skip
@@ -81,6 +82,7 @@ def run(args: argparse.Namespace) -> int:
         custom_pass=os.pathsep.join(args.load_plugin) or None,
         outputs=parse_names(args.outputs), drop_unused_inputs=args.drop_unused_inputs,
         print_liveness=args.print_liveness or None,
+        pieces=args.pieces,
     )  # fmt: skip
     if args.print_pipeline:
         print(",".join(pipeline(options)))

@@ -6,7 +6,7 @@ No payload is needed.
 
 For each model and mode of fusion: microseconds of the schedule, its lower bound and the gap, of the
 program order, of list scheduling without a limit; utilization of both engines; streams, events; the
-limit on bytes alive. The checker replays each schedule.
+limit on bytes alive; the same of launches in pieces. The checker replays each schedule.
 """
 
 import argparse
@@ -50,9 +50,14 @@ def show(path: Path, mode: str, name: str) -> bool:
     module = load(str(path)).module
     lower(module, Options.from_environment(fusion=mode, target=name), until="buffers")
     best, timeline = schedule(module, target, AssignStreamsPass())
+    in_pieces = load(str(path)).module
+    lower(in_pieces, Options.from_environment(fusion=mode, target=name, pieces=True))
+    pieces = simulate(in_pieces, target)
+    problems = check_schedule(in_pieces, target)
     _, in_order = schedule(module, target, AssignStreamsPass(in_order=True))
     _, unlimited = schedule(module, target, AssignStreamsPass(memory_limit=NO_LIMIT))
-    problems = check_schedule(best, target)
+    problems += check_schedule(best, target)
+    part = pieces.busy_us["cube"] / pieces.latency_us
     latency, bound = timeline.latency_us, timeline.lower_bound_us
     used = {e: timeline.busy_us[e] / latency for e in ("cube", "vector")}
     print(
@@ -60,7 +65,10 @@ def show(path: Path, mode: str, name: str) -> bool:
         f"{bound:10.1f} ({latency / bound - 1:+6.1%}), program order {in_order.latency_us:10.1f}, "
         f"no limit {unlimited.latency_us:10.1f}, cube {used['cube']:4.0%} vector "
         f"{used['vector']:4.0%}, {figure(best, 'streams'):2} streams, {figure(best, 'events'):3} "
-        f"events, {figure(best, 'cap_bytes') / 1e6:.1f} MB",
+        f"events, {figure(best, 'cap_bytes') / 1e6:.1f} MB; in pieces {pieces.latency_us:10.1f} us "
+        f"({len(pieces.tasks)} tasks, bound {pieces.lower_bound_us:10.1f}, "
+        f"{latency / pieces.latency_us:.2f}x), cube {part:.0%}, "
+        f"{figure(in_pieces, 'cap_bytes') / 1e6:.1f} MB",
         flush=True,
     )
     for problem in problems[:5]:

@@ -184,9 +184,9 @@ func.func @main(%x: tensor<4096x4096xf16> {graph.name = "x"})
 
 def test_pieces_are_faster_and_smaller_where_the_clock_says_so() -> None:
     modules: list[ModuleOp] = []
-    for disabled in ((), ("split-launches",)):
+    for in_pieces in (True, False):
         module = parse_module(context(), Source("large.mlir", LARGE))
-        lower(module, Options(fusion="off", fusion_disable=disabled))
+        lower(module, Options(fusion="off", pieces=in_pieces))
         modules.append(module)
     pieces, whole = modules
     assert launches(pieces) > launches(whole) == 5
@@ -196,5 +196,5 @@ def test_pieces_are_faster_and_smaller_where_the_clock_says_so() -> None:
 
 def test_small_launches_stay() -> None:
     module = chain()
-    lower(module, Options(fusion="off"))
+    lower(module, Options(fusion="off", pieces=True))
     assert launches(module) == 5

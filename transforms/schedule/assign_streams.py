@@ -173,7 +173,7 @@ class StreamAssignment:
         """How a schedule of a segment would run. Its tasks are on their streams afterwards."""
         assert self.clock is not None
         ops = self.issue(segment, schedule, EventIds(self.target.max_events))
-        return self.clock.sequence(ops, host_driven=False)
+        return self.clock.alone(ops)
 
     def issue(self, segment: Segment, schedule: Schedule, ids: EventIds) -> list[Operation]:
         """The tasks of a segment on their streams with their events, in the order of issue."""

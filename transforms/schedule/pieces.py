@@ -152,6 +152,47 @@ class Group:
         return whole and all(op in members for op in users(buffer))
 
 
+@dataclass
+class Pipeline:
+    """In which order the parts of a group are issued. Each change of the engine on the way to a
+    member is a stage; part i of stage s is issued in step i + s, so that one engine works on a part
+    while the other one works on the next."""
+
+    stages: list[int]
+    """Of each member."""
+    copies: dict[SSAValue, int]
+    """Buffers that only the group uses -> how many parts of them are in use at one time. One more
+    than there have to be, so that a launch need not wait for the end of the one before it."""
+
+    @classmethod
+    def of(cls, group: Group, kernels: dict[str, KernelOp]) -> "Pipeline":
+        stages: list[int] = []
+        writer: dict[SSAValue, int] = {}
+        first: dict[SSAValue, int] = {}
+        last: dict[SSAValue, int] = {}
+        engines = [kernels[op.callee].engine.data for op in group.members]
+        for op, engine in zip(group.members, engines, strict=True):
+            buffers = [owner_of(v) for v in (*op.ins, *op.outs)]
+            earlier = [writer[b] for b in buffers if b in writer]
+            stage = max((stages[j] + (engines[j] is not engine) for j in earlier), default=0)
+            # What reads a buffer comes before what writes it again.
+            stage = max([stage, *(last[owner_of(v)] for v in op.outs if owner_of(v) in last)])
+            for buffer in buffers:
+                first.setdefault(buffer, stage)
+                last[buffer] = max(last.get(buffer, 0), stage)
+            writer |= {owner_of(v): len(stages) for v in op.outs}
+            stages.append(stage)
+        internal = (b for b in group.written if group.is_internal(b))
+        return cls(stages, {b: last[b] - first[b] + 2 for b in internal})
+
+    def order(self, count: int) -> Iterator[tuple[int, int]]:
+        """Part and member, in the order of issue."""
+        for step in range(count + max(self.stages)):
+            for member, stage in enumerate(self.stages):
+                if 0 <= step - stage < count:
+                    yield step - stage, member
+
+
 def users(value: SSAValue) -> Iterator[Operation]:
     """The ops that use a buffer or a view of it."""
     for use in value.uses:

@@ -5,15 +5,16 @@
 becomes, in two pieces (`%x0`, `%11` and so on are views of halves; `%0` is no more)
     %00 = memref.alloc() : memref<32x64xf32>
     npu_task.launch @matmul_of_2 ins(%x0, %w : 32x32, ...) outs(%00 : memref<32x64xf32>)
-    npu_task.launch @softmax_of_2 ins(%00 : ...) outs(%10 : memref<32x64xf32>)
     %01 = memref.alloc() : memref<32x64xf32>
     npu_task.launch @matmul_of_2 ins(%x1, %w : 32x32, ...) outs(%01 : memref<32x64xf32>)
+    npu_task.launch @softmax_of_2 ins(%00 : ...) outs(%10 : memref<32x64xf32>)
     npu_task.launch @softmax_of_2 ins(%01 : ...) outs(%11 : memref<32x64xf32>)
 
-so that the cube cores make the second half while the vector cores work on the first one, what lies
-between the two is found in L2, and takes half the memory. `pieces.py` says what may come apart
-together. The number of pieces is the one with the shortest makespan by the clock, each schedule at
-its best; none where that gains less than `GAIN`, for pieces cost launches.
+so that the cube cores make the second half while the vector cores work on the first one (the second
+product is issued before the first softmax), and what lies between the two is found in L2. Of that
+there are as many buffers as pieces are under way, which the next pieces use again. `pieces.py` says
+what may come apart together. The number of pieces is the one with the shortest makespan by the
+clock, each schedule at its best; none where that gains less than `GAIN`: pieces cost launches.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -36,10 +37,10 @@ from ge.runtime.tiling import choose_tiling
 from ge.transforms.memory.aliasing import owner_of
 from ge.transforms.schedule.assign_streams import StreamAssignment
 from ge.transforms.schedule.dependencies import Segment, segments
-from ge.transforms.schedule.pieces import Cut, Group, cut_of, groups_of, leading, span_of
+from ge.transforms.schedule.pieces import Cut, Group, Pipeline, cut_of, groups_of, leading, span_of
 from ge.transforms.views import row_major
 
-COUNTS = (2, 4, 8, 16)
+COUNTS = (2, 4, 8, 16, 32)
 """Numbers of pieces that are tried."""
 
 GAIN = 0.05
@@ -169,29 +170,36 @@ class Splitter:
         return self.parts[key]
 
     def pieces(self, group: Group, count: int) -> list[Operation] | None:
-        """The launches of the pieces, one piece after the other, with views and buffers; None
-        where a launch has no such pieces."""
+        """The launches of the pieces as a pipeline, with views and buffers; None where a launch
+        has no such pieces."""
         names = self.part_names(group, count)
         if names is None:
             return None
+        pipeline = Pipeline.of(group, {op.callee: self.kernels[op.callee] for op in group.members})
         result: list[Operation] = []
-        internal = {b for b in group.written if group.is_internal(b)}
-        for i in range(count):
-            buffers: dict[SSAValue, SSAValue] = {}
-            for op, name in zip(group.members, names, strict=True):
-                for out in op.outs:
-                    if (owner := owner_of(out)) in internal and owner not in buffers:
-                        result.append(alloc := part_buffer(out, count))
-                        buffers[owner] = alloc.memref
-                values: list[SSAValue] = []
-                for value, is_cut in self.values(op):
-                    view = part_view(value, i, count, buffers) if is_cut else value
-                    if isinstance(view, ReinterpretCastOp):
-                        result.append(view)
-                        view = view.result
-                    values.append(view)
-                result.append(LaunchOp(name, values[: len(op.ins)], values[len(op.ins) :]))
-                result[-1].location = op.location
+        buffers: dict[tuple[SSAValue, int], SSAValue] = {}
+        for i, member in pipeline.order(count):
+            op = group.members[member]
+            mine: dict[SSAValue, SSAValue] = {}
+            for value in (*op.ins, *op.outs):
+                owner = owner_of(value)
+                if (copies := pipeline.copies.get(owner)) is not None:
+                    key = owner, i % copies
+                    if key not in buffers:
+                        result.append(alloc := part_buffer(value, count))
+                        alloc.location = op.location
+                        buffers[key] = alloc.memref
+                    mine[owner] = buffers[key]
+            values: list[SSAValue] = []
+            for value, is_cut in self.values(op):
+                view = part_view(value, i, count, mine) if is_cut else value
+                if isinstance(view, ReinterpretCastOp):
+                    result.append(view)
+                    view = view.result
+                values.append(view)
+            launch = LaunchOp(names[member], values[: len(op.ins)], values[len(op.ins) :])
+            launch.location = op.location
+            result.append(launch)
         return result
 
     def values(self, op: LaunchOp) -> Iterator[tuple[SSAValue, bool]]:

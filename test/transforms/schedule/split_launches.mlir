@@ -33,14 +33,15 @@ func.func @main(%x: memref<1x8x16xf32, #npu_task<space hbm>>) {
 // CHECK:         %[[A0:.*]] = memref.alloc() : memref<1x4x4xf32
 // CHECK-NEXT:    %[[X0:.*]] = memref.reinterpret_cast %x to offset: [0], sizes: [1, 4, 16], strides: [64, 16, 1]
 // CHECK-NEXT:    npu_task.launch @matmul_0_of_2 ins(%[[X0]], %w {{.*}} outs(%[[A0]]
-// CHECK-NEXT:    %[[V0:.*]] = memref.reinterpret_cast %[[A0]] to offset: [0], sizes: [4, 4], strides: [4, 1]
-// CHECK-NEXT:    %[[B0:.*]] = memref.reinterpret_cast %b to offset: [0], sizes: [4, 4], strides: [4, 1]
-// CHECK-NEXT:    npu_task.launch @softmax_0_of_2 ins(%[[V0]] {{.*}} outs(%[[B0]]
 // CHECK-NEXT:    %[[A1:.*]] = memref.alloc() : memref<1x4x4xf32
 // CHECK-NEXT:    %[[X1:.*]] = memref.reinterpret_cast %x to offset: [64], sizes: [1, 4, 16], strides: [64, 16, 1]
 // CHECK-NEXT:    npu_task.launch @matmul_0_of_2 ins(%[[X1]], %w {{.*}} outs(%[[A1]]
-// CHECK:         %[[B1:.*]] = memref.reinterpret_cast %b to offset: [16], sizes: [4, 4], strides: [4, 1]
-// CHECK-NEXT:    npu_task.launch @softmax_0_of_2 ins(%{{.*}} outs(%[[B1]]
+// CHECK-NEXT:    %[[V0:.*]] = memref.reinterpret_cast %[[A0]] to offset: [0], sizes: [4, 4], strides: [4, 1]
+// CHECK-NEXT:    %[[B0:.*]] = memref.reinterpret_cast %b to offset: [0], sizes: [4, 4], strides: [4, 1]
+// CHECK-NEXT:    npu_task.launch @softmax_0_of_2 ins(%[[V0]] {{.*}} outs(%[[B0]]
+// CHECK-NEXT:    %[[V1:.*]] = memref.reinterpret_cast %[[A1]]
+// CHECK-NEXT:    %[[B1:.*]] = memref.reinterpret_cast %b to offset: [16], sizes: [4, 4], strides: [4, 1]
+// CHECK-NEXT:    npu_task.launch @softmax_0_of_2 ins(%[[V1]] {{.*}} outs(%[[B1]]
 // CHECK-NEXT:    func.return
 // PROGRAM-COUNT-2: npu_task.launch @softmax_0_of_2 on
 // SMALL:       npu_task.launch @matmul_0 ins
