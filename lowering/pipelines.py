@@ -85,7 +85,7 @@ def stages(options: Options) -> dict[str, list[str]]:
             levels = ", ".join(found)
             raise GeError(f"pass '{name}' states level '{level}'", hint=f"levels are {levels}")
         found[level].insert(0 if level == "fused" else len(found[level]), name)
-    for level in ("graph", "fused"):
+    for level in ("graph", "fused", "buffers"):
         found[level] = without_disabled(found[level], options)
     return found
 
