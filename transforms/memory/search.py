@@ -16,9 +16,10 @@ Added to them are:
   nothing in them is not repaired but left as well (backjumping: Prosser, "Hybrid algorithms for the
   constraint satisfaction problem", 1993);
 - a state that failed (what is unplaced, and from which offset on) fails again;
-- buffers of equal offset are tried by how full their sections are, or in a fixed order; several
-  such orders take turns with growing numbers of steps: where one is lost in a large subtree
-  another one may be lucky.
+- buffers of equal offset are tried in a fixed order, by how full their sections are, or by how
+  often their sections were dead ends, with restarts (Boussemart, Hemery, Lecoutre and Sais,
+  "Boosting systematic search by weighting constraints", 2004); these take turns with growing
+  numbers of steps: where one is lost in a large subtree another one may be lucky.
 A step costs numpy operations on the sections beside the placed buffer. Turns are counted in steps,
 so the result does not depend on the machine as long as the time suffices.
 """
@@ -35,7 +36,16 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 
 TURN = 2
-"""Steps of an order in its first turn, for each buffer; each round doubles them."""
+"""Steps of an order in its first turn, for each buffer."""
+
+LONGER = 4
+"""Each round has this many times as many steps in a turn as the one before."""
+
+RESTART = 2
+"""Steps before a search by blame starts again, for each buffer."""
+
+GROWTH, MEMORY = 1.2, 0.7
+"""What the steps between restarts, and the blame so far, are multiplied by at a restart."""
 
 CHECKED = 64
 """Steps between two looks at the clock."""
@@ -47,6 +57,14 @@ class Outcome(Enum):
     PACKED = "packed"
     IMPOSSIBLE = "impossible"
     UNDECIDED = "undecided"
+
+
+class Ties(Enum):
+    """Which of the buffers with equal offsets are tried first."""
+
+    BLAMED = "those in the sections that were dead ends most often"
+    FULLEST = "those in the section that rises highest when all of it is placed"
+    ORDER = "as the order says"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +97,10 @@ class Sections:
 
 
 def orders(sections: Sections) -> Iterator[Ints]:
-    """Orders in which buffers with equal offsets are tried. By descending width (lifetime), total
-    (of the buffer's fullest section), area, number of sections, of overlaps; by ascending begin."""
+    """Orders in which buffers with equal offsets are tried: by descending width (lifetime), total
+    (of the buffer's fullest section), area, number of overlaps."""
     width, sizes = sections.lengths, sections.sizes
-    area, spread = width * sizes, sections.last - sections.first
+    area = width * sizes
     total = np.array(
         [sections.totals[a:b].max() for a, b in zip(sections.first, sections.last, strict=True)]
     )
@@ -92,15 +110,7 @@ def orders(sections: Sections) -> Iterator[Ints]:
             for a, b in zip(sections.first, sections.last, strict=True)
         ]
     )
-    for keys in (
-        (total, width, area),
-        (overlaps, area, total),
-        (total, area, width),
-        (spread, sizes),
-        (total, -sections.first),
-        (width, area, total),
-        (total, spread, area),
-    ):
+    for keys in ((total, width, area), (total, area, width), (overlaps, area, total)):
         yield np.lexsort([-k for k in reversed(keys)])
 
 
@@ -140,11 +150,10 @@ class Frame:
 class Descent:
     """The search with one order. It can be left and taken up again."""
 
-    def __init__(self, sections: Sections, order: Ints, capacity: int, fullest_first: bool) -> None:
-        """Buffers of equal offset are tried in an order; with `fullest_first` those come first that
-        are in the section which rises highest when all of it is placed."""
+    def __init__(self, sections: Sections, order: Ints, capacity: int, ties: Ties) -> None:
+        """Buffers of equal offset are tried as `ties` says, then as in the order."""
         n = len(order)
-        self.order, self.capacity, self.fullest_first = order, capacity, fullest_first
+        self.order, self.capacity, self.ties = order, capacity, ties
         self.sizes = sections.sizes[order]
         self.size: list[int] = self.sizes.tolist()
         self.firsts, self.lasts = sections.first[order], sections.last[order]
@@ -167,14 +176,24 @@ class Descent:
         """The buffers of each section, filled up with one that does not exist."""
         for s, members in enumerate(sections.members):
             self.members[s, : len(members)] = rank[members]
+        self.totals = sections.totals
+        self.blame = np.zeros(sections.count)
+        """How often each section was a dead end; less is said of older ones."""
+        self.limit = float(RESTART * n)
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin: nothing is placed."""
+        n, count = len(self.order), len(self.totals)
+        self.since_reset = 0
         self.lowest = np.zeros(n + 1, np.int64)
         """The least offset of each unplaced buffer; the capacity for others."""
-        self.lowest[n] = capacity
-        self.unplaced = sections.totals.copy()
+        self.lowest[n] = self.capacity
+        self.unplaced = self.totals.copy()
         """Bytes that are unplaced, by section."""
-        self.floor = np.zeros(sections.count, np.int64)
+        self.floor = np.zeros(count, np.int64)
         """The least offset of the unplaced buffers of each section."""
-        self.crossing = np.zeros(sections.count + 1, np.int64)
+        self.crossing = np.zeros(count + 1, np.int64)
         """Unplaced buffers that are alive in both sections beside a border."""
         for a, b in zip(self.first, self.last, strict=True):
             self.crossing[a + 1 : b] += 1
@@ -184,7 +203,7 @@ class Descent:
         self.failed: dict[bytes, int] = {}
         """State -> the sections because of which it has no packing."""
         self.frames: list[Frame] = []
-        whole = Part(np.arange(n), 0, sections.count, 0, -1, None)
+        whole = Part(np.arange(n), 0, count, 0, -1, None)
         self.todo: Part | None = self.split(whole)
 
     def split(self, part: Part) -> Part | None:
@@ -204,6 +223,11 @@ class Descent:
         for step in range(steps):
             if step % CHECKED == 0 and time.monotonic() > deadline:
                 return Outcome.UNDECIDED, step
+            if self.ties is Ties.BLAMED and self.since_reset >= self.limit:
+                self.limit *= GROWTH
+                self.blame *= MEMORY
+                self.reset()
+            self.since_reset += 1
             if self.todo is not None:
                 self.expand(self.todo)
                 self.todo = None
@@ -215,6 +239,7 @@ class Descent:
             choice = frame.choices[frame.tried]
             frame.tried += 1
             if (section := self.place(frame, choice)) is not None:
+                self.blame[section] += 1
                 self.reject(frame, 1 << section)
             elif (todo := self.remaining(frame.part, choice)) is not None:
                 self.todo = todo
@@ -253,11 +278,15 @@ class Descent:
         """The buffers by their lowest offsets."""
         if len(buffers) < 2:
             return buffers.tolist()
-        if not self.fullest_first:
-            return buffers[lowest.argsort(kind="stable")].tolist()
-        rise = self.unplaced + np.maximum(self.floor, offset)
-        fullest = [-rise[self.first[i] : self.last[i]].max() for i in buffers.tolist()]
-        return buffers[np.lexsort((buffers, np.array(fullest), lowest))].tolist()
+        spans = [(self.first[i], self.last[i]) for i in buffers.tolist()]
+        if self.ties is Ties.FULLEST:
+            rise = self.unplaced + np.maximum(self.floor, offset)
+            urgent = [float(rise[a:b].max()) for a, b in spans]
+        elif self.ties is Ties.BLAMED:
+            urgent = [float(self.blame[a:b].sum()) for a, b in spans]
+        else:
+            urgent = [0.0] * len(spans)
+        return buffers[np.lexsort((buffers, -np.array(urgent), lowest))].tolist()
 
     def fail(self, frame: Frame, reasons: int) -> None:
         """A part has no packing because of some sections: go back to the placement that made it."""
@@ -376,9 +405,7 @@ def search(
     if sections.totals.max() > capacity:
         return Result(Outcome.IMPOSSIBLE, (), 0)
     descents = [
-        Descent(sections, order, capacity, fullest_first)
-        for order in orders(sections)
-        for fullest_first in (True, False)
+        Descent(sections, order, capacity, ties) for order in orders(sections) for ties in Ties
     ]
     taken, turn = 0, TURN * len(real)
     while clock() < deadline:
@@ -391,5 +418,5 @@ def search(
                 return Result(outcome, offsets, taken)
             if outcome is Outcome.IMPOSSIBLE:
                 return Result(outcome, (), taken)
-        turn *= 2
+        turn *= LONGER
     return Result(Outcome.UNDECIDED, (), taken)
