@@ -17,7 +17,7 @@ memory, which are the schedule's choice.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 LEFT_OVER = (0.0, 0.25, 0.5)
 """Parameters of the dual feasible functions: tasks on fewer than this share of the cores count for
@@ -39,7 +39,40 @@ class Job:
 
 
 def lower_bound(jobs: Sequence[Job], launch_us: float) -> tuple[float, float]:
-    """The lower bound of the time for all jobs, and the length of the critical path alone."""
+    """The lower bound of the time for all jobs, and the length of the critical path alone. Where
+    all jobs come either before or after one of them, the bounds of both parts add up."""
+    bound = path = 0.0
+    start = 0
+    for end in bottlenecks(jobs):
+        part = [
+            replace(j, needs=[n - start for n in j.needs if n >= start]) for j in jobs[start:end]
+        ]
+        more, longer = part_bound(part, launch_us)
+        bound, path, start = bound + more, path + longer, end
+    return bound, path
+
+
+def bottlenecks(jobs: Sequence[Job]) -> list[int]:
+    """The ends of the parts of jobs that can only run one part after the other: behind each job
+    that needs, at last, all before it and is needed by all after it; and the end of all."""
+    last_user = list(range(len(jobs)))
+    for i, job in enumerate(jobs):
+        for n in job.needs:
+            last_user[n] = i
+    # Job i is one when nothing from before it is used only behind it, or not at all, and nothing
+    # behind it needs nothing or only what comes before it.
+    sinks = next((i for i, u in enumerate(last_user) if u == i), len(jobs))
+    first_need = len(jobs)
+    clear = [True] * len(jobs)
+    for i in range(len(jobs) - 1, -1, -1):
+        clear[i] = first_need >= i
+        first_need = min(first_need, min(jobs[i].needs, default=-1))
+    ends = [i + 1 for i in range(min(sinks + 1, len(jobs))) if clear[i]]
+    return ends if ends and ends[-1] == len(jobs) else [*ends, len(jobs)]
+
+
+def part_bound(jobs: Sequence[Job], launch_us: float) -> tuple[float, float]:
+    """As `lower_bound`, for jobs that may overlap."""
     heads, tails = chains(jobs, launch_us)
     path = max((h + j.time_us + t for h, j, t in zip(heads, jobs, tails, strict=True)), default=0.0)
     by_head = sorted(range(len(jobs)), key=lambda i: -heads[i])

@@ -68,6 +68,18 @@ def test_work_of_an_engine_between_the_least_head_and_the_least_tail() -> None:
     assert bound == 3 * LAUNCH + 10 + 8 * 5 / 2 + 10
 
 
+def test_parts_on_both_sides_of_a_bottleneck_add_up() -> None:
+    """A chain of three and a shortcut of 9 on the same cores, then a task that needs both: the
+    shortcut hides two launches. The second block is the same."""
+    block = [(5.0, [0]), (5.0, [1]), (5.0, [2]), (9.0, [0]), (1.0, [3, 4])]
+    jobs = [Job(1.0, [], {"cube": 1.0}, 0.0)]
+    for start in (0, 5):
+        jobs += [Job(t, [n + start for n in needs], {"cube": 1.0}, 0.0) for t, needs in block]
+    bound, path = lower_bound(jobs, LAUNCH)
+    assert path == 3 + 2 * (7 + 7 + 7 + 3)
+    assert bound == 3 + 2 * (2 + 5 + 5 + 5 + 9 + 2 + 1)
+
+
 def test_two_tasks_with_more_than_half_of_the_cores_do_not_run_together() -> None:
     jobs = [Job(5, [], {"cube": 0.6}, 0.0) for _ in range(4)]
     assert lower_bound(jobs, LAUNCH)[0] == LAUNCH + 20
