@@ -20,8 +20,9 @@ round as they say) or inside of each op (so that sums alone do not overflow): a 
 left the range of its type (the square of a norm, the scores of attention in 16 bits), and the
 composite has no such value.
 
-Everything else is a mismatch. Ops that only move, choose or compare elements do not round: ties,
-zeros of both signs and nans have no noise.
+Everything else is a mismatch. Ops that only move, choose or compare elements do not round: ties and
+nans have no noise. A zero that an op gives which rounds may have either sign: 0 and -0 are no ULP
+apart, but their reciprocals are.
 """
 
 from collections import Counter
@@ -85,8 +86,8 @@ CHOOSES = (
 
 @irdl_op_definition
 class NoiseOp(TensorOp):
-    """Floats a few steps off, differently for each element and each seed; 0 and what is not
-    finite stays."""
+    """Floats a few steps off, differently for each element and each seed; 0 may have the other
+    sign, and what is not finite stays."""
 
     name = "trial.noise"
     input = operand_def()
@@ -105,7 +106,7 @@ def noise(op: NoiseOp) -> Fn:
 
 
 def disturbed(x: Array, rng: np.random.Generator) -> Array:
-    """The floats up to `STEPS` places farther from 0 or nearer to it."""
+    """The floats up to `STEPS` places farther from 0 or nearer to it; zeros of either sign."""
     integer = SIGNED[x.dtype.itemsize]
     bits = np.ascontiguousarray(x).view(integer)
     sign = bits & np.iinfo(integer).min
@@ -113,7 +114,9 @@ def disturbed(x: Array, rng: np.random.Generator) -> Array:
     magnitude = bits ^ sign
     infinity = np.array(np.inf).astype(x.dtype).view(integer)
     moved = np.clip(magnitude + steps, 0, infinity) | sign
-    return np.where((x == 0) | ~np.isfinite(x), x, moved.view(x.dtype).reshape(x.shape))
+    zeros = np.where(rng.integers(0, 2, x.shape), x, -x)
+    kept = np.where(x == 0, zeros, x)
+    return np.where((x == 0) | ~np.isfinite(x), kept, moved.view(x.dtype).reshape(x.shape))
 
 
 def rounds(op: TensorOp) -> bool:

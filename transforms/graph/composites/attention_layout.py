@@ -153,7 +153,7 @@ def view(emit: Emit, found: Found, dimensions: Dimensions) -> SSAValue:
         value = split.results[index]
     target = target_of(found.sizes, dimensions.of(value))
     assert target is not None
-    return emit(ReshapeOp, value, None, shape=target)
+    return emit(ReshapeOp, value, None, shape=target, allow_zero=0 in target)
 
 
 # ---- operands --------------------------------------------------------------------------------
@@ -314,7 +314,7 @@ class AbsorbResult(Search):
         emit = Emit(rewriter, op, [op])
         new = rebuilt(op, emit, {}, result_tokens_first=tokens_first).result
         if wanted != sizes:
-            new = emit(ReshapeOp, new, None, shape=target)
+            new = emit(ReshapeOp, new, None, shape=target, allow_zero=0 in target)
         done(RULE, op)
         substitute(rewriter, value, new)
 

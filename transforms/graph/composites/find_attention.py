@@ -314,7 +314,11 @@ class Builder:
         target = target_of(sizes, given)
         if target is None or volume(given) != volume(sizes):
             raise NotAttention("batch and heads are not told apart")
-        return value if self.emit is None else self.emit(ReshapeOp, value, None, shape=target)
+        return (
+            value
+            if self.emit is None
+            else self.emit(ReshapeOp, value, None, shape=target, allow_zero=0 in target)
+        )
 
     def operand(self, value: SSAValue, transposed: bool, batch: Size, heads: Size) -> SSAValue:
         """A matrix of a product as [B, H, tokens, size]."""
@@ -380,7 +384,7 @@ class Builder:
             undefined=self.weights.undefined,
         )  # fmt: skip
         if levels[last] != sizes:
-            result = self.emit(ReshapeOp, result, None, shape=back)
+            result = self.emit(ReshapeOp, result, None, shape=back, allow_zero=0 in back)
         if turned:
             rank = len(levels[last])
             order = (*range(rank - 2), rank - 1, rank - 2)

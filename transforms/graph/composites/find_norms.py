@@ -301,7 +301,7 @@ class AddScale(Rule):
         channels = by_channel(scale, norm.input)
         if not channels or axes != rank_of(norm.input) - 2 or isinstance(norm, RmsNormOp):
             return None
-        scale = emit(ReshapeOp, scale, None, shape=(channels,))
+        scale = emit(ReshapeOp, scale, None, shape=(channels,), allow_zero=not channels)
         bias = emit.number(0.0, norm.input, channels)
         return emit(GroupNormOp, norm.input, scale, bias, groups=channels, epsilon=norm.epsilon)
 
