@@ -13,7 +13,7 @@ event. The id of an event is used again where all that waited for it is known to
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.func import FuncOp
@@ -154,7 +154,7 @@ def remove_events(func: FuncOp) -> None:
 
 
 def add_orderings(
-    func: FuncOp, later: dict[Operation, Sequence[Operation]], streams: int, limit: int
+    func: FuncOp, later: Mapping[Operation, Sequence[Operation]], streams: int, limit: int
 ) -> int:
     """Make tasks wait for earlier ones of their block as well: `later` has these for each task.
     Nothing is inserted where streams and events see to it already; ids are given anew. Returns the
@@ -171,7 +171,7 @@ def add_orderings(
 
 def _collect(
     block: Block,
-    later: dict[Operation, Sequence[Operation]],
+    later: Mapping[Operation, Sequence[Operation]],
     found: list[tuple[list[Operation], list[list[int]]]],
 ) -> None:
     """The tasks between barriers, with what they wait for by the events that there are and by

@@ -250,7 +250,7 @@ def part_view(
         source, offset = buffers[owner], 0
         if list(shape_of(source)) == shape:
             return source
-    strides = row_major(shape)
+    strides = row_major(tuple(shape))
     layout = StridedLayoutAttr(strides, offset) if offset else NoneAttr()
     t = MemRefType(element_type(value), shape, layout, HBM)
     return ReinterpretCastOp(source, (), (), (), [offset], shape, strides, t)
