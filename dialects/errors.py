@@ -1,17 +1,24 @@
 """The error that a user can cause: tools print it as one line and exit with status 1."""
 
+from collections.abc import Sequence
+
 
 class GeError(Exception):
     """What is wrong, where, and what to do about it.
 
-    `where` is a model node, a file, or file:line:column; `hint` is the way out.
+    `where` is a model node, a file, or file:line:column; `hint` is the way out; `notes` are lines
+    that tell more.
     """
 
-    def __init__(self, message: str, where: str = "", hint: str = "") -> None:
+    def __init__(
+        self, message: str, where: str = "", hint: str = "", notes: Sequence[str] = ()
+    ) -> None:
         super().__init__(message)
-        self.message, self.where, self.hint = message, where, hint
+        self.message, self.where, self.hint, self.notes = message, where, hint, tuple(notes)
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
         hint = f"; {self.hint}" if self.hint else ""
-        return f"{place}error: {self.message}{hint}"
+        return "\n".join(
+            (f"{place}error: {self.message}{hint}", *(f"note: {n}" for n in self.notes))
+        )

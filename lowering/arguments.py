@@ -1,5 +1,6 @@
-"""Values of command line arguments: `--shape NAME=1x3x224x224`, `--dim NAME=2`."""
+"""Values of command line arguments: `--shape NAME=1x3x224x224`, `--dim NAME=2`, bytes as `64M`."""
 
+import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 
@@ -35,6 +36,16 @@ def parse_dims(texts: Sequence[str]) -> dict[str, int]:
             raise GeError(f"--dim {text}: '{value}' is not a number of elements")
         dims[name] = int(value)
     return dims
+
+
+def parse_bytes(text: str, what: str = "--memory-limit") -> int:
+    """A number of bytes, or of KiB, MiB or GiB with K, M or G after it. Raises GeError for what is
+    none."""
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)([KMG]?)(?:i?B)?", text.strip(), re.I | re.A)
+    if match is None or ("." in match[1] and not match[2]):
+        raise GeError(f"{what} {text}: not a number of bytes such as 1000000, 512K, 64M or 1.5G")
+    unit = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}[match[2].upper()]
+    return int(float(match[1]) * unit) if "." in match[1] else int(match[1]) * unit
 
 
 def parse_names(texts: Sequence[str]) -> tuple[str, ...]:

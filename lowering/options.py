@@ -9,6 +9,7 @@ from typing import Any
 
 from ge.dialects.errors import GeError
 from ge.dialects.target import DEFAULT_TARGET
+from ge.lowering.arguments import parse_bytes
 
 FUSION_MODES = ("off", "conservative", "default", "aggressive")
 MEMORY_LEVELS = range(4)
@@ -31,6 +32,11 @@ class Options:
     """Memory level: 0 each buffer has bytes of its own; 1 bytes are reused, in place too; 2 the
     order of the launches is chosen for memory as well; 3 and values are computed again, and the
     packing is searched to the end."""
+    memory_limit: int = 0
+    """Bytes that the arena may take (on command lines and in the environment also 512K, 64M,
+    1.5G); 0: what the target has beside weights, inputs and outputs. Where a program would take
+    more, its order and fusion are chosen for memory, values are computed again, and buffers go to
+    host memory, as far as needed."""
     no_reuse: tuple[str, ...] = ()
     """Kinds of ops (`matmul`, `fused_op.conv`) whose results keep bytes of their own."""
     share_io: bool = False
@@ -64,6 +70,8 @@ class Options:
             raise GeError(f"fusion is one of {', '.join(FUSION_MODES)}, not '{self.fusion}'")
         if self.memory not in MEMORY_LEVELS:
             raise GeError(f"the memory level is one of 0, 1, 2 and 3, not {self.memory}")
+        if self.memory_limit < 0:
+            raise GeError(f"the memory limit is a number of bytes, not {self.memory_limit}")
 
     @property
     def plugins(self) -> tuple[str, ...]:
@@ -99,6 +107,7 @@ ENVIRONMENT: dict[str, str] = {
     "GE_GRAPH_FUSION": "fusion",
     "GE_FUSION_DISABLE": "fusion_disable",
     "GE_MEMORY_OPTIMIZE": "memory",
+    "GE_MEMORY_LIMIT": "memory_limit",
     "GE_NO_REUSE": "no_reuse",
     "GE_SHARE_IO": "share_io",
     "GE_PIECES": "pieces",
@@ -115,6 +124,8 @@ def _read(variable: str, name: str, text: str) -> Any:
     default = getattr(Options, name)
     if name == "memory":
         text = text.removeprefix("level:")
+    if name == "memory_limit":
+        return parse_bytes(text, variable)
     try:
         if isinstance(default, bool):
             return {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}[

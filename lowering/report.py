@@ -135,15 +135,17 @@ def _from_parse_error(error: ParseError) -> Diagnostic:
 
 def _from_ge_error(error: GeError, context: str) -> Diagnostic:
     message = f"{error.message}; {error.hint}" if error.hint else error.message
+    notes = tuple(Diagnostic(Severity.NOTE, text) for text in error.notes)
     op = blamed_op(error)
     if not error.where:
         message = f"{message} ({context})" if context else message
-        return Diagnostic(Severity.ERROR, message, place_of(op) if op is not None else Place())
+        place = place_of(op) if op is not None else Place()
+        return Diagnostic(Severity.ERROR, message, place, notes)
     if (match := PLACE.match(error.where)) is not None:
         place = Place(match["file"], int(match["line"]), int(match["column"] or 0))
     else:
         place = Place(error.where)
-    return Diagnostic(Severity.ERROR, message, place)
+    return Diagnostic(Severity.ERROR, message, place, notes)
 
 
 def is_internal(error: BaseException) -> bool:

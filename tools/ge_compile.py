@@ -34,6 +34,8 @@ def build_parser() -> argparse.ArgumentParser:
         help="leave out these passes or rules of the optimizer")  # fmt: skip
     add("--memory", type=int, help="memory level: 0 no reuse, 1 reuse, 2 + order, 3 + computing "
         "again and exact packing")  # fmt: skip
+    add("--memory-limit", metavar="BYTES", help="the arena may not take more (512K, 64M, 1.5G); "
+        "default: what the target has beside weights, inputs and outputs")  # fmt: skip
     add("--no-reuse", action="append", metavar="OP,...",
         help="results of launches with these ops share bytes with nothing")  # fmt: skip
     add("--share-io", action="store_true", default=None,
@@ -68,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(args: argparse.Namespace) -> int:
     from ge.dialects.errors import GeError
-    from ge.lowering.arguments import parse_dims, parse_names, parse_shapes
+    from ge.lowering.arguments import parse_bytes, parse_dims, parse_names, parse_shapes
     from ge.lowering.cache import Request
     from ge.lowering.options import Options
     from ge.lowering.pipelines import pipeline
@@ -76,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
     options = Options.from_environment(
         target=args.target, fusion=args.fusion, memory=args.memory,
+        memory_limit=None if args.memory_limit is None else parse_bytes(args.memory_limit),
         fusion_disable=None if args.fusion_disable is None else parse_names(args.fusion_disable),
         no_reuse=None if args.no_reuse is None else parse_names(args.no_reuse),
         share_io=args.share_io,

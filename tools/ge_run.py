@@ -47,6 +47,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("--level", choices=LEVELS, help="lower to this level first (default: the program for a "
         "model and for timing, else the module runs as it is)")  # fmt: skip
     add("--target", help="preset name or .toml file (default 910b1)")
+    add("--memory-limit", metavar="BYTES", help="the arena of a program that is compiled may not "
+        "take more (512K, 64M, 1.5G)")  # fmt: skip
     add("--shape", action="append", default=[], metavar="NAME=1x3x224x224", help="fix an input")
     add("--dim", action="append", default=[], metavar="NAME=N", help="fix a symbolic dimension")
     add("--keep-outputs", action="append", default=[], metavar="NAME,...",
@@ -78,13 +80,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ge.lowering.arguments import parse_names
+    from ge.lowering.arguments import parse_bytes, parse_names
     from ge.lowering.files import Outputs
     from ge.lowering.options import Options
 
     options = Options.from_environment(
         target=args.target, custom_pass=os.pathsep.join(args.load_plugin) or None,
         outputs=parse_names(args.keep_outputs),
+        memory_limit=None if args.memory_limit is None else parse_bytes(args.memory_limit),
     )  # fmt: skip
     written = (args.outputs, args.trace, args.op_summary, args.op_statistic, args.report)
     check_writable([path for path in written if path])

@@ -42,6 +42,7 @@ from ge.dialects.target import Target, target_for
 from ge.dialects.types import byte_size
 from ge.transforms.memory.certificate import certify
 from ge.transforms.memory.liveness import Liveness
+from ge.transforms.memory.over_limit import OverLimitError, describe_peak
 from ge.transforms.memory.packing import Packing, Problem, pack
 from ge.transforms.memory.pinning import PINNED, check_kinds, pinned_buffers
 from ge.transforms.memory.print_liveness import liveness_table
@@ -49,9 +50,6 @@ from ge.transforms.schedule.events import add_orderings
 
 IO = "npu_task.io"
 """Attribute of the allocation of a buffer that holds an input or output of the model."""
-
-SHOWN = 5
-"""Buffers that an error about too little memory names."""
 
 
 def planned(op: AllocOp) -> bool:
@@ -100,11 +98,13 @@ class Planner:
     search: float = 0.0
     """Seconds that a search for the smallest packing may take."""
     print_liveness: bool = False
+    limit: int = 0
+    """Bytes that the arena may take; 0: what the target has beside weights and io."""
 
     def plan(self, func: FuncOp, pinned: Collection[AllocOp] = ()) -> None:
         """Give each buffer of @main its bytes, `pinned` ones bytes of their own after those that
-        are shared, and state the figures. Raises GeError when they are more than the target
-        has."""
+        are shared, and state the figures. Raises OverLimitError when they are more than the limit,
+        or than the target has."""
         streams = func.attributes.get("npu_task.streams")
         if not isinstance(streams, IntegerAttr):
             raise error_at(func, "@main has no streams", "run assign-streams first")
@@ -126,8 +126,10 @@ class Planner:
             if isinstance(op, ConstantOp)
         )
         shared, arena = arena, arena + pinned_bytes
-        if arena + weights + io_bytes > self.target.hbm_bytes:
-            raise self.too_large(func, arena, weights, io_bytes, liveness)
+        room = self.target.hbm_bytes - weights - io_bytes
+        if arena > min(room, self.limit or room):
+            bound = problem.lower_bound + pinned_bytes
+            raise self.too_large(func, (arena, weights, io_bytes), bound, liveness)
         for op, offset in zip(io, io_offsets, strict=True):
             place(op, "io", offset)
         if self.print_liveness:
@@ -185,18 +187,22 @@ class Planner:
         return side_by_side(aligned(byte_size(op.memref.type), self.alignment) for op in allocs)
 
     def too_large(
-        self, func: FuncOp, arena: int, weights: int, io: int, liveness: Liveness
-    ) -> GeError:
-        """The error that names the largest buffers that are alive at the peak."""
-        alive = sorted(liveness.alive_at_peak(self.alignment), key=lambda b: b.bytes, reverse=True)
-        largest = [f"{b.alloc.memref.type} ({b.bytes} bytes)" for b in alive[:SHOWN]]
-        return error_at(
-            func,
-            f"the program needs {arena + weights + io} bytes (arena {arena}, weights {weights}, "
-            f"inputs and outputs {io}), {self.target.name} has {self.target.hbm_bytes}; "
-            f"the largest buffers at the peak are {', '.join(largest) or 'none'}",
-            "use smaller shapes, or a target with more memory",
-        )
+        self, func: FuncOp, needed: tuple[int, int, int], lower_bound: int, liveness: Liveness
+    ) -> OverLimitError:
+        """The error that shows what is alive at the peak. `needed` are the bytes of the arena, of
+        weights, and of inputs and outputs."""
+        arena, weights, io = needed
+        room = self.target.hbm_bytes - weights - io
+        if arena > room:
+            message = (
+                f"the program needs {sum(needed)} bytes (arena {arena}, weights {weights}, "
+                f"inputs and outputs {io}), {self.target.name} has {self.target.hbm_bytes}"
+            )
+        else:
+            message = f"the arena needs {arena} bytes, its limit is {self.limit}"
+        peak = describe_peak(func, liveness, self.alignment)
+        limit = min(room, self.limit or room)
+        return OverLimitError(func, message, peak, arena, lower_bound, limit)
 
 
 @dataclass(frozen=True)
@@ -215,6 +221,8 @@ class PlanMemoryPass(ModulePass):
     search: float = 0.0
     """Seconds that a search for the smallest packing may take where the quick methods leave a gap
     to the lower bound."""
+    limit: int = 0
+    """Bytes that the arena may take; 0: what the target has beside weights, inputs and outputs."""
     no_reuse: tuple[str, ...] = ()
     """Kinds of ops (`matmul`, `fused_op.conv`): what launches with one of them write shares bytes
     with nothing."""
@@ -225,11 +233,15 @@ class PlanMemoryPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.alignment < 0 or self.alignment & (self.alignment - 1):
             raise GeError(f"alignment is a power of two, not {self.alignment}")
+        if self.limit < 0:
+            raise GeError(f"the limit is a number of bytes, not {self.limit}")
         if (main := main_function(op)) is not None:
             target = target_for(main, self.target)
             alignment = self.alignment or target.hbm_alignment
             if self.no_reuse:
                 check_kinds(self.no_reuse, ctx.loaded_ops)
             pinned = filter(in_arena, pinned_buffers(op, main, self.no_reuse))
-            planner = Planner(target, alignment, self.reuse, self.search, self.print_liveness)
+            planner = Planner(
+                target, alignment, self.reuse, self.search, self.print_liveness, self.limit
+            )
             planner.plan(main, dict.fromkeys(pinned))

@@ -1,0 +1,72 @@
+"""The error about a program that needs more memory than it may: what is alive at the peak, who made
+it, and who needs it last."""
+
+from collections.abc import Iterator
+
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.memref import ReinterpretCastOp
+from xdsl.ir import Operation, SSAValue
+
+from ge.dialects.diagnostics import place_of
+from ge.dialects.errors import GeError
+from ge.dialects.npu_task import LaunchOp
+from ge.transforms.memory.liveness import Lifetime, Liveness
+
+SHOWN = 10
+"""Buffers that the error shows."""
+
+
+class OverLimitError(GeError):
+    """A plan that takes more than it may. `arena` is what it takes and `lower_bound` the most bytes
+    that are alive at one time; `limit` is below 0 where even an empty arena is too much."""
+
+    def __init__(
+        self, func: FuncOp, message: str, peak: list[str], arena: int, lower_bound: int, limit: int
+    ) -> None:
+        hint = "use smaller shapes, or a target with more memory"
+        super().__init__(message, str(place_of(func)), hint, peak)
+        self.arena, self.lower_bound, self.limit = arena, lower_bound, limit
+
+
+def describe_peak(func: FuncOp, liveness: Liveness, alignment: int) -> list[str]:
+    """Lines about the step at which the most bytes are alive, and its largest buffers."""
+    alive = liveness.alive_at_peak(alignment)
+    if not alive:
+        return []
+    order = {op: i for i, op in enumerate(func.walk())}
+
+    def users(life: Lifetime) -> list[Operation]:
+        return sorted(users_of(life.alloc.memref), key=lambda op: order.get(op, -1))
+
+    step = users(max(alive, key=lambda b: b.start))[0]
+    total = sum(b.bytes for b in alive)
+    lines = [f"the peak is at {describe(step)}, with {len(alive)} buffers of {total} bytes:"]
+    alive.sort(key=lambda b: (-b.bytes, b.start))
+    for life in alive[:SHOWN]:
+        first, *_, last = (*(found := users(life)), found[-1])
+        t = life.alloc.memref.type
+        shape = "x".join(str(n) for n in (*t.get_shape(), t.element_type))
+        lines.append(
+            f"{life.bytes} bytes ({shape}): made by {describe(first)}, "
+            f"last used by {describe(last)}"
+        )
+    if rest := alive[SHOWN:]:
+        lines.append(f"{sum(b.bytes for b in rest)} bytes: {len(rest)} smaller buffers")
+    return lines
+
+
+def users_of(buffer: SSAValue) -> Iterator[Operation]:
+    """The ops that use a buffer or a view of it."""
+    for use in buffer.uses:
+        if isinstance(use.operation, ReinterpretCastOp):
+            yield from users_of(use.operation.result)
+        else:
+            yield use.operation
+
+
+def describe(op: Operation) -> str:
+    """An op by its kernel, or its name, and its place."""
+    name = f"@{op.callee}" if isinstance(op, LaunchOp) else op.name.partition(".")[2]
+    place = place_of(op)
+    where = place.name or str(place)
+    return f"{name} ({where})" if where else name
