@@ -5,34 +5,39 @@ import gc
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import Builtin, IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import Builtin, IntegerAttr, MemRefType, ModuleOp, TensorType
 from xdsl.dialects.func import Func
 from xdsl.dialects.memref import MemRef
 from xdsl.dialects.tensor import Tensor
 from xdsl.printer import Printer
 
+from ge.dialects.diagnostics import remark
 from ge.dialects.errors import GeError
 from ge.dialects.functions import main_function
 from ge.dialects.fused_op import FusedOp, FusedOps
 from ge.dialects.graph import Graph
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.interfaces import TensorOp
-from ge.dialects.npu_task import LaunchOp, NpuTask
+from ge.dialects.npu_task import LaunchOp, NpuTask, is_dynamic
 from ge.dialects.target import Target
+from ge.dialects.types import byte_size
 from ge.lowering.extensions import universe
 from ge.lowering.files import Outputs, write_module
 from ge.lowering.instrumentation import Instrumentation
 from ge.lowering.options import Options
+from ge.lowering.pass_options import PassTable
 from ge.lowering.pipelines import PassRecord, Progress, check_switches, run_passes, stages
+from ge.lowering.remedies import Remedies, Tried, find_fit
 from ge.lowering.text import parse_module, read_source
 from ge.runtime.weights import Payload, open_payload
 from ge.transforms.graph.deduplicate_constants import share_equal_weights
-from ge.transforms.statistics import collecting, disabling
+from ge.transforms.memory.over_limit import OverLimitError
+from ge.transforms.statistics import RuleCount, collecting, disabling
 
 MEMORY_KEYS = (
     "arena_bytes",
@@ -105,6 +110,8 @@ class Compilation:
     ops: dict[str, int] = field(default_factory=dict[str, int])
     fusion: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     memory: dict[str, int] = field(default_factory=dict[str, int])
+    remedies: list[Tried] = field(default_factory=list[Tried])
+    """What was done about the memory limit."""
 
     def report(self, model: str) -> dict[str, Any]:
         """The compiler's part of the report: one JSON object with stable keys."""
@@ -118,8 +125,12 @@ class Compilation:
             },
             "ops": self.ops,
             "fusion": self.fusion,
-            "memory": self.memory,
+            "memory": {**self.memory, **self.remedies_tried()},
         }
+
+    def remedies_tried(self) -> dict[str, Any]:
+        """What was done about the memory limit, for the report; empty where nothing had to be."""
+        return {"remedies": [asdict(t) for t in self.remedies]} if self.remedies else {}
 
 
 def memory_figures(module: ModuleOp) -> dict[str, int]:
@@ -137,6 +148,100 @@ def count_launches(module: ModuleOp) -> int:
     return sum(isinstance(op, LaunchOp) for op in module.walk())
 
 
+@dataclass
+class Lowering:
+    """Runs the stages of the pipeline on a module, and keeps what there is to report."""
+
+    result: Compilation
+    context: Context
+    passes: PassTable
+    progress: Progress | None
+    after: Callable[[str, ModuleOp], None] | None
+    instrumentations: Sequence[Instrumentation]
+    rules: dict[str, dict[str, RuleCount]] = field(default_factory=dict[str, dict[str, RuleCount]])
+    """The first of the levels that were done in one go -> what the rules did there."""
+
+    def run(
+        self, module: ModuleOp, levels: Sequence[str], path: Mapping[str, Sequence[str]]
+    ) -> None:
+        """Lower a module in place through `levels`, by the passes that `path` has for each."""
+        todo: list[str] = []
+        marks: dict[int, list[str]] = {}
+        for level in levels:
+            todo += path[level]
+            marks.setdefault(len(todo), []).append(level)
+            if self.result.options.verify:
+                todo.append(f"verify-level{{level={level}}}")
+        done = 0
+
+        def observe(name: str, current: ModuleOp) -> None:
+            nonlocal done
+            done += 1
+            for level in marks.get(done, ()):
+                if level in ("graph", "fused"):
+                    self.result.ops[level] = count_work(current)
+            if self.after is not None:
+                self.after(name, current)
+
+        with collecting() as counts:
+            self.result.passes += run_passes(
+                module, todo, self.context, self.passes, self.progress, observe,
+                self.instrumentations,
+            )  # fmt: skip
+        self.rules["".join(levels[:1])] = counts
+
+    def to_program(self, module: ModuleOp, levels: Sequence[str]) -> None:
+        """Lower a module to a program that keeps the memory limit. What comes after the graph
+        level is done again with remedies where it does not. Raises OverLimitError."""
+        options = self.result.options
+        done = [level for level in levels if level == "graph"]
+        rest = levels[len(done) :]
+        self.run(module, done, stages(options))
+        kept = module.clone()
+        limit = options.memory_limit
+
+        def attempt(remedies: Remedies) -> int:
+            trial = kept.clone()
+            wanted = replace(options, memory=max(options.memory, 2)) if remedies.order else options
+            self.run(trial, rest, stages(wanted, remedies))
+            module.detach_region(module.body)
+            module.add_region(trial.detach_region(trial.body))
+            module.attributes = trial.attributes
+            return memory_figures(module)["peak_bytes"]
+
+        try:
+            self.run(module, rest, stages(options))
+        except OverLimitError as e:
+            names = [name for name, level in REMEDY_LEVELS.items() if level in rest]
+            if options.fusion in ("off", "aggressive") and "fuse" in names:
+                names.remove("fuse")
+            self.result.remedies = find_fit(e, Remedies(limit), names, attempt)
+            if (main := main_function(module)) is not None:
+                for tried in self.result.remedies:
+                    remark(main, f"over the memory limit; {tried}")
+
+
+REMEDY_LEVELS = {"order": "tasks", "fuse": "fused", "spill": "buffers"}
+"""Each remedy with the level at which it is done, in the order in which they are tried."""
+
+
+def add_counts(total: dict[str, dict[str, int]], counts: Mapping[str, RuleCount]) -> None:
+    """Add what rules did to the figures of the report."""
+    for rule, found in counts.items():
+        entry = total.setdefault(rule, {"matched": 0, "applied": 0})
+        entry["matched"] += found.matched
+        entry["applied"] += found.applied
+
+
+def may_exceed(module: ModuleOp, target: Target) -> bool:
+    """Whether the memory plan might be more than the target has: all values and weights together
+    are more than half of it."""
+    main = main_function(module)
+    values = () if main is None else (r for op in main.walk() for r in op.results)
+    types = (v.type for v in values if isinstance(v.type, TensorType | MemRefType))
+    return 2 * sum(byte_size(t) for t in types if not is_dynamic(t)) > target.hbm_bytes
+
+
 def lower(
     module: ModuleOp,
     options: Options,
@@ -149,7 +254,7 @@ def lower(
     Raises GeError and VerifyException for what is wrong with the module."""
     start = time.perf_counter()
     result = Compilation(options)
-    Target.load(options.target)  # an unknown one is no error of the first pass that loads it
+    target = Target.load(options.target)  # an unknown one is no error of the pass that loads it
     ctx, passes = context(options.plugins), universe(*options.plugins).all_passes
     path = stages(options)
     levels = list(path)
@@ -157,32 +262,20 @@ def lower(
     if first and (options.outputs or options.drop_unused_inputs):
         hint = f"the module is at the {levels[first]} level"
         raise GeError("outputs and inputs are pruned at the graph level only", hint=hint)
-    todo: list[str] = []
-    marks: dict[int, list[str]] = {}
-    for level in levels[first if first == 0 else first + 1 : levels.index(until) + 1]:
-        todo += path[level]
-        marks.setdefault(len(todo), []).append(level)
-        if options.verify:
-            todo.append(f"verify-level{{level={level}}}")
-    done = 0
-
-    def observe(name: str, current: ModuleOp) -> None:
-        nonlocal done
-        done += 1
-        for level in marks.get(done, ()):
-            if level in ("graph", "fused"):
-                result.ops[level] = count_work(current)
-        if after is not None:
-            after(name, current)
-
+    wanted = levels[first if first == 0 else first + 1 : levels.index(until) + 1]
     check_switches(options, passes)
-    with paused_collector(), collecting() as counts, disabling(options.fusion_disable):
-        result.passes = run_passes(module, todo, ctx, passes, progress, observe, instrumentations)
+    lowering = Lowering(result, ctx, passes, progress, after, instrumentations)
+    with paused_collector(), disabling(options.fusion_disable):
+        if wanted[-1:] == ["program"] and (options.memory_limit or may_exceed(module, target)):
+            lowering.to_program(module, wanted)
+        else:
+            lowering.run(module, wanted, path)
     result.seconds = time.perf_counter() - start
     if until == "program":
         result.ops["launches"] = count_launches(module)
         result.memory = memory_figures(module)
-    result.fusion = {rule: asdict(c) for rule, c in counts.items()}
+    for counts in lowering.rules.values():
+        add_counts(result.fusion, counts)
     return result
 
 

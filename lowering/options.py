@@ -35,8 +35,8 @@ class Options:
     memory_limit: int = 0
     """Bytes that the arena may take (on command lines and in the environment also 512K, 64M,
     1.5G); 0: what the target has beside weights, inputs and outputs. Where a program would take
-    more, its order and fusion are chosen for memory, values are computed again, and buffers go to
-    host memory, as far as needed."""
+    more, its order and fusion are chosen for memory, and buffers go to host memory, as far as
+    needed."""
     no_reuse: tuple[str, ...] = ()
     """Kinds of ops (`matmul`, `fused_op.conv`) whose results keep bytes of their own."""
     share_io: bool = False

@@ -15,6 +15,7 @@ from ge.lowering.instrumentation import Instrumentation, PassManager, count_ops
 from ge.lowering.options import Options
 from ge.lowering.pass_options import PassTable, PassText, build_pipeline, read_pipeline
 from ge.lowering.pass_table import rules
+from ge.lowering.remedies import Remedies
 
 CLEAN_UP = (
     "simplify-movement",
@@ -43,10 +44,15 @@ EXACT = (
 SEARCH_SECONDS = "20.0"
 """How long the smallest packing is searched for at memory level 3."""
 
+SEARCH_FOR_LIMIT = "3.0"
+"""How long it is searched for where the program did not fit."""
 
-def stages(options: Options) -> dict[str, list[str]]:
+
+def stages(options: Options, remedies: Remedies | None = None) -> dict[str, list[str]]:
     """Level -> the passes that lead there from the level before, as `ge-opt -p` takes them, those
-    of plugins last. Raises GeError for a plugin that cannot be loaded."""
+    of plugins last; with what is to be done about the memory limit. Raises GeError for a plugin
+    that cannot be loaded."""
+    done = remedies or Remedies(options.memory_limit)
 
     def targeted(name: str, **more: str) -> str:
         given = {"target": options.target, **more}
@@ -66,19 +72,20 @@ def stages(options: Options) -> dict[str, list[str]]:
             "eliminate-dead-code",
         ],
         "fused": [
-            *(targeted(name, **more) for name, more in fusion(options).items()),
+            *(targeted(name, **more) for name, more in fusion(options, done.fuse).items()),
             *(["extract-concats"] if options.memory else []),
         ],
         "tasks": [
             targeted("lower-to-tasks"),
-            *([targeted("order-tasks")] if options.memory > 1 else []),
+            *([targeted("order-tasks")] if options.memory > 1 or done.order else []),
         ],
         "buffers": [
             *bufferization(options),
             *in_place(options),
             *([targeted("split-launches")] if options.pieces else []),
+            *spilling(options, done),
         ],
-        "program": [targeted("assign-streams"), planning(options)],
+        "program": [targeted("assign-streams"), planning(options, done)],
     }
     for level, name in passes_at_levels(*options.plugins):
         if level not in found:
@@ -112,7 +119,7 @@ def clean_up(options: Options) -> list[str]:
     return [f"{name}{{exact=true}}" if exact and name in EXACT else name for name in CLEAN_UP]
 
 
-def fusion(options: Options) -> dict[str, dict[str, str]]:
+def fusion(options: Options, for_memory: bool = False) -> dict[str, dict[str, str]]:
     """The passes that put ops into one launch, with their options: none when off, conservative
     those that keep every bit."""
     if options.fusion == "off":
@@ -127,6 +134,8 @@ def fusion(options: Options) -> dict[str, dict[str, str]]:
     }
     if options.fusion == "aggressive":
         passes["fuse-region"] = {"recompute": "true", "peak-memory": "true"}
+    elif for_memory:
+        passes["fuse-region"] = {"peak-memory": "true"}
     return passes
 
 
@@ -140,15 +149,29 @@ def in_place(options: Options) -> list[str]:
     return ["write-parts", str(PassText("overwrite-operands", given))] if options.memory else []
 
 
-def planning(options: Options) -> str:
-    """The pass that plans the memory, as the memory level wants it."""
+def spilling(options: Options, remedies: Remedies) -> list[str]:
+    """The pass that takes buffers to the host, where the limit wants it."""
+    if not remedies.spill:
+        return []
+    given = {"limit": (str(remedies.spill),), "target": (options.target,)}
+    if options.no_reuse:
+        given["no-reuse"] = options.no_reuse
+    return [str(PassText("spill-buffers", given))]
+
+
+def planning(options: Options, remedies: Remedies) -> str:
+    """The pass that plans the memory, as memory level and limit want it."""
     given = {"target": (options.target,), "reuse": (str(options.memory > 0).lower(),)}
     if options.no_reuse:
         given["no-reuse"] = options.no_reuse
     if options.print_liveness:
         given["print-liveness"] = ("true",)
+    if remedies.limit:
+        given["limit"] = (str(remedies.limit),)
     if options.memory >= 3:
         given["search"] = (SEARCH_SECONDS,)
+    elif remedies.any:
+        given["search"] = (SEARCH_FOR_LIMIT,)
     return str(PassText("plan-memory", given))
 
 

@@ -24,7 +24,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import MemRefType, ModuleOp, NoneAttr
+from xdsl.dialects.builtin import LocationAttr, MemRefType, ModuleOp, NoneAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -81,6 +81,11 @@ class Steps:
                 if not op.regions and buffer.whole < 0 and is_whole(value):
                     buffer.whole = step
 
+    def location(self, buffer: SSAValue) -> LocationAttr:
+        """Where what a buffer holds comes from."""
+        uses = self.buffers[buffer].uses
+        return self.ops[uses[0]].location
+
     def use(self, value: SSAValue, step: int) -> Buffer | None:
         buffer = self.buffers.get(owner_of(value))
         if buffer is not None and buffer.uses[-1:] != [step]:
@@ -131,7 +136,7 @@ class Spill:
         """Copy to a new buffer of the host after a step."""
         t = MemRefType(element_type(source), shape_of(source), NoneAttr(), HOST)
         alloc = allocation(t)
-        insert((alloc, CopyOp(source, alloc.memref)), after, before=False)
+        self.insert((alloc, CopyOp(source, alloc.memref)), after, before=False)
         self.host = alloc.memref
         self.moved += byte_size(t)
         return alloc.memref
@@ -140,7 +145,7 @@ class Spill:
         """Copy to a new buffer of the device before a step."""
         alloc = allocation(self.original.type)
         alloc.memref.name_hint = self.original.name_hint
-        insert((alloc, CopyOp(host, alloc.memref)), before, before=True)
+        self.insert((alloc, CopyOp(host, alloc.memref)), before, before=True)
         return alloc.memref
 
     def redirect(self, op: Operation, views: dict[SSAValue, SSAValue]) -> None:
@@ -161,24 +166,22 @@ class Spill:
             source = self.in_place(value.owner.source, before, views)
             cast = value.owner.clone({value.owner.source: source})
             cast.result.name_hint = value.name_hint
-            insert((cast,), before, before=True)
+            self.insert((cast,), before, before=True)
             views[value] = cast.result
         return views[value]
+
+    def insert(self, ops: tuple[Operation, ...], place: Operation, before: bool) -> None:
+        """Insert ops next to a step, with the location of the buffer."""
+        for op in ops:
+            op.location = self.steps.location(self.original)
+        if before:
+            self.steps.block.insert_ops_before(ops, place)
+        else:
+            self.steps.block.insert_ops_after(ops, place)
 
 
 def allocation(t: Attribute) -> AllocOp:
     return AllocOp.create(result_types=[t], properties={"operandSegmentSizes": segments(0, 0)})
-
-
-def insert(ops: tuple[Operation, ...], place: Operation, before: bool) -> None:
-    """Insert ops next to a step, with its location."""
-    assert place.parent is not None
-    for op in ops:
-        op.location = place.location
-    if before:
-        place.parent.insert_ops_before(ops, place)
-    else:
-        place.parent.insert_ops_after(ops, place)
 
 
 def spill(func: FuncOp, limit: int, alignment: int, pinned: Collection[Operation] = ()) -> None:

@@ -1,0 +1,105 @@
+"""What is done about a program that needs more memory than it may: the remedies one after the
+other, those that cost little first, until the arena fits.
+
+- order: the order of the launches is chosen for memory;
+- fuse: regions are fused for memory where time alone would not do it;
+- spill: buffers go to host memory and come back.
+
+A remedy stays when it saves something; the next ones come on top of it. A plan may be a little
+larger than what is alive in it, so the last one may be asked for more than the limit says; and the
+packing is searched for with each of them.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ge.transforms.memory.over_limit import OverLimitError
+
+RETRIES = 3
+"""How often a remedy is asked for more, where the plan that it leads to has gaps."""
+
+
+@dataclass(frozen=True)
+class Remedies:
+    """What is done about the limit. In bytes: `limit` of the arena, and what may be alive at one
+    time after `spill`; 0: nothing is done."""
+
+    limit: int = 0
+    order: bool = False
+    fuse: bool = False
+    spill: int = 0
+
+    @property
+    def any(self) -> bool:
+        """Whether the program did not fit as it was."""
+        return self.order or self.fuse or bool(self.spill)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A remedy, the bytes that the arena has without and with it, and whether it stayed."""
+
+    remedy: str
+    arena_bytes: int
+    saved_bytes: int
+    applied: bool
+
+    def __str__(self) -> str:
+        saved = f"saves {self.saved_bytes} bytes" if self.saved_bytes > 0 else "saves nothing"
+        return f"{self.remedy}: {WHAT[self.remedy]} {saved}"
+
+
+WHAT = {
+    "order": "another order of the launches",
+    "fuse": "fusion for memory",
+    "spill": "host memory for buffers",
+}
+"""Each remedy in words, in the order in which they are tried."""
+
+Attempt = Callable[[Remedies], int]
+"""Makes the program anew; the bytes of its arena. Raises OverLimitError."""
+
+
+def find_fit(
+    first: OverLimitError, remedies: Remedies, names: Sequence[str], attempt: Attempt
+) -> list[Tried]:
+    """Try the remedies called `names` until the program fits, after it failed with `first`. The
+    last attempt is the one that fits. Raises OverLimitError, which tells what each of them would
+    have saved, when none does."""
+    best, tried = first, list[Tried]()
+    for name in names if first.limit >= 0 else ():
+        given, found = apply(name, remedies, first.limit, attempt)
+        arena = found.arena if isinstance(found, OverLimitError) else found
+        helps = arena < best.arena
+        tried.append(Tried(name, arena, best.arena - arena, helps))
+        if not isinstance(found, OverLimitError):
+            return tried
+        if helps:
+            best, remedies = found, given
+    if tried:
+        if best is not first:
+            best.message = f"{first.message}; with all that helps it needs {best.arena}"
+        best.notes += tuple(str(t) for t in tried)
+    raise best
+
+
+def apply(
+    name: str, remedies: Remedies, limit: int, attempt: Attempt
+) -> tuple[Remedies, OverLimitError | int]:
+    """Try a remedy on top of others: what was done, and the bytes or the error of the best
+    attempt."""
+    best: tuple[Remedies, OverLimitError] | None = None
+    in_bytes = name == "spill"
+    goal = limit
+    for _ in range(RETRIES if in_bytes else 1):
+        given = replace(remedies, **{name: max(goal, 1) if in_bytes else True})
+        try:
+            return given, attempt(given)
+        except OverLimitError as e:
+            if best is None or e.arena < best[1].arena:
+                best = given, e
+            goal -= e.arena - limit
+            if goal <= 0 or e.lower_bound > limit:
+                break
+    assert best is not None
+    return best

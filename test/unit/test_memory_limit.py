@@ -1,0 +1,127 @@
+"""Programs under a memory limit: the arena keeps it, the plan is proved, the numbers stay; what may
+leave the device, and when."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ge.dialects.errors import GeError
+from ge.lowering.arguments import parse_bytes
+from ge.lowering.compiler import Loaded, load, lower
+from ge.lowering.options import Options
+from ge.runtime.arrays import Array
+from ge.runtime.sanitizer import check_plan
+from ge.runtime.session import Session, random_inputs
+from ge.transforms.memory.over_limit import OverLimitError
+from ge.transforms.memory.spilling import Buffer, alive, choose
+
+MODELS = Path(__file__).resolve().parents[1] / "models"
+
+
+def outputs(loaded: Loaded) -> dict[str, Array]:
+    inputs = random_inputs(loaded.module, 0, {}, {})
+    return Session(loaded.module, loaded.payload, poison=True).run(inputs)
+
+
+@pytest.mark.parametrize(
+    ("name", "fusion", "shares"),
+    [
+        ("bert_base.tiny", "off", (0.9, 0.8)),
+        ("sd15_unet.tiny", "default", (0.9, 0.7)),
+        ("loop_greedy.tiny", "off", (0.9,)),
+    ],
+)
+def test_programs_keep_a_limit_and_their_numbers(name: str, fusion: str, shares: tuple[float, ...]):
+    path = str(MODELS / f"{name}.onnx")
+    free = load(path)
+    peak = lower(free.module, Options(fusion=fusion)).memory["peak_bytes"]
+    expected = outputs(free)
+    for share in shares:
+        limit = int(share * peak)
+        loaded = load(path)
+        found = lower(loaded.module, Options(fusion=fusion, memory_limit=limit))
+        assert found.memory["peak_bytes"] <= limit
+        assert found.remedies
+        assert check_plan(loaded.module) == []
+        for key, array in outputs(loaded).items():
+            np.testing.assert_array_equal(array, expected[key])
+
+
+def test_where_nothing_helps_the_error_tells_what_each_remedy_saves():
+    loaded = load(str(MODELS / "bert_base.tiny.onnx"))
+    with pytest.raises(OverLimitError) as info:
+        lower(loaded.module, Options(fusion="off", memory_limit=1000))
+    notes = info.value.notes
+    assert notes[0].startswith("the peak is at @")
+    assert any("made by @" in n and "last used by" in n for n in notes)
+    assert [n.partition(":")[0] for n in notes[-2:]] == ["order", "spill"]
+
+
+def test_weights_that_do_not_fit_are_no_matter_of_the_arena(tmp_path: Path):
+    text = (Path(__file__).parents[2] / "dialects" / "targets" / "910b1.toml").read_text()
+    small = tmp_path / "small.toml"
+    lines = [
+        "hbm_bytes = 1000" if line.startswith("hbm_bytes") else line for line in text.splitlines()
+    ]
+    small.write_text("\n".join(lines))
+    loaded = load(str(MODELS / "bert_base.tiny.onnx"))
+    with pytest.raises(OverLimitError, match="weights") as info:
+        lower(loaded.module, Options(target=str(small)))
+    assert info.value.limit < 0
+    assert not any(n.startswith("spill") for n in info.value.notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("1000", 1000), ("4K", 4096), ("64m", 64 << 20), ("1.5G", 3 << 29), ("2GiB", 2 << 30)],
+)
+def test_bytes_are_read(text: str, size: int):
+    assert parse_bytes(text) == size
+    assert Options.from_environment({"GE_MEMORY_LIMIT": text}).memory_limit == size
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.5", "K", "10X", "1e9", "٣"])
+def test_what_is_no_number_of_bytes_is_refused(text: str):
+    with pytest.raises(GeError, match="not a number of bytes"):
+        parse_bytes(text)
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> tuple[list[Buffer], int]:
+    """Buffers, and the number of steps that use them."""
+    steps = draw(st.integers(2, 20))
+    step = st.integers(0, steps - 1)
+    found: list[Buffer] = []
+    for _ in range(draw(st.integers(1, 12))):
+        uses = sorted(draw(st.sets(step, min_size=1, max_size=5)))
+        writes = sorted({uses[0], *draw(st.sets(st.sampled_from(uses)))})
+        whole = draw(st.sampled_from([-1, *writes]))
+        found.append(Buffer(draw(st.integers(0, 9)), uses, writes, whole))
+    return found, steps
+
+
+@settings(max_examples=200, deadline=None)
+@given(programs(), st.integers(0, 40))
+def test_buffers_are_away_only_where_nobody_needs_them(
+    program: tuple[list[Buffer], int], limit: int
+):
+    buffers, steps = program
+    inside = [0] * steps
+    before = alive(buffers, inside)
+    gaps, peak = choose(buffers, inside, limit)
+    bytes_alive = before.copy()
+    for gap in gaps:
+        b = buffers[gap.buffer]
+        assert gap.use < gap.load <= gap.next
+        assert b.is_written(gap.use)
+        assert b.uses[b.uses.index(gap.use) + 1] == gap.next
+        bytes_alive[gap.use + 1 : gap.load] -= b.bytes
+    assert int(bytes_alive.max(initial=0)) <= max(peak, limit)
+    assert peak <= int(before.max(initial=0))
+    needed = [sum(b.bytes for b in buffers if i in b.uses) for i in range(steps)]
+    writable = all(b.whole == b.uses[0] for b in buffers)
+    if writable and max(needed) <= limit:
+        assert peak <= limit
