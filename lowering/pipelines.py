@@ -161,7 +161,10 @@ def spilling(options: Options, remedies: Remedies) -> list[str]:
 
 def planning(options: Options, remedies: Remedies) -> str:
     """The pass that plans the memory, as memory level and limit want it."""
-    given = {"target": (options.target,), "reuse": (str(options.memory > 0).lower(),)}
+    given: dict[str, tuple[str, ...]] = {
+        "target": (options.target,),
+        "reuse": (str(options.memory > 0).lower(),),
+    }
     if options.no_reuse:
         given["no-reuse"] = options.no_reuse
     if options.print_liveness:

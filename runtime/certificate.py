@@ -17,7 +17,7 @@ bytes is proved by `sanitizer.check_plan`.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -170,7 +170,7 @@ class Claims:
             self.report("the certificate does not state live")
             return
         slots = list(uses.slots)
-        places = array_ints(live)
+        places = array_ints(cast("DenseArrayBase[Any]", live))
         wrong = [i for i in places if not 0 <= i < len(slots) or slots[i] not in uses.use]
         if wrong:
             self.report(f"live names {wrong[:SHOWN]}, which are no used slots among {len(slots)}")

@@ -359,6 +359,7 @@ class Replay:
         self.problems: list[ScheduleProblem] = []
 
     def run(self) -> list[ScheduleProblem]:
+        """Replay all parts of the function; what is wrong with them."""
         self.check_limits()
         parts = list(self.parts(self.func.body.block))
         for part in parts:

@@ -75,7 +75,9 @@ def test_every_pass_class_is_found():
     for folder in ("transforms", "lowering"):
         for file in (ROOT / folder).rglob("*.py"):
             text = file.read_text()
-            for cls in re.finditer(r"^class \w+\(.*ModulePass.*\):$", text, re.M):
+            for cls in re.finditer(r"^class \w+\(.*Pass.*\):$", text, re.M):
+                if "ABC" in cls[0]:  # what passes have in common is none
+                    continue
                 name = re.search(r'^    name\b.*= "([a-z0-9-]+)"$', text[cls.end() :], re.M)
                 assert name is not None, f"{file}: {cls[0]} has no name"
                 assert name[1] in found, f"{file}: {name[1]}"

@@ -261,7 +261,8 @@ def test_conflicts_are_those_of_happens_before(text: str):
 def test_every_event_is_needed(text: str):
     """Without any one wait there is a race: no event is redundant, and the checker sees it.
     (In program order: events that keep a schedule below its limit may be for bytes that the
-    packing does not use again.)"""
+    packing does not use again. Without views: events guard whole buffers, also where a task reads
+    the half that is not overwritten.)"""
     module = parse(text)
     AssignStreamsPass(in_order=True).apply(Context(), module)
     PlanMemoryPass().apply(Context(), module)

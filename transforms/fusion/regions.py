@@ -100,8 +100,7 @@ def mismatch(body: Body) -> str | None:
 def _by_element(value: SSAValue, inside: set[SSAValue]) -> bool:
     """Whether each element of a value follows from one element in memory, at its place: then a
     lookup finds that one and computes the rest behind it, f(x)[i] = f(x[i])."""
-    while value in inside:
-        op = value.owner
+    while value in inside and isinstance(op := value.owner, Operation):
         alone = isinstance(op, Elementwise | CastOp) and len(op.operands) == 1
         if not alone and not (isinstance(op, TensorOp) and access(op) is Access.VIEW):
             return False

@@ -60,7 +60,9 @@ def task_graph(block: Block, alignment: int) -> tuple[TaskGraph, list[Operation]
     buffers: dict[SSAValue, int] = {}
     last = block.last_op
     returned = isinstance(block.parent_op(), FuncOp) and last is not None
-    given = {storage(v) for v in last.operands} if returned and last is not None else set()
+    given = (
+        {storage(v) for v in last.operands} if returned and last is not None else set[SSAValue]()
+    )
     for op in block.ops:
         if not isinstance(op, TASKS):
             continue

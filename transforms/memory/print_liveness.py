@@ -54,7 +54,7 @@ def liveness_table(lives: Sequence[Lifetime], sizes: Sequence[int], offsets: Seq
         return "no buffers in the arena"
     starts, ends = [b.start for b in lives], [b.end for b in lives]
     most, peak = most_alive(sizes, starts, ends)
-    rows = [HEADS]
+    rows: list[tuple[str, ...]] = [HEADS]
     at_peak = 0
     for i, (life, size, offset) in enumerate(zip(lives, sizes, offsets, strict=True)):
         assert life.first_use is not None

@@ -87,8 +87,8 @@ class Sections:
         stops = np.unique(finishes)
         cuts = stops[np.searchsorted(stops, np.unique(begins))]
         cuts = np.unique(cuts)  # the first end after each begin
-        self.first = np.searchsorted(cuts, begins)
-        self.last = np.searchsorted(cuts, finishes, side="right")
+        self.first: Ints = np.searchsorted(cuts, begins)
+        self.last: Ints = np.searchsorted(cuts, finishes, side="right")
         self.count = len(cuts)
         self.members = [
             np.flatnonzero((self.first <= s) & (s < self.last)) for s in range(self.count)
@@ -168,7 +168,8 @@ class Descent:
             for o, a, b in zip(self.overlaps, self.first, self.last, strict=True)
         ]
         """The sections of a buffer and of those that overlap it."""
-        self.sections = [(1 << b) - (1 << a) for a, b in zip(self.first, self.last, strict=True)]
+        spans = zip(self.first, self.last, strict=True)
+        self.sections: list[int] = [(1 << b) - (1 << a) for a, b in spans]
         """The set of the sections of each buffer."""
         rank = np.empty(n, np.int64)
         rank[order] = np.arange(n)
@@ -278,7 +279,8 @@ class Descent:
         """The buffers by their lowest offsets."""
         if len(buffers) < 2:
             return buffers.tolist()
-        spans = [(self.first[i], self.last[i]) for i in buffers.tolist()]
+        chosen: list[int] = buffers.tolist()
+        spans = [(self.first[i], self.last[i]) for i in chosen]
         if self.ties is Ties.FULLEST:
             rise = self.unplaced + np.maximum(self.floor, offset)
             urgent = [float(rise[a:b].max()) for a, b in spans]
@@ -319,7 +321,8 @@ class Descent:
         buffer, before, *_ = frame.undo
         raised = self.overlaps[buffer][before < self.offsets[buffer] + self.size[buffer]]
         result = self.sections[buffer]
-        for other in raised.tolist():
+        others: list[int] = raised.tolist()
+        for other in others:
             result |= self.sections[other]
         return result
 

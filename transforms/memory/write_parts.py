@@ -318,6 +318,7 @@ def move(alloc: AllocOp, part: Part, result: SSAValue, after: AllocOp) -> None:
 
 
 def erase_views(value: SSAValue) -> None:
+    """Erase the views of a buffer, and views of these; nothing else uses them any more."""
     for use in list(value.uses):
         if isinstance(cast := use.operation, ReinterpretCastOp):
             erase_views(cast.result)
