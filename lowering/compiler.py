@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import Builtin, IntegerAttr, MemRefType, ModuleOp, Te
 from xdsl.dialects.func import Func
 from xdsl.dialects.memref import MemRef
 from xdsl.dialects.tensor import Tensor
+from xdsl.ir import Attribute
 from xdsl.printer import Printer
 
 from ge.dialects.diagnostics import remark
@@ -233,12 +234,17 @@ def add_counts(total: dict[str, dict[str, int]], counts: Mapping[str, RuleCount]
         entry["applied"] += found.applied
 
 
+def is_shaped(t: Attribute) -> bool:
+    """Whether values of a type have bytes."""
+    return isinstance(t, TensorType | MemRefType)
+
+
 def may_exceed(module: ModuleOp, target: Target) -> bool:
     """Whether the memory plan might be more than the target has: all values and weights together
     are more than half of it."""
     main = main_function(module)
     values = () if main is None else (r for op in main.walk() for r in op.results)
-    types = (v.type for v in values if isinstance(v.type, TensorType | MemRefType))
+    types = (v.type for v in values if is_shaped(v.type))
     return 2 * sum(byte_size(t) for t in types if not is_dynamic(t)) > target.hbm_bytes
 
 

@@ -153,7 +153,10 @@ def spilling(options: Options, remedies: Remedies) -> list[str]:
     """The pass that takes buffers to the host, where the limit wants it."""
     if not remedies.spill:
         return []
-    given = {"limit": (str(remedies.spill),), "target": (options.target,)}
+    given: dict[str, tuple[str, ...]] = {
+        "limit": (str(remedies.spill),),
+        "target": (options.target,),
+    }
     if options.no_reuse:
         given["no-reuse"] = options.no_reuse
     return [str(PassText("spill-buffers", given))]
