@@ -120,10 +120,13 @@ class VectorKernel:
     def passes(self) -> int:
         """How often the inputs are read: once when rows fit on the core, else again for each
         statistic of a row that other elements of the row need."""
+        return 1 if self.rows_fit else _passes(self.body)
+
+    @cached_property
+    def rows_fit(self) -> bool:
+        """Whether the core holds two of the longest rows; true without rows."""
         rows = [r.length for op in self.body.ops if (r := op.rows()) is not None]
-        if not rows or 2 * max(rows) * self.width <= self.target.ub_bytes:
-            return 1
-        return _passes(self.body)
+        return not rows or 2 * max(rows) * self.width <= self.target.ub_bytes
 
     @property
     def row(self) -> int:
@@ -138,7 +141,7 @@ class VectorKernel:
         work = self.body.static_work()
         operations = tuple(_operations(self.body, op) for op in self.body.ops)
         again = work.read * (self.passes - 1)
-        row = self.row if self.passes == 1 else 1
+        row = self.row if self.rows_fit else 1
         return VectorShape(self.target, self.elements, self.width, work, again, operations, row)
 
 
