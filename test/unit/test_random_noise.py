@@ -24,6 +24,10 @@ Formula = Callable[[Expr], Expr]
 
 EXPLAINED: dict[str, tuple[Formula, Formula]] = {
     "cancellation": (lambda x: (x + 3e4) - 3e4, lambda x: x * 1),
+    "infinities that meet": (
+        lambda x: (x @ x.transpose(1, 0)) @ x,
+        lambda x: x @ (x.transpose(1, 0) @ x),
+    ),
     "the sign of zero": (lambda x: (x - x).reciprocal(), lambda x: ((x - x) * -1).reciprocal()),
     "a quotient of rounding": (lambda x: (x * 1.1 - x) / x, lambda x: x / x * 0.1),
     "a comparison of near numbers": (
