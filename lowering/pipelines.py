@@ -78,6 +78,7 @@ def stages(options: Options, remedies: Remedies | None = None) -> dict[str, list
         "tasks": [
             targeted("lower-to-tasks"),
             *([targeted("order-tasks")] if options.memory > 1 or done.order else []),
+            *([targeted("rematerialize")] if options.memory > 2 else []),
         ],
         "buffers": [
             *bufferization(options),

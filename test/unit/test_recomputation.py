@@ -1,0 +1,143 @@
+"""Recomputation: plans of random programs are sound, and numbers keep every bit. The training
+graphs that it is measured on have the gradients that finite differences give."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, f32, f64
+from xdsl.ir import Attribute
+
+from ge.dialects.functions import functions
+from ge.dialects.graph.constant import ConstantOp, WeightAttr
+from ge.dialects.types import shape_of
+from ge.lowering.compiler import context, lower
+from ge.lowering.options import Options
+from ge.runtime.arrays import Array
+from ge.runtime.sanitizer import check_plan
+from ge.runtime.session import Session
+from ge.transforms.memory.orders import TaskGraph, peak, program_order
+from ge.transforms.memory.recomputation import EXPONENTS, best_plan, peak_of, planned
+from ge.transforms.memory.rematerialize import RematerializePass
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
+from training_graphs import resnet, transformer
+
+# ---- plans
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> tuple[TaskGraph, list[float | None]]:
+    """Random tasks, each of which makes up to two buffers and reads earlier ones."""
+    graph, costs = TaskGraph(), list[float | None]()
+    for _ in range(draw(st.integers(2, 25))):
+        known = len(graph.bytes)
+        task = graph.task()
+        if known:
+            for b in draw(st.sets(st.integers(0, known - 1), max_size=3)):
+                graph.read(b, task)
+        for _ in range(draw(st.integers(1, 2))):
+            graph.buffer(draw(st.sampled_from([0, 1, 5, 20])), task)
+        costs.append(draw(st.sampled_from([None, 1.0, 2.0, 10.0])))
+    return graph, costs
+
+
+@settings(max_examples=60, deadline=None)
+@given(programs(), st.sampled_from(EXPONENTS), st.booleans(), st.integers(0, 60))
+def test_plans_are_sound(
+    program: tuple[TaskGraph, list[float | None]], exponent: float, shared: bool, budget: int
+) -> None:
+    graph, costs = program
+    plan = planned(graph, costs, budget, exponent, shared, most_us=1e9)
+    assert plan is not None
+    written: set[int] = set()
+    first: list[int] = []
+    for step in plan.steps:
+        assert written.issuperset(graph.needs[step.task])
+        assert step.fills.issubset(graph.makes[step.task])
+        written |= step.fills
+        if step.again:
+            assert costs[step.task] is not None
+        else:
+            assert step.fills == frozenset(graph.makes[step.task])
+            first.append(step.task)
+    assert first == sorted(set(first))
+    for b, readers in enumerate(graph.readers):  # what is read, or returned, is there
+        assert b in written or readers
+    assert plan.peak == peak_of(graph, plan.steps)
+
+
+@settings(max_examples=20, deadline=None)
+@given(programs(), st.integers(0, 60))
+def test_a_plan_saves_memory_and_takes_the_time_allowed(
+    program: tuple[TaskGraph, list[float | None]], limit: int
+) -> None:
+    graph, costs = program
+    before = peak(graph, program_order(graph))
+    plan = best_plan(graph, costs, 1.2, limit)
+    if plan is not None:
+        assert before > limit
+        assert plan.peak < before
+        assert plan.us <= 1.2 * sum(c or 0.0 for c in costs) * (1 + 1e-9)
+
+
+# ---- training graphs
+
+
+def payload_of(module: ModuleOp) -> dict[str, Array]:
+    """Random weights."""
+    rng = np.random.default_rng(0)
+    found: dict[str, Array] = {}
+    for op in module.walk():
+        if isinstance(op, ConstantOp) and isinstance(op.value, WeightAttr):
+            found[op.value.data] = 0.5 * rng.standard_normal(shape_of(op.result))
+    return found
+
+
+def tiny(name: str, element: Attribute, norms: bool = False) -> ModuleOp:
+    if name == "transformer":
+        return transformer(2, 8, 2, 4, 2, element, norms)
+    return resnet((1, 1), 4, 8, 2, 3, element, norms)
+
+
+@pytest.mark.parametrize("name", ["transformer", "resnet"])
+def test_gradients_agree_with_finite_differences(name: str) -> None:
+    module = tiny(name, f64)
+    module.verify()
+    payload, rng = payload_of(module), np.random.default_rng(1)
+    args = functions(module)["main"].body.block.args
+    inputs = {n: rng.standard_normal(shape_of(a)) for n, a in zip("xg", args, strict=True)}
+    direction = {key: rng.standard_normal(w.shape) for key, w in payload.items()}
+
+    def loss(step: float) -> float:
+        moved = {key: w + step * direction[key] for key, w in payload.items()}
+        return float((Session(module, moved).run(inputs)["y"] * inputs["g"]).sum())
+
+    gradients = Session(module, payload).run(inputs)
+    along = sum(float((gradients[f"d{key}"] * d).sum()) for key, d in direction.items())
+    assert (loss(1e-6) - loss(-1e-6)) / 2e-6 == pytest.approx(along, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["transformer", "resnet"])
+def test_numbers_keep_every_bit(name: str) -> None:
+    module = tiny(name, f32, norms=True)
+    payload, rng = payload_of(module), np.random.default_rng(1)
+    payload = {key: w.astype(np.float32) for key, w in payload.items()}
+    args = functions(module)["main"].body.block.args
+    inputs = {
+        n: rng.standard_normal(shape_of(a)).astype(np.float32)
+        for n, a in zip("xg", args, strict=True)
+    }
+    lower(module, Options(fusion="off", memory=2), until="tasks")
+    kept = Session(module.clone(), payload).run(inputs)
+    RematerializePass(slower=2.0).apply(context(), module)
+    recomputed = functions(module)["main"].attributes.get("npu_task.recomputed")
+    assert isinstance(recomputed, IntegerAttr)
+    assert recomputed.value.data > 0
+    lower(module, Options(fusion="off", memory=3))
+    assert not check_plan(module)
+    again = Session(module, payload).run(inputs)
+    assert all(np.array_equal(kept[key], again[key]) for key in kept)

@@ -1,0 +1,185 @@
+"""Values are computed again before their later uses, where keeping them costs too much memory.
+
+    %0 = npu_task.launch @exp_0 ins(%x : ...) ...             (100 MB)
+    %1 = npu_task.launch @sum_0 ins(%0 : ...) ...             (1 KB)
+    %2 = ...                                                  (what needs the most memory)
+    %3 = npu_task.launch @mul_0 ins(%0, %2 : ...) ...
+becomes
+    %0 = npu_task.launch @exp_0 ins(%x : ...) ...
+    %1 = npu_task.launch @sum_0 ins(%0 : ...) ...
+    %2 = ...
+    %4 = npu_task.launch @exp_0 ins(%x : ...) ...
+    %3 = npu_task.launch @mul_0 ins(%4, %2 : ...) ...
+
+`recomputation.py` says which. Only launches whose kernels are pure and have a cost that is known
+are repeated: nothing random, no branch or loop, nothing of a shape known only at run time. The
+function says what was done: `npu_task.recomputed` launches. Run `order-tasks` before: the order of
+the tasks stays.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.tensor import EmptyOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.traits import Pure
+
+from ge.dialects.errors import GeError
+from ge.dialects.functions import main_function
+from ge.dialects.interfaces import TensorOp
+from ge.dialects.npu_task import KernelOp, LaunchOp, number
+from ge.dialects.target import Target, target_for
+from ge.runtime.cost import task_time
+from ge.transforms.memory.order_tasks import storage, task_graph
+from ge.transforms.memory.orders import TaskGraph
+from ge.transforms.memory.recomputation import Plan, Step, best_plan
+from ge.transforms.views import view_offsets
+
+RECOMPUTED = "npu_task.recomputed"
+"""Attribute of a function: how many launches are there to compute something again."""
+
+
+def launch_costs(module: ModuleOp, target: Target) -> dict[str, float]:
+    """Microseconds of a launch of each kernel that may be repeated."""
+    found: dict[str, float] = {}
+    for kernel in module.ops:
+        if isinstance(kernel, KernelOp) and is_repeatable(kernel):
+            tiling = kernel.tiling
+            time = task_time(kernel.main, kernel.engine.data, tiling, target)
+            if time is not None:
+                found[kernel.sym_name.data] = time.total_us + target.launch_us
+    return found
+
+
+def is_repeatable(kernel: KernelOp) -> bool:
+    """Whether a launch gives the same each time, and does nothing else."""
+    return all(op.has_trait(Pure) for op in kernel.body.walk() if isinstance(op, TensorOp))
+
+
+@dataclass
+class Rematerialization:
+    """Carries out a plan for the tasks of one block."""
+
+    graph: TaskGraph
+    tasks: Sequence[Operation]
+    current: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """Result of a task, or view of one -> what readers take instead."""
+    views: dict[SSAValue, list[SSAValue]] = field(default_factory=dict[SSAValue, list[SSAValue]])
+    """Result of a task -> the views of it in `current`."""
+
+    def apply(self, plan: Plan) -> None:
+        """Put the runs of the plan in place of the tasks."""
+        done: set[int] = set()
+        repeated: list[Step] = []
+        for step in plan.steps:
+            if step.again:
+                repeated.append(step)
+                continue
+            done.add(step.task)
+            task = self.tasks[step.task]
+            for again in repeated:
+                self.repeat(again, task)
+            repeated.clear()
+            for op in task.walk():
+                for i, value in enumerate(op.operands):
+                    if (new := self.latest(value, task)) is not value:
+                        op.operands[i] = new
+        for i in reversed(range(len(self.tasks))):
+            if i not in done:
+                erase(self.tasks[i])
+
+    def repeat(self, step: Step, before: Operation) -> None:
+        """Run a launch again, in front of a task."""
+        launch = self.tasks[step.task]
+        assert isinstance(launch, LaunchOp)
+        outs = [EmptyOp.create(result_types=[v.type]) for v in launch.outs]
+        ins = [self.latest(v, before) for v in launch.ins]
+        destinations = [e.tensor for e in outs]
+        again = LaunchOp(launch.callee, ins, destinations, launch.result_types)
+        for op in (*outs, again):
+            op.location = launch.location
+            insert_before(op, before)
+        made = self.graph.makes[step.task]
+        for b, old, new in zip(made, launch.results_, again.results_, strict=True):
+            if b in step.fills:
+                new.name_hint = old.name_hint
+                self.current[old] = new
+                for view in self.views.pop(old, ()):
+                    del self.current[view]
+
+    def latest(self, value: SSAValue, before: Operation) -> SSAValue:
+        """What a task reads in place of a value: views are made anew."""
+        root = storage(value)
+        if value in self.current or root not in self.current:
+            return self.current.get(value, value)
+        view = value.owner
+        assert isinstance(view, Operation)
+        new = view.clone({view.operands[0]: self.latest(view.operands[0], before)})
+        insert_before(new, before)
+        for old, result in zip(view.results, new.results, strict=True):
+            self.current[old] = result
+            self.views.setdefault(root, []).append(old)
+        return self.current[value]
+
+
+def insert_before(op: Operation, place: Operation) -> None:
+    block = place.parent
+    assert block is not None
+    block.insert_op_before(op, place)
+
+
+def erase(task: Operation) -> None:
+    """Remove a task whose results only views show that nobody uses, and what it alone used."""
+    for result in task.results:
+        for use in list(result.uses):
+            erase(use.operation)
+    destinations = [v.owner for v in task.operands if isinstance(v.owner, EmptyOp)]
+    task.detach()
+    task.erase()
+    for empty in destinations:
+        empty.detach()
+        empty.erase()
+
+
+def erase_unused_views(block: Block) -> None:
+    """Remove the views that nobody uses any more."""
+    for op in reversed(list(block.ops)):
+        if view_offsets(op) is not None and all(r.first_use is None for r in op.results):
+            op.detach()
+            op.erase()
+
+
+@dataclass(frozen=True)
+class RematerializePass(ModulePass):
+    """Compute values of @main again before later uses where that lowers the peak of memory."""
+
+    name = "rematerialize"
+
+    target: str = ""
+    """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
+    slower: float = 1.2
+    """How many times as long the tasks may take, one after the other."""
+    limit: int = 0
+    """Bytes: where the tasks need no more at one time nothing is done, else only what it takes to
+    get there; 0: the least that `slower` allows."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.slower < 1:
+            raise GeError(f"slower is at least 1, not {self.slower:g}")
+        if self.limit < 0:
+            raise GeError(f"limit is a number of bytes, not {self.limit}")
+        if (main := main_function(op)) is None:
+            return
+        target, block = target_for(main, self.target), main.body.block
+        graph, tasks = task_graph(block, target.hbm_alignment)
+        known = launch_costs(op, target)
+        costs = [known.get(t.callee) if isinstance(t, LaunchOp) else None for t in tasks]
+        plan = best_plan(graph, costs, self.slower, self.limit)
+        if plan is None:
+            return
+        Rematerialization(graph, tasks).apply(plan)
+        erase_unused_views(block)
+        main.attributes[RECOMPUTED] = number(len(plan.steps) - len(tasks))
