@@ -227,6 +227,7 @@ class Execution:
             self.evict(b, chain)
 
     def score(self, b: int, chain: Chain) -> float:
+        """Time to compute a buffer again by the bytes and steps that it is not kept for."""
         graph, soon = self.graph, self.now + 1
         distance = max(self.next_use(b) - self.now, 1)
         size = graph.bytes[b]

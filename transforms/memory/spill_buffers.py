@@ -87,6 +87,7 @@ class Steps:
         return self.ops[uses[0]].location
 
     def use(self, value: SSAValue, step: int) -> Buffer | None:
+        """Note that a step uses the buffer of a value; None for one that is not planned."""
         buffer = self.buffers.get(owner_of(value))
         if buffer is not None and buffer.uses[-1:] != [step]:
             buffer.uses.append(step)

@@ -166,6 +166,7 @@ class Pipeline:
 
     @classmethod
     def of(cls, group: Group, kernels: dict[str, KernelOp]) -> "Pipeline":
+        """The stages of a group: a launch is one further than those before it on other engines."""
         stages: list[int] = []
         writer: dict[SSAValue, int] = {}
         first: dict[SSAValue, int] = {}
