@@ -393,7 +393,9 @@ class Builder:
 
 
 def may_equal(a: Size, b: Size) -> bool:
-    return a == b or a.number is None or b.number is None
+    """Whether two sizes are equal, or both known only at run time. (A size that is not known beside
+    one that is may be 1, which a product broadcasts and attention does not.)"""
+    return a == b or (a.number is None and b.number is None)
 
 
 def realigned(ahead: Sizes, level: Sizes, batch: Size, heads: Size) -> Sizes:
