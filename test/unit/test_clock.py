@@ -1,7 +1,7 @@
 """The clock: what may run together does, what may not does not, and the figures add up."""
 
 import json
-import time
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -258,7 +258,8 @@ def test_what_cannot_be_timed() -> None:
         run(launch("cube", 0).replace("on 0 ", ""))
 
 
-def test_a_large_program_is_simulated_fast() -> None:
+def repeated(times: int) -> ModuleOp:
+    """A program of four tasks on several streams, so often one after the other."""
     module = program(
         launch("cube", 0), "npu_task.record 0 on 0", "npu_task.wait 0 on 1",
         launch("vector", 1), launch("vector", 2), launch("cube", 3),
@@ -267,11 +268,31 @@ def test_a_large_program_is_simulated_fast() -> None:
     *slots, last = block.ops
     tasks = [op for op in slots if op.name != "npu_task.slot"]
     same: dict[SSAValue, SSAValue] = {r: r for op in slots for r in op.results}
-    for _ in range(2499):
+    for _ in range(times - 1):
         block.insert_ops_before([op.clone(same) for op in tasks], last)
-    start = time.process_time()
-    timeline = simulate(module, TARGET)
-    assert time.process_time() - start < 1
+    return module
+
+
+def simulated(module: ModuleOp) -> tuple[Timeline, int]:
+    """The timeline, and how many calls of functions it took."""
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        timeline = simulate(module, TARGET)
+    finally:
+        sys.setprofile(None)
+    return timeline, calls
+
+
+def test_simulation_takes_time_in_proportion() -> None:
+    _, few = simulated(repeated(250))
+    timeline, many = simulated(repeated(2500))
+    assert many < 11 * few
     assert len(timeline.tasks) == 10_000
     check(timeline)
 
