@@ -40,7 +40,11 @@ VIEWS = (ReshapeOp, SqueezeOp, UnsqueezeOp)
 
 def target_of(sizes: Sequence[Size], source: Sequence[Size]) -> tuple[int, ...] | None:
     """A reshape target with these sizes: numbers, 0 for a size that the source has at the same
-    place, and one -1; None when that does not say all."""
+    place, and one -1; None when that does not say all. Where a size is 0 (see `is_empty`), 0 means
+    itself, and all are numbers."""
+    if is_empty(sizes):
+        known = [size.number for size in sizes if size.number is not None]
+        return tuple(known) if len(known) == len(sizes) else None
     result: list[int] = []
     for i, size in enumerate(sizes):
         number = size.number
@@ -49,6 +53,11 @@ def target_of(sizes: Sequence[Size], source: Sequence[Size]) -> tuple[int, ...] 
         else:
             result.append(-1 if number is None else number)
     return tuple(result) if result.count(-1) <= 1 else None
+
+
+def is_empty(sizes: Sequence[Size]) -> bool:
+    """Whether a tensor of these sizes has no elements, for sure."""
+    return any(size.number == 0 for size in sizes)
 
 
 @dataclass(frozen=True)
@@ -153,7 +162,7 @@ def view(emit: Emit, found: Found, dimensions: Dimensions) -> SSAValue:
         value = split.results[index]
     target = target_of(found.sizes, dimensions.of(value))
     assert target is not None
-    return emit(ReshapeOp, value, None, shape=target, allow_zero=0 in target)
+    return emit(ReshapeOp, value, None, shape=target, allow_zero=is_empty(found.sizes))
 
 
 # ---- operands --------------------------------------------------------------------------------
@@ -314,7 +323,7 @@ class AbsorbResult(Search):
         emit = Emit(rewriter, op, [op])
         new = rebuilt(op, emit, {}, result_tokens_first=tokens_first).result
         if wanted != sizes:
-            new = emit(ReshapeOp, new, None, shape=target, allow_zero=0 in target)
+            new = emit(ReshapeOp, new, None, shape=target, allow_zero=is_empty(wanted))
         done(RULE, op)
         substitute(rewriter, value, new)
 

@@ -66,6 +66,7 @@ from ge.transforms.graph.composites.attention_layout import (
     AbsorbOperands,
     AbsorbResult,
     AbsorbRotary,
+    is_empty,
     target_of,
 )
 from ge.transforms.graph.composites.widening import NarrowComputation, before_widening
@@ -317,7 +318,7 @@ class Builder:
         return (
             value
             if self.emit is None
-            else self.emit(ReshapeOp, value, None, shape=target, allow_zero=0 in target)
+            else self.emit(ReshapeOp, value, None, shape=target, allow_zero=is_empty(sizes))
         )
 
     def operand(self, value: SSAValue, transposed: bool, batch: Size, heads: Size) -> SSAValue:
@@ -384,7 +385,9 @@ class Builder:
             undefined=self.weights.undefined,
         )  # fmt: skip
         if levels[last] != sizes:
-            result = self.emit(ReshapeOp, result, None, shape=back, allow_zero=0 in back)
+            result = self.emit(
+                ReshapeOp, result, None, shape=back, allow_zero=is_empty(levels[last])
+            )
         if turned:
             rank = len(levels[last])
             order = (*range(rank - 2), rank - 1, rank - 2)
