@@ -22,7 +22,7 @@ lit: $(VENV)/.check
 	$(BIN)/lit -q test
 
 unit: $(VENV)/.check
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal
 
 $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)

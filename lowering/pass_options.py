@@ -246,30 +246,39 @@ def build_pass(text: PassText, available: PassTable) -> ModulePass:
     """The pass that a text names. Raises GeError for an unknown pass or option, or a value of
     the wrong type."""
     cls = available[require_pass(text.name, available)]()
+    return _built(cls, text.name, tuple(text.options.items()))
+
+
+@cache
+def _built(
+    cls: type[ModulePass], name: str, options: tuple[tuple[str, tuple[str, ...]], ...]
+) -> ModulePass:
+    """The pass of a class with these options. Passes are frozen, so equal texts share one: a
+    pipeline is built again for each module of a process."""
     types = _type_hints(cls)
     fields = {f.name: f for f in dataclasses.fields(cls) if f.init and f.name != "name"}
     typed: dict[str, ParameterListType] = {}
-    for key, values in text.options.items():
+    for key, values in options:
         if key not in fields:
             known = ", ".join(fields) or "none"
             raise GeError(
-                f"pass '{text.name}' has no option '{key}'"
+                f"pass '{name}' has no option '{key}'"
                 + did_you_mean(key, list(fields), f" (it has: {known})")
             )
         value = _convert(values, types[key])
         if value is None:
             given = ",".join(values) or "no value"
             raise GeError(
-                f"option '{key}' of pass '{text.name}' expects {type_text(types[key])}, got {given}"
+                f"option '{key}' of pass '{name}' expects {type_text(types[key])}, got {given}"
             )
         typed[key] = value
-    for name in sorted(cls.required_fields() & set(fields)):
-        if name not in typed:
-            raise GeError(f"pass '{text.name}' needs option '{name}' ({type_text(types[name])})")
+    for key in sorted(cls.required_fields() & set(fields)):
+        if key not in typed:
+            raise GeError(f"pass '{name}' needs option '{key}' ({type_text(types[key])})")
     try:
-        return cls.from_pass_spec(ArgSpec(text.name, typed))
+        return cls.from_pass_spec(ArgSpec(name, typed))
     except ValueError as e:  # __post_init__ of the pass refuses the value
-        raise GeError(f"pass '{text.name}': {e}") from None
+        raise GeError(f"pass '{name}': {e}") from None
 
 
 def build_pipeline(passes: Iterable[PassText], available: PassTable) -> tuple[ModulePass, ...]:
