@@ -18,8 +18,9 @@ from ge.runtime.replay import Queues, Replay, check_schedule
 from ge.runtime.sanitizer import check_plan
 from ge.transforms.memory.plan_memory import PlanMemoryPass
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
-from ge.transforms.schedule.dependencies import Buffer
+from ge.transforms.schedule.dependencies import Buffer, Segment, segments
 from ge.transforms.schedule.events import add_orderings
+from ge.transforms.schedule.list_scheduling import ListScheduler, Streams, path_lengths
 from ge.transforms.schedule.memory_cap import MemoryCap, program_peak
 
 TARGET = Target.load()
@@ -175,6 +176,46 @@ def test_more_orderings(text: str, data: st.DataObject) -> None:
 
 def _is_task(op: Operation) -> bool:
     return not isinstance(op, RecordOp | WaitOp)
+
+
+# ---- list scheduling ---------------------------------------------------------------------------
+
+
+def test_a_schedule_does_not_depend_on_an_earlier_run() -> None:
+    """Of an engine with one core the next task is launched when the one before it runs, also where
+    the tasks have times from a run in another order."""
+    alloc = "memref.alloc() : " + memref(1024)
+    copy = f"{memref(1024, 'host')} to {memref(1024)}"
+    reads = "".join(f"  %b{i} = {alloc}\n  npu_task.copy %x to %b{i} : {copy}\n" for i in range(8))
+    sums = "".join(
+        f"  npu_task.launch @vector_all_1024 ins(%b{i} : {memref(1024)}) "
+        f"outs(%c : {memref(1024)})\n"
+        for i in range(8)
+    )
+    text = (
+        f"{KERNELS}\nfunc.func @main(%x: {memref(1024, 'host')}) {{\n{reads}"
+        f"  %c = {alloc}\n{sums}  func.return\n}}"
+    )
+    module = Parser(CONTEXT, text).parse_module()
+    (segment,) = segments(main(module).body.block)
+    assert isinstance(segment, Segment)
+    found: list[list[int]] = []
+    for start_us in (0.0, 5.0):
+        tasks = simulate(scheduled(text, in_order=True), TARGET).tasks
+        for t in tasks:
+            t.start_us = start_us
+        scheduler = ListScheduler(
+            tasks,
+            segment.before,
+            path_lengths([t.time.total_us for t in tasks], segment.before, TARGET.launch_us),
+            MemoryCap((), len(tasks), 0),
+            Streams(list(range(5, 17)), 8, {"dma_in": [2], "vector": [1]}),
+            TARGET,
+        )
+        scheduler.play()
+        found.append(scheduler.schedule.stream)
+    assert found[0] == found[1]
+    assert len({found[0][i] for i in range(8)}) == 2
 
 
 # ---- the limit ---------------------------------------------------------------------------------

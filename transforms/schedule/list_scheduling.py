@@ -109,6 +109,11 @@ class ListScheduler(Simulation):
         """All that a task depends on is done: it is a candidate."""
         heappush(self.candidates[self.tasks[i].engine], (-self.priority[i], i))
 
+    def begin(self, i: int) -> None:
+        """Task i runs: the next one of its engine may be launched."""
+        self.under_way[self.tasks[i].engine].discard(i)
+        super().begin(i)
+
     def finish(self, i: int) -> None:
         self.finished[i] = True
         self.memory.finish(i)
@@ -117,8 +122,6 @@ class ListScheduler(Simulation):
     def dispatch(self) -> None:
         """Launch candidates until none can be."""
         for engine, heap in self.candidates.items():
-            launched = self.under_way[engine]
-            self.under_way[engine] = {i for i in launched if not self.tasks[i].start_us}
             while heap and self.launch_one(engine, heap):
                 pass
 
