@@ -3,6 +3,7 @@
 The module may be at any level; all levels give the same numbers.
 """
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -101,11 +102,24 @@ class Prepared:
         return self.arrays[key] if key in self.arrays else self.payload.get(key)
 
 
+SANITIZE = "GE_SANITIZE"
+"""Environment variable: 1 has every session of a program sanitized that does not say otherwise."""
+
+
+def sanitized(main: FuncOp) -> bool:
+    """Whether the environment wants a function sanitized: it does so for programs alone, since
+    there is no plan to be proved before. Raises GeError for a value that means nothing."""
+    text = os.environ.get(SANITIZE, "0")
+    if text not in ("0", "1"):
+        raise GeError(f"{SANITIZE} is 0 or 1, not '{text}'")
+    return text == "1" and "npu_task.streams" in main.attributes
+
+
 class Session:
     """A loaded module. With `poison`, device memory that holds no live value is garbage, so that
     a wrong memory plan gives wrong numbers. With `sanitize`, the program's plan and events are
-    proved first (see `sanitizer.py`), and memory is poisoned. Raises GeError when the module
-    cannot be run, or is not safe."""
+    proved first (see `sanitizer.py`), and memory is poisoned; None: as GE_SANITIZE says. Raises
+    GeError when the module cannot be run, or is not safe."""
 
     def __init__(
         self,
@@ -113,13 +127,14 @@ class Session:
         payload: Payload | None = None,
         target: Target | str = DEFAULT_TARGET,
         poison: bool = False,
-        sanitize: bool = False,
+        sanitize: bool | None = None,
     ) -> None:
+        main = main_of(module)
+        sanitize = sanitized(main) if sanitize is None else sanitize
         if sanitize:
             require_safe(module)
         self.module = module
         self.target = Target.load(target) if isinstance(target, str) else target
-        main = main_of(module)
         self.inputs, self.outputs = input_ports(main), output_ports(main)
         self._weights: Payload = Prepared({} if payload is None else payload, module)
         self._function = Function(module, main, self._weights, poison or sanitize)

@@ -116,7 +116,7 @@ def test_a_wrong_plan_gives_wrong_numbers(payload: dict[str, Any], x: Any) -> No
         moved = slots(module)[i]
         other = slots(module)[i - 1]
         moved.properties["offset"] = IntegerAttr(other.offset.value.data, i64)
-        y = Session(module, payload, poison=True).run({"x": x})["y"]
+        y = Session(module, payload, poison=True, sanitize=False).run({"x": x})["y"]
         wrong += not np.allclose(y, expected(x, payload), atol=1e-5)
     assert wrong
 
@@ -125,7 +125,7 @@ def test_unwritten_bytes_are_nan(payload: dict[str, Any], x: Any) -> None:
     module = lowered(NETWORK)
     launches = [op for op in module.walk() if op.name == "npu_task.launch"]
     launches[0].detach()
-    y = Session(module, payload, poison=True).run({"x": x})["y"]
+    y = Session(module, payload, poison=True, sanitize=False).run({"x": x})["y"]
     assert np.isnan(y).any()
 
 
@@ -221,3 +221,26 @@ def test_random_inputs_are_seeded_and_fit() -> None:
 def test_no_main() -> None:
     with pytest.raises(GeError, match="no function @main"):
         Session(parse("func.func private @f()"))
+
+
+@pytest.mark.parametrize(("setting", "unsafe"), [("1", True), ("0", False)])
+def test_the_environment_has_programs_sanitized(
+    setting: str, unsafe: bool, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GE_SANITIZE", setting)
+    Session(lowered(NETWORK, "buffers"), payload)
+    module = lowered(NETWORK)
+    Session(module, payload)
+    moved, other = slots(module)[:2]
+    moved.properties["offset"] = IntegerAttr(other.offset.value.data, i64)
+    if unsafe:
+        with pytest.raises(GeError, match="the program is not safe"):
+            Session(module, payload)
+    else:
+        Session(module, payload)
+
+
+def test_the_environment_says_0_or_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GE_SANITIZE", "maybe")
+    with pytest.raises(GeError, match="GE_SANITIZE is 0 or 1, not 'maybe'"):
+        Session(lowered(NETWORK, "buffers"))
