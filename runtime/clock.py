@@ -48,6 +48,7 @@ from ge.runtime.timeline import (
     COPY,
     DMA_IN,
     DMA_OUT,
+    Gap,
     Task,
     Timeline,
     bandwidth,
@@ -377,7 +378,7 @@ class Simulation:
         then = self.launching[0][0] if self.launching else float("inf")
         for i, left in self.running.items():
             then = min(then, self.now + left / self.speeds[i])
-        self.account(then - self.now)
+        self.account(then)
         step, self.now = then - self.now, then
         nearly = 1e-9 + 1e-12 * self.now  # what rounding may leave of a duration
         done: list[int] = []
@@ -462,11 +463,11 @@ class Simulation:
             return 0.0, 0.0
         return time.bytes / time.total_us, time.l2_bytes / time.total_us
 
-    def account(self, step: float) -> None:
-        """Say what the engines did for a while."""
+    def account(self, then: float) -> None:
+        """Say what the engines do until then."""
         active = {self.tasks[i].engine for i in self.running}
         for engine in active:
-            self.timeline.busy_us[engine] += step
+            self.timeline.busy_us[engine] += then - self.now
         for engine in COMPUTE:
             if engine in active:
                 continue
@@ -476,7 +477,7 @@ class Simulation:
                 cause = "memory"
             else:
                 cause = "schedule" if self.launching and not self.host_driven else "sync"
-            self.timeline.gaps_us[engine][cause] += step
+            self.timeline.idled(Gap(engine, cause, self.now, then))
 
 
 def simulate(module: ModuleOp, target: Target) -> Timeline:

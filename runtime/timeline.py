@@ -62,6 +62,16 @@ class Task:
 
 
 @dataclass(slots=True)
+class Gap:
+    """A time in which no task of a compute engine ran, and its cause (see `clock.py`)."""
+
+    engine: str
+    cause: str
+    start_us: float
+    end_us: float
+
+
+@dataclass(slots=True)
 class Timeline:
     """What a simulation found."""
 
@@ -80,9 +90,22 @@ class Timeline:
     gaps_us: dict[str, dict[str, float]] = field(
         default_factory=lambda: {e: dict.fromkeys(CAUSES, 0.0) for e in COMPUTE}
     )
+    """Sums of the gaps, of all iterations of loops."""
+    gaps: list[Gap] = field(default_factory=list[Gap])
+    """By end; what was idle for two causes, one after the other, is two gaps."""
     barriers_us: list[float] = field(default_factory=list[float])
     """When all that was issued before was done, and control flow went on."""
     notes: list[str] = field(default_factory=list[str])
+
+    def idled(self, gap: Gap) -> None:
+        """A compute engine was idle, for the same cause as before or for another one."""
+        self.gaps_us[gap.engine][gap.cause] += gap.end_us - gap.start_us
+        for last in self.gaps[-len(COMPUTE) :]:
+            if (last.engine, last.cause, last.end_us) == (gap.engine, gap.cause, gap.start_us):
+                last.end_us = gap.end_us
+                return
+        if gap.end_us > gap.start_us:
+            self.gaps.append(gap)
 
     def append(self, other: "Timeline", times: int = 1) -> None:
         """What `other` describes happens next, so many times."""
@@ -90,6 +113,9 @@ class Timeline:
             shift = self.latency_us + i * other.latency_us
             self.tasks += shifted(other.tasks, shift) if shift else other.tasks
             self.barriers_us += [shift, *(b + shift for b in other.barriers_us)]
+            self.gaps += [
+                Gap(g.engine, g.cause, g.start_us + shift, g.end_us + shift) for g in other.gaps
+            ]
         self.latency_us += times * other.latency_us
         self.lower_bound_us += times * other.lower_bound_us
         self.path_us += times * other.path_us

@@ -1,7 +1,8 @@
 """A simulated run as a Chrome trace, for chrome://tracing and Perfetto.
 
-Three processes: *engines* has a row for each engine, *streams* one for each stream with an arrow
-for each event that a task waits for, *memory* a group of tracks for each memory segment, in which a
+Three processes: *engines* has a row for each engine, and one for each compute engine with the
+causes of its idle gaps; *streams* one for each stream with an arrow for each event that a task
+waits for; *memory* a group of tracks for each memory segment, in which a
 buffer stands from the start of the first task that touches it to the end of the last one. Two
 counters run along: the bytes of HBM traffic a second, and the bytes in use in each segment.
 """
@@ -16,7 +17,7 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.npu_task import SlotOp
 from ge.dialects.types import byte_size
-from ge.runtime.timeline import ENGINES, Task, Timeline
+from ge.runtime.timeline import COMPUTE, ENGINES, Gap, Task, Timeline
 
 ENGINE_PROCESS, STREAM_PROCESS, MEMORY_PROCESS = 1, 2, 3
 
@@ -27,11 +28,13 @@ def chrome_trace(timeline: Timeline) -> dict[str, Any]:
     """The trace, a JSON object. Times are in microseconds."""
     names = ("engines", "streams", "memory")
     events: list[Event] = [_name("process_name", i, 0, n) for i, n in enumerate(names, 1)]
-    events += [_name("thread_name", ENGINE_PROCESS, i, n) for i, n in enumerate(ENGINES)]
+    rows = (*ENGINES, *(f"{engine} idle" for engine in COMPUTE))
+    events += [_name("thread_name", ENGINE_PROCESS, i, n) for i, n in enumerate(rows)]
     for stream in sorted({t.stream for t in timeline.tasks}):
         events.append(_name("thread_name", STREAM_PROCESS, stream, f"stream {stream}"))
     for task in timeline.tasks:
         events += _rows(task)
+    events += map(_idle, timeline.gaps)
     events += _arrows(timeline)
     found = list(residences(timeline))
     events += _buffers(found)
@@ -57,6 +60,19 @@ def _rows(task: Task) -> Iterator[Event]:
             "tid": row,
             "args": _details(task),
         }
+
+
+def _idle(gap: Gap) -> Event:
+    """A gap on the row of the engine's gaps, named by its cause."""
+    return {
+        "name": gap.cause,
+        "cat": "idle",
+        "ph": "X",
+        "ts": gap.start_us,
+        "dur": gap.end_us - gap.start_us,
+        "pid": ENGINE_PROCESS,
+        "tid": len(ENGINES) + COMPUTE.index(gap.engine),
+    }
 
 
 def _details(task: Task) -> dict[str, Any]:

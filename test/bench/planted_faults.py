@@ -217,15 +217,24 @@ def check_case(seed: int, graphs: Graphs, ctx: Context, timings: int, tally: Tal
 TASKS: tuple[type[Operation], ...] = (LaunchOp, CopyOp, RecordOp, WaitOp)
 
 
+PROGRESS = 250
+"""Faults after which a line tells how far it is."""
+
+
 def run_cases(faults: int, timings: int, seed: int = 0) -> Tally:
-    """Check programs from a seed on until so many faults were planted; prints what is wrong."""
+    """Check programs from a seed on until so many faults were planted; prints what is wrong, and
+    now and then how far it is."""
     ctx, graphs, tally = context(), Graphs(op_classes()), Tally()
-    while sum(tally.faults.values()) < faults:
+    planted = 0
+    while planted < faults:
         known = len(tally.wrong)
         check_case(seed, graphs, ctx, timings, tally)
         for line in tally.wrong[known:]:
             print(line, flush=True)
         seed += 1
+        if (now := tally.faults.total()) > planted and now % PROGRESS == 0:
+            print(f"{now} faults, next seed {seed}, {len(tally.wrong)} wrong", flush=True)
+        planted = now
     return tally
 
 

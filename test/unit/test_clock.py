@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -79,6 +80,13 @@ def check(timeline: Timeline) -> None:
         busy = timeline.busy_us[engine]
         assert busy + sum(gaps.values()) == pytest.approx(timeline.latency_us)
         assert tuple(gaps) == CAUSES
+        found = [g for g in timeline.gaps if g.engine == engine]
+        assert sum(g.end_us - g.start_us for g in found) == pytest.approx(sum(gaps.values()))
+        assert all(a.end_us <= b.start_us + 1e-6 for a, b in pairwise(found))
+        assert all(a.cause != b.cause or a.end_us < b.start_us for a, b in pairwise(found))
+        ran = (t for t in timeline.tasks if t.engine == engine)
+        assert all(t.end_us <= g.start_us + 1e-6 or g.end_us <= t.start_us + 1e-6
+                   for t in ran for g in found[:100])  # fmt: skip
     for task in timeline.tasks:
         assert task.wait_us >= 0
         assert task.duration_us >= task.time.total_us * (1 - 1e-9)
@@ -312,7 +320,12 @@ def timeline() -> Timeline:
 def test_trace(timeline: Timeline) -> None:
     trace = json.loads(json.dumps(chrome_trace(timeline)))
     events: list[dict[str, Any]] = trace["traceEvents"]
-    spans = [e for e in events if e["ph"] == "X"]
+    spans = [e for e in events if e["ph"] == "X" and e["cat"] != "idle"]
+    gaps = [e for e in events if e["ph"] == "X" and e["cat"] == "idle"]
+    assert {e["name"] for e in gaps} == {"compute", "schedule"}
+    for row, engine in ((5, "cube"), (6, "vector")):
+        idle = sum(e["dur"] for e in gaps if e["tid"] == row)
+        assert idle == pytest.approx(timeline.latency_us - timeline.busy_us[engine])
     assert len(spans) == 2 * len(timeline.tasks)  # on the engine's row and on the stream's
     assert {e["name"] for e in spans} == {"cube", "vector"}
     starts, ends = ([e for e in events if e["ph"] == p] for p in "sf")
@@ -320,7 +333,7 @@ def test_trace(timeline: Timeline) -> None:
     assert starts[0]["id"] == ends[0]["id"]
     assert starts[0]["ts"] <= ends[0]["ts"]
     named = {(e["pid"], e["tid"]) for e in events if e["name"] == "thread_name"}
-    assert {(e["pid"], e["tid"]) for e in spans} <= named
+    assert {(e["pid"], e["tid"]) for e in (*spans, *gaps)} <= named
 
 
 def test_op_summary_and_statistic(timeline: Timeline) -> None:
