@@ -2,9 +2,9 @@
 
 Three processes: *engines* has a row for each engine, and one for each compute engine with the
 causes of its idle gaps; *streams* one for each stream with an arrow for each event that a task
-waits for; *memory* a group of tracks for each memory segment, in which a
-buffer stands from the start of the first task that touches it to the end of the last one. Two
-counters run along: the bytes of HBM traffic a second, and the bytes in use in each segment.
+waits for; *memory* a group of tracks for each memory segment, in which a buffer stands from the
+start of the first task that touches it to the end of the last one. Two counters run along: the
+bytes of HBM traffic a second, and the bytes in use in each segment.
 """
 
 from collections import defaultdict
