@@ -34,7 +34,7 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, ReturnLike
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.interfaces import TensorOp, Work, same_bytes
-from ge.dialects.types import byte_size, is_static, shape_of
+from ge.dialects.types import byte_size, is_static, set_type, shape_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +194,44 @@ class FusedOp(TensorOp, ABC):
             if fitting and (following := self.following(arg)) is not None:
                 yield from ((r, i) for r in fitting if self.yielded[r] in following)
 
+    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+        """Found backwards from the results: an op inside comes apart as those after it need its
+        result. Not where one needs all of what another one computes, which each part would have
+        to compute again."""
+        needed: dict[SSAValue, int | None] = dict.fromkeys(self.yielded, axis)
+        for op in reversed(self.members):
+            if not (mine := {needed[r] for r in op.results if r in needed}) or not op.operands:
+                continue
+            own = mine.pop()
+            if mine or own is None or (axes := op.cut_axes(own)) is None:
+                return None
+            for operand, its in zip(op.operands, axes, strict=True):
+                if needed.setdefault(operand, its) != its:
+                    return None
+        if any(needed.get(op.results[0]) is not None for op in self.members if not op.operands):
+            return None
+        return tuple(needed.get(a) for a in self.block.args)
+
+    def on(self, inputs: Sequence[SSAValue]) -> Self:
+        """The same op (not inserted yet) on inputs of other shapes, with the types inside inferred
+        anew. Raises VerifyException where an op inside does not take them."""
+        block = Block(arg_types=[v.type for v in inputs])
+        mapping: dict[SSAValue, SSAValue] = dict(zip(self.block.args, block.args, strict=True))
+        for op in self.members:
+            block.add_op(clone := op.clone(mapping))
+            for result, t in zip(clone.results, clone.infer(), strict=True):
+                set_type(result, t)
+            mapping |= zip(op.results, clone.results, strict=True)
+        block.add_op(YieldOp(*(mapping[v] for v in self.yielded)))
+        new = type(self)(
+            operands=[inputs],
+            result_types=[[mapping[v].type for v in self.yielded]],
+            properties=dict(self.properties),
+            regions=[Region(block)],
+        )
+        new.location = self.location
+        return new
+
     def following(self, arg: SSAValue) -> dict[SSAValue, int] | None:
         """What follows from an input of the body, and in how many parts both can be cut so that
         each needs the part at its place only; None when something needs the others."""
@@ -265,6 +303,9 @@ class CustomOp(FusedOp):
 
     def takes_strides(self) -> bool:
         return False
+
+    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+        return None
 
     assembly_format = (
         "$kind `(` $inputs `)` `:` functional-type($inputs, $outputs) attr-dict-with-keyword $body"

@@ -46,7 +46,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.normalization import check_broadcast_to, check_floats
 from ge.dialects.graph.parameters import INT, Parameter, parameter
-from ge.dialects.interfaces import Access, TensorOp, Work
+from ge.dialects.interfaces import Access, TensorOp, Work, aligned_axes
 from ge.dialects.types import (
     DYNAMIC,
     Shape,
@@ -108,6 +108,8 @@ class AttentionLike(TensorOp, ABC):
     key_tokens_first = prop_def(BoolAttr, default_value=_OFF)
     result = result_def()
     PARAMETERS: ClassVar = {"offset_value": "offset"}
+    KEYED: ClassVar[tuple[str, ...]] = ("key",)
+    """Operands that have a token for each key."""
     custom_directives = (Parameter,)
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     traits = traits_def(Pure())
@@ -159,6 +161,27 @@ class AttentionLike(TensorOp, ABC):
             if not is_static(given) or numel(given) != 1:
                 raise VerifyException(f"offset has one element, not shape {shape_text(given)}")
 
+    def dimension(self, name: str, index: int) -> int:
+        """Where an operand or the result has batch, heads, tokens and elements, and back."""
+        return (0, 2, 1, 3)[index] if self.tokens_first(name) else index
+
+    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+        """Batch, heads where each has a key head of its own, and queries where their positions do
+        not matter."""
+        cut = self.dimension("result", axis)
+        windows = (self.left_window, self.right_window)
+        placed = self.causal.value.data or any(w.value.data >= 0 for w in windows)
+        if cut == 3 or (cut == 2 and placed):
+            return None
+        if cut == 1 and self.sizes("query")[1] != self.sizes("key")[1]:
+            return None
+        found: list[int | None] = [self.dimension("query", cut)]
+        found += [None if cut == 2 else self.dimension(name, cut) for name in self.KEYED]
+        found += aligned_axes(cut, 4, self.masks)
+        found += [] if self.key_lengths is None else [0 if cut == 0 else None]
+        found += [] if self.offset_value is None else [None]
+        return tuple(found)
+
     def scores_work(self, size: int) -> Work:
         """Work of `size` multiply-accumulates for each score, and of softmax."""
         count = numel((*self.sizes("query")[:3], self.sizes("key")[2]))
@@ -185,6 +208,7 @@ class AttentionOp(AttentionLike):
     key_lengths = opt_operand_def()
     offset_value = opt_operand_def()
     value_tokens_first = prop_def(BoolAttr, default_value=_OFF)
+    KEYED: ClassVar = ("key", "value")
     result_tokens_first = prop_def(BoolAttr, default_value=_OFF)
     assembly_format = (
         "$query `,` $key `,` $value " + _OPTIONS + "type($query) `,` type($key) `,` "

@@ -144,6 +144,15 @@ class ConvOp(Convolution):
         output = window.resolved(spatial).output(spatial)
         return (tensor((batch, weight[0], *output), element),)
 
+    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+        """Batch, or output channels where all of them see the same input."""
+        whole = (None,) * (len(self.operands) - 2)
+        if axis == 0:
+            return (0, None, *whole)
+        if axis == 1 and self.groups == 1:
+            return (None, 0, *(0 for _ in whole))
+        return None
+
     def static_work(self) -> Work:
         macs = numel(shape_of(self.result)) * numel(shape_of(self.weight)[1:])
         return Work(macs, self.bias_work(), *self.traffic())

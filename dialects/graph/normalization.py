@@ -230,6 +230,10 @@ class GroupNormOp(TensorOp):
         size = DYNAMIC if channels == DYNAMIC else channels // groups
         return rows_along((batch, groups, size, *rest), range(2, 3 + len(rest)))
 
+    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+        """The batch alone: a part has as many groups."""
+        return (0, None, None) if axis == 0 else None
+
     def infer(self) -> Sequence[Attribute]:
         check_floats(self.input)
         channels = check_channels(self.input, scale=self.scale, bias=self.bias)

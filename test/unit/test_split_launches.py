@@ -16,6 +16,7 @@ from random_graphs import op_classes
 from random_ops import make
 
 from ge.dialects.functions import functions
+from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.interfaces import TensorOp
 from ge.dialects.npu_task import LaunchOp
@@ -164,6 +165,88 @@ def test_numbers_stay(pieces: int, axis: int, comes_apart: int) -> None:
     found = Session(module).run(inputs)
     for name, array in want.items():
         np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-6)
+
+
+FUSED = """
+func.func @main(%x: tensor<{batch}x8x8x8xf32> {{graph.name = "x"}},
+                %k: tensor<{batch}x8x16x8xf32> {{graph.name = "k"}},
+                %v: tensor<{batch}x8x16x8xf32> {{graph.name = "v"}},
+                %m: tensor<8x16xf32> {{graph.name = "m"}})
+    -> (tensor<{batch}x8x8x8xf32> {{graph.name = "y"}}) {{
+  %w = graph.constant #graph.weight<"w"> : tensor<8x8x3x3xf32>
+  %b = graph.constant #graph.weight<"b"> : tensor<8xf32>
+  %u = graph.constant #graph.weight<"u"> : tensor<8x8xf32>
+  {body}
+  func.return %y : tensor<{batch}x8x8x8xf32>
+}}"""
+T = "tensor<{batch}x8x8x8xf32>"
+BODIES = {
+    "conv": f"""
+  %0 = graph.conv %x, %w bias %b strides [1, 1] pads [1, 1, 1, 1] dilations [1, 1]
+    : ({T}, tensor<8x8x3x3xf32>, tensor<8xf32>) -> {T}
+  %1 = graph.relu %0 : ({T}) -> {T}
+  %2 = graph.group_norm %1, %b, %b {{{{groups = 4 : i64}}}}
+    : ({T}, tensor<8xf32>, tensor<8xf32>) -> {T}
+  %3 = graph.silu %2 : ({T}) -> {T}
+  %4 = graph.conv %3, %w bias %b strides [1, 1] pads [1, 1, 1, 1] dilations [1, 1]
+    : ({T}, tensor<8x8x3x3xf32>, tensor<8xf32>) -> {T}
+  %y = graph.add %4, %x : ({T}, {T}) -> {T}""",
+    "attention": f"""
+  %0 = graph.matmul %x, %u : ({T}, tensor<8x8xf32>) -> {T}
+  %1 = graph.attention %0, %k, %v mask %m : tensor<8x16xf32>
+    : {T}, tensor<{{batch}}x8x16x8xf32>, tensor<{{batch}}x8x16x8xf32> -> {T}
+  %2 = graph.matmul %1, %u : ({T}, tensor<8x8xf32>) -> {T}
+  %3 = graph.gelu %2 : ({T}) -> {T}
+  %y = graph.softmax %3 : ({T}) -> {T}""",
+}
+
+
+@pytest.mark.parametrize(("batch", "pieces"), [(4, 2), (4, 4), (1, 1), (1, 2), (1, 8)])
+@pytest.mark.parametrize("body", BODIES)
+def test_fused_launches_come_apart(body: str, batch: int, pieces: int) -> None:
+    """By batch; attention of one batch by heads. A convolution of one batch comes apart by output
+    channels, of which the norm needs all."""
+    text = FUSED.format(batch=batch, body=BODIES[body].format(batch=batch))
+    module = parse_module(context(), Source("fused.mlir", text))
+    whole = module.clone()
+    rng = np.random.default_rng(0)
+    drawn = {"w": (8, 8, 3, 3), "b": (8,), "u": (8, 8)}
+    payload = {n: rng.standard_normal(s).astype(np.float32) for n, s in drawn.items()}
+    shapes = {"x": (batch, 8, 8, 8), "k": (batch, 8, 16, 8), "v": (batch, 8, 16, 8), "m": (8, 16)}
+    inputs = {n: rng.standard_normal(s).astype(np.float32) for n, s in shapes.items()}
+    lower(module, Options(), until="buffers")
+    before = launches(module)
+    assert any(isinstance(op, FusedOp) for op in module.walk())
+    module = program(module, pieces)
+    comes_apart = body == "attention" or batch > 1
+    assert launches(module) == before * (pieces if comes_apart else 1)
+    want = Session(whole, payload).run(inputs)
+    found = Session(module, payload).run(inputs)
+    np.testing.assert_allclose(found["y"], want["y"], rtol=1e-4, atol=1e-5)
+
+
+def test_parts_do_not_compute_the_same_twice() -> None:
+    """Each part of the sum would need all of the exponentials."""
+    text = """
+func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %0 = fused_op.region(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32> {
+  ^bb0(%1: tensor<4x4xf32>):
+    %2 = graph.exp %1 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %3 = graph.OTHER
+    fused_op.yield %3 : tensor<4x4xf32>
+  }
+  func.return %0 : tensor<4x4xf32>
+}"""
+    t = "tensor<4x4xf32>"
+    for other, axes in (
+        (f"matmul %1, %2 : ({t}, {t}) -> {t}", [None, None]),
+        (f"add %1, %2 : ({t}, {t}) -> {t}", [(0,), (1,)]),
+        (f"softmax %2 : ({t}) -> {t}", [(0,), None]),
+        (f"transpose %2 permutation [1, 0] : {t} -> {t}", [(1,), (0,)]),
+    ):
+        module = parse_module(context(), Source("x.mlir", text.replace("OTHER", other)))
+        (op,) = (op for op in module.walk() if isinstance(op, FusedOp))
+        assert [op.cut_axes(0), op.cut_axes(1)] == axes
 
 
 LARGE = """

@@ -34,8 +34,8 @@ class Cut:
 
 
 def cut_of(kernel: KernelOp) -> Cut | None:
-    """How a kernel with one op and one result comes apart along the first dimension of the result;
-    None where it does not, or where an operand would not be cut along its own first dimension."""
+    """How a kernel with one op, fused or not, and one result comes apart along the first dimension
+    of the result; None where it does not, or where an operand would not be cut along its own."""
     ops = [op for op in kernel.body.block.ops if isinstance(op, TensorOp)]
     main = kernel.main
     args = kernel.body.block.args

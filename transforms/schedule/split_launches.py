@@ -26,8 +26,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.functions import main_function
+from ge.dialects.fused_op import FusedOp
 from ge.dialects.npu_task import HBM, KernelOp, LaunchOp, ReturnOp
 from ge.dialects.npu_task import segments as segment_sizes
 from ge.dialects.target import Target, target_for
@@ -51,7 +53,7 @@ LEAST_LAUNCHES = 10
 
 
 def part_of(kernel: KernelOp, cut: Cut, count: int, name: str, target: Target) -> KernelOp | None:
-    """The kernel of one of `count` pieces; None where its op does not take the smaller shapes."""
+    """The kernel of one of `count` pieces; None where an op does not take the smaller shapes."""
     args = kernel.body.block.args
     types = [
         tensor(cut_shape(shape_of(a), count), element_type(a)) if c else a.type
@@ -63,7 +65,11 @@ def part_of(kernel: KernelOp, cut: Cut, count: int, name: str, target: Target) -
         if isinstance(op, ReturnOp):
             block.add_op(ReturnOp(*(inside[v] for v in op.values)))
             continue
-        block.add_op(clone := op.clone(inside))
+        try:
+            clone = op.on([inside[v] for v in op.inputs]) if isinstance(op, FusedOp) else None
+        except VerifyException:
+            return None
+        block.add_op(clone := clone or op.clone(inside))
         inside |= zip(op.results, clone.results, strict=True)
     part = KernelOp(name, kernel.engine.data, None, block)
     part.location = kernel.location
