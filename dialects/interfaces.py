@@ -275,7 +275,8 @@ class TensorOp(IRDLOperation, ABC):
     ) -> Self:
         """Build the op from operands (one argument for each operand definition; None for an
         absent optional one, a sequence for a variadic one) and Python values for properties;
-        result types are inferred. `results` is the count for ops with variadic results."""
+        result types are inferred. `results` is the count for ops with variadic results.
+        Raises VerifyException for operands that do not fit; they then have no use by the op."""
         definition = cls.get_irdl_definition()
         if results is not None:
             types: list[Attribute | Sequence[Attribute] | None] = [[UNKNOWN] * results]
@@ -289,7 +290,12 @@ class TensorOp(IRDLOperation, ABC):
         )
         if location is not None:
             op.location = location
-        for value, t in zip(op.results, op.infer(), strict=True):
+        try:
+            inferred = op.infer()
+        except Exception:
+            op.drop_all_references()
+            raise
+        for value, t in zip(op.results, inferred, strict=True):
             set_type(value, t)
         return op
 

@@ -127,7 +127,7 @@ class Scores:
         check_sizes(op, q, k, masks)
         self.sizes = batch, key_heads, heads // max(key_heads, 1), queries, keys
         group = self.sizes[2]
-        factor = 1 / math.sqrt(size) if op.scale is None else op.scale.value.data
+        factor = 1 / math.sqrt(max(size, 1)) if op.scale is None else op.scale.value.data
         wide = widen(q)
         wide = wide * wide.dtype.type(factor)
         self.queries = wide.reshape(batch, key_heads, group, queries, size)

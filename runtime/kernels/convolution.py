@@ -63,10 +63,10 @@ def correlate(
     """The convolution of x with weight w, into a contiguous `out`."""
     batch, channels = x.shape[:2]
     places = out.shape[2:]
-    rows = w.reshape(groups, w.shape[0] // groups, -1)
-    result = out.reshape(batch, groups, rows.shape[1], -1)
+    rows = w.reshape(groups, w.shape[0] // groups, prod(w.shape[1:]))
+    result = out.reshape(batch, groups, rows.shape[1], prod(places))
     if prod(window.kernel) == 1 and set(window.strides) == {1} and not any(window.pads):
-        product(rows, x.reshape(batch, groups, channels // groups, -1), result)
+        product(rows, x.reshape(batch, groups, channels // groups, prod(places)), result)
         return
     view = windows(padded(x, window), window, places)
     line = prod(places[1:])
@@ -76,7 +76,8 @@ def correlate(
     for image in range(batch):
         for start in range(0, places[0], step):
             piece = view[image][(slice(None),) * along + (slice(start, start + step),)]
-            columns = np.ascontiguousarray(piece).reshape(groups, rows.shape[2], -1)
+            count = prod(piece.shape[along:])
+            columns = np.ascontiguousarray(piece).reshape(groups, rows.shape[2], count)
             product(rows, columns, result[image, :, :, start * line : (start + step) * line])
 
 
@@ -152,12 +153,13 @@ def conv_transpose(op: g.ConvTransposeOp) -> Fn:
         )
         batch, channels = x.shape[:2]
         wide, product = arithmetic(x, w, channels // groups, dtype)
-        rows = weight(w, wide).reshape(groups, channels // groups, -1).swapaxes(1, 2)
-        points = x.astype(wide, copy=False).reshape(batch, groups, channels // groups, -1)
+        rows = weight(w, wide).reshape(groups, channels // groups, prod(w.shape[1:]))
+        rows, places = rows.swapaxes(1, 2), prod(x.shape[2:])
+        points = x.astype(wide, copy=False).reshape(batch, groups, channels // groups, places)
         exact = dtype if dtype.kind in "iu" else wide
-        columns = np.empty((batch, groups, rows.shape[1], points.shape[-1]), exact)
+        columns = np.empty((batch, groups, rows.shape[1], places), exact)
         product(rows, points, columns)
-        blocks = columns.reshape(batch, -1, *window.kernel, *x.shape[2:])
+        blocks = columns.reshape(batch, groups * w.shape[1], *window.kernel, *x.shape[2:])
         result = np.ascontiguousarray(scatter(blocks, window, image))
         add_bias(result, bias)
         return rounded(result, dtype)
@@ -180,7 +182,8 @@ def col2im(op: g.Col2ImOp) -> Fn:
     def run(x: Array, image: Array | None, block: Array | None) -> Array:
         sizes = dimensions(image, image_shape)
         window = op.window_over(dimensions(block, block_shape))
-        blocks = x.reshape(x.shape[0], -1, *window.kernel, *window.output(sizes))
+        channels = x.shape[1] // prod(window.kernel)
+        blocks = x.reshape(x.shape[0], channels, *window.kernel, *window.output(sizes))
         wide = blocks.astype(compute_dtype(x), copy=False)
         return rounded(np.ascontiguousarray(scatter(wide, window, sizes)), x.dtype)
 
@@ -190,7 +193,7 @@ def col2im(op: g.Col2ImOp) -> Fn:
 def bilinear(image: Array, y: Array, x: Array) -> Array:
     """The image, [channels, height, width], read at the places (y, x), zero outside."""
     height, width = image.shape[1:]
-    flat = image.reshape(image.shape[0], -1)
+    flat = image.reshape(image.shape[0], height * width)
     top, left = np.floor(y), np.floor(x)
     result = np.zeros((image.shape[0], *y.shape), image.dtype)
     for row, row_weight in ((top, top + 1 - y), (top + 1, y - top)):
@@ -217,11 +220,12 @@ def deform_conv(op: g.DeformConvOp) -> Fn:
             grid[i] * window.strides[i] - resolved.pads[i] + places[i] * window.dilations[i]
             for i in range(2)
         ]
-        moves = offset.astype(wide).reshape(x.shape[0], parts, -1, 2, *sizes)
-        weights = w.astype(wide).reshape(groups, w.shape[0] // groups, -1)
+        taps, terms = places.shape[1], prod(w.shape[1:])
+        moves = offset.astype(wide).reshape(x.shape[0], parts, taps, 2, *sizes)
+        weights = w.astype(wide).reshape(groups, w.shape[0] // groups, terms)
         result = np.empty((x.shape[0], w.shape[0], *sizes), wide)
         for n, image in enumerate(x.astype(wide)):
-            split = image.reshape(parts, -1, *image.shape[1:])
+            split = image.reshape(parts, x.shape[1] // parts, *image.shape[1:])
             samples = np.stack(
                 [
                     bilinear(part, start[0] + moves[n, i, :, 0], start[1] + moves[n, i, :, 1])
@@ -229,9 +233,9 @@ def deform_conv(op: g.DeformConvOp) -> Fn:
                 ]
             )
             if mask is not None:
-                samples *= mask[n].astype(wide).reshape(parts, 1, -1, *sizes)
-            columns = samples.reshape(groups, weights.shape[2], -1)
-            result[n] = np.matmul(weights, columns).reshape(-1, *sizes)
+                samples *= mask[n].astype(wide).reshape(parts, 1, taps, *sizes)
+            columns = samples.reshape(groups, terms, prod(sizes))
+            result[n] = np.matmul(weights, columns).reshape(w.shape[0], *sizes)
         add_bias(result, bias)
         return rounded(result, x.dtype)
 

@@ -159,11 +159,13 @@ def select(op: g.SelectOp) -> Fn:
 @kernel(g.ClampOp, into=True)
 def clamp(op: g.ClampOp) -> Fn:
     def run(x: Array, low: Array | None, high: Array | None, out: Array | None = None) -> Array:
-        if low is not None and high is not None:
-            return np.clip(x, low.reshape(()), high.reshape(()), out=out)
-        if low is not None:
+        if low is None:
+            return store(x, out) if high is None else np.minimum(x, high.reshape(()), out=out)
+        if high is None:
             return np.maximum(x, low.reshape(()), out=out)
-        return store(x, out) if high is None else np.minimum(x, high.reshape(()), out=out)
+        most = high.reshape(())[()]  # a copy: `out` may be the limit itself
+        x = np.maximum(x, low.reshape(()), out=out)  # np.clip would make bfloat16 float32
+        return np.minimum(x, most, out=out)
 
     return run
 

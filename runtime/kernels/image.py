@@ -62,7 +62,8 @@ def nearest_index(x: Array, mode: str) -> Array:
 def weighted(x: Array, axis: int, index: Array, weights: Array) -> Array:
     """The sum over t of weights[:, t] * x[index[:, t]] along an axis; the border repeats."""
     index = index.astype(np.intp)
-    columns = weights.astype(x.dtype).T.reshape(-1, len(index), *[1] * (x.ndim - axis - 1))
+    taps, ones = weights.shape[1], [1] * (x.ndim - axis - 1)
+    columns = weights.astype(x.dtype).T.reshape(taps, len(index), *ones)
     result = x.take(index[:, 0], axis, mode="clip")
     result *= columns[0]
     part = np.empty_like(result)

@@ -5,6 +5,7 @@ as each partial sum is an integer that the float type holds exactly, else by num
 is 100 times slower).
 """
 
+from math import prod
 from typing import Any
 from weakref import ref
 
@@ -83,14 +84,14 @@ def float_matmul(a: Array, b: Array, out: Array | None = None) -> Array:
     if b.ndim > 2 or a.ndim == 2:
         return np.matmul(a, b, out=out)
     shape = (*a.shape[:-1], b.shape[-1])
-    flat = a.reshape(-1, a.shape[-1])
+    flat = a.reshape(prod(a.shape[:-1]), a.shape[-1])
     if out is None or not out.flags.c_contiguous:
         product = np.matmul(flat, b).reshape(shape)
         if out is None:
             return product
         out[...] = product
         return out
-    np.matmul(flat, b, out=out.reshape(-1, shape[-1]))
+    np.matmul(flat, b, out=out.reshape(len(flat), shape[-1]))
     return out
 
 

@@ -92,7 +92,8 @@ def _layer(
     make_step: Callable[[int], Step],
 ) -> tuple[Array, ...]:
     """Run all directions. `input_bias` [D, G*H] is added to the input's products."""
-    (steps, batch), hidden = x.shape[:2], weights.shape[1] // op.GATES
+    steps, batch, size = x.shape
+    hidden = weights.shape[1] // op.GATES
     if lengths is not None and (lengths == steps).all():
         lengths = None
     wide, weights = widen(x), widen(weights)
@@ -100,11 +101,12 @@ def _layer(
     for d in range(op.directions):
         backward = op.direction.data == "reverse" or d == 1
         turn = _reversal(steps, lengths) if backward else np.s_[:]
-        products = wide[turn].reshape(steps * batch, -1) @ weights[d].T
+        products = wide[turn].reshape(steps * batch, size) @ weights[d].T
         products += input_bias[d]
         zero = np.zeros((batch, hidden), wide.dtype)
         state = tuple(zero if i is None else widen(i[d]) for i in initial)
-        states, last = run_cell(make_step(d), products.reshape(steps, batch, -1), state, lengths)
+        products = products.reshape(steps, batch, products.shape[1])
+        states, last = run_cell(make_step(d), products, state, lengths)
         results.append((states[turn], last))
     stacked = np.stack([states for states, _ in results], 1)
     lasts = (np.stack(s) for s in zip(*(last for _, last in results), strict=True))

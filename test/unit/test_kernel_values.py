@@ -181,6 +181,7 @@ def test_nan_goes_through_extremes_and_limits():
         assert np.isnan(run(elementwise.MaximumOp, a, b).astype(np.float32)).tolist() == [1, 1, 0]
         assert np.isnan(run(elementwise.MinimumOp, a, b).astype(np.float32)).tolist() == [1, 1, 0]
         limited = run(elementwise.ClampOp, a, zero.astype(dtype), four.astype(dtype))
+        assert limited.dtype == dtype
         np.testing.assert_array_equal(limited.astype(np.float32), [np.nan, 1, 4])
     assert run(elementwise.ClampOp, x, four, zero)[1:].tolist() == [0, 0]
     np.testing.assert_array_equal(run(elementwise.ClampOp, x, None, four), [np.nan, 1, 4])

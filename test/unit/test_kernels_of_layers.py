@@ -137,6 +137,21 @@ def test_empty_rows(op: type[TensorOp]) -> None:
     assert run(op, np.zeros((2, 0), np.float32)).shape == (2, 0)
 
 
+def test_attention_over_vectors_of_nothing() -> None:
+    """All scores are 0: the weights are equal."""
+    q, k, v = np.zeros((1, 2, 3, 0)), np.zeros((1, 2, 4, 0)), np.arange(40.0).reshape(1, 2, 4, 5)
+    got = run(a.AttentionOp, q, k, v, [], None, None)
+    np.testing.assert_allclose(got, np.broadcast_to(v.mean(2, keepdims=True), got.shape))
+
+
+@pytest.mark.parametrize(("op", "gates"), [(r.RnnOp, 1), (r.GruOp, 3), (r.LstmOp, 4)])
+def test_no_sequences(op: type[TensorOp], gates: int) -> None:
+    shapes = (3, 0, 2), (1, 4 * gates, 2), (1, 4 * gates, 4)
+    optional = [None] * (3 if op is not r.LstmOp else 5)
+    got = run(op, *(np.zeros(s, np.float32) for s in shapes), *optional)
+    assert got[0].shape == (3, 1, 0, 4)
+
+
 def test_results_go_where_they_are_asked_for() -> None:
     x, scale = normal(2, 6, 5), np.ones(6, np.float32)
     ops = [make(n.SoftmaxOp, x), make(n.LayerNormOp, x, normal(5), None)]

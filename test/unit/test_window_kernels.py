@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from xdsl.ir import Block
 
-from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
+from ge.dialects.graph.convolution import Col2ImOp, ConvOp, ConvTransposeOp, DeformConvOp
 from ge.dialects.graph.image import ResizeOp
 from ge.dialects.graph.pooling import MaxPoolIndicesOp, MaxUnpoolOp, PoolOp
 from ge.dialects.interfaces import Work
@@ -100,6 +100,28 @@ def test_bias_of_half_precision(dtype: Any) -> None:
     result = run(ConvOp, x, w, b)
     assert result.dtype == dtype
     assert result[0, :, 0].astype(int).tolist() == [4, 5, 6]
+
+
+COL2IM = {"image_shape": [4, 4], "block_shape": [2, 2]}
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "params", "result"),
+    [
+        (ConvOp, [(0, 4, 5, 5), (8, 4, 1, 1), None], {}, (0, 8, 5, 5)),
+        (ConvOp, [(0, 4, 5, 5), (8, 4, 3, 3), None], {"pads": [1] * 4}, (0, 8, 5, 5)),
+        (ConvOp, [(2, 0, 5, 5), (8, 0, 1, 1), (8,)], {}, (2, 8, 5, 5)),
+        (ConvTransposeOp, [(0, 4, 5, 5), (4, 8, 3, 3), None], {}, (0, 8, 7, 7)),
+        (ConvTransposeOp, [(2, 4, 5, 5), (4, 0, 3, 3), None], {}, (2, 0, 7, 7)),
+        (Col2ImOp, [(0, 12, 9), None, None], COL2IM, (0, 3, 4, 4)),
+        (DeformConvOp, [(0, 4, 5, 5), (8, 4, 1, 1), (0, 2, 5, 5), None, None], {}, (0, 8, 5, 5)),
+    ],
+)
+def test_nothing_to_convolve(op: Any, shapes: Any, params: Any, result: Any) -> None:
+    arrays = [None if s is None else np.ones(s, np.float32) for s in shapes]
+    got = run(op, *arrays, **params)
+    assert got.shape == result
+    assert (got == 1).all()  # of nothing but a bias
 
 
 def test_work_of_convolutions() -> None:
