@@ -40,7 +40,7 @@ def ulp_distance(a: Array, b: Array) -> NDArray[np.uint64]:
 
     def place(x: Array) -> NDArray[np.int64]:
         """The number of the float in order, 0 for 0; the bits of negative ones count down."""
-        bits = np.ascontiguousarray(x).view(integer).astype(np.int64)
+        bits = x.view(integer).astype(np.int64)
         with np.errstate(over="ignore"):
             return np.where(bits < 0, np.int64(low) - bits, bits)
 
@@ -56,7 +56,7 @@ def bits_differ(a: Array, b: Array) -> NDArray[np.bool_]:
     if not is_float(a):
         return a != b
     integer = SIGNED[a.dtype.itemsize]
-    differ = np.ascontiguousarray(a).view(integer) != np.ascontiguousarray(b).view(integer)
+    differ = a.view(integer) != b.view(integer)
     return differ & ~(np.isnan(a) & np.isnan(b))
 
 

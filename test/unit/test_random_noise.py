@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import f16, f32
+from xdsl.dialects.builtin import f16, f32, f64
 from xdsl.parser import Parser
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
@@ -38,6 +38,10 @@ EXPLAINED: dict[str, tuple[Formula, Formula]] = {
         lambda x: (x * x).mean(1).sqrt(),
         lambda x: (x.to(f32) * x.to(f32)).mean(1).sqrt().to(f16),
     ),
+    "rounding beside overflow": (
+        lambda x: x * (x * x).mean(1).sqrt().reciprocal() + 1,
+        lambda x: (x.to(f32) * (x.to(f32) * x.to(f32)).mean(1).sqrt().reciprocal()).to(f16) + 1,
+    ),
     "overflow of a sum": (
         lambda x: (x - x.mean(1)) * ((x - x.mean(1)) ** 2).mean(1).sqrt().reciprocal(),
         lambda x: (
@@ -53,6 +57,10 @@ MISMATCHES: dict[str, tuple[Formula, Formula]] = {
     "beside cancellation": (lambda x: (x + 10) - 10, lambda x: x * 1.02),
     "a tie": (lambda x: x.compare("ge", x), lambda x: x.compare("gt", x)),
     "a lost nan": (lambda x: x.sqrt(), lambda x: x.abs().sqrt()),
+    "a number where one run alone overflows": (
+        lambda x: ((x.abs() + 65472.0) - 65472.0) * 2,
+        lambda x: x.abs() * 2 + 1e3,
+    ),
     "a new infinity": (lambda x: x * 2, lambda x: x * 1e4 * 2e-4),
 }
 
@@ -85,6 +93,24 @@ def test_bits_of_a_narrow_type_stay_those_of_that_type() -> None:
     for throughout in (False, True):
         (got,) = Session(in_float64(module, throughout)).run({"arg0": x}).values()
         assert got.tolist() == (x * x).tolist()
+
+
+def test_float64_is_tried_where_it_has_room() -> None:
+    """Its products are finite: nothing is put down to its range."""
+    formulas: list[Formula] = [lambda x: x * x * 0.5, lambda x: (x * 0.5) * x]
+    modules = [written(f, Tensor(4, 64, element=f64)) for f in formulas]
+    reference = Reference(modules[0])
+    assert reference.difference(modules[1], Ulps()) is None
+    assert not reference.rounding.explained
+
+
+def test_scalar_results() -> None:
+    """They are compared as others are, bit by bit too."""
+    scalar = [written(lambda x, n=n: x * n, Tensor()) for n in (2.0, 3.0)]
+    for relation in (BitExact(), Ulps()):
+        text = Reference(scalar[0]).difference(scalar[1], relation)
+        assert text is not None
+        assert "became" in text
 
 
 def test_nothing_excuses_bits_that_must_stay() -> None:
