@@ -17,7 +17,7 @@ import random
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -304,10 +304,10 @@ def is_visible(reference: Reference, wrong: ModuleOp, relation: Relation) -> boo
     )
 
 
-def graphs(seed: int, cases: int) -> Iterator[tuple[int, ModuleOp]]:
-    """Random graphs and single motifs, in turn, by their seeds."""
+def graphs(seeds: Iterable[int]) -> Iterator[tuple[int, ModuleOp]]:
+    """Random graphs for odd seeds, single motifs in turn for even ones."""
     random_graphs = Graphs(op_classes())
-    for i in range(seed, seed + cases):
+    for i in seeds:
         if i % 2:
             module = random_graphs.make(i)
         else:
@@ -323,15 +323,14 @@ def graphs(seed: int, cases: int) -> Iterator[tuple[int, ModuleOp]]:
 
 
 def measure(
-    seed: int,
-    cases: int,
+    seeds: Iterable[int],
     only: str = "",
     mode: str = "default",
     missed: Callable[[str, int, ModuleOp, ModuleOp], None] | None = None,
 ) -> Power:
     """Plant each fault that fits once in each graph."""
     power, relation = Power(), RELATIONS[mode]
-    for number, module in graphs(seed, cases):
+    for number, module in graphs(seeds):
         rng = random.Random(number)
         try:
             reference = Reference(module)
@@ -366,7 +365,8 @@ def main(args: Sequence[str] | None = None) -> None:
     add("--only", default="", metavar="REGEX", help="names of faults")
     add("--show", action="store_true", help="print what was visible and not caught")
     given = parser.parse_args(args)
-    power = measure(given.seed, given.cases, given.only, given.mode, show if given.show else None)
+    seeds = range(given.seed, given.seed + given.cases)
+    power = measure(seeds, given.only, given.mode, show if given.show else None)
     print(power)
     print(f"caught {power.share():.1%} of the visible")
 
