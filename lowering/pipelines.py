@@ -24,8 +24,8 @@ CLEAN_UP = (
     "simplify-control-flow",
     "deduplicate-constants",
     "share-common-subexpressions",
-    "fold-batch-norm",
     "absorb-transposes",
+    "fold-batch-norm",
 )
 """Passes at the graph level that bring ops to their simplest form."""
 
@@ -35,8 +35,8 @@ EXACT = (
     "simplify-movement",
     "move-transposes",
     "simplify-algebra",
-    "fold-batch-norm",
     "absorb-transposes",
+    "fold-batch-norm",
 )
 """Those that keep every bit when they are told to."""
 

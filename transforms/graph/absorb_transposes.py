@@ -8,8 +8,8 @@ becomes
     %1 = graph.conv %x, %w {input_channels_last = true}
     %3 = graph.matmul %q, %k {transpose_rhs = true}
 
-For transposes that did not cancel (see move-transposes), after what looks at channels has run. A
-transpose behind a product or convolution needs nothing of the kind: it is part of the launch, see
+For transposes that did not cancel (see move-transposes), before what goes into weights is looked
+for: a convolution takes that from channels that are last, too (fold-batch-norm). A transpose behind a product or convolution needs nothing of the kind: it is part of the launch, see
 the fusion passes. The rules are in `canonical/absorption.py`.
 """
 
