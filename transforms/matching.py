@@ -116,10 +116,12 @@ class Miss:
     why: str = ""
     depth: int = -1
     """How many ops of the pattern had matched."""
+    ops: tuple[Operation, ...] = ()
+    """Those ops."""
 
-    def note(self, depth: int, op: Operation | None, why: str) -> None:
-        if depth > self.depth:
-            self.op, self.why, self.depth = op, why, depth
+    def note(self, op: Operation | None, why: str, ops: tuple[Operation, ...]) -> None:
+        if len(ops) > self.depth:
+            self.op, self.why, self.depth, self.ops = op, why, len(ops), ops
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ class State:
         return State((*self.ops, op), self.bound, free, self.miss)
 
     def fail(self, op: Operation | None, why: str) -> None:
-        self.miss.note(len(self.ops), op, why)
+        self.miss.note(op, why, self.ops)
 
     def used_outside(self) -> Operation | None:
         """An op inside of the match, not shared, that an op outside uses."""

@@ -26,6 +26,7 @@ from ge.dialects.types import element_type, is_refinement, set_type
 from ge.runtime.arrays import dense, dtype_of, type_of
 from ge.transforms import remarks
 from ge.transforms.graph.infer_shapes import refine
+from ge.transforms.losses import loss_us
 from ge.transforms.matching import Match, Miss, Op
 from ge.transforms.rewriting import fuse_locations
 from ge.transforms.statistics import count, is_enabled
@@ -131,7 +132,7 @@ class Rule(Search):
         found = self.pattern.match(op, miss)
         if found is None:
             if miss.depth >= self.nearly and remarks.wanted():
-                remarks.missed(self.name, op, miss.why)
+                remarks.missed(self.name, op, miss.why, loss_us(miss.ops))
             return
         new = self.replace(found, Emit(rewriter, op, found.ops))
         if new is None:

@@ -30,6 +30,7 @@ from ge.runtime import kernels
 from ge.runtime.arrays import Array, dtype_of
 from ge.transforms import remarks
 from ge.transforms.fusion.merging import for_each_block
+from ge.transforms.losses import loss_us
 from ge.transforms.matching import Match, Miss, Op, Predicate
 from ge.transforms.statistics import count
 
@@ -87,15 +88,18 @@ class Pattern:
 
     def match(self, last: Operation, miss: Miss | None = None) -> Match | None:
         """The chain that ends in op `last`, the last op first in the match."""
-        return self._match(last, len(self.ops) - 1, miss or Miss())
+        return self._match(last, len(self.ops) - 1, miss or Miss(), ())
 
-    def _match(self, op: Operation, index: int, miss: Miss) -> Match | None:
-        spec, depth = self.ops[index], len(self.ops) - 1 - index
+    def _match(
+        self, op: Operation, index: int, miss: Miss, behind: tuple[Operation, ...]
+    ) -> Match | None:
+        """The first ops of the chain up to `op`; those `behind` it have matched."""
+        spec = self.ops[index]
         attributes: dict[str, Any] = dict(spec.attributes)
         one = Op(spec.kind, ..., name=spec.name, where=spec.where, **attributes)
         found = one.match(op, reason := Miss())
         if found is None:
-            miss.note(depth, op, reason.why)
+            miss.note(op, reason.why, behind)
             return None
         if index == 0:
             return found
@@ -103,12 +107,13 @@ class Pattern:
             before = value.owner
             if not isinstance(before, Operation) or before.parent is not op.parent:
                 continue
-            inner = self._match(before, index - 1, miss)
+            inner = self._match(before, index - 1, miss, (*behind, op))
             if inner is None:
                 continue
             users = {use.operation for r in before.results for use in r.uses}
             if users != {op} and not self.ops[index - 1].shared:
-                miss.note(depth + 1, before, f"the result of {before.name} is used elsewhere too")
+                why = f"the result of {before.name} is used elsewhere too"
+                miss.note(before, why, (*behind, op, before))
                 continue
             return Match((op, *inner.ops), {**inner.bound, **found.bound})
         return None
@@ -240,7 +245,8 @@ class Graph:
         found = pattern.match(last, miss := Miss())
         if found is None:
             if miss.depth > 0:
-                remarks.missed(self.rule, last, miss.why)
+                failed = () if miss.op is None else (miss.op,)
+                remarks.missed(self.rule, last, miss.why, loss_us((*miss.ops, *failed)))
             return False
         new = replace(found)
         count(self.rule, applied=new is not None)

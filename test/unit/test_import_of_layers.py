@@ -9,7 +9,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from ge.dialects.errors import GeError
+from ge.lowering.compiler import lower
 from ge.lowering.onnx.importer import import_model
+from ge.lowering.options import Options
 
 F32, F16, I64 = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT64
 
@@ -85,6 +87,30 @@ def test_dropout_drops_nothing_at_inference() -> None:
         text_of("Dropout", {"x": (F32, 2, 3)}, constants=training)
     training["ratio"] = np.float32(0)
     assert "return %x" in text_of("Dropout", {"x": (F32, 2, 3)}, constants=training)
+
+
+def test_dropout_behind_a_convolution_gains_nothing() -> None:
+    """At inference it is no op: there is nothing to fuse, and nothing between the convolution and
+    what follows."""
+    texts: list[str] = []
+    for dropout in (False, True):
+        nodes = [
+            helper.make_node("Conv", ["x", "w"], ["c"]),
+            *([helper.make_node("Dropout", ["c"], ["d"])] if dropout else []),
+            helper.make_node("Relu", ["d" if dropout else "c"], ["y"]),
+        ]
+        graph = helper.make_graph(
+            nodes,
+            "g",
+            [helper.make_tensor_value_info("x", F32, (1, 3, 8, 8))],
+            [helper.make_tensor_value_info("y", F32, None)],
+            [numpy_helper.from_array(np.ones((4, 3, 3, 3), np.float32), "w")],
+        )
+        module = import_model(helper.make_model(graph)).module
+        lower(module, Options(), until="fused")
+        texts.append(str(module))
+    assert texts[0] == texts[1]
+    assert texts[1].count("fused_op.conv") == 1
 
 
 def test_lp_norm_takes_only_orders_one_and_two() -> None:

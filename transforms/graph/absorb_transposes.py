@@ -9,8 +9,9 @@ becomes
     %3 = graph.matmul %q, %k {transpose_rhs = true}
 
 For transposes that did not cancel (see move-transposes), before what goes into weights is looked
-for: a convolution takes that from channels that are last, too (fold-batch-norm). A transpose behind a product or convolution needs nothing of the kind: it is part of the launch, see
-the fusion passes. The rules are in `canonical/absorption.py`.
+for: a convolution takes that from channels that are last, too (fold-batch-norm). A transpose
+behind a product or convolution needs nothing of the kind: it is part of the launch, see the fusion
+passes. The rules are in `canonical/absorption.py`.
 """
 
 from dataclasses import dataclass

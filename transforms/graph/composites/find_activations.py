@@ -71,6 +71,7 @@ from ge.dialects.interfaces import TensorOp
 from ge.dialects.types import element_type, is_float, is_static, numel, shape_of
 from ge.transforms import remarks
 from ge.transforms.graph.composites.widening import NarrowComputation, is_narrow
+from ge.transforms.losses import loss_us
 from ge.transforms.matching import Match, Number, Op, Value, near, number_of
 from ge.transforms.polynomials import (
     ONE,
@@ -296,7 +297,8 @@ class FindActivation(Search):
                     return
                 why = f"the result of {op.name} is used elsewhere too"
         if nearest is not None and remarks.wanted():
-            remarks.missed(rule_of(nearest), op, why)
+            seen = [op, *(end.owner for end in ends if isinstance(end.owner, Operation))]
+            remarks.missed(rule_of(nearest), op, why, loss_us(seen))
 
     def candidates(self, op: Operation) -> Iterator[tuple[SSAValue, Polynomial, Composite]]:
         """What the op may be part of: x, the polynomial, and the composite of x that it is."""

@@ -70,6 +70,7 @@ from ge.transforms.graph.composites.attention_layout import (
     target_of,
 )
 from ge.transforms.graph.composites.widening import NarrowComputation, before_widening
+from ge.transforms.losses import loss_us
 from ge.transforms.matching import number_of
 from ge.transforms.relations import Relation, Ulps
 from ge.transforms.rewriting import rewrite
@@ -436,16 +437,16 @@ class FindAttention(Search):
             return
         scores = ScoresSearch(self.dimensions).search(op.input, Scores())
         weights = find_weights(op, self.dimensions)
+        ops = (*weights.ops, op, *scores.ops)
         if scores.product is None or weights.product is None:
             if scores.product is not None or weights.product is not None:
-                remarks.missed(RULE, op, scores.why or weights.why)
+                remarks.missed(RULE, op, scores.why or weights.why, loss_us(ops))
             return
-        ops = (*weights.ops, op, *scores.ops)
         builder = Builder(self.dimensions, scores, weights)
         try:
             builder.build()
         except NotAttention as e:
-            remarks.missed(RULE, op, str(e))
+            remarks.missed(RULE, op, str(e), loss_us(ops))
             return
         builder.emit = Emit(rewriter, weights.product, ops)
         new = builder.build()

@@ -54,6 +54,7 @@ from ge.dialects.types import (
 from ge.transforms import remarks
 from ge.transforms.dimensions import Dimensions
 from ge.transforms.graph.composites.widening import NarrowComputation
+from ge.transforms.losses import loss_us, made_of
 from ge.transforms.matching import Match, Number, Op, Value, near, number_of
 from ge.transforms.polynomials import (
     ONE,
@@ -230,7 +231,9 @@ class FindTrailingNorm(Search):
                 return self.replace(rewriter, end, found, parts, (*expansion.ops, op))
             why = "the root is used elsewhere too"
         if remarks.wanted():
-            remarks.missed(found.rule, op, why)
+            above = (v.owner for v in reachable(op.results[0]))
+            seen = [*(o for o in above if isinstance(o, Operation)), *made_of(value, found.x)]
+            remarks.missed(found.rule, op, why, loss_us(seen))
 
     def fits(self, found: Statistics, parts: Affine) -> bool:
         """Whether scale and bias belong to the norm."""
