@@ -44,6 +44,10 @@ EXACT = (
 SEARCH_SECONDS = "20.0"
 """How long the smallest packing is searched for at memory level 3."""
 
+SEARCH_BRIEFLY = "0.5"
+"""How long it is searched for at lower levels, where the quick methods leave a gap: most gaps of
+real graphs close in a few milliseconds."""
+
 SEARCH_FOR_LIMIT = "3.0"
 """How long it is searched for where the program did not fit."""
 
@@ -177,8 +181,8 @@ def planning(options: Options, remedies: Remedies) -> str:
         given["limit"] = (str(remedies.limit),)
     if options.memory >= 3:
         given["search"] = (SEARCH_SECONDS,)
-    elif remedies.any:
-        given["search"] = (SEARCH_FOR_LIMIT,)
+    elif options.memory:
+        given["search"] = (SEARCH_FOR_LIMIT if remedies.any else SEARCH_BRIEFLY,)
     return str(PassText("plan-memory", given))
 
 

@@ -5,6 +5,8 @@ from itertools import combinations, permutations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ge.lowering.options import Options
+from ge.lowering.pipelines import pipeline
 from ge.transforms.memory.packing import intervals, pack
 from ge.transforms.memory.search import Outcome, search
 
@@ -76,3 +78,20 @@ def test_the_search_repeats_itself():
     bound = intervals(sizes, starts, ends).lower_bound
     first, second = (search(sizes, starts, ends, bound, 60) for _ in range(2))
     assert first == second
+
+
+def test_a_gap_that_the_quick_methods_leave_is_closed():
+    """The buffers (KiB, first use, last use) of a decoder of two layers with a mask that lives
+    long; every level of memory optimization that shares bytes searches for this."""
+    given = [
+        (8, 3, 11), (8, 3, 5), (2, 4, 17), (8, 5, 8), (4, 5, 8), (4, 5, 8), (8, 8, 9), (8, 9, 14),
+        (16, 11, 12), (8, 12, 20), (8, 14, 17), (4, 14, 17), (4, 14, 17), (8, 17, 18), (8, 18, 22),
+        (16, 20, 21), (8, 21, 23),
+    ]  # fmt: skip
+    sizes, starts, ends = (list(column) for column in zip(*given, strict=True))
+    problem = intervals(sizes, starts, ends)
+    assert pack(problem).peak > problem.lower_bound
+    assert pack(problem, 60.0).peak == problem.lower_bound
+    for level in (1, 2, 3):
+        (plan,) = (p for p in pipeline(Options(memory=level)) if p.startswith("plan-memory"))
+        assert "search=" in plan
