@@ -26,6 +26,7 @@ from heapq import heapify, heappop, heappush
 from typing import cast
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, ModuleOp
+from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects import npu_task as task
@@ -38,7 +39,7 @@ from ge.dialects.target import Target
 from ge.dialects.types import array_ints, byte_size
 from ge.runtime.bounds import Job, lower_bound
 from ge.runtime.cost import copy_pipes, link_time
-from ge.runtime.dataflow import Writers
+from ge.runtime.dataflow import Regions, Writers
 from ge.runtime.l2 import L2Cache
 from ge.runtime.launched import Launched, launched, time_with
 from ge.runtime.pipes import Pipes, TaskTime, whole_l2_bytes_per_us
@@ -59,6 +60,9 @@ from ge.runtime.traffic import Traffic
 TASKS = (LaunchOp, task.CopyOp, task.TransferOp)
 """What runs on a stream."""
 
+PASSIVE = {task.SlotOp, task.ConstantOp, ReinterpretCastOp, AllocOp}
+"""What only names memory: most ops of a program."""
+
 
 class UnknownShapes(GeError):
     """A program cannot be timed because shapes are known only at run time."""
@@ -70,12 +74,12 @@ class UnknownShapes(GeError):
 class Builder:
     """The tasks of the ops between two barriers, with what each has to wait for."""
 
-    def __init__(self) -> None:
+    def __init__(self, regions: Regions) -> None:
         self.tasks: list[Task] = []
         self._last: dict[int, Task] = {}
         self._events: dict[int, Task | None] = {}
         self._waits: dict[int, list[Task]] = {}
-        self._writers: Writers[Task] = Writers()
+        self._writers: Writers[Task] = Writers(regions)
 
     def record(self, op: task.RecordOp) -> None:
         self._events[op.event.value.data] = self._last.get(op.stream.value.data)
@@ -134,7 +138,8 @@ class Program:
         self.target = target
         self.kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
         self.notes: list[str] = []
-        self.traffic = Traffic(target.l2_bytes)
+        self.regions = Regions()
+        self.traffic = Traffic(target.l2_bytes, self.regions)
         self._known: dict[str, Launched] = {}
         self._unknown: list[Operation] = []
 
@@ -161,8 +166,10 @@ class Program:
     def sequence(self, ops: Iterable[Operation], host_driven: bool) -> Timeline:
         """The timeline of ops in the order in which the host issues them. Raises as `block`."""
         result = Timeline(self.target)
-        builder = Builder()
+        builder = Builder(self.regions)
         for op in ops:
+            if type(op) in PASSIVE:
+                continue
             if isinstance(op, TensorOp) or (isinstance(op, TASKS) and op.stream is None):
                 what = "fixed on a stream" if isinstance(op, TASKS) else "a task"
                 hint = "compile it with ge-compile first"
@@ -178,12 +185,12 @@ class Program:
                     builder.wait(op)
                 case task.IfOp() | task.LoopOp():
                     result.append(self.run(builder, host_driven))
-                    builder = Builder()
+                    builder = Builder(self.regions)
                     found, times = self.branch(op) if isinstance(op, task.IfOp) else self.loop(op)
                     result.append(found, times)
                 case task.YieldOp():
                     result.append(self.run(builder, host_driven))
-                    builder = Builder()
+                    builder = Builder(self.regions)
                     self.carry(builder, op)
                 case _:
                     pass
@@ -192,7 +199,7 @@ class Program:
 
     def alone(self, ops: Iterable[Operation]) -> Timeline:
         """The timeline of ops when nothing ran before them. Raises as `block`."""
-        self.traffic = Traffic(self.target.l2_bytes)
+        self.traffic = Traffic(self.target.l2_bytes, self.regions)
         return self.sequence(ops, host_driven=False)
 
     def run(self, builder: Builder, host_driven: bool) -> Timeline:

@@ -88,25 +88,31 @@ def strided(offset: int, shape: Sequence[int], strides: Sequence[int]) -> Region
     return Region(offset, high, pitch, width)
 
 
+class Regions:
+    """`region_of`, worked out once for each value."""
+
+    def __init__(self) -> None:
+        self._known: dict[SSAValue, tuple[SSAValue, Region]] = {}
+
+    def of(self, value: SSAValue) -> tuple[SSAValue, Region]:
+        found = self._known.get(value)
+        if found is None:
+            found = self._known[value] = region_of(value)
+        return found
+
+
 class Writers(Generic[T]):
     """Who wrote each part of each buffer last."""
 
-    def __init__(self) -> None:
+    def __init__(self, regions: Regions) -> None:
         self._writes: dict[SSAValue, list[tuple[Region, T]]] = {}
-        self._regions: dict[SSAValue, tuple[SSAValue, Region]] = {}
-
-    def _region(self, value: SSAValue) -> tuple[SSAValue, Region]:
-        """`region_of`, worked out once for each value."""
-        found = self._regions.get(value)
-        if found is None:
-            found = self._regions[value] = region_of(value)
-        return found
+        self._regions = regions
 
     def of(self, values: Iterable[SSAValue]) -> list[T]:
         """Who wrote what these memrefs hold, each once."""
         found: dict[T, None] = {}
         for value in values:
-            buffer, region = self._region(value)
+            buffer, region = self._regions.of(value)
             for written, writer in self._writes.get(buffer, ()):
                 if region.meets(written):
                     found[writer] = None
@@ -115,7 +121,7 @@ class Writers(Generic[T]):
     def write(self, writer: T, values: Iterable[SSAValue]) -> None:
         """Note that these memrefs are written."""
         for value in values:
-            buffer, region = self._region(value)
+            buffer, region = self._regions.of(value)
             older = self._writes.get(buffer, ())
             kept = [w for w in older if not region.covers(w[0])]
             self._writes[buffer] = [*kept, (region, writer)]

@@ -8,7 +8,7 @@ from xdsl.ir import Attribute, BlockArgument, SSAValue
 from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.npu_task import HOST, KernelOp, SlotOp, data_type
 from ge.dialects.types import bitwidth, byte_size
-from ge.runtime.dataflow import region_of
+from ge.runtime.dataflow import Regions
 from ge.runtime.l2 import L2Cache, Place
 
 
@@ -30,7 +30,8 @@ class _Access:
 class Traffic:
     """The accesses of a program's tasks, in the order in which they are issued."""
 
-    def __init__(self, l2_bytes: int) -> None:
+    def __init__(self, l2_bytes: int, regions: Regions) -> None:
+        self.regions = regions
         self.cache = L2Cache(l2_bytes)
         self._accesses: dict[SSAValue, _Access | None] = {}
         self._segments: dict[SSAValue, int] = {}
@@ -76,7 +77,7 @@ class Traffic:
         kind: Attribute = value.type
         if getattr(kind, "memory_space", HOST) == HOST:
             return None
-        buffer, region = region_of(value)
+        buffer, region = self.regions.of(value)
         try:
             size = byte_size(kind)
         except ValueError:
