@@ -33,7 +33,7 @@ from ge.runtime.sanitizer import check_plan
 from ge.runtime.session import Session
 from ge.transforms.memory.plan_memory import PlanMemoryPass
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
-from ge.transforms.schedule.split_launches import SplitLaunchesPass
+from ge.transforms.schedule.split_launches import Choice, SplitLaunchesPass, Splitter
 
 TARGET = Target.load()
 APART = [op for op in op_classes() if op.cut_axes is not TensorOp.cut_axes]
@@ -282,3 +282,58 @@ def test_small_launches_stay() -> None:
     module = chain()
     lower(module, Options(fusion="off", pieces=True))
     assert launches(module) == 5
+
+
+def branches(count: int) -> str:
+    """Independent products, each with functions of its result: without pieces, the cube cores work
+    on one branch while the vector cores work on another one."""
+    t = "tensor<2048x2048xf16>"
+    lines = [f'%w = graph.constant #graph.weight<"w"> : {t}']
+    for i in range(count):
+        lines += [
+            f"%p{i} = graph.matmul %x{i}, %w : ({t}, {t}) -> {t}",
+            f"%e{i} = graph.erf %p{i} : ({t}) -> {t}",
+            f"%y{i} = graph.sin %e{i} : ({t}) -> {t}",
+        ]
+    args = ", ".join(f"%x{i}: {t}" for i in range(count))
+    results = ", ".join(f"%y{i}" for i in range(count))
+    types = ", ".join([t] * count)
+    body = "\n  ".join(lines)
+    return (
+        f"func.func @main({args}) -> ({types}) {{\n  {body}\n  func.return {results} : {types}\n}}"
+    )
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_pieces_never_make_the_whole_program_slower(count: int) -> None:
+    found: list[float] = []
+    for in_pieces in (True, False):
+        module = parse_module(context(), Source("branches.mlir", branches(count)))
+        lower(module, Options(fusion="off", pieces=in_pieces))
+        found.append(simulate(module, TARGET).latency_us)
+    assert found[0] <= found[1] * 1.001
+
+
+def test_what_gains_alone_must_gain_in_the_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Launches this small are slower in pieces, whatever is said of them alone."""
+    monkeypatch.setattr(Splitter, "fastest", lambda *_: Choice(4, 1.0))
+    module = chain()
+    lower(module, Options(fusion="off", pieces=True))
+    assert launches(module) == 5
+
+
+def test_programs_whose_time_is_not_known_stay_whole() -> None:
+    text = """
+func.func @main(%x: tensor<?x4096xf16>, %z: tensor<4096x4096xf16>) -> tensor<?x4096xf16> {
+  %0 = graph.matmul %z, %z
+    : (tensor<4096x4096xf16>, tensor<4096x4096xf16>) -> tensor<4096x4096xf16>
+  %1 = graph.sin %0 : (tensor<4096x4096xf16>) -> tensor<4096x4096xf16>
+  %2 = graph.matmul %x, %1
+    : (tensor<?x4096xf16>, tensor<4096x4096xf16>) -> tensor<?x4096xf16>
+  func.return %2 : tensor<?x4096xf16>
+}"""
+    module = parse_module(context(), Source("dynamic.mlir", text))
+    lower(module, Options(fusion="off", pieces=True))
+    assert launches(module) == 3

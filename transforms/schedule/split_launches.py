@@ -15,9 +15,12 @@ product is issued before the first softmax), and what lies between the two is fo
 there are as many buffers as pieces are under way, which the next pieces use again. `pieces.py` says
 what may come apart together. The number of pieces is the one with the shortest makespan by the
 clock, each schedule at its best; none where that gains less than `GAIN`: pieces cost launches.
+What gains alone may not gain beside everything else: of the groups found, all come apart if that
+makes the whole program faster, else those that do so one after the other, the most promising first.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
@@ -34,10 +37,10 @@ from ge.dialects.npu_task import HBM, KernelOp, LaunchOp, ReturnOp
 from ge.dialects.npu_task import segments as segment_sizes
 from ge.dialects.target import Target, target_for
 from ge.dialects.types import element_type, set_type, shape_of, tensor
-from ge.runtime.clock import Program
+from ge.runtime.clock import Program, UnknownShapes, simulate
 from ge.runtime.tiling import choose_tiling
 from ge.transforms.memory.aliasing import owner_of
-from ge.transforms.schedule.assign_streams import StreamAssignment
+from ge.transforms.schedule.assign_streams import AssignStreamsPass, StreamAssignment
 from ge.transforms.schedule.dependencies import Segment, segments
 from ge.transforms.schedule.pieces import Cut, Group, Pipeline, cut_of, groups_of, leading, span_of
 from ge.transforms.views import row_major
@@ -47,6 +50,13 @@ COUNTS = (2, 4, 8, 16, 32)
 
 GAIN = 0.05
 """Share of the makespan that pieces must gain."""
+
+WHOLE_GAIN = 0.005
+"""Share of the makespan of the whole program that pieces must gain; the addresses that buffers get
+later change what L2 holds, and with it the makespan, by less."""
+
+MOST_TRIALS = 8
+"""Kinds of groups that are tried one after the other."""
 
 LEAST_LAUNCHES = 10
 """A group that takes less than so many launch costs stays as it is."""
@@ -90,6 +100,14 @@ def cut_shape(shape: Sequence[int], count: int) -> list[int]:
     return [d // count if i == axis else d for i, d in enumerate(shape)]
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A number of pieces, and how much faster they are than the whole."""
+
+    count: int
+    gain_us: float
+
+
 @dataclass
 class Splitter:
     """Splits the launches of one function."""
@@ -100,21 +118,39 @@ class Splitter:
     kernels: dict[str, KernelOp]
     fixed: int = 0
     """The number of pieces; 0: what is fastest."""
+    counts: Mapping[Hashable, int] | None = None
+    """Key of a group -> the number of its pieces, if that is known already; 1 for others."""
     cuts: dict[str, Cut | None] = field(default_factory=dict[str, Cut | None])
     parts: dict[tuple[str, int], KernelOp | None] = field(
         default_factory=dict[tuple[str, int], KernelOp | None]
     )
-    chosen: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
+    chosen: dict[Hashable, Choice] = field(default_factory=dict[Hashable, Choice])
     """Key of a group -> the number of pieces that is best for it."""
 
-    def function(self, func: FuncOp) -> None:
-        """Split the launches of the outermost block where that pays."""
+    def groups(self, func: FuncOp) -> Iterator[Group]:
+        """The groups of the outermost block."""
         self.cuts = {name: cut_of(k) for name, k in self.kernels.items()}
         for part in list(segments(func.body.block)):
             if isinstance(part, Segment):
-                for group in list(groups_of(part.tasks, self.cuts)):
-                    if (count := self.choose(group)) > 1:
-                        self.split(group, count)
+                yield from list(groups_of(part.tasks, self.cuts))
+
+    def promising(self, func: FuncOp) -> dict[Hashable, int]:
+        """The groups that pieces make faster when nothing else runs, with the best number of
+        pieces; those that would gain most in the function first."""
+        gains: dict[Hashable, float] = defaultdict(float)
+        for group in self.groups(func):
+            key = group.key()
+            if key not in self.chosen:
+                self.chosen[key] = self.fastest(group)
+            gains[key] += self.chosen[key].gain_us
+        found = {key: self.chosen[key].count for key in sorted(gains, key=lambda k: -gains[k])}
+        return {key: count for key, count in found.items() if count > 1}
+
+    def function(self, func: FuncOp) -> None:
+        """Split the launches of the outermost block where that pays."""
+        for group in self.groups(func):
+            if (count := self.choose(group)) > 1:
+                self.split(group, count)
         used = {op.callee for op in func.walk() if isinstance(op, LaunchOp)}
         for (name, _), part in self.parts.items():
             if part is not None and part.sym_name.data in used:
@@ -122,18 +158,15 @@ class Splitter:
 
     def choose(self, group: Group) -> int:
         """The number of pieces with the shortest makespan; 1: it stays as it is."""
-        if self.fixed:
-            return self.fixed if self.part_names(group, self.fixed) is not None else 1
-        key = group.key()
-        if key not in self.chosen:
-            self.chosen[key] = self.fastest(group)
-        return self.chosen[key]
+        if self.counts is not None:
+            return self.counts.get(group.key(), 1)
+        return self.fixed if self.part_names(group, self.fixed) is not None else 1
 
-    def fastest(self, group: Group) -> int:
+    def fastest(self, group: Group) -> Choice:
         """As `choose`, by the clock. More pieces are tried while they are faster."""
         best, whole = 1, self.makespan(group.members)
         if whole < LEAST_LAUNCHES * self.target.launch_us:
-            return best
+            return Choice(best, 0.0)
         fastest = whole * (1 - GAIN)
         for count in COUNTS:
             pieces = self.pieces(group, count)
@@ -146,7 +179,7 @@ class Splitter:
                 best, fastest = count, latency
             elif best > 1:
                 break
-        return best
+        return Choice(best, whole - fastest if best > 1 else 0.0)
 
     def makespan(self, ops: Sequence[Operation]) -> float:
         """How long ops take in the best of their schedules, nothing else running."""
@@ -290,5 +323,49 @@ class SplitLaunchesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if (main := main_function(op)) is not None:
             target = target_for(main, self.target)
-            kernels = {k.sym_name.data: k for k in op.ops if isinstance(k, KernelOp)}
-            Splitter(op, target, Program(op, target), kernels, self.pieces).function(main)
+            counts = None if self.pieces else self.worthwhile(op, target)
+            split(op, target, self.pieces, counts)
+
+    def worthwhile(self, module: ModuleOp, target: Target) -> dict[Hashable, int]:
+        """The groups that make the whole program faster, with the number of their pieces; none
+        where shapes are known only at run time, so that nobody can tell."""
+        main = main_function(module)
+        found = {} if main is None else splitter_for(module, target).promising(main)
+        if not found:
+            return {}
+
+        def latency(counts: Mapping[Hashable, int]) -> float:
+            trial = module.clone()
+            split(trial, target, 0, counts)
+            AssignStreamsPass(target=self.target).apply(Context(), trial)
+            return simulate(trial, target).latency_us
+
+        try:
+            fastest = latency({}) * (1 - WHOLE_GAIN)
+        except UnknownShapes:
+            return {}
+        if latency(found) < fastest:
+            return found
+        kept: dict[Hashable, int] = {}
+        for key, count in list(found.items())[:MOST_TRIALS]:
+            if (faster := latency({**kept, key: count})) < fastest:
+                kept[key], fastest = count, faster * (1 - WHOLE_GAIN)
+        return kept
+
+
+def splitter_for(
+    module: ModuleOp,
+    target: Target,
+    pieces: int = 0,
+    counts: Mapping[Hashable, int] | None = None,
+) -> Splitter:
+    kernels = {k.sym_name.data: k for k in module.ops if isinstance(k, KernelOp)}
+    return Splitter(module, target, Program(module, target), kernels, pieces, counts)
+
+
+def split(
+    module: ModuleOp, target: Target, pieces: int, counts: Mapping[Hashable, int] | None
+) -> None:
+    """Split the launches of the main function: into so many pieces each, or as `counts` says."""
+    if (main := main_function(module)) is not None:
+        splitter_for(module, target, pieces, counts).function(main)
