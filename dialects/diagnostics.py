@@ -5,7 +5,7 @@ Passes say something about an op without failing with `warning` and `remark`; wh
 VerifyException / PassFailedException through `op.emit_error`.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -117,6 +117,16 @@ def warning(op: Operation, message: str) -> None:
 def remark(op: Operation, message: str) -> None:
     """Tell those who ask (`--remarks`) what was done, or why it was not."""
     emit(Severity.REMARK, op, message)
+
+
+SHOWN = 5
+"""Problems that an error shows."""
+
+
+def listing(problems: Sequence[object]) -> str:
+    """The first problems of several, and how many more there are, for the text of an error."""
+    more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
+    return "; ".join(map(str, problems[:SHOWN])) + more
 
 
 def error_at(op: Operation, message: str, hint: str = "") -> GeError:

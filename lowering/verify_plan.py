@@ -7,11 +7,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from ge.dialects.diagnostics import error_at
+from ge.dialects.diagnostics import error_at, listing
 from ge.runtime.sanitizer import check_plan
-
-SHOWN = 5
-"""Problems that the error shows."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +19,5 @@ class VerifyPlanPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if problems := check_plan(op):
-            texts = [p.message for p in problems[:SHOWN]]
-            more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
-            raise error_at(problems[0].op, f"the plan is not safe: {'; '.join(texts)}{more}")
+            found = listing([p.message for p in problems])
+            raise error_at(problems[0].op, f"the plan is not safe: {found}")

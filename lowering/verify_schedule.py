@@ -7,13 +7,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from ge.dialects.diagnostics import error_at
+from ge.dialects.diagnostics import error_at, listing
 from ge.dialects.functions import main_function
 from ge.dialects.target import target_for
 from ge.runtime.replay import check_schedule
-
-SHOWN = 5
-"""Problems that the error shows."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +26,5 @@ class VerifySchedulePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         main = main_function(op)
         if main is not None and (problems := check_schedule(op, target_for(main, self.target))):
-            texts = [p.message for p in problems[:SHOWN]]
-            more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
-            raise error_at(problems[0].op, f"the schedule is not safe: {'; '.join(texts)}{more}")
+            found = listing([p.message for p in problems])
+            raise error_at(problems[0].op, f"the schedule is not safe: {found}")

@@ -27,7 +27,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from ge.dialects.diagnostics import place_of
+from ge.dialects.diagnostics import listing, place_of
 from ge.dialects.errors import GeError
 from ge.dialects.npu_task import (
     ConstantOp,
@@ -465,16 +465,10 @@ def useless_events(module: ModuleOp) -> list[PlanProblem]:
     ]
 
 
-SHOWN = 5
-"""Problems that an error shows."""
-
-
 def require_safe(module: ModuleOp) -> None:
     """Raises GeError that lists what is wrong with a program's plan and events, if anything is."""
     if problems := check_plan(module):
-        texts = [str(p) for p in problems[:SHOWN]]
-        more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
         raise GeError(
-            f"the program is not safe: {'; '.join(texts)}{more}",
+            f"the program is not safe: {listing(problems)}",
             hint="compile the model again; if the compiler made it, this is a bug of the compiler",
         )
