@@ -76,10 +76,11 @@ def part_of(kernel: KernelOp, cut: Cut, count: int, name: str, target: Target) -
             block.add_op(ReturnOp(*(inside[v] for v in op.values)))
             continue
         try:
-            clone = op.on([inside[v] for v in op.inputs]) if isinstance(op, FusedOp) else None
+            fused = isinstance(op, FusedOp)
+            clone = op.on([inside[v] for v in op.inputs]) if fused else op.clone(inside)
         except VerifyException:
             return None
-        block.add_op(clone := clone or op.clone(inside))
+        block.add_op(clone)
         inside |= zip(op.results, clone.results, strict=True)
     part = KernelOp(name, kernel.engine.data, None, block)
     part.location = kernel.location
