@@ -77,6 +77,7 @@ from ge.dialects.npu_control import IfOp as IfOp
 from ge.dialects.npu_control import LoopOp as LoopOp
 from ge.dialects.npu_control import YieldOp as YieldOp
 from ge.dialects.npu_control import flags as flags
+from ge.dialects.npu_core import CorePlanAttr
 
 SHAPED = BaseAttr(TensorType) | BaseAttr(MemRefType)
 """What a launch is on: tensors, or memrefs once there are buffers."""
@@ -101,15 +102,19 @@ class ReturnOp(IRDLOperation):
 @irdl_op_definition
 class KernelOp(IRDLOperation):
     """What one launch computes, on tensors: one graph or fused op, and the constants it needs.
-    Launches of equal kernels share one. `engine` and `tiling` hold for every launch."""
+    Launches of equal kernels share one. `engine`, `tiling` and `core`, the plan of the core's
+    memories, hold for every launch."""
 
     name = "npu_task.kernel"
     sym_name = prop_def(SymbolNameConstraint())
     engine = prop_def(EngineAttr)
     tiling = opt_prop_def(TilingAttr)
+    core = opt_prop_def(CorePlanAttr)
     body = region_def("single_block")
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
-    assembly_format = "$sym_name `on` $engine (`tiling` $tiling^)? attr-dict-with-keyword $body"
+    assembly_format = (
+        "$sym_name `on` $engine (`tiling` $tiling^)? (`core` $core^)? attr-dict-with-keyword $body"
+    )
 
     def __init__(self, name: str, engine: Engine, tiling: TilingAttr | None, block: Block):
         super().__init__(
@@ -368,5 +373,5 @@ NpuTask = Dialect(
         IfOp,
         LoopOp,
     ],
-    [SpaceAttr, EngineAttr, TilingAttr],
+    [SpaceAttr, EngineAttr, TilingAttr, CorePlanAttr],
 )

@@ -44,6 +44,8 @@ class Options:
     they are, not copied."""
     print_liveness: bool = False
     """Whether a table of the buffers and their lifetimes is printed."""
+    print_core_plans: bool = False
+    """Print a table of each kernel's buffers in the memories of a core."""
     static_shape: bool = True
     """Whether `ge-run` compiles a model with symbolic dimensions anew for the shapes of its
     inputs; else the program allocates dynamic values as it runs."""

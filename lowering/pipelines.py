@@ -90,7 +90,7 @@ def stages(options: Options, remedies: Remedies | None = None) -> dict[str, list
             *([targeted("split-launches")] if options.pieces else []),
             *spilling(options, done),
         ],
-        "program": [targeted("assign-streams"), planning(options, done)],
+        "program": [targeted("assign-streams"), planning(options, done), core_planning(options)],
     }
     for level, name in passes_at_levels(*options.plugins):
         if level not in found:
@@ -184,6 +184,14 @@ def planning(options: Options, remedies: Remedies) -> str:
     elif options.memory:
         given["search"] = (SEARCH_FOR_LIMIT if remedies.any else SEARCH_BRIEFLY,)
     return str(PassText("plan-memory", given))
+
+
+def core_planning(options: Options) -> str:
+    """The pass that plans the memories of a core for each kernel."""
+    given = {"target": (options.target,)}
+    if options.print_core_plans:
+        given["print-plans"] = ("true",)
+    return str(PassText("plan-core-memory", given))
 
 
 def without_disabled(names: Sequence[str], options: Options) -> list[str]:

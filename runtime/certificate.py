@@ -7,7 +7,7 @@ the order in which the host issues the tasks, and reports
 - tensors at the peak that are not alive together, or do not have as many bytes as stated;
 - a gap, or a word about optimality, that does not follow.
 
-`check_program(module)` proves plan and events as well.
+`check_program(module)` proves plan and events as well, and the plans of the cores' memories.
 
 A slot is alive from the first to the last task that uses it. Branches and loops use all that is
 used in them and defined outside from their begin to their end. A pinned slot is alive always.
@@ -30,8 +30,9 @@ from xdsl.dialects.memref import ReinterpretCastOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ge.dialects.functions import main_function
-from ge.dialects.npu_task import CopyOp, LaunchOp, LoopOp, SlotOp, TransferOp
+from ge.dialects.npu_task import CopyOp, KernelOp, LaunchOp, LoopOp, SlotOp, TransferOp
 from ge.dialects.types import array_ints, byte_size
+from ge.runtime.core_proof import check_core_plans
 from ge.runtime.sanitizer import PlanProblem, check_plan
 
 NAME = "npu_task.certificate"
@@ -236,18 +237,21 @@ class Proof:
         gap = "which is optimal" if peak == bound else f"{peak - bound} over the lower bound"
         return (
             f"proved, {self.figures['tasks']} tasks on {self.figures['streams']} streams, arena of "
-            f"{peak} bytes, {gap}, {self.figures['live']} tensors live at the peak"
+            f"{peak} bytes, {gap}, {self.figures['live']} tensors live at the peak, "
+            f"on-core plans of {self.figures['kernels']} kernels"
         )
 
 
 def check_program(module: ModuleOp) -> Proof:
-    """Prove the memory plan, the events and the certificate of a program."""
-    problems = [*check_plan(module), *check_certificate(module)]
+    """Prove the memory plan, the events and the certificate of a program, and what its kernels
+    say about the memories of a core."""
+    problems = [*check_plan(module), *check_certificate(module), *check_core_plans(module)]
     figures: dict[str, int] = {}
     if not problems and (main := main_function(module)) is not None:
         claims = cast(DictionaryAttr, main.attributes[NAME]).data
         figures = {name: _figure(claims[name]) or 0 for name in ("peak_bytes", "lower_bound_bytes")}
         figures["live"] = len(cast(DenseArrayBase, claims["live"]))
         figures["streams"] = _figure(main.attributes.get("npu_task.streams")) or 0
+        figures["kernels"] = sum(isinstance(o, KernelOp) and o.core is not None for o in module.ops)
         figures["tasks"] = sum(isinstance(o, LaunchOp | CopyOp | TransferOp) for o in main.walk())
     return Proof(problems, figures)

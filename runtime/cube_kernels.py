@@ -12,7 +12,7 @@ memory; k is the step through a head's elements.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import ceil
 
@@ -27,6 +27,7 @@ from ge.dialects.interfaces import Access, TensorOp, Work
 from ge.dialects.npu_task import TilingAttr
 from ge.dialects.target import Target
 from ge.dialects.types import bitwidth, element_type, numel, shape_of
+from ge.runtime.core_tiles import Footprint, Within, bytes_of
 from ge.runtime.pipes import Pipes, l2_bytes_per_us, store_us
 
 FRACTAL = 16
@@ -36,8 +37,11 @@ _ACCUMULATOR_BYTES = 4
 _EPILOGUE_ROWS = 16
 """Rows of an output tile that the vector unit takes from L0C at a time."""
 
-_SOFTMAX_BYTES = 8
-"""Bytes in UB for each score of a block: the score and its exponential."""
+_PROLOGUE = 1024
+"""Elements of the longest value before the product that the vector unit makes at a time."""
+
+_STATISTICS = 2
+"""Numbers that attention keeps for each query: the largest score and the sum of exponentials."""
 
 _TILE_SIZES = tuple(FRACTAL * i for i in (32, 24, 20, 16, 12, 10, 8, 6, 5, 4, 3, 2, 1))
 """Sizes of tiles that are tried, made smaller until all tiles along an extent are alike; powers of
@@ -99,11 +103,6 @@ def macs_per_cycle(element: Attribute, target: Target) -> float:
     else:
         peak = target.macs_per_cycle["f16"] * (16 / max(bitwidth(element), 16)) ** 2
     return peak * target.cube_efficiency
-
-
-def bytes_of(value: SSAValue) -> int:
-    """Bytes of one element."""
-    return bitwidth(element_type(value)) // 8
 
 
 def round_up(value: int, unit: int) -> int:
@@ -168,24 +167,29 @@ class CubeKernel:
     """Element-operations of the epilogue, of 16-bit lanes."""
     whole_rows: bool = False
     """Whether the epilogue needs all n of a row at a time."""
-    epilogue_bytes: int = 0
-    """Bytes in UB for each element of the output tile; 0 without an epilogue."""
+    epilogue: Footprint | None = None
+    """What a part of the output tile needs in UB, for what follows the products."""
+    prologue: Footprint | None = None
+    """What is needed in UB for what the operands of the products are computed from."""
     windows: Windows | None = None
 
     @classmethod
     def of(cls, body: Body, target: Target) -> "CubeKernel":
         """The kernel of a static body with products."""
         parts = products(body)
-        main = parts[0][0]
-        alone = len(body.ops) == 1 and not body.work_of(body.ops[0]).vector
+        main, p = parts[0][0], combined(parts)
+        element = element_type(main.operands[0])
+        accumulator = max(_ACCUMULATOR_BYTES, bitwidth(element) // 8)
+        prologue, epilogue = around(body, [op for op, _ in parts], p.n, accumulator)
         return cls(
             target,
-            combined(parts),
-            element_type(main.operands[0]),
+            p,
+            element,
             body.static_work(),
             lane_operations(body),
             any(op.ACCESS is Access.ROWS for op in body.ops),
-            0 if alone else _epilogue_bytes(body, [op for op, _ in parts]),
+            epilogue,
+            prologue,
             Windows.of(main) if target.unfolds_windows else None,
         )
 
@@ -225,28 +229,62 @@ class CubeKernel:
         t, twice = self.target, 2 * self.width
         if m * n * self.accumulator > t.l0c_bytes:
             return 0
-        if 2 * min(m, _EPILOGUE_ROWS) * n * self.epilogue_bytes > t.ub_bytes:
-            return 0
         most = min(
             t.l0a_bytes // (twice * m), t.l0b_bytes // (twice * n), t.l1_bytes // (twice * (m + n))
         )
         unit = max(FRACTAL, 32 // self.width)
-        return min(most // unit * unit, round_up(self.p.k, unit))
+        fits = most >= unit and self.ub_bytes(m, n, 2) <= t.ub_bytes
+        return min(most // unit * unit, round_up(self.p.k, unit)) if fits else 0
 
     @property
     def accumulator(self) -> int:
         return max(_ACCUMULATOR_BYTES, self.width)
 
+    def own_buffers(self, m: int, n: int, k: int, buffers: int) -> list[tuple[str, str, int, int]]:
+        """The buffers of the product itself: memory, name, bytes and copies of each."""
+        lhs, rhs = m * k * self.width, k * n * self.width
+        return [
+            ("l1", "lhs", lhs, buffers),
+            ("l1", "rhs", rhs, buffers),
+            ("l0a", "lhs", lhs, buffers),
+            ("l0b", "rhs", rhs, buffers),
+            ("l0c", "sum", m * n * self.accumulator, 1),
+        ]
+
+    def parts(self, m: int, n: int) -> list[tuple[Footprint, int, int]]:
+        """The footprints in UB, with the elements of their tiles and the columns of those."""
+        found = [] if self.prologue is None else [(self.prologue, _PROLOGUE, _PROLOGUE)]
+        if self.epilogue is not None:
+            found.append((self.epilogue, min(m, _EPILOGUE_ROWS) * n, n))
+        return found
+
+    @cached_property
+    def _parts_bytes(self) -> dict[tuple[int, int, int], int]:
+        """What has been found out by `ub_bytes` for rows, columns and buffers."""
+        return {}
+
+    def ub_bytes(self, m: int, n: int, buffers: int) -> int:
+        """Bytes in UB."""
+        align = self.target.core_alignment
+        key = min(m, _EPILOGUE_ROWS), n, buffers
+        if key not in self._parts_bytes:
+            self._parts_bytes[key] = sum(
+                part.peak(tile, buffers, align, columns) for part, tile, columns in self.parts(m, n)
+            )
+        own = sum(
+            round_up(size, align) * copies
+            for memory, _, size, copies in self.own_buffers(m, n, FRACTAL, buffers)
+            if memory == "ub"
+        )
+        return own + self._parts_bytes[key]
+
     def on_core(self, m: int, n: int, k: int, buffers: int) -> dict[str, int]:
         """Bytes in each memory of a core."""
-        rows = min(m, _EPILOGUE_ROWS)
-        return {
-            "l1": (m + n) * k * self.width * buffers,
-            "l0a": m * k * self.width * buffers,
-            "l0b": k * n * self.width * buffers,
-            "l0c": m * n * self.accumulator,
-            "ub": rows * n * self.epilogue_bytes * buffers,
-        }
+        used = dict.fromkeys(limits(self.target), 0)
+        for memory, _, size, copies in self.own_buffers(m, n, k, buffers):
+            used[memory] += round_up(size, self.target.core_alignment) * copies
+        used["ub"] = self.ub_bytes(m, n, buffers)
+        return used
 
     # ---- what a tiling costs ----
 
@@ -326,18 +364,47 @@ def lane_width(op: TensorOp) -> float:
     return max(bitwidth(element_type(op.results[0])), 32 if rows else 16) / 16
 
 
-def _epilogue_bytes(body: Body, mains: list[TensorOp]) -> int:
-    """Bytes in UB for each element of a product while the epilogue runs: the accumulator, what it
-    reads of the same size, and the results."""
-    elements = sum(numel(shape_of(r)) for op in mains for r in op.results)
-    operands = {v for op in mains for v in op.operands}
-    moved = sum(
-        numel(shape_of(v)) * bytes_of(v)
-        for v in body.inputs
-        if v not in operands and 4 * numel(shape_of(v)) >= elements
-    )
-    written = sum(numel(shape_of(v)) * bytes_of(v) for v in body.outputs)
-    return _ACCUMULATOR_BYTES + ceil((moved + written) / max(elements, 1))
+def around(
+    body: Body, products: list[TensorOp], columns: int, accumulator: int
+) -> tuple[Footprint | None, Footprint | None]:
+    """What the operands of products are computed from and what follows them, each None when the
+    vector unit has nothing to do there. A product comes to UB with `accumulator` bytes an element,
+    unless it goes to memory as it is."""
+    before = _before(body, products)
+    after = [op for op in body.ops if op not in before and op not in products]
+    names = Within.all_of(body)
+    prologue = epilogue = None
+    if any(op.ACCESS is not Access.VIEW for op in before):
+        part = _part(body, list(before), {v for op in products for v in op.operands})
+        longest = max(numel(shape_of(r)) for op in before for r in op.results)
+        prologue = Footprint.of(part, max(longest, 1), rows_stay=False, within=names)
+    if any(op.ACCESS is not Access.VIEW for op in after):
+        part = _part(body, after, set(body.outputs))
+        made = {r: accumulator for op in products for r in op.results}
+        arriving = {v: width for v, width in made.items() if v in part.inputs}
+        elements = max(sum(numel(shape_of(v)) for v in made), 1)
+        within = replace(names, arriving=arriving, columns=columns)
+        epilogue = Footprint.of(part, elements, whole_rows=True, within=within)
+    return prologue, epilogue
+
+
+def _before(body: Body, products: list[TensorOp]) -> dict[TensorOp, None]:
+    """The ops that operands of products follow from, in order."""
+    needed = {v for op in products for v in op.operands}
+    found: list[TensorOp] = []
+    for op in reversed(body.ops):
+        if op not in products and any(r in needed for r in op.results):
+            needed.update(op.operands)
+            found.append(op)
+    return dict.fromkeys(reversed(found))
+
+
+def _part(body: Body, ops: list[TensorOp], wanted: set[SSAValue]) -> Body:
+    """Some ops of a body as a body of their own."""
+    inside = {r for op in ops for r in op.results}
+    inputs = dict.fromkeys(v for op in ops for v in op.operands if v not in inside)
+    outputs = [r for op in ops for r in op.results if r in wanted or r in body.outputs]
+    return Body(ops, list(inputs), outputs, works=body.works)
 
 
 @dataclass(frozen=True)
@@ -345,6 +412,8 @@ class AttentionKernel(CubeKernel):
     """Attention with online softmax: tiles of m queries, which meet n keys at a time."""
 
     value_size: int = 0
+    mask_bytes: int = 0
+    """Bytes of all masks for one score."""
 
     @classmethod
     def of(cls, body: Body, target: Target) -> "AttentionKernel":
@@ -354,13 +423,20 @@ class AttentionKernel(CubeKernel):
         batch, heads, queries, size = op.sizes("query")
         p = Matrices(batch * heads, queries, op.sizes("key")[2], round_up(size, FRACTAL))
         value_size = op.sizes("value")[3] if isinstance(op, AttentionOp) else 0
+        value_size = round_up(value_size, FRACTAL) if value_size else 0
+        element = element_type(op.query)
+        accumulator = max(_ACCUMULATOR_BYTES, bitwidth(element) // 8)
+        prologue, epilogue = around(body, [op], value_size or p.n, accumulator)
         return cls(
             target,
             p,
-            element_type(op.query),
+            element,
             body.static_work(),
             lane_operations(body),
-            value_size=round_up(value_size, FRACTAL) if value_size else 0,
+            epilogue=epilogue,
+            prologue=prologue,
+            value_size=value_size,
+            mask_bytes=sum(bytes_of(v) for v in op.masks if numel(shape_of(v)) > 1),
         )
 
     def tiles(self, m: int, n: int) -> int:
@@ -378,16 +454,29 @@ class AttentionKernel(CubeKernel):
         unit = max(FRACTAL, 32 // self.width)
         return min(most // unit * unit, round_up(max(self.p.k, self.value_size), unit))
 
-    def on_core(self, m: int, n: int, k: int, buffers: int) -> dict[str, int]:
-        rows = min(m, _EPILOGUE_ROWS)
-        size = self.p.k + self.value_size
-        return {
-            "l1": (m * self.p.k + n * size * buffers) * self.width,
-            "l0a": m * k * self.width * buffers,
-            "l0b": k * n * self.width * buffers,
-            "l0c": m * (n + self.value_size) * self.accumulator,
-            "ub": rows * (n * _SOFTMAX_BYTES + self.value_size * self.accumulator) * buffers,
-        }
+    def own_buffers(self, m: int, n: int, k: int, buffers: int) -> list[tuple[str, str, int, int]]:
+        """Those of the two products, of the block of scores that the vector unit works on, and of
+        what it has summed up so far."""
+        rows, width, wide = min(m, _EPILOGUE_ROWS), self.width, self.accumulator
+        found = [
+            ("l1", "query", m * self.p.k * width, 1),
+            ("l1", "key", n * self.p.k * width, buffers),
+            ("l1", "value", n * self.value_size * width, buffers),
+            ("l1", "weights", m * n * width if self.value_size else 0, buffers),
+            ("l0a", "lhs", m * k * width, buffers),
+            ("l0b", "rhs", k * n * width, buffers),
+            ("l0c", "scores", m * n * wide, 1),
+            ("l0c", "sum", m * self.value_size * wide, 1),
+            ("ub", "scores", rows * n * wide, buffers),
+            ("ub", "weights", rows * n * wide, buffers),
+            ("ub", "mask", rows * n * self.mask_bytes, buffers),
+            ("ub", "statistics", _STATISTICS * m * wide, 1),
+            ("ub", "sum", rows * self.value_size * wide, buffers),
+        ]
+        return [buffer for buffer in found if buffer[2]]
+
+    def parts(self, m: int, n: int) -> list[tuple[Footprint, int, int]]:
+        return super().parts(m, self.value_size or n)
 
     def tile_cycles(self, m: int, n: int, k: int) -> float:
         t, size = self.target, self.p.k + self.value_size
@@ -423,7 +512,7 @@ def cube_tiling(kernel: CubeKernel) -> TilingAttr:
             best, found = total, (m, n, k)
     if found is not None:
         return kernel.tiling(*found)
-    # No tile fits where the epilogue has more operands than UB holds: take the smallest.
+    # No tile fits where there are more operands than UB holds: take the smallest.
     size = min(t.cube_tiles, default=FRACTAL)
     blocks = min(t.cube_cores, kernel.tiles(size, size))
     return TilingAttr.of((size, size, FRACTAL), blocks, 1)

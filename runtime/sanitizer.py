@@ -53,7 +53,8 @@ class PlanProblem:
     """What is wrong with a program's plan, and at which op."""
 
     kind: str
-    """race, unwritten, overwritten, alias, bounds, alignment, stream, event or useless."""
+    """race, unwritten, overwritten, alias, bounds, alignment, stream, event, useless, certificate
+    or core."""
     message: str
     op: Operation = field(compare=False)
 

@@ -5,11 +5,14 @@ What it depends on (sizes, element types, work, target) is the key under which i
 equal kernels are searched once in a process; beyond that it is kept in the program's text.
 """
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 from ge.dialects.fused_op import Body
 from ge.dialects.interfaces import TensorOp, Work
 from ge.dialects.npu_task import Engine, TilingAttr
 from ge.dialects.target import Target
-from ge.runtime.cube_kernels import cube_kernel, cube_tiling, limits, products
+from ge.runtime.cube_kernels import FRACTAL, cube_kernel, cube_tiling, limits, products, round_up
 from ge.runtime.pipes import Pipes
 from ge.runtime.vector_kernels import VectorKernel, vector_tiling
 
@@ -49,8 +52,63 @@ def on_core_bytes(op: TensorOp | Body, tiling: TilingAttr, target: Target) -> di
     body, buffers = Body.of(op), tiling.buffers.data
     if len(tiling.sizes) == 3:
         return cube_kernel(body, target).on_core(*tiling.sizes, buffers)
-    width = VectorKernel(body, target).width
-    return {"l1": 0, "l0a": 0, "l0b": 0, "l0c": 0, "ub": tiling.sizes[0] * width * buffers}
+    return {
+        **dict.fromkeys(limits(target), 0),
+        "ub": VectorKernel(body, target).on_core(tiling.sizes[0], buffers),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """A buffer that a kernel needs in a memory of the core."""
+
+    name: str
+    bytes: int
+    copies: int
+    steps: tuple[int, int] | None
+    """The first and the last step of the tile loop that use it; None: all."""
+    over: str | None = None
+    """The buffer whose bytes it takes over at its first step."""
+
+
+def core_buffers(
+    op: TensorOp | Body, tiling: TilingAttr, target: Target
+) -> dict[str, list[Needed]]:
+    """The buffers of one core for a kernel with static shapes, by memory (see `npu_core.py`)."""
+    body, buffers, align = Body.of(op), tiling.buffers.data, target.core_alignment
+    found: dict[str, list[Needed]] = {name: [] for name in limits(target)}
+    if len(tiling.sizes) == 3:
+        kernel = cube_kernel(body, target)
+        m, n, k = tiling.sizes
+        for memory, name, size, copies in kernel.own_buffers(m, n, k, buffers):
+            found[memory].append(Needed(name, round_up(size, align), copies, None))
+        parts = kernel.parts(m, n)
+    else:
+        parts = [(VectorKernel(body, target).footprint, tiling.sizes[0], 0)]
+    for footprint, tile, columns in parts:
+        for p in footprint.placed(tile, buffers, align, columns):
+            over = None if p.tile.over is None else footprint.tiles[p.tile.over].name
+            found["ub"].append(Needed(p.tile.name, p.bytes, p.copies, p.steps, over))
+    return {name: merged(needed) for name, needed in found.items() if needed}
+
+
+def tile_unit(op: TensorOp | Body, tiling: TilingAttr, target: Target) -> int:
+    """What the sizes of a kernel's tiles are multiples of."""
+    if len(tiling.sizes) == 3:
+        return min(target.cube_tiles, default=FRACTAL)
+    kernel = VectorKernel(Body.of(op), target)
+    return kernel.row if kernel.row > 1 and kernel.rows_fit else FRACTAL
+
+
+def merged(buffers: Iterable[Needed]) -> list[Needed]:
+    """The same with one buffer for each name: an input that is read both before and after a product
+    stays."""
+    found: dict[str, Needed] = {}
+    for b in buffers:
+        if (same := found.get(b.name)) is not None:
+            b = Needed(b.name, max(b.bytes, same.bytes), max(b.copies, same.copies), None)
+        found[b.name] = b
+    return list(found.values())
 
 
 def fits(usage: dict[str, int], target: Target) -> bool:

@@ -1,8 +1,8 @@
 """Kernels of the vector unit: what a tile of one costs, and the tilings that fit on a core.
 
 A vector kernel has tiles of elements of its longest value; UB holds two tiles of what is read and
-written, and one of what lives in between. Where rows do not fit (softmax, norms) the kernel passes
-over its inputs again for each statistic that it needs first.
+written, and one of what lives in between (`core_tiles.py`). Where rows do not fit (softmax, norms)
+the kernel passes over its inputs again for each statistic that it needs first.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,8 @@ from ge.dialects.interfaces import Access, TensorOp, Work
 from ge.dialects.npu_task import TilingAttr
 from ge.dialects.target import Target
 from ge.dialects.types import numel, shape_of
-from ge.runtime.cube_kernels import FRACTAL, bytes_of, lane_width, round_up
+from ge.runtime.core_tiles import Footprint, bytes_of
+from ge.runtime.cube_kernels import FRACTAL, lane_width, round_up
 from ge.runtime.pipes import Pipes, l2_bytes_per_us, store_us
 
 
@@ -29,7 +30,9 @@ class VectorShape:
     elements: int
     """Elements of the longest value, which tiles cut."""
     width: int
-    """Bytes in UB for each of them."""
+    """Bytes that are moved for each of them."""
+    most: int
+    """Elements of the largest tile that fits into UB twice."""
     work: Work
     again: int
     """Bytes that are read from L2 again, for rows that do not fit on the core."""
@@ -44,7 +47,7 @@ class VectorShape:
         t, row = self.target, self.row
         unit = row if row > 1 else FRACTAL
         least = max(t.full_rate_bytes // self.width, 1)
-        most = max(t.ub_bytes // (2 * self.width) // unit * unit, row)
+        most = max(self.most // unit * unit, row)
         usable = max(1, min(t.vector_cores, ceil(self.elements / max(least, row))))
         for blocks in dict.fromkeys((usable, min(usable, t.cube_cores), max(usable // 2, 1))):
             share = ceil(self.elements / row / blocks) * row
@@ -110,11 +113,25 @@ class VectorKernel:
 
     @cached_property
     def width(self) -> int:
-        """Bytes in UB for each element of the longest value."""
+        """Bytes that are moved for each element of the longest value."""
         moved = sum(n * bytes_of(v) for v, n in self.read.items())
         moved += sum(numel(shape_of(v)) * bytes_of(v) for v in self.body.outputs)
-        between = _peak_between(self.body)
-        return max(ceil((moved + between / 2) / self.elements), 1)
+        return max(ceil(moved / self.elements), 1)
+
+    @cached_property
+    def footprint(self) -> Footprint:
+        """The buffers in UB that a tile needs."""
+        whole_rows = self.row > 1
+        if self.lengths:
+            stay = Footprint.of(self.body, self.elements, whole_rows=whole_rows)
+            longest = self.row if whole_rows else max(self.lengths)
+            if stay.peak(longest, 2, self.target.core_alignment) <= self.target.ub_bytes:
+                return stay
+        return Footprint.of(self.body, self.elements, rows_stay=False)
+
+    def on_core(self, tile: int, buffers: int) -> int:
+        """Bytes in UB while a tile of so many elements is worked on."""
+        return self.footprint.peak(tile, buffers, self.target.core_alignment)
 
     @cached_property
     def passes(self) -> int:
@@ -123,10 +140,14 @@ class VectorKernel:
         return 1 if self.rows_fit else _passes(self.body)
 
     @cached_property
+    def lengths(self) -> list[int]:
+        """Elements of the rows that ops work on."""
+        return [r.length for op in self.body.ops if (r := op.rows()) is not None]
+
+    @property
     def rows_fit(self) -> bool:
         """Whether the core holds two of the longest rows; true without rows."""
-        rows = [r.length for op in self.body.ops if (r := op.rows()) is not None]
-        return not rows or 2 * max(rows) * self.width <= self.target.ub_bytes
+        return not self.lengths or self.footprint.rows_stay
 
     @property
     def row(self) -> int:
@@ -142,7 +163,9 @@ class VectorKernel:
         operations = tuple(_operations(self.body, op) for op in self.body.ops)
         again = work.read * (self.passes - 1)
         row = self.row if self.rows_fit else 1
-        return VectorShape(self.target, self.elements, self.width, work, again, operations, row)
+        t = self.target
+        most = self.footprint.largest(t.ub_bytes, t.core_alignment, self.elements)
+        return VectorShape(t, self.elements, self.width, most, work, again, operations, row)
 
 
 def _operations(body: Body, op: TensorOp) -> tuple[float, int]:
@@ -152,25 +175,6 @@ def _operations(body: Body, op: TensorOp) -> tuple[float, int]:
     if op.ACCESS is Access.ROWS:
         size = max(size, numel(shape_of(op.operands[0])))
     return (work.vector + work.macs) * lane_width(op), max(size, 1)
-
-
-def _peak_between(body: Body) -> int:
-    """The most bytes that values inside a body, neither read nor written, take at one time."""
-    outside = {*body.inputs, *body.outputs}
-    last = {v: i for i, op in enumerate(body.ops) for v in op.operands}
-    ends: dict[int, int] = {}
-    live = peak = 0
-    for i, op in enumerate(body.ops):
-        if op.ACCESS is not Access.VIEW:
-            for r in op.results:
-                if r not in outside:
-                    size = numel(shape_of(r)) * bytes_of(r)
-                    live += size
-                    ends[last.get(r, i)] = ends.get(last.get(r, i), 0) + size
-        dying = ends.pop(i, 0)
-        peak = max(peak, live - (dying if op.ACCESS is Access.POINTWISE else 0))
-        live -= dying
-    return peak
 
 
 def _passes(body: Body) -> int:

@@ -41,6 +41,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("--share-io", action="store_true", default=None,
         help="the device reads inputs and writes outputs where the caller has them")  # fmt: skip
     add("--print-liveness", action="store_true", help="print when each buffer is alive, and where")
+    add("--print-core-plans", action="store_true",
+        help="print what each kernel keeps in the memories of a core, and where")  # fmt: skip
     add("--until", default="program", choices=["graph", "fused", "tasks", "buffers", "program"],
         help="stop at this level")  # fmt: skip
     add("--shape", action="append", default=[], metavar="NAME=1x3x224x224", help="fix an input")
@@ -85,6 +87,7 @@ def run(args: argparse.Namespace) -> int:
         custom_pass=os.pathsep.join(args.load_plugin) or None,
         outputs=parse_names(args.outputs), drop_unused_inputs=args.drop_unused_inputs,
         print_liveness=args.print_liveness or None,
+        print_core_plans=args.print_core_plans or None,
         pieces=args.pieces,
     )  # fmt: skip
     if args.print_pipeline:
@@ -92,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if not args.input:
         raise GeError("no input", hint="give a .onnx or .mlir file; see ge-compile --help")
-    if args.remarks or args.print_liveness:
+    if args.remarks or args.print_liveness or args.print_core_plans:
         options = replace(options, cache_dir="")  # these are made while compiling
     request = Request(
         args.input, options, args.output, args.report, parse_shapes(args.shape),

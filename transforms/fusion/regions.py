@@ -147,7 +147,7 @@ def too_large(body: Body, merger: Merger) -> str | None:
     if not body.is_static:
         several = len(body.inputs) + len(body.outputs)
         return f"{several} values are read and written" if several > MOST_VALUES else None
-    needed = 2 * LEAST_TILE * VectorKernel(body, merger.target).width
+    needed = VectorKernel(body, merger.target).on_core(LEAST_TILE, 2)
     if needed <= merger.target.ub_bytes:
         return None
     return f"a small tile needs {needed} bytes of {merger.target.ub_bytes} on the core"
