@@ -94,7 +94,9 @@ class KernelProof:
 
     def check_places(self, memory: str, buffers: Sequence[CoreBuffer]) -> None:
         """Alignment, ends, and steps that there are."""
-        limits = dict(zip(MEMORIES, self.capacities(), strict=True))
+        t = self.target
+        sizes = t.l1_bytes, t.l0a_bytes, t.l0b_bytes, t.l0c_bytes, t.ub_bytes
+        limits: dict[str, int] = dict(zip(MEMORIES, sizes, strict=True))
         align = self.target.core_alignment
         if len({b.name for b in buffers}) != len(buffers):
             self.problems.append(f"{memory} has two buffers of one name")
@@ -113,10 +115,6 @@ class KernelProof:
                     self.problems.append(
                         f"{memory} {b.name} ends at byte {offset + b.bytes} of {limits[memory]}"
                     )
-
-    def capacities(self) -> tuple[int, ...]:
-        t = self.target
-        return t.l1_bytes, t.l0a_bytes, t.l0b_bytes, t.l0c_bytes, t.ub_bytes
 
     def check_sharing(self, memory: str, buffers: Sequence[CoreBuffer]) -> None:
         """No two buffers in use at one step share bytes."""
