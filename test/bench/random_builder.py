@@ -4,6 +4,7 @@ leaves (arguments, weights, constants) where a value of some type is needed."""
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, f16, f32, i64
@@ -216,3 +217,20 @@ class Builder:
             res_attrs=names("y", len(outputs)),
         )
         return ModuleOp([func])
+
+
+# ---- makers ------------------------------------------------------------------------------------
+
+Maker = Callable[[Builder], TensorOp]
+
+MAKERS: dict[type[TensorOp], Maker] = {}
+
+
+def makes(*ops: type[TensorOp]) -> Callable[[Callable[[Builder, Any], TensorOp]], None]:
+    """Register the function below as the maker of these classes."""
+
+    def register(maker: Callable[[Builder, Any], TensorOp]) -> None:
+        for op in ops:
+            MAKERS[op] = lambda b, op=op: maker(b, op)
+
+    return register
