@@ -186,14 +186,18 @@ def scale_of(op: AttentionOp) -> float | None:
     return None if size == DYNAMIC else 1 / sqrt(size)
 
 
-class AbsorbOperands(Search):
-    """Query, key and value from where they lie in memory."""
+class Layout(Search):
+    """Base of the rules below."""
 
     names = (RULE,)
     ops = (AttentionOp,)
 
     def __init__(self, dimensions: Dimensions) -> None:
         self.dimensions = dimensions
+
+
+class AbsorbOperands(Layout):
+    """Query, key and value from where they lie in memory."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         assert isinstance(op, AttentionOp)
@@ -233,14 +237,8 @@ class AbsorbOperands(Search):
         return self.dimensions.of(getattr(op, name))[2 if op.tokens_first(name) else 1]
 
 
-class AbsorbRotary(Search):
+class AbsorbRotary(Layout):
     """Query or key through rotary embedding that only it goes through."""
-
-    names = (RULE,)
-    ops = (AttentionOp,)
-
-    def __init__(self, dimensions: Dimensions) -> None:
-        self.dimensions = dimensions
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         assert isinstance(op, AttentionOp)
@@ -298,14 +296,8 @@ def moved(emit: Emit, table: SSAValue) -> SSAValue:
 # ---- the result ------------------------------------------------------------------------------
 
 
-class AbsorbResult(Search):
+class AbsorbResult(Layout):
     """The result where its users want it."""
-
-    names = (RULE,)
-    ops = (AttentionOp,)
-
-    def __init__(self, dimensions: Dimensions) -> None:
-        self.dimensions = dimensions
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         assert isinstance(op, AttentionOp)

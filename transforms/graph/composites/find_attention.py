@@ -32,7 +32,7 @@ from typing import ClassVar
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 
@@ -52,6 +52,7 @@ from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp
 from ge.dialects.types import (
     array_ints,
+    bitwidth,
     element_type,
     is_float,
     normalize_axis,
@@ -322,8 +323,11 @@ class Builder:
             else self.emit(ReshapeOp, value, None, shape=target, allow_zero=is_empty(sizes))
         )
 
-    def operand(self, value: SSAValue, transposed: bool, batch: Size, heads: Size) -> SSAValue:
-        """A matrix of a product as [B, H, tokens, size]."""
+    def operand_sizes(
+        self, value: SSAValue, transposed: bool, batch: Size, heads: Size
+    ) -> tuple[Sizes, Sizes]:
+        """The sizes of a matrix of a product, once it is not transposed, and those that it has as
+        [B, H, tokens, size]; one head may stand for all."""
         sizes = self.sizes(value)
         if transposed:
             sizes = (*sizes[:-2], sizes[-1], sizes[-2])
@@ -333,6 +337,11 @@ class Builder:
                 wanted = sizes
         if wanted is not sizes and volume(sizes) != volume(wanted):
             raise NotAttention("a batch is broadcast")
+        return sizes, wanted
+
+    def operand(self, value: SSAValue, transposed: bool, batch: Size, heads: Size) -> SSAValue:
+        """A matrix of a product as [B, H, tokens, size]."""
+        sizes, wanted = self.operand_sizes(value, transposed, batch, heads)
         if transposed:
             order = (*range(len(sizes) - 2), len(sizes) - 1, len(sizes) - 2)
             if self.emit is None:
@@ -354,6 +363,14 @@ class Builder:
             value = self.emit(NotOp, value)
         return value
 
+    def check_types(self, element: Attribute) -> None:
+        """Scores and weights may be of a wider element type than the result, in which they are
+        computed anyway. To round them to a narrower one is not what the op does."""
+        for op in (*self.weights.ops, *self.scores.ops):
+            t = element_type(op.results[0])
+            if t != element and bitwidth(t) <= bitwidth(element):
+                raise NotAttention(f"{op.name} has results of another, no wider element type")
+
     def build(self) -> SSAValue | None:
         """The result of the second product by the op, or None in the run without `emit`."""
         first, last = self.scores.product, self.weights.product
@@ -369,6 +386,11 @@ class Builder:
         for operand in (query, key, value):
             if element_type(operand) != element_type(last.result):
                 raise NotAttention("products are of different element types")
+        self.check_types(element_type(last.result))
+        operands = (query, turn_query), (key, not turn_key), (value, turn_value)
+        q, k, v = (self.operand_sizes(*o, batch, heads)[1][1] for o in operands)
+        if k != v or (q == ONE and heads != ONE):
+            raise NotAttention("a head of the query or of the value is broadcast")
         query = self.operand(query, turn_query, batch, heads)
         key = self.operand(key, not turn_key, batch, heads)
         value = self.operand(value, turn_value, batch, heads)
@@ -438,6 +460,8 @@ class FindAttention(Search):
         scores = ScoresSearch(self.dimensions).search(op.input, Scores())
         weights = find_weights(op, self.dimensions)
         ops = (*weights.ops, op, *scores.ops)
+        if scores.ops and scores.ops[0].parent is not op.parent:
+            return  # scores that are computed before a loop stay there
         if scores.product is None or weights.product is None:
             if scores.product is not None or weights.product is not None:
                 remarks.missed(RULE, op, scores.why or weights.why, loss_us(ops))

@@ -16,6 +16,7 @@ twice the same half (cos(concat(f, f))) become halves. What only part of the ele
 is one op, too.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -168,9 +169,9 @@ class FindRotary(Rule):
         first, second = (Half(i, interleaved, dimensions) for i in (0, 1))
         self.pattern = self.build(first, second)
 
+    @abstractmethod
     def build(self, first: Pattern, second: Pattern) -> Op:
         """The rotation of the pairs (first, second), joined to one tensor."""
-        raise NotImplementedError
 
     def joined(self, first: Pattern, second: Pattern) -> Op:
         """The op that puts the pairs together again."""

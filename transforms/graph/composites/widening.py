@@ -60,6 +60,8 @@ class NarrowComputation(Search):
         ):
             return
         operands = [before_widening(o) for o in inner.operands]
+        if isinstance(inner, AttentionOp):  # to add a mask of 16 bits would round the scores
+            operands[3:] = inner.operands[3:]
         data = operands[: 3 if isinstance(inner, AttentionOp) else 1]
         if any(element_type(o) != op.to for o in data):
             return
