@@ -15,7 +15,8 @@ becomes
 
 The session runs `@prepare` when the payload is there; compiling needs shapes only. An expression
 that would blow up memory (a broadcast, a tile) stays in `@main`: its result has more elements
-than its largest operand and more than `grow` bytes.
+than its largest operand and more than `grow` bytes. What has no operands (a fill) is made where it
+is used, in `@main` and in `@prepare`.
 """
 
 from dataclasses import dataclass
@@ -42,6 +43,11 @@ def _grows(op: TensorOp, limit: int) -> bool:
     return any(numel(shape_of(r)) > largest and byte_size(r.type) > limit for r in op.results)
 
 
+def _is_leaf(op: Operation) -> bool:
+    """Whether an op costs less to make again than to keep: a constant, or a fill."""
+    return isinstance(op, ConstantOp) or not op.operands
+
+
 def constant_expressions(block: Block, limit: int) -> dict[Operation, None]:
     """The constants of a block and of the branches and loops in it, and the ops that depend on
     constants only, in order. An op that may be skipped counts if it cannot fail."""
@@ -55,7 +61,6 @@ def constant_expressions(block: Block, limit: int) -> dict[Operation, None]:
             isinstance(op, TensorOp)
             and not isinstance(op, FusedOp)
             and not op.regions
-            and op.operands
             and op.has_trait(Pure)
             and all(o.owner in found for o in op.operands)
             and all(is_static(shape_of(r)) for r in op.results)
@@ -73,7 +78,7 @@ def outline(block: Block, limit: int) -> FuncOp | None:
     frontier = [
         r
         for op in found
-        if not isinstance(op, ConstantOp)
+        if not _is_leaf(op)
         for r in op.results
         if any(use.operation not in found for use in r.uses)
     ]

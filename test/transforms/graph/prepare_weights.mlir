@@ -64,3 +64,35 @@ func.func @main(%c: tensor<i1>, %n: tensor<i64>, %x: tensor<4xf32>) -> (tensor<4
 // CHECK:         %[[E:.*]] = graph.exp
 // CHECK:         %[[N:.*]] = graph.neg
 // CHECK:         func.return %[[E]], %[[N]]
+
+// -----
+
+// What is made from a fill (a mask that parts are written into) is prepared; the fill is not.
+func.func @main(%x: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<64x64xf32>) {
+  %f = graph.fill 0.0 : f32 shape [64, 64] -> tensor<64x64xf32>
+  %i = graph.constant dense<[[1], [2]]> : tensor<2x1xi64>
+  %v = graph.constant #graph.weight<"v"> : tensor<2x64xf32>
+  %0 = graph.scatter_nd %f, %i, %v : (tensor<64x64xf32>, tensor<2x1xi64>, tensor<2x64xf32>) -> tensor<64x64xf32>
+  %1 = graph.add %x, %0 : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %2 = graph.maximum %x, %f : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  func.return %1, %2 : tensor<64x64xf32>, tensor<64x64xf32>
+}
+// CHECK-LABEL: func.func @main(%x: tensor<64x64xf32>)
+// CHECK-NEXT:    %[[F:.*]] = graph.fill
+// CHECK-NEXT:    %[[P:.*]] = graph.constant #graph.weight<"prepared.0">
+// CHECK-NEXT:    graph.add %x, %[[P]]
+// CHECK-NEXT:    graph.maximum %x, %[[F]]
+// CHECK:       func.func private @prepare()
+// CHECK-NEXT:    graph.fill
+// CHECK:         graph.scatter_nd
+
+// -----
+
+// A fill alone is nothing to prepare.
+func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %f = graph.fill 0.0 : f32 shape [64, 64] -> tensor<64x64xf32>
+  %0 = graph.maximum %x, %f : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  func.return %0 : tensor<64x64xf32>
+}
+// CHECK-LABEL: func.func @main(%x: tensor<64x64xf32>)
+// CHECK-NOT:     @prepare
