@@ -153,12 +153,16 @@ def softmax(b: Builder) -> None:
 
 @motif
 def attention(b: Builder) -> None:
-    """softmax(q k^T * scale + mask) v of 3 or 4 dimensions, in a few spellings."""
+    """softmax(q k^T * scale + mask) v of 3 or 4 dimensions, in a few spellings; seldom with a head
+    that is broadcast, or rounded to another type on the way."""
     q = b.floats(3, 4)
     *batch, tokens, size = shape_of(q)
     scale = max(size, 1) ** -0.5
     t, keys = element_type(q), tokens if b.flip() else b.size()
-    k, v = (b.value((*batch, keys, size), t) for _ in range(2))
+    if batch[-1] == 1 and b.flip(0.2):
+        batch[-1] = b.rng.choice((2, 3))
+    heads = [[*batch[:-1], 1 if b.flip(0.1) else batch[-1]] for _ in range(2)]
+    k, v = (b.value((*h, keys, size), t) for h in heads)
     before = b.flip()
     if before:
         q = op(b, e.MulOp, q, number(b, scale, q))
@@ -176,11 +180,20 @@ def attention(b: Builder) -> None:
     elif kind == "where":
         low = b.number(float("-inf"), t)
         scores = op(b, e.SelectOp, b.value((tokens, keys), g.attention.i1), scores, low)
-    weights = op(b, g.normalization.SoftmaxOp, scores)
+    scores = cast_seldom(b, scores)
+    axis = -2 if b.flip(0.05) else -1
+    weights = op(b, g.normalization.SoftmaxOp, scores, axis=axis)
+    weights = cast_seldom(b, weights)
+    if element_type(weights) != t:
+        weights = op(b, e.CastOp, weights, to=t)
     if b.flip(0.3):
         zero = b.number(0.0, t)
         weights = op(b, e.SelectOp, op(b, e.IsNanOp, weights), zero, weights)
     op(b, g.linear.MatmulOp, weights, v)
+
+
+def cast_seldom(b: Builder, x: SSAValue) -> SSAValue:
+    return op(b, e.CastOp, x, to=b.floating()) if b.flip(0.15) else x
 
 
 @motif
