@@ -15,6 +15,7 @@ from ge.lowering.compiler import load, lower
 from ge.lowering.options import Options
 from ge.runtime.function import Function
 from ge.runtime.interleave import random_order
+from ge.runtime.sanitizer import useless_events
 from ge.runtime.session import Session, main_of, random_inputs
 
 MODELS = Path(__file__).parents[1] / "models"
@@ -26,12 +27,15 @@ def test_faults_are_reported_and_nothing_else() -> None:
     assert set(tally.harmful) == {"dropped wait", "shortened lifetime", "shifted offset"}
 
 
-@pytest.mark.parametrize("fusion", ["off", "default"])
-def test_random_timings_give_the_same_bits(fusion: str) -> None:
-    loaded = load(str(MODELS / "bert_base.tiny.onnx"))
-    lower(loaded.module, Options(fusion=fusion))
+@pytest.mark.parametrize("options", [Options(fusion="off"), Options(), Options(share_io=True)])
+@pytest.mark.parametrize("model", ["bert_base", "llama_7b_decode.fp16", "if_cond", "loop_greedy"])
+def test_random_timings_give_the_same_bits(model: str, options: Options) -> None:
+    """And no event is there in vain."""
+    loaded = load(str(MODELS / f"{model}.tiny.onnx"))
+    lower(loaded.module, options)
     session = Session(loaded.module, loaded.payload, sanitize=True)
     session.fuzz_schedule(random_inputs(loaded.module), runs=5)
+    assert useless_events(loaded.module) == []
 
 
 def test_orders_differ_and_are_complete() -> None:

@@ -55,7 +55,7 @@ WHOLE_GAIN = 0.005
 """Share of the makespan of the whole program that pieces must gain; the addresses that buffers get
 later change what L2 holds, and with it the makespan, by less."""
 
-MOST_TRIALS = 8
+MOST_TRIALS = 4
 """Kinds of groups that are tried one after the other."""
 
 LEAST_LAUNCHES = 10
