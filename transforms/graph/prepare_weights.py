@@ -15,7 +15,8 @@ becomes
 
 The session runs `@prepare` when the payload is there; compiling needs shapes only. An expression
 that would blow up memory (a broadcast, a tile) stays in `@main`: its result has more elements
-than its largest operand and more than `grow` bytes. What has no operands (a fill) is made where it
+than its largest operand and more than `grow` bytes; for a gather (of relative positions), which
+would be a launch in each run, 16 times as many. What has no operands (a fill) is made where it
 is used, in `@main` and in `@prepare`.
 """
 
@@ -32,13 +33,20 @@ from ge.dialects.functions import functions, main_function
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.control import IfOp, LoopOp
+from ge.dialects.graph.indexing import Picking
 from ge.dialects.interfaces import TensorOp
 from ge.dialects.types import byte_size, is_static, numel, shape_of
 
 FUNCTION = "prepare"
 
 
+GATHERED = 16
+"""How many times `grow` the result of a gather may take."""
+
+
 def _grows(op: TensorOp, limit: int) -> bool:
+    if isinstance(op, Picking):
+        limit *= GATHERED
     largest = max((numel(shape_of(o)) for o in op.operands), default=0)
     return any(numel(shape_of(r)) > largest and byte_size(r.type) > limit for r in op.results)
 

@@ -96,3 +96,25 @@ func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
 }
 // CHECK-LABEL: func.func @main(%x: tensor<64x64xf32>)
 // CHECK-NOT:     @prepare
+
+// -----
+
+// A gather of relative positions may grow further than a broadcast.
+func.func @main(%x: tensor<60000x8xf32>) -> tensor<60000x8xf32> {
+  %t = graph.constant #graph.weight<"t"> : tensor<1000x8xf32>
+  %i = graph.constant #graph.weight<"i"> : tensor<60000xi64>
+  %s = graph.constant #graph.weight<"s"> : tensor<60000x1xf32>
+  %b = graph.constant #graph.weight<"b"> : tensor<8xf32>
+  %g = graph.gather %t, %i : (tensor<1000x8xf32>, tensor<60000xi64>) -> tensor<60000x8xf32>
+  %0 = graph.add %x, %g : (tensor<60000x8xf32>, tensor<60000x8xf32>) -> tensor<60000x8xf32>
+  %1 = graph.mul %s, %b : (tensor<60000x1xf32>, tensor<8xf32>) -> tensor<60000x8xf32>
+  %2 = graph.add %0, %1 : (tensor<60000x8xf32>, tensor<60000x8xf32>) -> tensor<60000x8xf32>
+  func.return %2 : tensor<60000x8xf32>
+}
+// CHECK-LABEL: func.func @main(%x: tensor<60000x8xf32>)
+// CHECK:         %[[P:.*]] = graph.constant #graph.weight<"prepared.0"> : tensor<60000x8xf32>
+// CHECK:         graph.add %x, %[[P]]
+// CHECK-NEXT:    graph.mul
+// CHECK:       func.func private @prepare()
+// CHECK-NOT:     graph.mul
+// CHECK:         graph.gather
