@@ -97,9 +97,7 @@ def stages(options: Options, remedies: Remedies | None = None) -> dict[str, list
             levels = ", ".join(found)
             raise GeError(f"pass '{name}' states level '{level}'", hint=f"levels are {levels}")
         found[level].insert(0 if level == "fused" else len(found[level]), name)
-    for level in ("graph", "fused", "buffers"):
-        found[level] = without_disabled(found[level], options)
-    return found
+    return {level: without_disabled(names, options) for level, names in found.items()}
 
 
 def composites(options: Options) -> list[str]:
@@ -199,8 +197,22 @@ def without_disabled(names: Sequence[str], options: Options) -> list[str]:
     return [n for n in names if n.partition("{")[0] not in options.fusion_disable]
 
 
+REQUIRED = frozenset(
+    (
+        *("prune-outputs", "infer-shapes", "prepare-weights", "lower-to-tasks"),
+        *("bufferize-tasks", "spill-buffers", "assign-streams", "plan-memory", "verify-level"),
+    )
+)
+"""Passes that a program cannot do without, where the options have them run."""
+
+
 def check_switches(options: Options, available: Collection[str]) -> None:
-    """Raises GeError for the name of a rule to leave out that no pass and no rule has."""
+    """Raises GeError for the name of a rule to leave out that no pass and no rule has, and for
+    that of a pass that cannot be left out."""
+    for name in options.fusion_disable:
+        if name in REQUIRED:
+            hint = "passes and rules that only make the program better can be: ge-opt --list-rules"
+            raise GeError(f"pass '{name}' cannot be left out: programs need it", hint=hint)
     unknown = [n for n in options.fusion_disable if n not in available]
     if not unknown:
         return

@@ -285,6 +285,12 @@ def test_a_rule_that_there_is_not(fails: Fails):
     assert "fuse-gate, fuse-loads, fuse-pool" in told  # and all others
 
 
+@pytest.mark.parametrize("name", ["bufferize-tasks", "lower-to-tasks", "plan-memory"])
+def test_a_pass_that_cannot_be_left_out(name: str, fails: Fails):
+    told = fails("ge-compile", "in.mlir", "--fusion-disable", f"fuse-gate,{name}", "-o", "out")
+    assert f"pass '{name}' cannot be left out: programs need it" in told
+
+
 @pytest.mark.parametrize(
     ("variable", "value"),
     [
