@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -193,7 +194,8 @@ class Lowering:
 
     def to_program(self, module: ModuleOp, levels: Sequence[str]) -> None:
         """Lower a module to a program that keeps the memory limit. What comes after the graph
-        level is done again with remedies where it does not. Raises OverLimitError."""
+        level is done again with remedies where it does not, and without recomputation where that
+        does not pay. Raises OverLimitError."""
         options = self.result.options
         done = [level for level in levels if level == "graph"]
         rest = levels[len(done) :]
@@ -205,13 +207,13 @@ class Lowering:
             trial = kept.clone()
             wanted = replace(options, memory=max(options.memory, 2)) if remedies.order else options
             self.run(trial, rest, stages(wanted, remedies))
-            module.detach_region(module.body)
-            module.add_region(trial.detach_region(trial.body))
-            module.attributes = trial.attributes
+            become(module, trial)
             return memory_figures(module)["peak_bytes"]
 
         try:
             self.run(module, rest, stages(options))
+            if is_recomputed(module):
+                self.weigh_recomputation(module, kept, rest)
         except OverLimitError as e:
             names = [name for name, level in REMEDY_LEVELS.items() if level in rest]
             if options.fusion in ("off", "aggressive") and "fuse" in names:
@@ -221,9 +223,81 @@ class Lowering:
                 for tried in self.result.remedies:
                     remark(main, f"over the memory limit; {tried}")
 
+    def weigh_recomputation(
+        self, module: ModuleOp, before: ModuleOp, levels: Sequence[str]
+    ) -> None:
+        """Make the program without recomputation as well, from the module `before` the `levels`,
+        and with less of it, until one takes less memory in little more time."""
+        options, target = self.result.options, Target.load(self.result.options.target)
 
-REMEDY_LEVELS = {"order": "tasks", "fuse": "fused", "spill": "buffers"}
+        def made(slower: float) -> Trial:
+            trial = before.clone()
+            remedies = Remedies(options.memory_limit, slower=slower)
+            self.run(trial, levels, stages(options, remedies))
+            return self.trial(trial)
+
+        def pays(trial: Trial) -> bool:
+            return trial.peak_bytes < plain.peak_bytes and trial.latency_us(target) <= most_us
+
+        first, plain = self.trial(module), made(1.0)
+        most_us = SLOWER * plain.latency_us(target)
+        chosen = next(filter(pays, chain([first], map(made, LESS_SLOW))), plain)
+        self.rules, self.result.ops = chosen.rules, chosen.ops
+        if chosen is not first:
+            become(module, chosen.module)
+
+    def trial(self, module: ModuleOp) -> "Trial":
+        """A program that was made just now."""
+        return Trial(module, dict(self.rules), dict(self.result.ops))
+
+
+@dataclass
+class Trial:
+    """A program, and what the report says about how it was made."""
+
+    module: ModuleOp
+    rules: dict[str, dict[str, RuleCount]]
+    ops: dict[str, int]
+
+    @property
+    def peak_bytes(self) -> int:
+        return memory_figures(self.module)["peak_bytes"]
+
+    def latency_us(self, target: Target) -> float:
+        """How long it takes by the clock; 0 where shapes are known only at run time."""
+        from ge.runtime.clock import simulate
+
+        try:
+            return simulate(self.module, target).latency_us
+        except GeError:
+            return 0.0
+
+
+REMEDY_LEVELS = {"order": "tasks", "fuse": "fused", "recompute": "tasks", "spill": "buffers"}
 """Each remedy with the level at which it is done, in the order in which they are tried."""
+
+SLOWER = 1.2
+"""How many times as long a program may take for recomputation at memory level 3."""
+
+LESS_SLOW = (1.1, 1.05)
+"""How many times as long the launches may take, if the program takes too long: side by side, they
+have less room, and data less often in L2."""
+
+
+def become(module: ModuleOp, other: ModuleOp) -> None:
+    """Give a module the body and the attributes of another one, which is of no use any more."""
+    module.detach_region(module.body)
+    module.add_region(other.detach_region(other.body))
+    module.attributes = other.attributes
+
+
+def is_recomputed(module: ModuleOp) -> bool:
+    """Whether a program computes values again to need less memory."""
+    from ge.transforms.memory.recompute_elementwise import COPIES
+    from ge.transforms.memory.rematerialize import RECOMPUTED
+
+    main = main_function(module)
+    return main is not None and any(key in main.attributes for key in (RECOMPUTED, COPIES))
 
 
 def add_counts(total: dict[str, dict[str, int]], counts: Mapping[str, RuleCount]) -> None:
@@ -272,7 +346,8 @@ def lower(
     check_switches(options, passes)
     lowering = Lowering(result, ctx, passes, progress, after, instrumentations)
     with paused_collector(), disabling(options.fusion_disable):
-        if wanted[-1:] == ["program"] and (options.memory_limit or may_exceed(module, target)):
+        tries = options.memory_limit or options.memory > 2 or may_exceed(module, target)
+        if wanted[-1:] == ["program"] and tries:
             lowering.to_program(module, wanted)
         else:
             lowering.run(module, wanted, path)

@@ -46,6 +46,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.diagnostics import error_at
 from ge.dialects.functions import main_function
+from ge.dialects.fused_op import PHASE
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.graph.control import IfOp, LoopOp, YieldOp
 from ge.dialects.interfaces import TensorOp
@@ -230,6 +231,8 @@ class LowerToTasksPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if (main := main_function(op)) is None:
             return
+        for inner in main.walk():
+            inner.attributes.pop(PHASE, None)  # launches are made
         lowering = Lowering(Target.load(self.target), symbols_of(op))
         lowering.lower_function(main)
         for kernel in lowering.kernels.values():

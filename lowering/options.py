@@ -30,13 +30,13 @@ class Options:
     """Names of passes and rules of the optimizer that are left out."""
     memory: int = 1
     """Memory level: 0 each buffer has bytes of its own; 1 bytes are reused, in place too; 2 the
-    order of the launches is chosen for memory as well; 3 and values are computed again, and the
-    packing is searched to the end."""
+    order of the launches is chosen for memory as well; 3 and values are computed again, for at most
+    a fifth more time, and the packing is searched to the end."""
     memory_limit: int = 0
     """Bytes that the arena may take (on command lines and in the environment also 512K, 64M,
     1.5G); 0: what the target has beside weights, inputs and outputs. Where a program would take
-    more, its order and fusion are chosen for memory, and buffers go to host memory, as far as
-    needed."""
+    more, its order and fusion are chosen for memory, values are computed again, and buffers go to
+    host memory, as far as needed."""
     no_reuse: tuple[str, ...] = ()
     """Kinds of ops (`matmul`, `fused_op.conv`) whose results keep bytes of their own."""
     share_io: bool = False

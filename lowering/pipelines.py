@@ -52,11 +52,16 @@ SEARCH_FOR_LIMIT = "3.0"
 """How long it is searched for where the program did not fit."""
 
 
+SLOWER_FOR_LIMIT = "2.0"
+"""How many times as long the tasks may take where the program did not fit."""
+
+
 def stages(options: Options, remedies: Remedies | None = None) -> dict[str, list[str]]:
     """Level -> the passes that lead there from the level before, as `ge-opt -p` takes them, those
     of plugins last; with what is to be done about the memory limit. Raises GeError for a plugin
     that cannot be loaded."""
     done = remedies or Remedies(options.memory_limit)
+    recomputes = options.memory > 2 and done.slower > 1
 
     def targeted(name: str, **more: str) -> str:
         given = {"target": options.target, **more}
@@ -76,13 +81,14 @@ def stages(options: Options, remedies: Remedies | None = None) -> dict[str, list
             "eliminate-dead-code",
         ],
         "fused": [
+            *(["recompute-elementwise"] if recomputes and options.fusion != "off" else []),
             *(targeted(name, **more) for name, more in fusion(options, done.fuse).items()),
             *(["extract-concats"] if options.memory else []),
         ],
         "tasks": [
             targeted("lower-to-tasks"),
             *([targeted("order-tasks")] if options.memory > 1 or done.order else []),
-            *([targeted("rematerialize")] if options.memory > 2 else []),
+            *recomputation(options, done, recomputes),
         ],
         "buffers": [
             *bufferization(options),
@@ -150,6 +156,15 @@ def in_place(options: Options) -> list[str]:
     """The passes that put results where they need no bytes of their own, from memory level 1 on."""
     given = {"no-reuse": options.no_reuse} if options.no_reuse else {}
     return ["write-parts", str(PassText("overwrite-operands", given))] if options.memory else []
+
+
+def recomputation(options: Options, remedies: Remedies, always: bool) -> list[str]:
+    """The pass that computes values again: as far as the limit wants it, else where that is done
+    always, as far as it pays."""
+    given = {"target": (options.target,), "slower": (str(remedies.slower),)}
+    if remedies.recompute:
+        given |= {"limit": (str(remedies.recompute),), "slower": (SLOWER_FOR_LIMIT,)}
+    return [str(PassText("rematerialize", given))] if remedies.recompute or always else []
 
 
 def spilling(options: Options, remedies: Remedies) -> list[str]:

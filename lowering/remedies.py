@@ -3,6 +3,7 @@ other, those that cost little first, until the arena fits.
 
 - order: the order of the launches is chosen for memory;
 - fuse: regions are fused for memory where time alone would not do it;
+- recompute: values are computed again, those first that cost the least time for their bytes;
 - spill: buffers go to host memory and come back.
 
 A remedy stays when it saves something; the next ones come on top of it. A plan may be a little
@@ -22,17 +23,21 @@ RETRIES = 3
 @dataclass(frozen=True)
 class Remedies:
     """What is done about the limit. In bytes: `limit` of the arena, and what may be alive at one
-    time after `spill`; 0: nothing is done."""
+    time after `recompute` and after `spill`; 0: nothing is done."""
 
     limit: int = 0
     order: bool = False
     fuse: bool = False
+    recompute: int = 0
     spill: int = 0
+    slower: float = 1.2
+    """How many times as long the launches may take at memory level 3, one after the other, for what
+    is computed again; 1: nothing is."""
 
     @property
     def any(self) -> bool:
         """Whether the program did not fit as it was."""
-        return self.order or self.fuse or bool(self.spill)
+        return self.order or self.fuse or bool(self.recompute or self.spill)
 
 
 @dataclass(frozen=True)
@@ -52,9 +57,13 @@ class Tried:
 WHAT = {
     "order": "another order of the launches",
     "fuse": "fusion for memory",
+    "recompute": "computing values again",
     "spill": "host memory for buffers",
 }
 """Each remedy in words, in the order in which they are tried."""
+
+IN_BYTES = ("recompute", "spill")
+"""Those that do as much as it takes."""
 
 Attempt = Callable[[Remedies], int]
 """Makes the program anew; the bytes of its arena. Raises OverLimitError."""
@@ -89,7 +98,7 @@ def apply(
     """Try a remedy on top of others: what was done, and the bytes or the error of the best
     attempt."""
     best: tuple[Remedies, OverLimitError] | None = None
-    in_bytes = name == "spill"
+    in_bytes = name in IN_BYTES
     goal = limit
     for _ in range(RETRIES if in_bytes else 1):
         given = replace(remedies, **{name: max(goal, 1) if in_bytes else True})

@@ -1,5 +1,7 @@
 """What recomputation (memory level 3) saves on training graphs: the arena and the emulated time at
-level 2 and at level 3, and their ratios. No payload is needed; plans are proved by `check_plan`.
+level 2 and at level 3, and their ratios. The arena holds activations and workspaces only: weights
+and the model's inputs and outputs have memory of their own, and a gradient is reduced to its norm
+as soon as it is known. No payload is needed; plans are proved by `check_plan`.
 
     python test/bench/recompute.py [--only transformer] [--fusion off,default] [--target 910b1]
 """

@@ -17,6 +17,7 @@
 // ERROR-NEXT: note: the peak is at @
 // ERROR-NEXT: note: 1048576 bytes (512x512xf32): made by {{.*}}, last used by
 // ERROR:      note: order: another order of the launches saves nothing
+// ERROR-NEXT: note: recompute: computing values again saves nothing
 // ERROR-NEXT: note: spill: host memory for buffers saves
 
 // TEXT: error: --memory-limit 10X: not a number of bytes such as 1000000, 512K, 64M or 1.5G

@@ -11,14 +11,14 @@ them in the order only; when the forward search comes to an end first, what it f
 the second group, else what the backward search found moves before the first (Pearce and Kelly,
 ACM JEA 11, 2006, with a search from both sides, one edge of the graph at a time). A search that
 meets more than `REACH` edges gives up: the two are too far apart, and time stays linear in the
-number of ops.
+number of ops. Nor do groups of two phases (see `fused_op.PHASE`) become one.
 """
 
 from collections.abc import Callable, Iterator
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from ge.dialects.fused_op import FusedOp
+from ge.dialects.fused_op import PHASE, FusedOp
 
 REACH = 2000
 """Edges of the graph that a search for a path looks at from each end."""
@@ -203,6 +203,8 @@ class Groups:
         """The groups between two in the order that depend on the first (True) or that the last
         depends on (False), whichever is known sooner; None when there are paths between the two
         through other groups, or too many groups."""
+        if first.ops[0].attributes.get(PHASE) != last.ops[0].attributes.get(PHASE):
+            return None
         found: dict[Group, None] = {}
         needed: dict[Group, None] = {}
         ahead = self._search(first, last, self.users, found)

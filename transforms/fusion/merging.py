@@ -23,6 +23,7 @@ from ge.runtime.cost import hbm_bytes_per_us, launch_us
 from ge.transforms import remarks
 from ge.transforms.fusion.groups import Group, Groups
 from ge.transforms.graph.prepare_weights import FUNCTION
+from ge.transforms.graph.share_common_subexpressions import share_common_subexpressions
 from ge.transforms.statistics import count, disabling, is_enabled
 from ge.transforms.views import view_offsets
 
@@ -258,7 +259,8 @@ class FusionPass(ModulePass, ABC):
         def visit(block: Block) -> None:
             merger = Merger(Groups(block), machine, self.name)
             self.fuse(merger)
-            merger.groups.emit()
+            for fused in merger.groups.emit():
+                share_common_subexpressions(fused.block)
 
         if is_enabled(self.name):
             with disabling(self.disable):

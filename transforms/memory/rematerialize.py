@@ -160,7 +160,7 @@ class RematerializePass(ModulePass):
 
     target: str = ""
     """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
-    slower: float = 1.2
+    slower: float = 1.1
     """How many times as long the tasks may take, one after the other."""
     limit: int = 0
     """Bytes: where the tasks need no more at one time nothing is done, else only what it takes to

@@ -1,0 +1,93 @@
+"""The minimum cut of a network, by the maximum flow through it (Ford and Fulkerson 1956): shortest
+augmenting paths, all of one length at a time (Dinic 1970)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+UNLIMITED = 1 << 62
+"""A capacity that no cut includes."""
+
+
+@dataclass
+class Network:
+    """Nodes by number, and edges with capacities between them. Edge i and its reverse i ^ 1 lie
+    side by side; `room` is what may still flow."""
+
+    edges: list[list[int]] = field(default_factory=list[list[int]])
+    """Of each node the edges that leave it."""
+    ends: list[int] = field(default_factory=list[int])
+    room: list[int] = field(default_factory=list[int])
+
+    def node(self) -> int:
+        """Add a node; its number."""
+        self.edges.append([])
+        return len(self.edges) - 1
+
+    def edge(self, start: int, end: int, capacity: int) -> None:
+        """Add an edge."""
+        for node, other, room in ((start, end, capacity), (end, start, 0)):
+            self.edges[node].append(len(self.ends))
+            self.ends.append(other)
+            self.room.append(room)
+
+    def sink_side(self, source: int, sink: int) -> list[bool]:
+        """For each node whether it is on the sink's side of the minimum cut, of several equal ones
+        that which leaves the fewest nodes there."""
+        while (distance := self.distances(source, sink))[sink] >= 0:
+            rest = [iter(edges) for edges in self.edges]
+            while self.augment(source, sink, distance, rest):
+                pass
+        reaches = [False] * len(self.edges)
+        reaches[sink] = True
+        todo = [sink]
+        while todo:
+            for i in self.edges[todo.pop()]:
+                if self.room[i ^ 1] and not reaches[self.ends[i]]:
+                    reaches[self.ends[i]] = True
+                    todo.append(self.ends[i])
+        return reaches
+
+    def distances(self, source: int, sink: int) -> list[int]:
+        """How many edges with room each node is from the source; -1: there is no path."""
+        distance = [-1] * len(self.edges)
+        distance[source] = 0
+        todo = [source]
+        for node in todo:
+            for i in self.edges[node]:
+                end = self.ends[i]
+                if self.room[i] and distance[end] < 0:
+                    distance[end] = distance[node] + 1
+                    todo.append(end)
+        return distance
+
+    def augment(
+        self, source: int, sink: int, distance: list[int], rest: list[Iterator[int]]
+    ) -> bool:
+        """Send what fits along one shortest path of those that are left; False where none is."""
+        path: list[int] = []
+        node = source
+        while node != sink:
+            for i in rest[node]:
+                if self.room[i] and distance[self.ends[i]] == distance[node] + 1:
+                    path.append(i)
+                    node = self.ends[i]
+                    break
+            else:
+                if not path:
+                    return False
+                node = self.ends[path.pop() ^ 1]
+        flow = min(self.room[i] for i in path)
+        for i in path:
+            self.room[i] -= flow
+            self.room[i ^ 1] += flow
+        # edges of the path with room left are to be looked at again
+        for i in path:
+            if self.room[i]:
+                start = self.ends[i ^ 1]
+                rest[start] = _again(i, rest[start])
+        return True
+
+
+def _again(first: int, rest: Iterator[int]) -> Iterator[int]:
+    yield first
+    yield from rest
