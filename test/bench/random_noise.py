@@ -99,13 +99,14 @@ CHOOSES = (
 @irdl_op_definition
 class NoiseOp(TensorOp):
     """Floats a few steps off, differently for each element and each seed; 0 may have the other
-    sign, and what is not finite stays. Steps are those of the type, or of `epsilon` relative to
-    the number."""
+    sign, and what is not finite stays. Steps are those of the type, or of a narrower one, whose
+    next number after 1 is 1 + `epsilon`, and after 0 `least`."""
 
     name = "trial.noise"
     input = operand_def()
     seed = prop_def(IntegerAttr)
     epsilon = opt_prop_def(FloatAttr)
+    least = opt_prop_def(FloatAttr)
     result = result_def()
     traits = traits_def(Pure())
 
@@ -116,10 +117,16 @@ class NoiseOp(TensorOp):
 @kernel(NoiseOp)
 def noise(op: NoiseOp) -> Fn:
     rng = np.random.default_rng(op.seed.value.data)
-    if op.epsilon is None:
+    if op.epsilon is None or op.least is None:
         return lambda x: disturbed(x, rng)
-    epsilon = op.epsilon.value.data
-    return lambda x: signed_zeros(x * (1 + epsilon * random_steps(x, rng)), rng)
+    epsilon, least = op.epsilon.value.data, op.least.value.data
+
+    def disturb(x: Array) -> Array:
+        step = np.where(x == 0, 0.0, np.maximum(np.abs(x) * epsilon, least))
+        moved = x + random_steps(x, rng) * step
+        return signed_zeros(np.where(np.isfinite(x), moved, x), rng)
+
+    return disturb
 
 
 def disturbed(x: Array, rng: np.random.Generator) -> Array:
@@ -199,7 +206,8 @@ def in_float64(module: ModuleOp, throughout: bool) -> ModuleOp:
     read as another type are those of the type as written; all ops round if not `throughout`."""
     module = module.clone()
     for op in [o for o in module.walk() if isinstance(o, NoiseOp)]:
-        op.epsilon = FloatAttr(epsilon_of(element_type(op.input)), f64)
+        dtype = dtype_of(element_type(op.input))
+        op.epsilon, op.least = (FloatAttr(last_place(n, dtype), f64) for n in (1.0, 0.0))
     bits = {op: element_type(op.input) for op in module.walk() if isinstance(op, e.BitcastOp)}
     for op in list(module.walk()):
         results = [(r, element_type(r)) for r in op.results if is_float(element_type(r))]
@@ -225,11 +233,6 @@ def in_float64(module: ModuleOp, throughout: bool) -> ModuleOp:
     for func in functions(module).values():
         refresh_signature(func)
     return module
-
-
-def epsilon_of(element: Attribute) -> float:
-    """The distance of 1 and the next float of a type."""
-    return last_place(1.0, dtype_of(element))
 
 
 def round_to(value: SSAValue, element: Attribute) -> None:

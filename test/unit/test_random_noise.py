@@ -42,6 +42,12 @@ EXPLAINED: dict[str, tuple[Formula, Formula]] = {
         lambda x: x * (x * x).mean(1).sqrt().reciprocal() + 1,
         lambda x: (x.to(f32) * (x.to(f32) * x.to(f32)).mean(1).sqrt().reciprocal()).to(f16) + 1,
     ),
+    "denormals beside overflow": (
+        lambda x: x * 1e-3 * (x * x).mean(1).sqrt().reciprocal() * 6e4,
+        lambda x: (
+            (x.to(f32) * (x.to(f32) * x.to(f32)).mean(1).sqrt().reciprocal() * 1e-3).to(f16) * 6e4
+        ),
+    ),
     "overflow of a sum": (
         lambda x: (x - x.mean(1)) * ((x - x.mean(1)) ** 2).mean(1).sqrt().reciprocal(),
         lambda x: (
