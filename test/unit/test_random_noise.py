@@ -22,6 +22,14 @@ from ge.transforms.relations import BitExact, Ulps, ulp_distance
 
 Formula = Callable[[Expr], Expr]
 
+
+def root_mean_square_norm(x: Expr, wide: bool = False) -> Expr:
+    """A norm, in float32 inside if `wide`, of which small elements are made large."""
+    y = x.to(f32) if wide else x
+    normed = (y * (y * y).mean(1).sqrt().reciprocal()).to(f16)
+    return (normed * 2e-3 * 6e4 * 30).tanh()
+
+
 EXPLAINED: dict[str, tuple[Formula, Formula]] = {
     "cancellation": (lambda x: (x + 3e4) - 3e4, lambda x: x * 1),
     "infinities that meet": (
@@ -43,10 +51,8 @@ EXPLAINED: dict[str, tuple[Formula, Formula]] = {
         lambda x: (x.to(f32) * (x.to(f32) * x.to(f32)).mean(1).sqrt().reciprocal()).to(f16) + 1,
     ),
     "denormals beside overflow": (
-        lambda x: x * 1e-3 * (x * x).mean(1).sqrt().reciprocal() * 6e4,
-        lambda x: (
-            (x.to(f32) * (x.to(f32) * x.to(f32)).mean(1).sqrt().reciprocal() * 1e-3).to(f16) * 6e4
-        ),
+        lambda x: root_mean_square_norm(x.reshape(128, 2)),
+        lambda x: root_mean_square_norm(x.reshape(128, 2), wide=True),
     ),
     "overflow of a sum": (
         lambda x: (x - x.mean(1)) * ((x - x.mean(1)) ** 2).mean(1).sqrt().reciprocal(),
