@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from ge.dialects.errors import GeError
 from ge.lowering.arguments import parse_bytes
 from ge.lowering.compiler import Loaded, load, lower
-from ge.lowering.options import Options
+from ge.lowering.options import MEMORY_LEVELS, Options
+from ge.lowering.remedies import WHAT
 from ge.runtime.arrays import Array
+from ge.runtime.certificate import check_program
 from ge.runtime.sanitizer import check_plan
 from ge.runtime.session import Session, random_inputs
 from ge.transforms.memory.over_limit import OverLimitError
@@ -48,6 +50,48 @@ def test_programs_keep_a_limit_and_their_numbers(name: str, fusion: str, shares:
             np.testing.assert_array_equal(array, expected[key])
 
 
+@pytest.mark.parametrize("name", ["gpt2_prefill.noopt.tiny", "llama_7b_decode.fp16.tiny"])
+@pytest.mark.parametrize("share", [0.9, 0.7, 0.5])
+def test_programs_fit_or_are_refused(name: str, share: float):
+    path = str(MODELS / f"{name}.onnx")
+    free = load(path)
+    limit = int(share * lower(free.module, Options()).memory["peak_bytes"])
+    loaded = load(path)
+    refused = None
+    try:
+        found = lower(loaded.module, Options(memory_limit=limit))
+    except OverLimitError as e:
+        found, refused = None, e
+    if found is None or refused is not None:
+        assert refused is not None
+        assert refused.arena > limit
+        remedies = [n.partition(":")[0] for n in refused.notes]
+        assert [n for n in remedies if n in WHAT] == ["order", "fuse", "recompute", "spill"]
+        return
+    assert found.memory["peak_bytes"] <= limit
+    assert check_program(loaded.module).problems == []
+    expected = outputs(free)
+    for key, array in outputs(loaded).items():
+        np.testing.assert_array_equal(array, expected[key])
+
+
+@pytest.mark.parametrize("fusion", ["off", "default"])
+@pytest.mark.parametrize("name", ["gpt2_prefill.noopt.tiny", "llama_7b_decode.fp16.tiny"])
+def test_a_level_more_needs_no_more_memory(name: str, fusion: str):
+    peaks: list[int] = []
+    results: list[dict[str, Array]] = []
+    for level in MEMORY_LEVELS:
+        loaded = load(str(MODELS / f"{name}.onnx"))
+        found = lower(loaded.module, Options(fusion=fusion, memory=level))
+        peaks.append(found.memory["peak_bytes"])
+        assert check_program(loaded.module).problems == []
+        results.append(outputs(loaded))
+    assert peaks == sorted(peaks, reverse=True)
+    for result in results[1:]:
+        for key, array in result.items():
+            np.testing.assert_array_equal(array, results[0][key])
+
+
 def test_where_nothing_helps_the_error_tells_what_each_remedy_saves():
     loaded = load(str(MODELS / "bert_base.tiny.onnx"))
     with pytest.raises(OverLimitError) as info:
@@ -55,7 +99,7 @@ def test_where_nothing_helps_the_error_tells_what_each_remedy_saves():
     notes = info.value.notes
     assert notes[0].startswith("the peak is at ")
     assert any("made by @" in n and "last used by" in n for n in notes)
-    assert [n.partition(":")[0] for n in notes[-2:]] == ["order", "spill"]
+    assert [n.partition(":")[0] for n in notes[-3:]] == ["order", "recompute", "spill"]
 
 
 def test_weights_that_do_not_fit_are_no_matter_of_the_arena(tmp_path: Path):

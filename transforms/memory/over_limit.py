@@ -9,7 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.diagnostics import place_of
 from ge.dialects.errors import GeError
-from ge.dialects.npu_task import LaunchOp
+from ge.dialects.npu_task import IfOp, LaunchOp, LoopOp
 from ge.transforms.memory.liveness import Lifetime, Liveness
 
 SHOWN = 10
@@ -52,6 +52,11 @@ def describe_peak(func: FuncOp, liveness: Liveness, alignment: int) -> list[str]
         )
     if rest := alive[SHOWN:]:
         lines.append(f"{sum(b.bytes for b in rest)} bytes: {len(rest)} smaller buffers")
+    if isinstance(around := step.parent_op(), IfOp | LoopOp):
+        lines.append(
+            f"that is inside of {describe(around)}: what is made there is neither computed again "
+            "nor taken to the host, and what is used there stays through all of it"
+        )
     return lines
 
 

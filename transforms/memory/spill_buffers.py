@@ -194,6 +194,8 @@ def spill(func: FuncOp, limit: int, alignment: int, pinned: Collection[Operation
     if before <= limit:
         return
     gaps, peak = choose(buffers, steps.inside, limit)
+    if not gaps:
+        return
     of_buffer: dict[int, list[Gap]] = {}
     for gap in gaps:
         of_buffer.setdefault(gap.buffer, []).append(gap)
