@@ -1,5 +1,5 @@
 // What nearly was a composite says which condition failed, and what that may cost.
-// RUN: ge-opt %s --split-input-file --verify-diagnostics -p find-norms,find-attention,find-softmax,find-activations | filecheck %s
+// RUN: ge-opt %s --split-input-file --verify-diagnostics -p find-norms,find-attention,find-softmax,find-activations,find-rotary | filecheck %s
 // CHECK: func.func @norm
 
 func.func @norm(%x: tensor<64x256xf32>) -> (tensor<64x256xf32>, tensor<64x1xf32>) {
@@ -48,4 +48,17 @@ func.func @gelu(%x: tensor<64x256xf32>) -> (tensor<64x256xf32>, tensor<64x256xf3
   %2 = graph.add %1, %b : (tensor<64x256xf32>, tensor<f32>) -> tensor<64x256xf32>
   %3 = graph.mul %2, %x : (tensor<64x256xf32>, tensor<64x256xf32>) -> tensor<64x256xf32>
   func.return %3, %1 : tensor<64x256xf32>, tensor<64x256xf32>
+}
+
+// -----
+
+func.func @rotary(%x: tensor<4x8xf32>, %y: tensor<4x4xf32>, %c: tensor<4x8xf32>, %s: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %a, %b = graph.split %x axis 1 : tensor<4x8xf32> -> tensor<4x4xf32>, tensor<4x4xf32>
+  %0 = graph.neg %y : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = graph.concat %0, %a axis 1 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x8xf32>
+  %2 = graph.mul %x, %c : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %3 = graph.mul %1, %s : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  // expected-remark@+1 {{find-rotary-embedding missed: an operand does not have the second elements of pairs (about}}
+  %4 = graph.add %2, %3 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  func.return %4 : tensor<4x8xf32>
 }

@@ -145,7 +145,13 @@ class Half(Pattern):
             found = alternate(operand, self.which, self.dimensions)
         else:
             found = half(operand, self.which)
-        if found is not None and (bound := state.bind("x", found.of)) is not None:
+        if found is None:
+            owner = operand.owner if isinstance(operand.owner, Operation) else None
+            which = ("first", "second")[self.which]
+            state.fail(owner, f"an operand does not have the {which} elements of pairs")
+        elif (bound := state.bind("x", found.of)) is None:
+            state.fail(found.op, "the pairs are those of another value")
+        else:
             yield bound
 
 
@@ -162,6 +168,7 @@ class FindRotary(Rule):
     """Base of the styles."""
 
     name = "find-rotary-embedding"
+    nearly = 5
     full: ClassVar[bool]
 
     def __init__(self, dimensions: Dimensions, interleaved: bool) -> None:
