@@ -117,16 +117,14 @@ class Splitter:
     target: Target
     clock: Program
     kernels: dict[str, KernelOp]
-    fixed: int = 0
-    """The number of pieces; 0: what is fastest."""
+    fixed: int = 1
+    """The number of pieces of every group, without `counts`."""
     counts: Mapping[Hashable, int] | None = None
-    """Key of a group -> the number of its pieces, if that is known already; 1 for others."""
+    """Key of a group -> the number of its pieces; 1 for others."""
     cuts: dict[str, Cut | None] = field(default_factory=dict[str, Cut | None])
     parts: dict[tuple[str, int], KernelOp | None] = field(
         default_factory=dict[tuple[str, int], KernelOp | None]
     )
-    chosen: dict[Hashable, Choice] = field(default_factory=dict[Hashable, Choice])
-    """Key of a group -> the number of pieces that is best for it."""
 
     def groups(self, func: FuncOp) -> Iterator[Group]:
         """The groups of the outermost block."""
@@ -138,17 +136,18 @@ class Splitter:
     def promising(self, func: FuncOp) -> dict[Hashable, int]:
         """The groups that pieces make faster when nothing else runs, with the best number of
         pieces; those that would gain most in the function first."""
+        best: dict[Hashable, Choice] = {}
         gains: dict[Hashable, float] = defaultdict(float)
         for group in self.groups(func):
             key = group.key()
-            if key not in self.chosen:
-                self.chosen[key] = self.fastest(group)
-            gains[key] += self.chosen[key].gain_us
-        found = {key: self.chosen[key].count for key in sorted(gains, key=lambda k: -gains[k])}
-        return {key: count for key, count in found.items() if count > 1}
+            if key not in best:
+                best[key] = self.fastest(group)
+            gains[key] += best[key].gain_us
+        ordered = sorted(gains, key=lambda key: -gains[key])
+        return {key: best[key].count for key in ordered if best[key].count > 1}
 
     def function(self, func: FuncOp) -> None:
-        """Split the launches of the outermost block where that pays."""
+        """Split the launches of the outermost block as `choose` says."""
         for group in self.groups(func):
             if (count := self.choose(group)) > 1:
                 self.split(group, count)
@@ -158,13 +157,14 @@ class Splitter:
                 self.module.body.block.insert_op_after(part, self.kernels[name])
 
     def choose(self, group: Group) -> int:
-        """The number of pieces with the shortest makespan; 1: it stays as it is."""
+        """The number of pieces of a group; 1: it stays as it is."""
         if self.counts is not None:
             return self.counts.get(group.key(), 1)
         return self.fixed if self.part_names(group, self.fixed) is not None else 1
 
     def fastest(self, group: Group) -> Choice:
-        """As `choose`, by the clock. More pieces are tried while they are faster."""
+        """The number of pieces with the shortest makespan, nothing else running. More are tried
+        while they are faster."""
         best, whole = 1, self.makespan(group.members)
         if whole < LEAST_LAUNCHES * self.target.launch_us:
             return Choice(best, 0.0)
@@ -331,13 +331,13 @@ class SplitLaunchesPass(ModulePass):
         """The groups that make the whole program faster, with the number of their pieces; none
         where shapes are known only at run time, so that nobody can tell."""
         main = main_function(module)
-        found = {} if main is None else splitter_for(module, target).promising(main)
+        found = {} if main is None else splitter(module, target).promising(main)
         if not found:
             return {}
 
         def latency(counts: Mapping[Hashable, int]) -> float:
             trial = module.clone()
-            split(trial, target, 0, counts)
+            split(trial, target, counts=counts)
             AssignStreamsPass(target=self.target).apply(Context(), trial)
             return simulate(trial, target).latency_us
 
@@ -354,19 +354,23 @@ class SplitLaunchesPass(ModulePass):
         return kept
 
 
-def splitter_for(
+def splitter(
     module: ModuleOp,
     target: Target,
-    pieces: int = 0,
+    pieces: int = 1,
     counts: Mapping[Hashable, int] | None = None,
 ) -> Splitter:
+    """What splits the launches of a module, with all that it works on."""
     kernels = {k.sym_name.data: k for k in module.ops if isinstance(k, KernelOp)}
     return Splitter(module, target, Program(module, target), kernels, pieces, counts)
 
 
 def split(
-    module: ModuleOp, target: Target, pieces: int, counts: Mapping[Hashable, int] | None
+    module: ModuleOp,
+    target: Target,
+    pieces: int = 1,
+    counts: Mapping[Hashable, int] | None = None,
 ) -> None:
     """Split the launches of the main function: into so many pieces each, or as `counts` says."""
     if (main := main_function(module)) is not None:
-        splitter_for(module, target, pieces, counts).function(main)
+        splitter(module, target, pieces, counts).function(main)
