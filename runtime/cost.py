@@ -22,23 +22,35 @@ two buffers the pipes overlap and the slowest one sets the pace; with one their 
 - ramp: the first tile's load and the last tile's store, which nothing hides.
 - host: the control processor, one element-operation a nanosecond.
 
+Which tilings there are: those whose buffers fit on a core, double-buffered (`cube_kernels.py` for
+L1 and L0, `core_tiles.py` for UB). The plan of the core (`plan-core-memory`) makes a tile smaller
+where it finds no offsets for them; the clock reads tilings from the text, so it times that tile.
+
 Where data is when a launch starts: the compiler, which looks at one launch at a time, counts all
 operands from HBM and all results to HBM (`task_time`). The clock knows what ran before: what
 earlier tasks have read or written and what still fits into L2 is read from there, and results
 cross HBM only when they are evicted (`l2.py`, with its limits).
 
 What the clock adds (`clock.py`): the launch of each task, waiting for streams, events and cores,
-and tasks that run together share the bandwidths of HBM and of L2 (`sharing.py`).
+and tasks that run together share the bandwidths of HBM and of L2 (`sharing.py`). How far a schedule
+may be from the least time is bounded in `bounds.py`. A piece of a launch (`split-launches`) is a
+launch like any other: it has a tiling and a launch cost of its own, and reads what all pieces need
+again, from L2 where that still has it. The random timings of `interleave.py` are no times: they are
+orders in which the sanitizer tries a program.
 
 Sources: pipes, double buffering and the bound by the slowest pipe are the roofline model (Williams,
 Waterman, Patterson, CACM 52(4), 2009) applied to each pipe; tiles whose operands meet in L2, and
 quantization of tiles to cores, as in NVIDIA's "Matrix Multiplication Background" (deep learning
 performance guide); the flow through L1, L0 and UB that of the Da Vinci core (Liao et al., HPCA
-2021). Rates come from the target file, which names its sources.
+2021). L2, sharing and bounds name theirs in their files; rates come from the target file, which
+names its own.
 
 Limits: operands of one launch that are larger than L2 are read from HBM once all the same; bank
 conflicts, strided access and instruction issue are not modelled, nor is a product split along k;
-efficiencies are one number a target, not one a shape.
+efficiencies are one number a target, not one a shape. A cube core works on its next tile while
+rows of the last one pass UB, although L0C holds one sum: rows are taken to leave it as fast as the
+cube needs their place. Products of one input stand side by side in a tile, each with its share of
+the columns.
 """
 
 from ge.dialects.fused_op import Body
