@@ -111,6 +111,18 @@ def merged(buffers: Iterable[Needed]) -> list[Needed]:
     return list(found.values())
 
 
+def over_core(body: Body, target: Target) -> str | None:
+    """Why a static body with products is no kernel: even its smallest tile does not fit on a core.
+    None when one does, and for other bodies."""
+    if not products(body):
+        return None
+    kernel = cube_kernel(body, target)
+    tiling = cube_tiling(kernel)
+    used = kernel.on_core(*tiling.sizes, tiling.buffers.data)
+    over = ((n, used[n], limit) for n, limit in limits(target).items() if used[n] > limit)
+    return next((f"a small tile needs {u} bytes of {limit} in {n}" for n, u, limit in over), None)
+
+
 def fits(usage: dict[str, int], target: Target) -> bool:
     """Whether the on-core bytes of a tiling are within the target's."""
     return all(usage[name] <= limit for name, limit in limits(target).items())

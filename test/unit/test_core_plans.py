@@ -197,6 +197,22 @@ def test_fusion_and_plan_agree_on_what_fits(target: str) -> None:
     assert kernel.on_core(LEAST_TILE, 2) == (2 * 41 + 1) * 4 * LEAST_TILE
 
 
+@pytest.mark.parametrize("size", [16, 256])
+def test_a_product_takes_no_more_than_fits(size: int, small: str) -> None:
+    """Residuals join the launch of a product as long as a small tile of all of them fits."""
+    graph = Graph(size, size, f16)
+    graph.values.append(graph.argument(size, size))
+    graph.add(MatmulOp.of(graph.values[0], graph.argument(size, size)))
+    for _ in range(50):
+        graph.add(elementwise.AddOp.of(graph.values[-1], graph.argument(size, size)))
+    graph.entry.add_op(ReturnOp(graph.values[-1]))
+    types = [v.type for v in graph.entry.args], [graph.values[-1].type]
+    module = ModuleOp([FuncOp("main", types, Region(graph.entry))])
+    lower(module, Options(target=small))
+    assert [str(p) for p in check_core_plans(module)] == []
+    assert 1 < sum(isinstance(op, KernelOp) for op in module.ops) < 12
+
+
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.data())
 def test_touched_counts_what_a_tile_needs(large: list[int], data: st.DataObject) -> None:
     rank = data.draw(st.integers(0, len(large)))

@@ -20,6 +20,7 @@ from ge.dialects.interfaces import Access, TensorOp, Work
 from ge.dialects.target import DEFAULT_TARGET, Target
 from ge.dialects.types import byte_size, is_static, numel, shape_of
 from ge.runtime.cost import hbm_bytes_per_us, launch_us
+from ge.runtime.tiling import over_core
 from ge.transforms import remarks
 from ge.transforms.fusion.groups import Group, Groups
 from ge.transforms.graph.prepare_weights import FUNCTION
@@ -164,10 +165,13 @@ class Merger:
         apart, more = self.time_us(group), self.time_us(other)
         together = apart
         if not self._is_free(other) and apart is not None and more is not None:
-            together = launch_us(self.body((group, other)), self.target)
+            body = self.body((group, other))
+            together = launch_us(body, self.target)
             gain = None if together is None else apart + more - together
-        if gain is not None and gain < 0:
-            return Missed(f"together they are {-gain:.1f} us slower", 0.0)
+            if gain is not None and gain < 0:
+                return Missed(f"together they are {-gain:.1f} us slower", 0.0)
+            if gain is not None and (over := over_core(body, self.target)) is not None:
+                return Missed(over, gain)
         if not self.groups.merge(group, other):
             return Missed("a path around them would become a cycle", gain, final=True)
         self._times[group] = len(group.ops), together

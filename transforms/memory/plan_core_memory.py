@@ -50,9 +50,12 @@ def place(buffers: Sequence[Needed], limit: int) -> tuple[CoreBuffer, ...] | Non
         else:
             items.update({(b.name, i): (b.bytes, begin, end) for i in range(b.copies)})
     sizes, starts, ends = zip(*items.values(), strict=True)
-    packing = pack(intervals(sizes, starts, ends))
+    problem = intervals(sizes, starts, ends)
+    if problem.lower_bound > limit:
+        return None
+    packing = pack(problem)
     if packing.peak > limit:
-        packing = pack(intervals(sizes, starts, ends), SECONDS)
+        packing = pack(problem, SECONDS)
     if packing.peak > limit:
         return None
     offsets = dict(zip(items, packing.offsets, strict=True))

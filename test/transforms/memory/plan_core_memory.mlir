@@ -79,3 +79,31 @@ func.func @main(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
   %0 = graph.exp %x : (tensor<?x4xf32>) -> tensor<?x4xf32>
   func.return %0 : tensor<?x4xf32>
 }
+
+// -----
+
+// A tile that does not fit is made smaller until it does.
+// CHECK:      npu_task.kernel @large on vector tiling <[7776] blocks 24 buffers 2>
+// CHECK-SAME:   core <ub [in0 31104 at [0, 31104], in1 31104 at [62208, 93312], op0 31104 at [124416, 155520]]> {
+npu_task.kernel @large on vector tiling <[24576] blocks 24 buffers 2> {
+^bb0(%0: tensor<1024x1024xf32>, %1: tensor<1024x1024xf32>):
+  %2 = graph.add %0, %1 : (tensor<1024x1024xf32>, tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
+  npu_task.return %2 : tensor<1024x1024xf32>
+}
+func.func @main() {
+  func.return
+}
+
+// -----
+
+// Rows stay whole: seven of them do not fit, three do.
+// CHECK:      npu_task.kernel @rows on vector
+// CHECK-SAME:   core <ub [in0
+npu_task.kernel @rows on vector tiling <[28000] blocks 24 buffers 2> {
+^bb0(%0: tensor<512x4000xf32>):
+  %1 = graph.softmax %0 {axis = 1 : i64} : (tensor<512x4000xf32>) -> tensor<512x4000xf32>
+  npu_task.return %1 : tensor<512x4000xf32>
+}
+func.func @main() {
+  func.return
+}
