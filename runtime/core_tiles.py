@@ -23,6 +23,7 @@ from math import prod
 from xdsl.ir import SSAValue
 
 from ge.dialects.fused_op import Body
+from ge.dialects.graph.elementwise import Elementwise
 from ge.dialects.graph.pooling import Pooling
 from ge.dialects.interfaces import Access, TensorOp
 from ge.dialects.types import Shape, bitwidth, element_type, numel, shape_of
@@ -165,10 +166,10 @@ class Footprint:
 
 @dataclass(frozen=True)
 class Within:
-    """Where a body stands in a kernel: the names of its values, the steps of its ops, and, for
+    """Where a body stands in a kernel: the numbers of its inputs, the steps of its ops, and, for
     products that come from L0C, the bytes of an element and the most columns of a tile."""
 
-    names: Mapping[SSAValue, str]
+    inputs: Mapping[SSAValue, int]
     step: Mapping[TensorOp, int]
     steps: int
     arriving: Mapping[SSAValue, int] = field(default_factory=dict[SSAValue, int])
@@ -177,11 +178,17 @@ class Within:
     @classmethod
     def all_of(cls, body: Body) -> "Within":
         """The body is all of the kernel."""
-        names = {v: f"in{i}" for i, v in enumerate(body.inputs)}
-        for i, op in enumerate(body.ops):
-            for j, r in enumerate(op.results):
-                names[r] = f"op{i}_{j}" if j else f"op{i}"
-        return cls(names, {op: i + 1 for i, op in enumerate(body.ops)}, len(body.ops) + 1)
+        inputs = {v: i for i, v in enumerate(body.inputs)}
+        return cls(inputs, {op: i for i, op in enumerate(body.ops, 1)}, len(body.ops) + 1)
+
+    def name(self, value: SSAValue) -> str:
+        """What a plan calls a value."""
+        if value in self.inputs:
+            return f"in{self.inputs[value]}"
+        op = value.owner
+        assert isinstance(op, TensorOp)
+        number, result = self.step[op] - 1, op.results.index(value)
+        return f"op{number}_{result}" if result else f"op{number}"
 
 
 def bytes_of(value: SSAValue) -> int:
@@ -269,7 +276,11 @@ class _Builder:
             result = self.extents[op.results[0]]
             for other in op.results[1:]:
                 result = result.joined(self.extents[other])
+            pointwise = isinstance(op, Elementwise)
+            shape = shape_of(op.results[0])
             for i, value in enumerate(op.operands):
+                if pointwise and shape_of(value) == shape and self.extents[value] == result:
+                    continue  # the usual case
                 if (needed := self.needed(op, i, result)) is not None:
                     for v in {value, self.home_of(value)}:
                         self.extents[v] = self.extents[v].joined(needed)
@@ -347,7 +358,7 @@ class _Builder:
             width = bytes_of(value) if arriving is None else arriving
             found.append(
                 Tile(
-                    self.within.names[value],
+                    self.within.name(value),
                     self.extents[value],
                     size,
                     width,

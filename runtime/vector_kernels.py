@@ -149,7 +149,7 @@ class VectorKernel:
         """Whether the core holds two of the longest rows; true without rows."""
         return not self.lengths or self.footprint.rows_stay
 
-    @property
+    @cached_property
     def row(self) -> int:
         """Elements of the longest rows that the longest value is cut into; 1 without."""
         found = (op.rows() for op in self.body.ops)
