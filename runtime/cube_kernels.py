@@ -512,8 +512,12 @@ def cube_tiling(kernel: CubeKernel) -> TilingAttr:
             best, found = total, (m, n, k)
     if found is not None:
         return kernel.tiling(*found)
-    # No tile fits where there are more operands than UB holds: take the smallest.
+    # No tile fits twice where there are more operands, or longer heads, than the core has memory
+    # for: take one of the smallest once, of the cube's own size if need be.
     size = min(t.cube_tiles, default=FRACTAL)
+    used = kernel.on_core(size, size, FRACTAL, 1)
+    if any(used[name] > limit for name, limit in limits(t).items()):
+        size = FRACTAL
     blocks = min(t.cube_cores, kernel.tiles(size, size))
     return TilingAttr.of((size, size, FRACTAL), blocks, 1)
 

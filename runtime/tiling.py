@@ -118,9 +118,12 @@ def over_core(body: Body, target: Target) -> str | None:
         return None
     kernel = cube_kernel(body, target)
     tiling = cube_tiling(kernel)
-    used = kernel.on_core(*tiling.sizes, tiling.buffers.data)
-    over = ((n, used[n], limit) for n, limit in limits(target).items() if used[n] > limit)
-    return next((f"a small tile needs {u} bytes of {limit} in {n}" for n, u, limit in over), None)
+    m, n, k = tiling.sizes
+    used = kernel.on_core(m, n, k, tiling.buffers.data)
+    for memory, limit in limits(target).items():
+        if used[memory] > limit:
+            return f"a small tile needs {used[memory]} bytes of {limit} in {memory}"
+    return None
 
 
 def fits(usage: dict[str, int], target: Target) -> bool:

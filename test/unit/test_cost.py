@@ -67,6 +67,11 @@ def time_of(op: TensorOp, engine: Engine = Engine.CUBE, target: Target = TARGET)
     return time
 
 
+def attention(queries: int, size: int, element: Attribute) -> AttentionOp:
+    types = [tensor((1, 1, queries, size), element)] * 3
+    return AttentionOp.of(*values(*types), (), None, None)
+
+
 CUBE_OPS = [
     matmul(2048, 4096, 11008),
     matmul(1, 4096, 4096),
@@ -80,6 +85,7 @@ CUBE_OPS = [
     linear(128, 768, 768, 12),
     conv(64, 64, 56, 3, 1),
     conv(96, 96, 56, 3, 96),
+    attention(4096, 512, f32),
 ]
 
 
