@@ -3,7 +3,7 @@ Python face."""
 
 import gc
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
@@ -227,21 +227,25 @@ class Lowering:
         self, module: ModuleOp, before: ModuleOp, levels: Sequence[str]
     ) -> None:
         """Make the program without recomputation as well, from the module `before` the `levels`,
-        and with less of it, until one takes less memory in little more time."""
+        and in other ways: with less of it where it takes too much time, and of launches only.
+        That which needs the least memory is taken."""
         options, target = self.result.options, Target.load(self.result.options.target)
 
-        def made(slower: float) -> Trial:
+        def made(slower: float, elementwise: bool = True) -> Trial:
             trial = before.clone()
-            remedies = Remedies(options.memory_limit, slower=slower)
+            remedies = Remedies(options.memory_limit, slower=slower, elementwise=elementwise)
             self.run(trial, levels, stages(options, remedies))
             return self.trial(trial)
 
-        def pays(trial: Trial) -> bool:
-            return trial.peak_bytes < plain.peak_bytes and trial.latency_us(target) <= most_us
+        def in_time(trials: Iterable[Trial]) -> Trial:
+            return next((t for t in trials if t.latency_us(target) <= most_us), plain)
 
         first, plain = self.trial(module), made(1.0)
         most_us = SLOWER * plain.latency_us(target)
-        chosen = next(filter(pays, chain([first], map(made, LESS_SLOW))), plain)
+        found = [plain, in_time(chain([first], map(made, LESS_SLOW)))]
+        if options.fusion != "off":
+            found.append(in_time(made(slower, False) for slower in (SLOWER, *LESS_SLOW)))
+        chosen = min(found, key=lambda t: t.peak_bytes)
         self.rules, self.result.ops = chosen.rules, chosen.ops
         if chosen is not first:
             become(module, chosen.module)

@@ -62,6 +62,7 @@ def stages(options: Options, remedies: Remedies | None = None) -> dict[str, list
     that cannot be loaded."""
     done = remedies or Remedies(options.memory_limit)
     recomputes = options.memory > 2 and done.slower > 1
+    elementwise = recomputes and done.elementwise and options.fusion != "off"
 
     def targeted(name: str, **more: str) -> str:
         given = {"target": options.target, **more}
@@ -81,7 +82,7 @@ def stages(options: Options, remedies: Remedies | None = None) -> dict[str, list
             "eliminate-dead-code",
         ],
         "fused": [
-            *(["recompute-elementwise"] if recomputes and options.fusion != "off" else []),
+            *(["recompute-elementwise"] if elementwise else []),
             *(targeted(name, **more) for name, more in fusion(options, done.fuse).items()),
             *(["extract-concats"] if options.memory else []),
         ],

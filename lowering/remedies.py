@@ -33,6 +33,8 @@ class Remedies:
     slower: float = 1.2
     """How many times as long the launches may take at memory level 3, one after the other, for what
     is computed again; 1: nothing is."""
+    elementwise: bool = True
+    """Whether elementwise values are computed again before fusion, too."""
 
     @property
     def any(self) -> bool:
