@@ -20,10 +20,12 @@ An element may also be what the graph itself gives in float64, throughout (but f
 round as they say) or inside of each op (so that sums alone do not overflow): a value in between
 left the range of its type (the square of a norm, the scores of attention in 16 bits), and the
 composite has no such value. Throughout in float64, the graph has noise of its own, by roundings of
-the types as written. Infinities are also cut, where the element does not depend on an exponential
-(there -inf may be a mask): two infinities that meet in one order of products only (x W V and
-x (W V)) are at the end of the range. For float64 itself there is no wider type to tell its range
-from a fault: its numbers are cut to `LARGE` at most, before anything is run.
+the types as written. Where overflows meet in the graph (inf - inf is nan) and what float64 gives
+is beyond the range of the type, either infinity may be left: one of the two terms did not overflow
+where a composite computes it in float32. Infinities are also cut, where the element does not depend
+on an exponential (there -inf may be a mask): two infinities that meet in one order of products only
+(x W V and x (W V)) are at the end of the range. For float64 itself there is no wider type to tell
+its range from a fault: its numbers are cut to `LARGE` at most, before anything is run.
 
 Everything else is a mismatch. Ops that only move, choose or compare elements do not round: ties and
 nans have no noise. A zero that an op gives which rounds may have either sign: 0 and -0 are no ULP
@@ -351,8 +353,11 @@ class Rounding:
             found.append((runs, runs.of(in_float64(self.module, throughout))))
         return found
 
-    def wide_result(self, relation: Ulps, trial: int, name: str, after: Array) -> NDArray[np.bool_]:
-        """The elements that are what the graph gives in float64, but for rounding."""
+    def wide_result(
+        self, relation: Ulps, trial: int, name: str, before: Array, after: Array
+    ) -> NDArray[np.bool_]:
+        """The elements that are what the graph gives in float64, but for rounding; and those that
+        are infinite where two infinities met in the graph and no finite number is the result."""
         same = np.zeros(after.shape, np.bool_)
         for runs, outcomes in self.wide[:-1] if self.may_be_masked(name) else self.wide:
             outcome = outcomes[trial]
@@ -365,6 +370,8 @@ class Rounding:
                     others = runs.again(ROUNDS[0], trial, name)
                     others = [o.astype(after.dtype) for o in others if o.shape == after.shape]
                     same |= explained(found, after, others)
+                if has_floats(after):
+                    same |= np.isnan(before) & np.isinf(found) & np.isinf(after)
         return same
 
     def may_be_masked(self, name: str) -> bool:
@@ -406,7 +413,7 @@ class Rounding:
             wrong = relation.wrong(before, after, ()) & ~explained(before, after, others)
             why = "range" if wrong.any() else "noise"
             if wrong.any():
-                wrong &= ~self.wide_result(relation, trial, name, after)
+                wrong &= ~self.wide_result(relation, trial, name, before, after)
             text = listing(before, after, wrong)
             if text is None:
                 self.explained[why] += 1
