@@ -12,12 +12,12 @@ memory; k is the step through a head's elements.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import ceil
 
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute
 
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.attention import AttentionLike, AttentionOp
@@ -27,7 +27,7 @@ from ge.dialects.interfaces import Access, TensorOp, Work
 from ge.dialects.npu_task import TilingAttr
 from ge.dialects.target import Target
 from ge.dialects.types import bitwidth, element_type, numel, shape_of
-from ge.runtime.core_tiles import Footprint, Within, bytes_of
+from ge.runtime.core_tiles import Footprint, around, bytes_of
 from ge.runtime.pipes import Pipes, l2_bytes_per_us, store_us
 
 FRACTAL = 16
@@ -362,49 +362,6 @@ def lane_width(op: TensorOp) -> float:
         return 1.0
     rows = isinstance(op, AttentionLike) or op.ACCESS is Access.ROWS
     return max(bitwidth(element_type(op.results[0])), 32 if rows else 16) / 16
-
-
-def around(
-    body: Body, products: list[TensorOp], columns: int, accumulator: int
-) -> tuple[Footprint | None, Footprint | None]:
-    """What the operands of products are computed from and what follows them, each None when the
-    vector unit has nothing to do there. A product comes to UB with `accumulator` bytes an element,
-    unless it goes to memory as it is."""
-    before = _before(body, products)
-    after = [op for op in body.ops if op not in before and op not in products]
-    names = Within.all_of(body)
-    prologue = epilogue = None
-    if any(op.ACCESS is not Access.VIEW for op in before):
-        part = _part(body, list(before), {v for op in products for v in op.operands})
-        longest = max(numel(shape_of(r)) for op in before for r in op.results)
-        prologue = Footprint.of(part, max(longest, 1), rows_stay=False, within=names)
-    if any(op.ACCESS is not Access.VIEW for op in after):
-        part = _part(body, after, set(body.outputs))
-        made = {r: accumulator for op in products for r in op.results}
-        arriving = {v: width for v, width in made.items() if v in part.inputs}
-        elements = max(sum(numel(shape_of(v)) for v in made), 1)
-        within = replace(names, arriving=arriving, columns=columns)
-        epilogue = Footprint.of(part, elements, whole_rows=True, within=within)
-    return prologue, epilogue
-
-
-def _before(body: Body, products: list[TensorOp]) -> dict[TensorOp, None]:
-    """The ops that operands of products follow from, in order."""
-    needed = {v for op in products for v in op.operands}
-    found: list[TensorOp] = []
-    for op in reversed(body.ops):
-        if op not in products and any(r in needed for r in op.results):
-            needed.update(op.operands)
-            found.append(op)
-    return dict.fromkeys(reversed(found))
-
-
-def _part(body: Body, ops: list[TensorOp], wanted: set[SSAValue]) -> Body:
-    """Some ops of a body as a body of their own."""
-    inside = {r for op in ops for r in op.results}
-    inputs = dict.fromkeys(v for op in ops for v in op.operands if v not in inside)
-    outputs = [r for op in ops for r in op.results if r in wanted or r in body.outputs]
-    return Body(ops, list(inputs), outputs, works=body.works)
 
 
 @dataclass(frozen=True)

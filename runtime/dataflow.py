@@ -95,6 +95,7 @@ class Regions:
         self._known: dict[SSAValue, tuple[SSAValue, Region]] = {}
 
     def of(self, value: SSAValue) -> tuple[SSAValue, Region]:
+        """The buffer that a memref is, or is a part of, and which elements of it."""
         found = self._known.get(value)
         if found is None:
             found = self._known[value] = region_of(value)
