@@ -20,12 +20,13 @@ An element may also be what the graph itself gives in float64, throughout (but f
 round as they say) or inside of each op (so that sums alone do not overflow): a value in between
 left the range of its type (the square of a norm, the scores of attention in 16 bits), and the
 composite has no such value. Throughout in float64, the graph has noise of its own, by roundings of
-the types as written. Where overflows meet in the graph (inf - inf is nan) and what float64 gives
-is beyond the range of the type, either infinity may be left: one of the two terms did not overflow
-where a composite computes it in float32. Infinities are also cut, where the element does not depend
-on an exponential (there -inf may be a mask): two infinities that meet in one order of products only
-(x W V and x (W V)) are at the end of the range. For float64 itself there is no wider type to tell
-its range from a fault: its numbers are cut to `LARGE` at most, before anything is run.
+the types as written. Where overflows meet in the graph (inf - inf is nan, and in float64 a number),
+anything may be left: where a composite computes one of the two terms in float32, that one does not
+overflow, and the infinity of the other is left, of either sign. Infinities are also cut, where the
+element does not depend on an exponential (there -inf may be a mask): two infinities that meet in
+one order of products only (x W V and x (W V)) are at the end of the range. For float64 itself there
+is no wider type to tell its range from a fault: its numbers are cut to `LARGE` at most, before
+anything is run.
 
 Everything else is a mismatch. Ops that only move, choose or compare elements do not round: ties and
 nans have no noise. A zero that an op gives which rounds may have either sign: 0 and -0 are no ULP
@@ -356,11 +357,14 @@ class Rounding:
     def wide_result(
         self, relation: Ulps, trial: int, name: str, before: Array, after: Array
     ) -> NDArray[np.bool_]:
-        """The elements that are what the graph gives in float64, but for rounding; and those that
-        are infinite where two infinities met in the graph and no finite number is the result."""
+        """The elements that are what the graph gives in float64, but for rounding; and those where
+        overflows met in the graph, which gives nan there and in float64 does not."""
         same = np.zeros(after.shape, np.bool_)
-        for runs, outcomes in self.wide[:-1] if self.may_be_masked(name) else self.wide:
+        masked = self.may_be_masked(name)
+        for (_, infinities), (runs, outcomes) in zip(KINDS, self.wide, strict=True):
             outcome = outcomes[trial]
+            if masked and not infinities:
+                continue
             if same.all() or isinstance(outcome, GeError) or outcome[name].shape != after.shape:
                 continue
             with np.errstate(all="ignore"):
@@ -370,8 +374,8 @@ class Rounding:
                     others = runs.again(ROUNDS[0], trial, name)
                     others = [o.astype(after.dtype) for o in others if o.shape == after.shape]
                     same |= explained(found, after, others)
-                if has_floats(after):
-                    same |= np.isnan(before) & np.isinf(found) & np.isinf(after)
+                if has_floats(after) and infinities:
+                    same |= np.isnan(before) & ~np.isnan(found)
         return same
 
     def may_be_masked(self, name: str) -> bool:

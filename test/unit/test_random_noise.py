@@ -55,8 +55,8 @@ EXPLAINED: dict[str, tuple[Formula, Formula]] = {
         lambda x: root_mean_square_norm(x.reshape(128, 2), wide=True),
     ),
     "overflow of one of two terms": (
-        lambda x: x * x - x * x * 0.5,
-        lambda x: (x.to(f32) * x.to(f32) - (x * x * 0.5).to(f32)).to(f16),
+        lambda x: (x * x - x * x * 0.5).tanh(),
+        lambda x: (x.to(f32) * x.to(f32) - (x * x * 0.5).to(f32)).to(f16).tanh(),
     ),
     "overflow of a sum": (
         lambda x: (x - x.mean(1)) * ((x - x.mean(1)) ** 2).mean(1).sqrt().reciprocal(),
