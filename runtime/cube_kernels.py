@@ -105,6 +105,11 @@ def macs_per_cycle(element: Attribute, target: Target) -> float:
     return peak * target.cube_efficiency
 
 
+def power_above(value: int) -> int:
+    """The smallest power of two that is not below a positive number."""
+    return 1 << (value - 1).bit_length()
+
+
 def round_up(value: int, unit: int) -> int:
     return max(unit, -(-value // unit) * unit)
 
@@ -210,8 +215,14 @@ class CubeKernel:
             widths = [round_up(self.p.n, min(self.target.cube_tiles, default=FRACTAL))]
         for n in widths:
             for m in self.sizes(self.p.m):
-                if k := self.largest_k(m, n):
+                for k in self.step_sizes(m, n):
                     yield m, n, k
+
+    def step_sizes(self, m: int, n: int) -> set[int]:
+        """Sizes of k for a tile: the largest, and that of the next larger powers of two, with
+        which the first operands come sooner."""
+        sizes = self.largest_k(m, n), self.largest_k(power_above(m), power_above(n))
+        return {k for k in sizes if k}
 
     def sizes(self, extent: int) -> list[int]:
         """Tile sizes for an extent: those of the target up to the first that holds all of it, or

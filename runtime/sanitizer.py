@@ -257,8 +257,8 @@ class Checker:
                 other = _place(self.tasks[piece.writer])
                 self.report("race", op, f"{_name(op)} writes what {other} may still be writing")
             for reader in piece.readers:
-                other = _place(self.tasks[reader])
                 if reader != task and not done >> reader & 1:
+                    other = _place(self.tasks[reader])
                     text = f"{_name(op)} writes what {other} may still be reading"
                     self.report("race", op, text)
 

@@ -6,7 +6,7 @@ from math import ceil
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import bf16, f16, f32, f64, i8
 from xdsl.ir import Attribute, Block
@@ -209,6 +209,7 @@ def check_cube_tiling(op: TensorOp, target: Target) -> None:
 
 @settings(deadline=None)
 @given(EXTENTS, EXTENTS, EXTENTS, st.integers(1, 40), ELEMENTS, TARGETS)
+@example(33, 1000, 33, 7, f16, Target.load("910b1"))
 def test_tilings_of_products(
     m: int, k: int, n: int, batch: int, element: Attribute, target: Target
 ) -> None:

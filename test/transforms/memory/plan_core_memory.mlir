@@ -47,9 +47,9 @@ func.func @main(%x: tensor<512x256xf32>) -> tensor<256x512xf32> {
 
 // Operands of a product pass L1 and L0, its sum stands in L0C, and 16 rows at a time pass UB: with
 // 4 bytes from L0C, and with what the epilogue needs beside them.
-// CHECK:      npu_task.kernel @linear_0 on cube tiling <[64, 96, 160] blocks 24 buffers 2>
-// CHECK-SAME:   core <l1 [lhs 20480 at [61440, 81920], rhs 30720 at [0, 30720]],
-// CHECK-SAME:   l0a [lhs 20480 at [0, 20480]], l0b [rhs 30720 at [0, 30720]], l0c [sum 24576 at [0]],
+// CHECK:      npu_task.kernel @linear_0 on cube tiling <[64, 96, 128] blocks 24 buffers 2>
+// CHECK-SAME:   core <l1 [lhs 16384 at [49152, 65536], rhs 24576 at [0, 24576]],
+// CHECK-SAME:   l0a [lhs 16384 at [0, 16384]], l0b [rhs 24576 at [0, 24576]], l0c [sum 24576 at [0]],
 // CHECK-SAME:   ub [op0 6144 at [0, 6144], in2 192 at [24576, 24768], in3 3072 at [12288, 15360],
 // CHECK-SAME:   op1 3072 at [24960] from 2 to 3, op2 3072 at [18432, 21504]]> {
 func.func @main(%x: tensor<256x512xf16>, %w: tensor<512x1024xf16>, %b: tensor<1024xf16>, %r: tensor<256x1024xf16>) -> tensor<256x1024xf16> {
