@@ -242,7 +242,7 @@ class _Builder:
                 self.from_memory.update(op.results)
                 self.first.update(dict.fromkeys(op.results, begin))
             elif kind is Access.MOVEMENT and not any(r in used for r in op.results):
-                if all(r in outputs for r in op.results):
+                if not outputs.isdisjoint(op.results):  # the others of a split may be dead
                     outputs -= set(op.results)
                     self.store(op.operands)
             else:

@@ -73,6 +73,19 @@ func.func @main(%q: tensor<1x8x256x64xf16>, %k: tensor<1x8x256x64xf16>, %v: tens
 
 // -----
 
+// A split at the end is stored from its operand's tile, also where one half is dead.
+// CHECK:      npu_task.kernel @region_0 on vector tiling <[160] blocks 1 buffers 1>
+// CHECK-SAME:   core <ub [in0 640 at [0] from 0 to 1, in1 640 at [640] from 0 to 1,
+// CHECK-SAME:   op0 640 at [1280] from 1 to 2, op1 640 at [0] from 2 to 4]> {
+func.func @main(%x: tensor<5x8x4xf32>, %y: tensor<5x8x4xf32>) -> tensor<5x4x4xf32> {
+  %0 = graph.add %x, %y : (tensor<5x8x4xf32>, tensor<5x8x4xf32>) -> tensor<5x8x4xf32>
+  %1 = graph.exp %0 : (tensor<5x8x4xf32>) -> tensor<5x8x4xf32>
+  %2, %3 = graph.split %1 axis 1 : tensor<5x8x4xf32> -> tensor<5x4x4xf32>, tensor<5x4x4xf32>
+  func.return %3 : tensor<5x4x4xf32>
+}
+
+// -----
+
 // Without a shape there are no tiles.
 // CHECK: npu_task.kernel @exp_0 on vector {
 func.func @main(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
