@@ -199,6 +199,22 @@ func.func @constants_apart(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, 
 
 // -----
 
+// Nor one that would be too small for some element: 6e4 * 1e-4 * 1e-4 is a number of f16, and
+// 1e-4 * 1e-4 is none. Weights of f16, which nobody knows yet, stay apart as well.
+func.func @small_constants_apart(%x: tensor<4xf16>) -> (tensor<4xf16>, tensor<4xf16>) {
+  %a = graph.constant dense<[1.0, 0.5, 0.01, 0.0001]> : tensor<4xf16>
+  %w = graph.constant #graph.weight<"w"> : tensor<4xf16>
+  %0 = graph.mul %x, %a : (tensor<4xf16>, tensor<4xf16>) -> tensor<4xf16>
+  %1 = graph.mul %0, %a : (tensor<4xf16>, tensor<4xf16>) -> tensor<4xf16>
+  %2 = graph.mul %x, %w : (tensor<4xf16>, tensor<4xf16>) -> tensor<4xf16>
+  %3 = graph.mul %2, %w : (tensor<4xf16>, tensor<4xf16>) -> tensor<4xf16>
+  func.return %1, %3 : tensor<4xf16>, tensor<4xf16>
+}
+// CHECK-LABEL: func.func @small_constants_apart(
+// CHECK-COUNT-4: graph.mul
+
+// -----
+
 // Reductions: of single elements, twice, and a sum over the count.
 func.func @reductions(%x: tensor<4x1x8xf32>, %i: tensor<4x8xi32>) -> (tensor<4x8xf32>, tensor<i32>, tensor<4x1x1xf32>) {
   %n = graph.constant dense<8.0> : tensor<f32>

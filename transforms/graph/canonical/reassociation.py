@@ -3,40 +3,75 @@
 Of integers this is exact, of floats it rounds in another place.
 """
 
+import numpy as np
+from xdsl.dialects.builtin import f16
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.folding import splat
 from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import element_type, is_integer, is_static, numel, shape_of
+from ge.dialects.types import (
+    constant_value,
+    element_type,
+    is_integer,
+    is_static,
+    numel,
+    shape_of,
+)
+from ge.runtime.arrays import array_of
 from ge.transforms.graph.canonical.facts import is_constant, normal, only_use, with_constant
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 
 
+def magnitudes(value: SSAValue) -> tuple[float, float] | None:
+    """The smallest and the largest magnitude of the elements of a constant in the text, zeros
+    apart where there are others; None where the numbers are not known."""
+    if (number := splat(value)) is not None:
+        return abs(number), abs(number)
+    if (elements := constant_value(value)) is None or not len(elements):
+        return None
+    numbers = np.abs(array_of(elements).astype(np.float64))
+    numbers = numbers[numbers != 0]
+    return (float(numbers.min()), float(numbers.max())) if len(numbers) else (0.0, 0.0)
+
+
 def joined(kind: type[TensorOp], a: SSAValue, b: SSAValue, make: Make) -> SSAValue | None:
     """kind(a, b) of two constants, unless it is larger than both or leaves the range of ordinary
-    numbers."""
+    numbers. That range is wide enough for any weights that make sense but for those of f16."""
     result = make(kind, a, b)
     shape = shape_of(result)
     if not is_static(shape) or numel(shape) > max(numel(shape_of(v)) for v in (a, b)):
         return None
-    x, y = splat(a), splat(b)
     element = element_type(a)
     if kind is g.AddOp or is_integer(element):
         return result
+    x, y = magnitudes(a), magnitudes(b)
     if x is None or y is None:
-        return result
-    number = x * y if kind is g.MulOp else x / y if y else 0
-    return result if all(normal(n, element) for n in (x, y, number)) else None
+        return None if element == f16 else result
+    if kind is g.MulOp:
+        ends = x[0] * y[0], x[1] * y[1]
+    elif y[0] and not has_zeros(b):
+        ends = x[0] / y[1], x[1] / y[0]
+    else:
+        return None
+    return result if all(normal(n, element) for n in (*x, *y, *ends)) else None
+
+
+def has_zeros(value: SSAValue) -> bool:
+    """Whether an element of a constant in the text is zero."""
+    elements = constant_value(value)
+    return elements is not None and not array_of(elements).all()
 
 
 def may_overflow(a: SSAValue, divided: bool, b: SSAValue, divides: bool) -> bool:
     """Whether the first factor may make infinities that the two together do not make."""
-    x, y = splat(a), splat(b)
-    if not x or not y or is_integer(element_type(a)):
+    if is_integer(element_type(a)):
         return False
-    grows = abs(x) < 1 if divided else abs(x) > 1
-    return grows and (abs(y) > 1 if divides else abs(y) < 1)
+    x, y = magnitudes(a), magnitudes(b)
+    if x is None or y is None or not all((*x, *y)):
+        return False
+    grows = x[0] < 1 if divided else x[1] > 1
+    return grows and (y[1] > 1 if divides else y[0] < 1)
 
 
 def add_constants(op: g.AddOp, make: Make) -> Replacement:
