@@ -108,7 +108,7 @@ class Footprint:
     steps: int
     """The last step."""
     rows_stay: bool = True
-    """Whether the rows of ops on rows are on the core while they are worked on."""
+    """Whether rows and windows are on the core while they are worked on."""
 
     def placed(self, tile: int, buffers: int, alignment: int, columns: int = 0) -> list[Placed]:
         """The buffers for tiles of so many elements, in a loop with so many `buffers`."""
@@ -157,8 +157,9 @@ class Footprint:
         whole_rows: bool = False,
         within: "Within | None" = None,
     ) -> "Footprint":
-        """The footprint of a body's ops. `rows_stay`: rows are on the core while they are worked
-        on; `whole_rows`: tiles are whole rows; `within`: the body is a part of a kernel."""
+        """The footprint of a body's ops. `rows_stay`: rows and windows are on the core while they
+        are worked on, else parts of them pass one by one; `whole_rows`: tiles are whole rows;
+        `within`: the body is a part of a kernel."""
         return _Builder(
             body, elements, rows_stay, whole_rows, within or Within.all_of(body)
         ).build()
@@ -307,7 +308,9 @@ class _Builder:
                 return result.scaled(size, made, 2 * names[-1])
             return whole.within(result)
         if kind is Access.WINDOW:
-            return whole if index else result.scaled(size, made, 2 * halo(op))
+            if index:
+                return whole
+            return result.scaled(size, made, 2 * halo(op)) if self.rows_stay else None
         if kind is Access.ROWS:
             rows = op.rows()
             if not self.rows_stay or rows is None:

@@ -122,9 +122,9 @@ class VectorKernel:
     def footprint(self) -> Footprint:
         """The buffers in UB that a tile needs."""
         whole_rows = self.row > 1
-        if self.lengths:
+        if self.lengths or any(op.ACCESS is Access.WINDOW for op in self.body.ops):
             stay = Footprint.of(self.body, self.elements, whole_rows=whole_rows)
-            longest = self.row if whole_rows else max(self.lengths)
+            longest = self.row if whole_rows else max(self.lengths, default=1)
             if stay.peak(longest, 2, self.target.core_alignment) <= self.target.ub_bytes:
                 return stay
         return Footprint.of(self.body, self.elements, rows_stay=False)

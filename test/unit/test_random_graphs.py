@@ -90,7 +90,7 @@ def test_mismatch_is_cut_down(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(random_graphs, "lower", broken)
     modules = (Graphs(op_classes()).make(seed) for seed in range(100))
     candidates = (m for m in modules if m and sum(isinstance(o, AddOp) for o in m.walk()) > 1)
-    mismatch = next(found for m in candidates if (found := check(m, ("default",), seconds=5)))
+    mismatch = next(found for m in candidates if (found := check(m, ("default",), seconds=60)))
     ops = [op for op in mismatch.module.walk() if isinstance(op, TensorOp) and op.operands]
     assert [type(op) for op in ops] == [AddOp]
     assert "graph.add" in str(mismatch)

@@ -86,6 +86,16 @@ func.func @main(%x: tensor<5x8x4xf32>, %y: tensor<5x8x4xf32>) -> tensor<5x4x4xf3
 
 // -----
 
+// The rows that a wide window reaches over do not fit: they pass one by one.
+// CHECK:      npu_task.kernel @pool_0 on vector
+// CHECK-SAME:   core <ub [in0 {{[0-9]+}} at [
+func.func @main(%x: tensor<1x1x1000x1000xf32>) -> tensor<1x1x43x25xf32> {
+  %0 = graph.pool "max" %x kernel [60, 80] strides [10, 10] pads [10, 20, 10, 20] dilations [10, 10] : (tensor<1x1x1000x1000xf32>) -> tensor<1x1x43x25xf32>
+  func.return %0 : tensor<1x1x43x25xf32>
+}
+
+// -----
+
 // Without a shape there are no tiles.
 // CHECK: npu_task.kernel @exp_0 on vector {
 func.func @main(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
