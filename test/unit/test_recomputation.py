@@ -214,13 +214,14 @@ def slow_machine(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize(
     ("module", "ratio"),
     [
-        pytest.param(transformer(6, 32, 4, 128, 2, f32), 3.0, id="transformer"),
+        pytest.param(transformer(8, 32, 4, 128, 2, f32), 3.0, id="transformer"),
         pytest.param(resnet((2, 2, 2, 2), 16, 32, 4, 10, f32), 1.8, id="resnet"),
     ],
 )
 def test_less_memory_for_a_fifth_more_time(
-    module: ModuleOp, ratio: float, slow_machine: str
+    module: ModuleOp, ratio: float, slow_machine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("ge.lowering.pipelines.SEARCH_SECONDS", "1.0")  # small gaps do no harm
     payload = {key: w.astype(np.float32) for key, w in payload_of(module).items()}
     inputs = inputs_of(module, np.random.default_rng(1))
     peaks: list[int] = []
