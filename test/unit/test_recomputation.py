@@ -221,7 +221,10 @@ def slow_machine(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_less_memory_for_a_fifth_more_time(
     module: ModuleOp, ratio: float, slow_machine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ge.lowering.pipelines.SEARCH_SECONDS", "1.0")  # small gaps do no harm
+    """By what is alive at the peak, without a search for packings: its result would depend on how
+    busy the machine is, and it has tests of its own."""
+    for budget in ("SEARCH_SECONDS", "SEARCH_BRIEFLY"):
+        monkeypatch.setattr(f"ge.lowering.pipelines.{budget}", "0.0")
     payload = {key: w.astype(np.float32) for key, w in payload_of(module).items()}
     inputs = inputs_of(module, np.random.default_rng(1))
     peaks: list[int] = []
@@ -231,7 +234,7 @@ def test_less_memory_for_a_fifth_more_time(
         program = module.clone()
         compiled = lower(program, Options(target=slow_machine, memory=level))
         assert not check_program(program).problems
-        peaks.append(compiled.memory["peak_bytes"])
+        peaks.append(compiled.memory["lower_bound_bytes"])
         times.append(simulate(program, Target.load(slow_machine)).latency_us)
         outputs.append(Session(program, payload, slow_machine, poison=True).run(inputs))
     assert peaks[1] * ratio <= peaks[0]
