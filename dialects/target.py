@@ -144,6 +144,13 @@ class Target:
         return cls(**table)
 
     @property
+    def core_memories(self) -> dict[str, int]:
+        """The bytes of each memory of a core."""
+        names = "l1", "l0a", "l0b", "l0c", "ub"
+        sizes = self.l1_bytes, self.l0a_bytes, self.l0b_bytes, self.l0c_bytes, self.ub_bytes
+        return dict(zip(names, sizes, strict=True))
+
+    @property
     def cycles_per_us(self) -> float:
         return self.clock_ghz * 1e3
 

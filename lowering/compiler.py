@@ -34,7 +34,7 @@ from ge.lowering.instrumentation import Instrumentation
 from ge.lowering.options import Options
 from ge.lowering.pass_options import PassTable
 from ge.lowering.pipelines import PassRecord, Progress, check_switches, run_passes, stages
-from ge.lowering.remedies import Remedies, Tried, find_fit
+from ge.lowering.remedies import SLOWER, Remedies, Tried, find_fit
 from ge.lowering.text import parse_module, read_source
 from ge.runtime.weights import Payload, open_payload
 from ge.transforms.graph.deduplicate_constants import share_equal_weights
@@ -279,9 +279,6 @@ class Trial:
 
 REMEDY_LEVELS = {"order": "tasks", "fuse": "fused", "recompute": "tasks", "spill": "buffers"}
 """Each remedy with the level at which it is done, in the order in which they are tried."""
-
-SLOWER = 1.2
-"""How many times as long a program may take for recomputation at memory level 3."""
 
 LESS_SLOW = (1.1, 1.05)
 """How many times as long the launches may take, if the program takes too long: side by side, they

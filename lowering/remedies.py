@@ -16,6 +16,9 @@ from dataclasses import dataclass, replace
 
 from ge.transforms.memory.over_limit import OverLimitError
 
+SLOWER = 1.2
+"""How many times as long a program may take for recomputation at memory level 3."""
+
 RETRIES = 3
 """How often a remedy is asked for more, where the plan that it leads to has gaps."""
 
@@ -30,7 +33,7 @@ class Remedies:
     fuse: bool = False
     recompute: int = 0
     spill: int = 0
-    slower: float = 1.2
+    slower: float = SLOWER
     """How many times as long the launches may take at memory level 3, one after the other, for what
     is computed again; 1: nothing is."""
     elementwise: bool = True

@@ -28,7 +28,7 @@ from ge.dialects.fused_op import Body
 from ge.dialects.graph.attention import AttentionLike, AttentionOp
 from ge.dialects.graph.elementwise import Elementwise
 from ge.dialects.interfaces import Access, TensorOp
-from ge.dialects.npu_core import MEMORIES, CoreBuffer
+from ge.dialects.npu_core import CoreBuffer
 from ge.dialects.npu_task import Engine, KernelOp
 from ge.dialects.target import Target, target_for
 from ge.dialects.types import byte_size, numel, shape_of
@@ -94,10 +94,7 @@ class KernelProof:
 
     def check_places(self, memory: str, buffers: Sequence[CoreBuffer]) -> None:
         """Alignment, ends, and steps that there are."""
-        t = self.target
-        sizes = t.l1_bytes, t.l0a_bytes, t.l0b_bytes, t.l0c_bytes, t.ub_bytes
-        limits: dict[str, int] = dict(zip(MEMORIES, sizes, strict=True))
-        align = self.target.core_alignment
+        limits, align = self.target.core_memories, self.target.core_alignment
         if len({b.name for b in buffers}) != len(buffers):
             self.problems.append(f"{memory} has two buffers of one name")
         for b in buffers:

@@ -291,7 +291,7 @@ class CubeKernel:
 
     def on_core(self, m: int, n: int, k: int, buffers: int) -> dict[str, int]:
         """Bytes in each memory of a core."""
-        used = dict.fromkeys(limits(self.target), 0)
+        used = dict.fromkeys(self.target.core_memories, 0)
         for memory, _, size, copies in self.own_buffers(m, n, k, buffers):
             used[memory] += round_up(size, self.target.core_alignment) * copies
         used["ub"] = self.ub_bytes(m, n, buffers)
@@ -416,7 +416,7 @@ class AttentionKernel(CubeKernel):
     def largest_k(self, m: int, n: int) -> int:
         t, twice = self.target, 2 * self.width
         usage = self.on_core(m, n, FRACTAL, 2)
-        if any(usage[name] > limit for name, limit in limits(t).items()):
+        if any(usage[name] > limit for name, limit in t.core_memories.items()):
             return 0
         most = min(t.l0a_bytes // (twice * m), t.l0b_bytes // (twice * n))
         unit = max(FRACTAL, 32 // self.width)
@@ -484,18 +484,7 @@ def cube_tiling(kernel: CubeKernel) -> TilingAttr:
     # for: take one of the smallest once, of the cube's own size if need be.
     size = min(t.cube_tiles, default=FRACTAL)
     used = kernel.on_core(size, size, FRACTAL, 1)
-    if any(used[name] > limit for name, limit in limits(t).items()):
+    if any(used[name] > limit for name, limit in t.core_memories.items()):
         size = FRACTAL
     blocks = min(t.cube_cores, kernel.tiles(size, size))
     return TilingAttr.of((size, size, FRACTAL), blocks, 1)
-
-
-def limits(target: Target) -> dict[str, int]:
-    """Bytes of each memory of a core."""
-    return {
-        "l1": target.l1_bytes,
-        "l0a": target.l0a_bytes,
-        "l0b": target.l0b_bytes,
-        "l0c": target.l0c_bytes,
-        "ub": target.ub_bytes,
-    }

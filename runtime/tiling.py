@@ -12,7 +12,7 @@ from ge.dialects.fused_op import Body
 from ge.dialects.interfaces import TensorOp, Work
 from ge.dialects.npu_task import Engine, TilingAttr
 from ge.dialects.target import Target
-from ge.runtime.cube_kernels import FRACTAL, cube_kernel, cube_tiling, limits, products, round_up
+from ge.runtime.cube_kernels import FRACTAL, cube_kernel, cube_tiling, products, round_up
 from ge.runtime.pipes import Pipes
 from ge.runtime.vector_kernels import VectorKernel, vector_tiling
 
@@ -53,7 +53,7 @@ def on_core_bytes(op: TensorOp | Body, tiling: TilingAttr, target: Target) -> di
     if len(tiling.sizes) == 3:
         return cube_kernel(body, target).on_core(*tiling.sizes, buffers)
     return {
-        **dict.fromkeys(limits(target), 0),
+        **dict.fromkeys(target.core_memories, 0),
         "ub": VectorKernel(body, target).on_core(tiling.sizes[0], buffers),
     }
 
@@ -76,7 +76,7 @@ def core_buffers(
 ) -> dict[str, list[Needed]]:
     """The buffers of one core for a kernel with static shapes, by memory (see `npu_core.py`)."""
     body, buffers, align = Body.of(op), tiling.buffers.data, target.core_alignment
-    found: dict[str, list[Needed]] = {name: [] for name in limits(target)}
+    found: dict[str, list[Needed]] = {name: [] for name in target.core_memories}
     if len(tiling.sizes) == 3:
         kernel = cube_kernel(body, target)
         m, n, k = tiling.sizes
@@ -120,7 +120,7 @@ def over_core(body: Body, target: Target) -> str | None:
     tiling = cube_tiling(kernel)
     m, n, k = tiling.sizes
     used = kernel.on_core(m, n, k, tiling.buffers.data)
-    for memory, limit in limits(target).items():
+    for memory, limit in target.core_memories.items():
         if used[memory] > limit:
             return f"a small tile needs {used[memory]} bytes of {limit} in {memory}"
     return None
@@ -128,4 +128,4 @@ def over_core(body: Body, target: Target) -> str | None:
 
 def fits(usage: dict[str, int], target: Target) -> bool:
     """Whether the on-core bytes of a tiling are within the target's."""
-    return all(usage[name] <= limit for name, limit in limits(target).items())
+    return all(usage[name] <= limit for name, limit in target.core_memories.items())

@@ -91,8 +91,9 @@ def norms(block: Block, size: int) -> list[SSAValue]:
 def weighed(build: Build, size: int, monkeypatch: pytest.MonkeyPatch) -> tuple[int, list[FusedOp]]:
     """How many ops the launches that were weighed up had, and the fused ops."""
     block = Block(arg_types=[tensor(s, f32) for s in (SHAPE, SHAPE, (256, 256), (256,))])
-    block.add_op(ReturnOp(*build(block, size)))
-    types = [v.type for v in block.args], [v.type for v in block.last_op.operands]  # type: ignore
+    results = build(block, size)
+    block.add_op(ReturnOp(*results))
+    types = [v.type for v in block.args], [v.type for v in results]
     module = ModuleOp([FuncOp("main", types, Region(block))])
     seen = 0
 

@@ -26,7 +26,7 @@ from ge.runtime.certificate import check_program
 from ge.runtime.clock import simulate
 from ge.runtime.sanitizer import check_plan
 from ge.runtime.session import Session
-from ge.transforms.memory.minimum_cut import Network
+from ge.transforms.memory.minimum_cut import UNLIMITED, Network
 from ge.transforms.memory.orders import TaskGraph, peak, program_order
 from ge.transforms.memory.recomputation import EXPONENTS, best_plan, peak_of, planned
 from ge.transforms.memory.recompute_elementwise import RecomputeElementwisePass
@@ -118,6 +118,18 @@ def test_a_cut_is_the_least_one(count: int, data: st.DataObject) -> None:
     assert size(late) == min(map(size, cuts))
     fewest = min(sum(cut) for cut in cuts if size(cut) == size(late))
     assert sum(late) == fewest
+
+
+def test_a_cut_of_many_paths_through_one_node() -> None:
+    network = Network()
+    source, sink, hub = (network.node() for _ in range(3))
+    network.edge(source, hub, UNLIMITED)
+    for i in range(2000):
+        node = network.node()
+        network.edge(hub, node, UNLIMITED)
+        network.edge(node, sink, 1 + i % 3)
+    late = network.sink_side(source, sink)
+    assert [node for node, is_late in enumerate(late) if is_late] == [sink]
 
 
 # ---- training graphs

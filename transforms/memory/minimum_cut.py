@@ -1,7 +1,6 @@
 """The minimum cut of a network, by the maximum flow through it (Ford and Fulkerson 1956): shortest
 augmenting paths, all of one length at a time (Dinic 1970)."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 UNLIMITED = 1 << 62
@@ -34,8 +33,8 @@ class Network:
         """For each node whether it is on the sink's side of the minimum cut, of several equal ones
         that which leaves the fewest nodes there."""
         while (distance := self.distances(source, sink))[sink] >= 0:
-            rest = [iter(edges) for edges in self.edges]
-            while self.augment(source, sink, distance, rest):
+            at = [0] * len(self.edges)
+            while self.augment(source, sink, distance, at):
                 pass
         reaches = [False] * len(self.edges)
         reaches[sink] = True
@@ -60,34 +59,33 @@ class Network:
                     todo.append(end)
         return distance
 
-    def augment(
-        self, source: int, sink: int, distance: list[int], rest: list[Iterator[int]]
-    ) -> bool:
-        """Send what fits along one shortest path of those that are left; False where none is."""
+    def augment(self, source: int, sink: int, distance: list[int], at: list[int]) -> bool:
+        """Send what fits along one shortest path of those that are left; False where none is.
+        `at`: how many edges of each node lead nowhere any more."""
         path: list[int] = []
         node = source
         while node != sink:
-            for i in rest[node]:
-                if self.room[i] and distance[self.ends[i]] == distance[node] + 1:
-                    path.append(i)
-                    node = self.ends[i]
-                    break
-            else:
-                if not path:
-                    return False
+            i = self.open_edge(node, distance, at)
+            if i is not None:
+                path.append(i)
+                node = self.ends[i]
+            elif path:
                 node = self.ends[path.pop() ^ 1]
+                at[node] += 1
+            else:
+                return False
         flow = min(self.room[i] for i in path)
         for i in path:
             self.room[i] -= flow
             self.room[i ^ 1] += flow
-        # edges of the path with room left are to be looked at again
-        for i in path:
-            if self.room[i]:
-                start = self.ends[i ^ 1]
-                rest[start] = _again(i, rest[start])
         return True
 
-
-def _again(first: int, rest: Iterator[int]) -> Iterator[int]:
-    yield first
-    yield from rest
+    def open_edge(self, node: int, distance: list[int], at: list[int]) -> int | None:
+        """The next edge of a node that leads on; those before it are passed over for good."""
+        edges = self.edges[node]
+        while at[node] < len(edges):
+            i = edges[at[node]]
+            if self.room[i] and distance[self.ends[i]] == distance[node] + 1:
+                return i
+            at[node] += 1
+        return None

@@ -28,7 +28,7 @@ from ge.dialects.functions import main_function
 from ge.dialects.npu_core import CoreBuffer, CorePlanAttr
 from ge.dialects.npu_task import Engine, KernelOp, TilingAttr
 from ge.dialects.target import Target, target_for
-from ge.runtime.tiling import Needed, core_buffers, limits, tile_unit
+from ge.runtime.tiling import Needed, core_buffers, tile_unit
 from ge.transforms.memory.packing import intervals, pack
 from ge.transforms.memory.print_liveness import aligned_rows
 
@@ -74,7 +74,7 @@ def plan(kernel: KernelOp, tiling: TilingAttr, target: Target) -> CorePlanAttr |
     """The plan of a kernel with a tiling; None when it does not fit."""
     found: list[tuple[str, tuple[CoreBuffer, ...]]] = []
     for memory, needed in core_buffers(kernel.main, tiling, target).items():
-        if (placed := place(needed, limits(target)[memory])) is None:
+        if (placed := place(needed, target.core_memories[memory])) is None:
             return None
         found.append((memory, placed))
     return CorePlanAttr(tuple(found))
@@ -115,7 +115,7 @@ def table(kernel: KernelOp, target: Target) -> str:
     used: list[str] = []
     for memory, buffers in kernel.core.data:
         top = max(offset + b.bytes for b in buffers for offset in b.offsets)
-        used.append(f"{memory} {top} of {limits(target)[memory]}")
+        used.append(f"{memory} {top} of {target.core_memories[memory]}")
         for b in buffers:
             steps = "all" if b.steps is None else f"{b.steps[0]} to {b.steps[1]}"
             rows.append((memory, b.name, str(b.bytes), ", ".join(map(str, b.offsets)), steps))
