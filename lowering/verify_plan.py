@@ -7,8 +7,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from ge.dialects.diagnostics import error_at, listing
-from ge.runtime.sanitizer import check_plan
+from ge.runtime.sanitizer import require_safe
 
 
 @dataclass(frozen=True)
@@ -18,6 +17,4 @@ class VerifyPlanPass(ModulePass):
     name = "verify-plan"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if problems := check_plan(op):
-            found = listing([p.message for p in problems])
-            raise error_at(problems[0].op, f"the plan is not safe: {found}")
+        require_safe(op)

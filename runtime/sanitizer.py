@@ -27,8 +27,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from ge.dialects.diagnostics import listing, place_of
-from ge.dialects.errors import GeError
+from ge.dialects.diagnostics import error_at, listing, place_of
 from ge.dialects.npu_task import (
     ConstantOp,
     CopyOp,
@@ -469,7 +468,6 @@ def useless_events(module: ModuleOp) -> list[PlanProblem]:
 def require_safe(module: ModuleOp) -> None:
     """Raises GeError that lists what is wrong with a program's plan and events, if anything is."""
     if problems := check_plan(module):
-        raise GeError(
-            f"the program is not safe: {listing(problems)}",
-            hint="compile the model again; if the compiler made it, this is a bug of the compiler",
-        )
+        found = listing([p.message for p in problems])
+        hint = "compile the model again; if the compiler made it, this is a bug of the compiler"
+        raise error_at(problems[0].op, f"the plan is not safe: {found}", hint)
