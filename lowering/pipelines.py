@@ -41,15 +41,15 @@ EXACT = (
 """Those that keep every bit when they are told to."""
 
 
-SEARCH_SECONDS = "20.0"
-"""How long the smallest packing is searched for at memory level 3."""
+SEARCH_LONG = 30_000
+"""Steps of the search for the smallest packing at memory level 3: about 6 seconds."""
 
-SEARCH_BRIEFLY = "0.5"
-"""How long it is searched for at lower levels, where the quick methods leave a gap: most gaps of
-real graphs close in a few milliseconds."""
+SEARCH_BRIEFLY = 3_000
+"""Steps at lower levels, where the quick methods leave a gap: about half a second. Most gaps of
+real graphs close in a few hundred."""
 
-SEARCH_FOR_LIMIT = "3.0"
-"""How long it is searched for where the program did not fit."""
+SEARCH_FOR_LIMIT = 15_000
+"""Steps where the program did not fit."""
 
 
 SLOWER_FOR_LIMIT = "2.0"
@@ -194,9 +194,9 @@ def planning(options: Options, remedies: Remedies) -> str:
     if remedies.limit:
         given["limit"] = (str(remedies.limit),)
     if options.memory >= 3:
-        given["search"] = (SEARCH_SECONDS,)
+        given["search"] = (str(SEARCH_LONG),)
     elif options.memory:
-        given["search"] = (SEARCH_FOR_LIMIT if remedies.any else SEARCH_BRIEFLY,)
+        given["search"] = (str(SEARCH_FOR_LIMIT if remedies.any else SEARCH_BRIEFLY),)
     return str(PassText("plan-memory", given))
 
 

@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     sizes, starts = ([int(row[name]) for row in rows] for name in ("size", "lower"))
     ends = [int(row["upper"]) - 1 for row in rows]
     start = time.perf_counter()
-    result = search(sizes, starts, ends, args.capacity, args.time_limit)
+    result = search(sizes, starts, ends, args.capacity, seconds=args.time_limit)
     seconds = time.perf_counter() - start
     print(f"{result.outcome.value} after {result.steps} steps, {seconds:.1f} s", file=sys.stderr)
     if result.outcome is not Outcome.PACKED:

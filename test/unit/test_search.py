@@ -37,7 +37,7 @@ def smallest(given: list[Buffer]) -> int:
 def find(given: list[Buffer], capacity: int) -> Outcome:
     """The outcome of a search; a packing is checked."""
     sizes, starts, ends = (list(column) for column in zip(*given, strict=True))
-    result = search(sizes, starts, ends, capacity, 60)
+    result = search(sizes, starts, ends, capacity)
     if result.outcome is Outcome.PACKED:
         placed = list(zip(given, result.offsets, strict=True))
         assert all(0 <= o <= capacity - b[0] for b, o in placed)
@@ -60,14 +60,14 @@ def test_packings_are_sound(given: list[Buffer], slack: int):
     sizes, starts, ends = (list(column) for column in zip(*given, strict=True))
     problem = intervals(sizes, starts, ends)
     find(given, problem.lower_bound + slack)
-    packed = pack(problem, 60.0)
+    packed = pack(problem, 1_000_000)
     assert packed.peak == problem.lower_bound or packed.smallest
 
 
 def test_nothing_to_pack():
-    assert search([], [], [], 0, 1).outcome is Outcome.PACKED
-    assert search([0, 0], [0, 0], [1, 1], 0, 1).offsets == [0, 0]
-    assert search([1], [0], [0], 0, 1).outcome is Outcome.IMPOSSIBLE
+    assert search([], [], [], 0).outcome is Outcome.PACKED
+    assert search([0, 0], [0, 0], [1, 1], 0).offsets == [0, 0]
+    assert search([1], [0], [0], 0).outcome is Outcome.IMPOSSIBLE
 
 
 def test_the_search_repeats_itself():
@@ -76,8 +76,12 @@ def test_the_search_repeats_itself():
     starts = [(5 * i) % 17 for i in range(40)]
     ends = [s + i % 5 for i, s in enumerate(starts)]
     bound = intervals(sizes, starts, ends).lower_bound
-    first, second = (search(sizes, starts, ends, bound, 60) for _ in range(2))
+    first, second = (search(sizes, starts, ends, bound) for _ in range(2))
     assert first == second
+    short = search(sizes, starts, ends, bound, first.steps)
+    assert short == first
+    cut = search(sizes, starts, ends, bound, first.steps - 1)
+    assert (cut.outcome, cut.steps) == (Outcome.UNDECIDED, first.steps - 1)
 
 
 def test_a_gap_that_the_quick_methods_leave_is_closed():
@@ -91,7 +95,7 @@ def test_a_gap_that_the_quick_methods_leave_is_closed():
     sizes, starts, ends = (list(column) for column in zip(*given, strict=True))
     problem = intervals(sizes, starts, ends)
     assert pack(problem).peak > problem.lower_bound
-    assert pack(problem, 60.0).peak == problem.lower_bound
+    assert pack(problem, 1_000_000).peak == problem.lower_bound
     for level in (1, 2, 3):
         (plan,) = (p for p in pipeline(Options(memory=level)) if p.startswith("plan-memory"))
         assert "search=" in plan

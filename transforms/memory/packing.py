@@ -7,11 +7,10 @@ greedy methods run side by side and the best is kept; one that reaches the lower
 - by size, by bytes times lifetime, by lifetime, by start: buffers in that order, each at the lowest
   offset (first fit) or in the smallest hole (best fit) between its neighbours that are placed;
   "greedy by size" is that of Pisarchyk and Lee, arXiv 2001.03288;
-- search (see `search.py`), if there is time for it: is there a packing within the lower bound, and
+- search (see `search.py`), for a number of steps: is there a packing within the lower bound, and
   if not, within how much? The answer may be that the best one known is the smallest there is.
 """
 
-import time
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -90,36 +89,41 @@ def intervals(sizes: Sequence[int], starts: Sequence[int], ends: Sequence[int]) 
     return Problem(sizes, starts, ends, most_alive(sizes, starts, ends)[0])
 
 
-def pack(problem: Problem, seconds: float = 0.0) -> Packing:
-    """The best packing that the methods find, with a search of at most so many seconds."""
+def pack(problem: Problem, steps: int = 0) -> Packing:
+    """The best packing that the methods find, with a search of at most so many steps: the machine
+    and what else it does change nothing."""
     best = pack_greedily(problem)
-    if best.peak > problem.lower_bound and seconds > 0 and len(problem.sizes) <= MOST_SEARCHED:
-        best = pack_by_search(problem, best, seconds)
+    if best.peak > problem.lower_bound and steps and len(problem.sizes) <= MOST_SEARCHED:
+        best = pack_by_search(problem, best, steps)
     return best
 
 
-def pack_by_search(problem: Problem, best: Packing, seconds: float) -> Packing:
-    """The smallest packing that a search finds in time, by intervals. What is impossible within
-    some bytes raises the lower bound; between it and the best packing halves are tried."""
+def pack_by_search(problem: Problem, best: Packing, steps: int) -> Packing:
+    """The smallest packing that a search finds in so many steps, by intervals. What is impossible
+    within some bytes raises the lower bound; between it and the best packing halves are tried."""
     from ge.transforms.memory.search import Outcome, search
 
-    deadline = time.monotonic() + seconds
-    unit = gcd(*problem.sizes)
+    unit: int = gcd(*problem.sizes)
     low, high = problem.lower_bound, best.peak
-    capacity = low
+    capacity, left = low, steps
     proven = True
-    while low < high and (left := deadline - time.monotonic()) > 0:
-        share = left / 2 if capacity < high - unit else left
+    while low < high and left > 0:
+        share = (left + 1) // 2 if capacity < high - unit else left
         found = search(problem.sizes, problem.starts, problem.ends, capacity, share)
+        left -= max(found.steps, 1)
         if found.outcome is Outcome.PACKED:
-            offsets = list(found.offsets)
-            high = max(o + s for o, s in zip(offsets, problem.sizes, strict=True))
-            best = Packing(offsets, high, "search")
+            best = Packing(list(found.offsets), top(found.offsets, problem.sizes), "search")
+            high = best.peak
         else:
             proven &= found.outcome is Outcome.IMPOSSIBLE
             low = capacity + unit
         capacity = low + (high - low) // (2 * unit) * unit
     return replace(best, smallest=proven and low >= high)
+
+
+def top(offsets: Iterable[int], sizes: Iterable[int]) -> int:
+    """The bytes of an arena."""
+    return max((o + s for o, s in zip(offsets, sizes, strict=True)), default=0)
 
 
 def pack_greedily(problem: Problem) -> Packing:
@@ -136,7 +140,7 @@ def pack_greedily(problem: Problem) -> Packing:
     pairs = sum(len(n) for n in neighbours) // 2
     for method, order, place in METHODS:
         offsets = greedy(problem, neighbours, order(problem), place)
-        peak = max((o + s for o, s in zip(offsets, problem.sizes, strict=True)), default=0)
+        peak = top(offsets, problem.sizes)
         if peak < best.peak:
             best = Packing(offsets, peak, method)
         effort -= pairs

@@ -32,8 +32,8 @@ from ge.runtime.tiling import Needed, core_buffers, tile_unit
 from ge.transforms.memory.packing import intervals, pack
 from ge.transforms.memory.print_liveness import aligned_rows
 
-SECONDS = 1.0
-"""How long offsets within a memory are searched for where the quick methods find none."""
+SEARCH = 5_000
+"""Steps of the search for offsets within a memory where the quick methods find none."""
 
 
 def place(buffers: Sequence[Needed], limit: int) -> tuple[CoreBuffer, ...] | None:
@@ -55,7 +55,7 @@ def place(buffers: Sequence[Needed], limit: int) -> tuple[CoreBuffer, ...] | Non
         return None
     packing = pack(problem)
     if packing.peak > limit:
-        packing = pack(problem, SECONDS)
+        packing = pack(problem, SEARCH)
     if packing.peak > limit:
         return None
     offsets = dict(zip(items, packing.offsets, strict=True))

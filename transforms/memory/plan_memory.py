@@ -95,8 +95,8 @@ class Planner:
     target: Target
     alignment: int
     reuse: bool
-    search: float = 0.0
-    """Seconds that a search for the smallest packing may take."""
+    search: int = 0
+    """Steps that a search for the smallest packing may take."""
     print_liveness: bool = False
     limit: int = 0
     """Bytes that the arena may take; 0: what the target has beside weights and io."""
@@ -218,8 +218,8 @@ class PlanMemoryPass(ModulePass):
     """Bytes that offsets are multiples of, a power of two; 0: the target's."""
     reuse: bool = True
     """Whether buffers may share bytes."""
-    search: float = 0.0
-    """Seconds that a search for the smallest packing may take where the quick methods leave a gap
+    search: int = 0
+    """Steps that a search for the smallest packing may take where the quick methods leave a gap
     to the lower bound."""
     limit: int = 0
     """Bytes that the arena may take; 0: what the target has beside weights, inputs and outputs."""
