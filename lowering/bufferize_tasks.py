@@ -69,7 +69,7 @@ from ge.dialects.npu_task import (
     segments,
 )
 from ge.dialects.types import AnyTensor, element_type, numel, set_type, shape_of, tensor_type
-from ge.transforms.views import row_major, view_offsets
+from ge.transforms.views import row_major, view_offsets, whole_of
 
 IO = "npu_task.io"
 """Attribute of the allocation of a buffer that holds an input or output of the model."""
@@ -110,7 +110,7 @@ class Bufferization:
         returned = block.last_op
         if not isinstance(returned, FuncReturnOp):
             raise error_at(func, "@main does not end in func.return")
-        self.outputs = {_whole(v) for v in returned.operands}
+        self.outputs = {whole_of(v) for v in returned.operands}
         ops = list(block.ops)
         block.insert_ops_before(tuple(self.inputs(block.args)), ops[0])
         for op in ops:
@@ -343,16 +343,6 @@ class Bufferization:
 
 COMPUTED = (LaunchOp, GraphIfOp, GraphLoopOp)
 """What computes its static results into buffers that it is given."""
-
-
-def _whole(value: SSAValue) -> SSAValue:
-    """The tensor whose whole memory `value` is a view of."""
-    while isinstance(value.owner, Operation) and view_offsets(value.owner) is not None:
-        source = value.owner.operands[0]
-        if numel(shape_of(source)) != numel(shape_of(value)):
-            break
-        value = source
-    return value
 
 
 def _alloc(t: MemRefType[Attribute], io: bool = False) -> AllocOp:

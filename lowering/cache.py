@@ -203,7 +203,9 @@ def _restore(request: Request, entry: Path, found: Mapping[str, Any]) -> None:
 
 def _recall(request: Request, entry: Path, found: Mapping[str, Any]) -> "Program":
     """The program of an entry, in memory."""
-    from ge.lowering.compiler import Compilation, PassRecord, Program, context
+    from ge.lowering.compilation import Compilation
+    from ge.lowering.compiler import Program, context
+    from ge.lowering.pipelines import PassRecord
     from ge.lowering.text import Source, parse_module
     from ge.runtime.weights import PAYLOAD as ATTRIBUTE
     from ge.runtime.weights import open_payload

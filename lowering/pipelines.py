@@ -88,7 +88,7 @@ def stages(options: Options, remedies: Remedies | None = None) -> dict[str, list
         ],
         "tasks": [
             targeted("lower-to-tasks"),
-            *([targeted("order-tasks")] if options.memory > 1 or done.order else []),
+            *([targeted("order-tasks")] if (options.memory > 1) != done.order else []),
             *recomputation(options, done, recomputes),
         ],
         "buffers": [

@@ -1,7 +1,7 @@
 """What is done about a program that needs more memory than it may: the remedies one after the
 other, those that cost little first, until the arena fits.
 
-- order: the order of the launches is chosen for memory;
+- order: the order of the launches is chosen for memory, or is that of the program where it was;
 - fuse: regions are fused for memory where time alone would not do it;
 - recompute: values are computed again, those first that cost the least time for their bytes;
 - spill: buffers go to host memory and come back.
@@ -30,6 +30,8 @@ class Remedies:
 
     limit: int = 0
     order: bool = False
+    """Whether the launches have the other order: chosen for memory below memory level 2, that of
+    the program from there on."""
     fuse: bool = False
     recompute: int = 0
     spill: int = 0

@@ -44,7 +44,8 @@ def run(args: argparse.Namespace) -> int:
     import numpy as np
 
     from ge.dialects.errors import GeError
-    from ge.lowering.compiler import count_work, load, lower
+    from ge.lowering.compilation import count_work
+    from ge.lowering.compiler import load, lower
     from ge.lowering.options import Options
     from ge.runtime.clock import simulate
     from ge.runtime.profiler import summary_table

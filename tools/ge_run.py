@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from ge.lowering.compiler import Compilation, Loaded
+    from ge.lowering.compilation import Compilation
+    from ge.lowering.compiler import Loaded
     from ge.lowering.files import Outputs
     from ge.lowering.options import Options
     from ge.runtime.arrays import Array
@@ -188,7 +189,7 @@ def lower_for(
 
 def describe(loaded: "Loaded", compilation: "Compilation | None") -> dict[str, Any]:
     """The report so far: what the compiler knows, without the parts that are not known."""
-    from ge.lowering.compiler import count_launches, memory_figures
+    from ge.lowering.compilation import count_launches, memory_figures
 
     name = Path(loaded.path).stem
     if compilation is not None:

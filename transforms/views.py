@@ -7,13 +7,13 @@ other, all with static shapes: rows 2 to 4 of a matrix are a view, its columns a
 from collections.abc import Sequence
 from math import prod
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.graph.shape import View
 from ge.dialects.graph.slicing import SliceOp, SplitOp, slice_bounds
 from ge.dialects.interfaces import TensorOp
 from ge.dialects.npu_task import is_dynamic
-from ge.dialects.types import Shape, normalize_axis, shape_of
+from ge.dialects.types import Shape, normalize_axis, numel, shape_of
 
 CANDIDATES = (View, SliceOp, SplitOp)
 
@@ -40,6 +40,16 @@ def view_offsets(op: Operation) -> list[int] | None:
         for i in range(len(sizes))
     ]
     return _contiguous(shape, starts, sizes)
+
+
+def whole_of(value: SSAValue) -> SSAValue:
+    """The tensor all of whose memory a value shows, as a view of it or of views of it."""
+    while isinstance(value.owner, Operation) and view_offsets(value.owner) is not None:
+        source = value.owner.operands[0]
+        if numel(shape_of(source)) != numel(shape_of(value)):
+            break
+        value = source
+    return value
 
 
 def _starts(op: SliceOp, shape: Shape) -> list[int] | None:

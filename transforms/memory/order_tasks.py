@@ -32,10 +32,13 @@ from ge.dialects.npu_task import LaunchOp
 from ge.dialects.target import target_for
 from ge.dialects.types import byte_size, is_static, shape_of
 from ge.transforms.memory.orders import ORDERS, TaskGraph, best_order
-from ge.transforms.views import view_offsets
+from ge.transforms.views import view_offsets, whole_of
 
 ORDER = "npu_task.order"
 """Attribute of a function: the name of the order of its tasks."""
+
+PROGRAM = "program"
+"""The order that the tasks were written in."""
 
 TASKS = (LaunchOp, IfOp, LoopOp)
 """What is put in order; constants, destinations and views go where they are needed."""
@@ -49,8 +52,12 @@ def storage(value: SSAValue) -> SSAValue:
 
 
 def used_by(op: Operation) -> list[SSAValue]:
-    """The values that an op needs, those that its regions use included."""
-    return [v for inner in op.walk() for v in inner.operands]
+    """The values that an op needs: its operands, and what its regions use of those from outside."""
+    if not op.regions:
+        return list(op.operands)
+    blocks = [b for inner in op.walk() for r in inner.regions for b in r.blocks]
+    own = {v for b in blocks for v in (*b.args, *(r for o in b.ops for r in o.results))}
+    return [v for inner in op.walk() for v in inner.operands if v not in own]
 
 
 def task_graph(block: Block, alignment: int) -> tuple[TaskGraph, list[Operation]]:
@@ -61,7 +68,7 @@ def task_graph(block: Block, alignment: int) -> tuple[TaskGraph, list[Operation]
     last = block.last_op
     returned = isinstance(block.parent_op(), FuncOp) and last is not None
     given = (
-        {storage(v) for v in last.operands} if returned and last is not None else set[SSAValue]()
+        {whole_of(v) for v in last.operands} if returned and last is not None else set[SSAValue]()
     )
     for op in block.ops:
         if not isinstance(op, TASKS):

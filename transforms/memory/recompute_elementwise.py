@@ -27,7 +27,7 @@ among them. Nothing is done where little would be saved. Only pure ops are repea
 `DEPTH` in a row.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
@@ -42,7 +42,8 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.interfaces import Access, TensorOp
 from ge.dialects.types import byte_size, is_static, shape_of
 from ge.transforms.memory.minimum_cut import UNLIMITED, Network
-from ge.transforms.views import view_offsets
+from ge.transforms.memory.order_tasks import used_by
+from ge.transforms.views import view_offsets, whole_of
 
 CHEAP = (Access.POINTWISE, Access.VIEW, Access.MOVEMENT)
 
@@ -75,12 +76,6 @@ def is_cheap(op: Operation) -> bool:
     )
 
 
-def used_by(op: Operation) -> Iterator[SSAValue]:
-    """The values that an op needs, those that its regions use included."""
-    for inner in op.walk():
-        yield from inner.operands
-
-
 # ---- what is kept --------------------------------------------------------------------------------
 
 
@@ -111,7 +106,7 @@ class Timeline:
                     self.last[result] = i
         end = self.block.last_op
         for value in () if end is None else end.operands:  # results have memory of their own
-            self.last.pop(roots.get(value, value), None)
+            self.last.pop(whole_of(value), None)
 
     def fullest(self) -> tuple[int, int]:
         """The op before which the most bytes are kept for it and later ones, and the bytes."""
