@@ -80,7 +80,7 @@ def _softmax_like(op: g.SoftmaxLike, rows: Callable[[Array, Array], None]) -> Fn
     @np.errstate(invalid="ignore", over="ignore")  # infinite and nan rows
     def run(x: Array, out: Array | None = None) -> Array:
         if not x.size:
-            return x
+            return np.empty_like(x) if out is None else out
         wide = widen(x)
         if not flatten and axis % x.ndim != x.ndim - 1:
             moved = np.moveaxis(wide, axis, -1).copy()  # it is changed in place
@@ -132,7 +132,7 @@ def _trailing_norm(op: g.TrailingNorm, centered: bool) -> Fn:
 
     def run(x: Array, scale: Array, bias: Array | None = None, out: Array | None = None) -> Array:
         if not x.size:
-            return x
+            return np.empty_like(x) if out is None else out
         wide = np.ascontiguousarray(widen(x))
         y = temporary(wide, out)
         columns = math.prod(x.shape[axis % x.ndim :])
@@ -171,7 +171,7 @@ def group_norm(op: g.GroupNormOp) -> Fn:
 
     def run(x: Array, scale: Array, bias: Array, out: Array | None = None) -> Array:
         if not x.size:
-            return x
+            return np.empty_like(x) if out is None else out
         wide = np.ascontiguousarray(widen(x))
         y = temporary(wide, out)
         batch, channels = x.shape[:2]

@@ -10,7 +10,7 @@
 // CHOSEN: npu_task.order = "
 // CHECK-NOT: npu_task.order
 // CHECK: npu_task.arena_bytes = 1536
-// LIMIT: over the memory limit; order: another order of the launches saves 2048 bytes
+// LIMIT: over the memory limit; order: another order of the launches saves 1024 bytes
 // LIMIT: npu_task.arena_bytes = 1536
 func.func @main(%x: tensor<2x130xf16>, %y: tensor<2x130xf16>)
     -> (tensor<2x130xf16>, tensor<2x130xf16>, tensor<4x8xf16>, tensor<2x130xf16>) {

@@ -10,6 +10,7 @@ from xdsl.ir import Block
 
 from ge.dialects.graph import activation, elementwise
 from ge.dialects.graph.detection import NonMaxSuppressionOp
+from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
 from ge.dialects.graph.signal import DftOp, StftOp
 from ge.dialects.interfaces import TensorOp
@@ -209,6 +210,14 @@ EMPTY = {
 def test_nothing_reduces_to_the_neutral_element(kind: str, expected: float):
     result = run(ReduceOp, np.empty((2, 0), np.float32), None, kind=kind, axes=[1])
     np.testing.assert_array_equal(result, np.full((2, 1), expected))
+
+
+def test_the_softmax_of_nothing_is_an_array_of_its_own():
+    """What comes after may be computed in it, which it may not in the operand."""
+    x = np.empty((3, 0), np.float16)
+    result = run(SoftmaxOp, x, axis=-1)
+    assert result is not x
+    assert result.shape == x.shape
 
 
 def test_nothing_reduces_to_the_limits_of_the_type():

@@ -21,7 +21,7 @@ from ge.transforms.schedule.assign_streams import AssignStreamsPass
 from ge.transforms.schedule.dependencies import Buffer, Segment, segments
 from ge.transforms.schedule.events import add_orderings
 from ge.transforms.schedule.list_scheduling import ListScheduler, Streams, path_lengths
-from ge.transforms.schedule.memory_cap import MemoryCap, program_peak
+from ge.transforms.schedule.memory_cap import MemoryCap, memory_orderings, program_peak
 
 TARGET = Target.load()
 CONTEXT = context()
@@ -275,3 +275,10 @@ def test_events_beyond_the_limit_are_an_error() -> None:
     none = replace(TARGET, max_events=0).max_events
     with pytest.raises(Exception, match="more than 0 events are needed at one time"):
         with_events(issue_tasks(tasks, [[], [0]], 5), EventIds(none))
+
+
+def test_all_that_begin_a_buffer_wait_for_its_bytes():
+    """Tasks 1 and 2 may write parts of one buffer on different streams, the second one first: both
+    wait for who had the bytes before."""
+    first, parts = (Buffer(512, users, held=False, kept=False) for users in ([0], [1, 2]))
+    assert memory_orderings([first, parts], 3, 512) == {1: [0], 2: [0]}

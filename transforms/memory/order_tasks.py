@@ -62,14 +62,13 @@ def used_by(op: Operation) -> list[SSAValue]:
 
 def task_graph(block: Block, alignment: int) -> tuple[TaskGraph, list[Operation]]:
     """The tasks of a block and the buffers between them, whose sizes are multiples of the
-    alignment."""
+    alignment. Where results of the model are parts of buffers, the last task is the terminator: it
+    takes them to the host, when all others are done."""
     graph, tasks = TaskGraph(), list[Operation]()
     buffers: dict[SSAValue, int] = {}
     last = block.last_op
-    returned = isinstance(block.parent_op(), FuncOp) and last is not None
-    given = (
-        {whole_of(v) for v in last.operands} if returned and last is not None else set[SSAValue]()
-    )
+    returned = last.operands if isinstance(block.parent_op(), FuncOp) and last is not None else ()
+    given = {whole_of(v) for v in returned}
     for op in block.ops:
         if not isinstance(op, TASKS):
             continue
@@ -82,11 +81,28 @@ def task_graph(block: Block, alignment: int) -> tuple[TaskGraph, list[Operation]
             counts = is_static(shape_of(result)) and result not in given
             size = -(-byte_size(result.type) // alignment) * alignment if counts else 0
             buffers[result] = graph.buffer(size, number)
+    parts = {storage(v) for v in given} - given
+    if last is not None and not parts.isdisjoint(buffers):
+        tasks.append(last)
+        return_parts(graph, [b for value, b in buffers.items() if value in parts])
     return graph, tasks
 
 
+def return_parts(graph: TaskGraph, buffers: list[int]) -> None:
+    """Add a task that reads these buffers after all other tasks."""
+    ends = [t for t, made in enumerate(graph.makes) if not any(graph.readers[b] for b in made)]
+    number = graph.task()
+    for task in ends:
+        if not graph.makes[task]:
+            graph.buffer(0, task)
+        graph.read(graph.makes[task][0], number)
+    for b in buffers:
+        graph.read(b, number)
+
+
 def rearrange(block: Block, tasks: list[Operation]) -> None:
-    """Put the tasks of a block in this order, each after the ops that it needs."""
+    """Put the tasks of a block in this order, each after the ops that it needs; a terminator stays
+    the last op."""
     last = block.last_op
     rest = [op for op in block.ops if op is not last or not op.has_trait(IsTerminator)]
     for op in rest:
@@ -104,7 +120,7 @@ def rearrange(block: Block, tasks: list[Operation]) -> None:
 
     loose = {op for op in rest if not isinstance(op, TASKS)}
     for op in (*tasks, *(o for o in rest if o in loose)):
-        if op not in placed:
+        if op not in placed and op is not last:
             place(op)
     if last is not None and last.parent is block:
         block.insert_ops_before(order, last)

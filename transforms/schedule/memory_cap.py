@@ -49,6 +49,8 @@ class Life:
     """Users that are not done."""
     left: list[int]
     """Users in program order, without the last ones that have started."""
+    before: tuple[int, ...] = ()
+    """The tasks that used its bytes before it."""
 
 
 class MemoryCap:
@@ -98,14 +100,14 @@ class MemoryCap:
         return rest
 
     def start(self, task: int) -> list[int]:
-        """Let a task start. Returns the tasks that used its bytes before it."""
+        """Let a task start. Returns the tasks that used the bytes of its buffers before them: also
+        of those that another task has begun, of which it may make another part first."""
         size = self.needs(task)
         self.rest[self.frontier : task + 1] = self.after(task)
         self.started[task] = True
         while self.frontier < len(self.started) and self.started[self.frontier]:
             self.frontier += 1
-        for life in self.lives[task]:
-            life.allocated = True
+        new = [life for life in self.lives[task] if not life.allocated]
         self.alive += size
         users: dict[int, None] = {}
         while size > 0:
@@ -114,7 +116,9 @@ class MemoryCap:
             if free > size:
                 self.free.appendleft((free - size, last))
             size -= free
-        return list(users)
+        for life in new:
+            life.allocated, life.before = True, tuple(users)
+        return list(users | dict.fromkeys(u for life in self.lives[task] for u in life.before))
 
     def finish(self, task: int) -> None:
         """A task is done: the bytes that nobody needs any more are free."""
