@@ -180,7 +180,7 @@ class KernelProof:
             if op in self.products:
                 for v in op.operands:
                     if self.root(v) not in movable:
-                        self.require(v, step, f"step {step} reads")
+                        self.require_source(v, step, f"step {step} reads")
                 continue
             for v in op.operands:
                 self.require(v, step, f"step {step} reads")
@@ -192,18 +192,22 @@ class KernelProof:
         self.check_sizes()
 
     def check_outputs(self, movable: set[SSAValue]) -> None:
-        """What is stored is in use until the end; a value that is only moved is stored from where
-        its operands are, and a product as it is."""
+        """What is stored is in use until the end; a product is stored as it is."""
         made = {r for op in self.products for r in op.results}
         for value in self.body.outputs:
-            op, root = value.owner, self.root(value)
-            moved = isinstance(op, TensorOp) and op.ACCESS is Access.MOVEMENT
-            if moved and self.buffer(value) is None and value not in movable:
-                assert isinstance(op, TensorOp)
-                for v in op.operands:
-                    self.require(v, self.last_step, "the last step stores")
-            elif root not in made:
-                self.require(value, self.last_step, "the last step stores")
+            if self.root(value) not in made:
+                require = self.require if value in movable else self.require_source
+                require(value, self.last_step, "the last step stores")
+
+    def require_source(self, value: SSAValue, step: int, what: str) -> None:
+        """As `require`; a value that is only moved, and has no buffer, leaves from where its
+        operands are."""
+        op = value.owner
+        if isinstance(op, TensorOp) and op.ACCESS is Access.MOVEMENT and not self.buffer(value):
+            for v in op.operands:
+                self.require(v, step, what)
+        else:
+            self.require(value, step, what)
 
     def require(self, value: SSAValue, step: int, what: str) -> None:
         """Report a value that has no buffer in use at a step. Inputs of one element are registers,
