@@ -80,9 +80,10 @@ def scaled_dim(size: int, scale: float) -> int:
 
 
 def fitted_scale(size: Shape, target: Shape, policy: str) -> float:
-    """The one scale of all axes that "not_larger" or "not_smaller" chooses."""
-    scales = [t / s for t, s in zip(target, size, strict=True)]
-    return min(scales) if policy == "not_larger" else max(scales)
+    """The one scale of all axes that "not_larger" or "not_smaller" chooses; 1 where all are
+    empty."""
+    scales = [t / s for t, s in zip(target, size, strict=True) if s]
+    return (min if policy == "not_larger" else max)(scales, default=1.0)
 
 
 @irdl_op_definition

@@ -67,7 +67,7 @@ def selu(op: g.SeluOp) -> Fn:
 @kernel(g.CeluOp, into=True)
 def celu(op: g.CeluOp) -> Fn:
     alpha = op.alpha.value.data
-    return in_blocks(lambda x: f.elu(x / alpha, 1.0) * alpha)
+    return in_blocks(lambda x: f.celu(x, alpha))
 
 
 @kernel(g.LeakyReluOp, into=True)

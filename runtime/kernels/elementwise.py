@@ -115,7 +115,9 @@ def power(op: g.PowOp) -> Fn:
         if y.size == 1 and y.ndim <= x.ndim and (exponent := float(y.item())) in (2.0, 3.0):
             return np.multiply(x, x if exponent == 2.0 else x * x, out=out)
         if x.dtype.kind in "iu" and y.dtype.kind in "iu" and (y >= 0).all():
-            return store(np.power(x, y.astype(x.dtype)), out)
+            # Modulo 2^64 first: an exponent need not fit into the type of the base.
+            wrapped = np.power(x.astype(np.uint64), y.astype(np.uint64))
+            return store(wrapped.astype(x.dtype), out)
         wide = np.float64 if x.dtype.itemsize > 4 or x.dtype.kind in "iu" else np.float32
         return store(np.power(x.astype(wide), y.astype(wide)).astype(x.dtype), out)
 

@@ -132,7 +132,7 @@ def resize(op: g.ResizeOp) -> Fn:
             return [(g.scaled_dim(n, s), s) for n, s in zip(shape, factors, strict=True)]
         wanted = dimensions(sizes, fixed_sizes)
         if policy == "stretch":
-            return [(m, m / n) for n, m in zip(shape, wanted, strict=True)]
+            return [(m, m / n if n else 1.0) for n, m in zip(shape, wanted, strict=True)]
         scale = g.fitted_scale(shape, wanted, policy)
         return [(m, scale) for m in op.bounded_sizes(shape, wanted)]
 

@@ -189,8 +189,10 @@ def one_hot(op: g.OneHotOp) -> Fn:
         fitting((size, *indices.shape), values.dtype)
         places: Array = np.arange(int(size))
         places = places.reshape(size, *(1,) * (indices.ndim - at))
-        wrapped = np.where(indices < 0, indices + size, indices)
-        return np.where(np.expand_dims(wrapped, at) == places, values[1:], values[:1])
+        if indices.dtype.kind != "u":
+            wide = as_index(indices) if indices.dtype.kind == "i" else indices
+            indices = np.where(wide < 0, wide + size, wide)
+        return np.where(np.expand_dims(indices, at) == places, values[1:], values[:1])
 
     return refusing(run)
 

@@ -36,7 +36,9 @@ def _mean(x: Array, axes: Axes, keep: bool) -> Array:
     if count == 0:
         raise GeError("the mean of no integers is not defined")
     wide = np.uint64 if x.dtype.kind == "u" else np.int64
-    return np.trunc(np.add.reduce(x, axes, dtype=wide, keepdims=keep) / count)
+    total = np.asarray(np.add.reduce(x, axes, dtype=wide, keepdims=keep))
+    quotient = total // wide(count)  # exact, as a quotient of floats is not beyond 2^53
+    return quotient + ((total < 0) & (quotient * wide(count) != total))
 
 
 def _max(x: Array, axes: Axes, keep: bool) -> Array:

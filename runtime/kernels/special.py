@@ -175,6 +175,15 @@ def elu(x: Array, alpha: float) -> Array:
     return y
 
 
+def celu(x: Array, alpha: float) -> Array:
+    """max(0, x) + min(0, alpha (exp(x / alpha) - 1))"""
+    y = np.expm1(x / alpha)
+    y *= alpha
+    np.minimum(y, 0, out=y)
+    y += np.maximum(x, 0)
+    return y
+
+
 def softsign(x: Array) -> Array:
     """x / (1 + |x|)"""
     y = np.absolute(x)

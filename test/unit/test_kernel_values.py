@@ -10,6 +10,7 @@ from xdsl.ir import Block
 
 from ge.dialects.graph import activation, elementwise
 from ge.dialects.graph.detection import NonMaxSuppressionOp
+from ge.dialects.graph.indexing import OneHotOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
 from ge.dialects.graph.signal import DftOp, StftOp
@@ -334,3 +335,37 @@ def test_boxes_taken_are_those_of_the_definition():
     again = run(NonMaxSuppressionOp, by_center, scores, limit, iou, least, **params)
     assert again.tolist() == rows
     assert run(NonMaxSuppressionOp, boxes, scores, None, None, None).shape == (0, 3)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0, 3.0, -1.0, -2.5])
+def test_celu_is_what_its_formula_says(alpha: float):
+    x = X.astype(np.float32)
+    want = np.maximum(0, X) + np.minimum(0, alpha * (np.exp(X / alpha) - 1))
+    got = run(activation.CeluOp, x, alpha=alpha)
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, np.uint64, np.float32])
+def test_one_hot_of_more_classes_than_the_indices_can_count(dtype: type):
+    indices = np.array([3, 127, 0], dtype)
+    got = run(OneHotOp, indices, None, np.array([0, 1], np.float32), depth=300)
+    assert got.argmax(-1).tolist() == [3, 127, 0]
+    assert got.sum() == 3
+    if np.dtype(dtype).kind != "u":
+        last = run(OneHotOp, np.array([-1], dtype), None, np.array([0, 1]), depth=300)
+        assert last.argmax() == 299
+
+
+def test_exponents_need_not_fit_into_the_type_of_the_base():
+    base, exponent = np.array([1, -1, 3, 3], np.int8), np.array([200, 255, 5, 300], np.int64)
+    want = [pow(b, e, 256) for b, e in zip(base.tolist(), exponent.tolist(), strict=True)]
+    got = run(elementwise.PowOp, base, exponent)
+    assert got.astype(np.uint8).tolist() == want
+
+
+def test_means_of_large_integers_are_exact():
+    large = np.array([[2**53 + 1, 2**53 + 1], [-(2**53) - 1, -(2**53) - 1], [-3, -4]], np.int64)
+    got = run(ReduceOp, large, None, kind="mean", axes=[1])
+    assert got.tolist() == [[2**53 + 1], [-(2**53) - 1], [-3]]
+    unsigned = np.array([2**63, 2**63 - 2], np.uint64)  # the sum is below 2^64
+    assert run(ReduceOp, unsigned, None, kind="mean", axes=[0]).tolist() == [2**63 - 1]

@@ -208,3 +208,10 @@ def test_cubic_resize_of_integers_saturates(dtype: Any) -> None:
     result = run(ResizeOp, x, None, None, None, sizes=[16], mode="cubic")
     assert result.dtype == dtype
     assert (np.diff(result.astype(int)) >= 0).all()
+
+
+@pytest.mark.parametrize("policy", ["stretch", "not_larger", "not_smaller"])
+def test_resizing_nothing_gives_nothing(policy: str) -> None:
+    empty = np.zeros((1, 0), np.float32)
+    got = run(ResizeOp, empty, None, None, None, sizes=[1, 0], keep_aspect_ratio_policy=policy)
+    assert got.shape == (1, 0)
