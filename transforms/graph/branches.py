@@ -50,23 +50,24 @@ def hoist_common_ops(op: IfOp) -> bool:
     kinds = [{type(o) for o in block.ops if o.regions} for block in blocks]
     numbering = Numbering()
 
-    def numbered(block: Block) -> dict[Hashable, Operation]:
+    def numbered(block: Block) -> dict[Hashable, list[Operation]]:
         """The ops by what they compute from the values around the branches."""
-        found: dict[Hashable, Operation] = {}
+        found: dict[Hashable, list[Operation]] = {}
         for inner in block.ops:
             if inner is block.last_op or (inner.regions and type(inner) not in in_both):
                 continue
-            found.setdefault(numbering.visit(inner), inner)
+            found.setdefault(numbering.visit(inner), []).append(inner)
         return found
 
     in_both = kinds[0] & kinds[1]
     then, otherwise = (numbered(b) for b in blocks)
     common = [key for key in otherwise if key in then]
     for key in common:
-        first, second = then[key], otherwise[key]
+        first, *same = (*then[key], *otherwise[key])
         first.detach()
         op.parent.insert_op_before(first, op)
-        replace_op(second, first.results)
+        for other in same:  # all of them: what is hoisted next may use any
+            replace_op(other, first.results)
     if common:
         count("hoist-common-ops", len(common), len(common))
     return bool(common)

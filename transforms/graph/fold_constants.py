@@ -99,7 +99,9 @@ def fold_parameters(op: TensorOp) -> TensorOp | None:
     segments = ("operandSegmentSizes", "resultSegmentSizes")
     properties = {k: v for k, v in op.properties.items() if k not in segments}
     properties.update(known.values())
-    return type(op)(operands=groups, result_types=results, properties=properties)
+    return type(op)(
+        operands=groups, result_types=results, properties=properties, attributes=op.attributes
+    )
 
 
 def _parameter(definition: OpDef, prop: str, ints: tuple[int, ...]) -> Attribute | None:

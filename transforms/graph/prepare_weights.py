@@ -20,6 +20,8 @@ would be a launch in each run, 16 times as many. What has no operands (a fill) i
 is used, in `@main` and in `@prepare`.
 """
 
+import itertools
+from collections.abc import Container
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -79,6 +81,12 @@ def constant_expressions(block: Block, limit: int) -> dict[Operation, None]:
     return found
 
 
+def new_keys(taken: Container[str | None], count: int) -> list[str]:
+    """So many of the keys `prepared.N` that the model's own weights do not have."""
+    numbered = (f"prepared.{i}" for i in itertools.count())
+    return list(itertools.islice((key for key in numbered if key not in taken), count))
+
+
 def outline(block: Block, limit: int) -> FuncOp | None:
     """Move the constant expressions of `block` to a new function (not inserted); replace their
     results by weights with the keys `prepared.N`. None when there are none."""
@@ -105,7 +113,8 @@ def outline(block: Block, limit: int) -> FuncOp | None:
         if op in needed:
             body.add_op(op.clone(mapping))
     body.add_op(ReturnOp(*(mapping[r] for r in frontier)))
-    keys = [f"prepared.{i}" for i in range(len(frontier))]
+    own = {op.key for op in block.walk() if isinstance(op, ConstantOp)}
+    keys = new_keys(own, len(frontier))
     for key, value in zip(keys, frontier, strict=True):
         assert isinstance(value.owner, Operation)
         weight = ConstantOp.make(WeightAttr(key), value.type)

@@ -61,3 +61,14 @@ func.func @case5(%c: tensor<i1>) -> tensor<f32> {
 // CHECK-LABEL: func.func @case5(
 // CHECK:         graph.if
 // CHECK-NEXT:      graph.constant dense<2.000000e+00>
+
+// -----
+
+// Attributes of the op stay when a parameter becomes a property.
+func.func @case6(%x: tensor<2x2xf32>) -> tensor<4xf32> {
+  %s = graph.constant dense<4> : tensor<1xi64>
+  %0 = graph.reshape %x shape(%s : tensor<1xi64>) {note = "mine"} : tensor<2x2xf32> -> tensor<4xf32>
+  func.return %0 : tensor<4xf32>
+}
+// CHECK-LABEL: func.func @case6(
+// CHECK:         graph.reshape %x shape [4] {note = "mine"}

@@ -118,3 +118,21 @@ func.func @main(%x: tensor<60000x8xf32>) -> tensor<60000x8xf32> {
 // CHECK:       func.func private @prepare()
 // CHECK-NOT:     graph.mul
 // CHECK:         graph.gather
+
+// -----
+
+// A weight of the model may have such a name already.
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %w = graph.constant #graph.weight<"w"> : tensor<4xf32>
+  %p = graph.constant #graph.weight<"prepared.0"> : tensor<4xf32>
+  %0 = graph.neg %w : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = graph.add %x, %0 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %2 = graph.mul %1, %p : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  func.return %2 : tensor<4xf32>
+}
+// CHECK-LABEL: func.func @main(%x: tensor<4xf32>)
+// CHECK-DAG:     %[[N:.*]] = graph.constant #graph.weight<"prepared.1"> : tensor<4xf32>
+// CHECK-DAG:     %[[P:.*]] = graph.constant #graph.weight<"prepared.0"> : tensor<4xf32>
+// CHECK:         %[[A:.*]] = graph.add %x, %[[N]]
+// CHECK-NEXT:    graph.mul %[[A]], %[[P]]
+// CHECK:       func.func private @prepare() -> (tensor<4xf32> {graph.name = "prepared.1"})

@@ -258,3 +258,27 @@ func.func @known_case(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-NOT:     graph.if
 // CHECK:         %[[S:.*]] = graph.sin %x
 // CHECK-NEXT:    func.return %[[S]]
+
+// -----
+
+// What is hoisted uses the second of two equal ops: both are the hoisted one.
+func.func @twice_in_a_branch(%c: tensor<i1>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0, %1 = graph.if %c : tensor<i1> -> (tensor<4xf32>, tensor<4xf32>) {
+    %a = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+    %b = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+    %n = graph.neg %b : (tensor<4xf32>) -> tensor<4xf32>
+    %s = graph.sin %n : (tensor<4xf32>) -> tensor<4xf32>
+    graph.yield %a, %s : tensor<4xf32>, tensor<4xf32>
+  } else {
+    %a = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+    %n = graph.neg %a : (tensor<4xf32>) -> tensor<4xf32>
+    graph.yield %a, %n : tensor<4xf32>, tensor<4xf32>
+  }
+  func.return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}
+// CHECK-LABEL: func.func @twice_in_a_branch(
+// CHECK-NEXT:    %[[E:.*]] = graph.exp %x
+// CHECK-NEXT:    %[[N:.*]] = graph.neg %[[E]]
+// CHECK-NEXT:    graph.if
+// CHECK-NEXT:      graph.sin %[[N]]
+// CHECK-NOT:     graph.exp

@@ -273,7 +273,8 @@ def reduce_twice(op: ReduceOp, make: Make) -> Replacement:
 @rule(ReduceOp, exact=False)
 def sum_twice(op: ReduceOp, make: Make) -> Replacement:
     """The same of floats, in another order"""
-    return join_reductions(op, make) if op.kind.data in (*COMPOSES, "mean") else None
+    floats = is_float(element_type(op.input))
+    return join_reductions(op, make) if floats and op.kind.data in (*COMPOSES, "mean") else None
 
 
 @rule(g.DivOp, g.MulOp)

@@ -295,6 +295,8 @@ def conv_of_pad(op: ConvOp, make: Make) -> Replacement:
     pad = op.input.owner
     if not isinstance(pad, PadOp) or op.auto_pad is not None or not pads_zero(pad):
         return None
+    if op.channel_axis != 1:
+        return None
     if (added := zero_or_more(pad)) is None or any(added[0][:2] + added[1][:2]):
         return None
     own = op.ints("pads") or (0,) * (2 * (rank_of(op.input) - 2))
