@@ -169,6 +169,8 @@ class Checker:
         self.memories: dict[Memory, Bytes] = {}
         self.aliases: dict[SSAValue, SSAValue] = {}
         """Argument of a loop's body -> the carried buffer that it is."""
+        self.rounds = 2
+        """How often loops are walked."""
 
     def figure(self, name: str, default: int) -> int:
         attr = self.func.attributes.get(f"npu_task.{name}")
@@ -386,13 +388,18 @@ class Checker:
         self.barrier(op, (), op.outs)
 
     def loop(self, op: LoopOp) -> None:
-        """Go through the body twice: the second round meets what the first one left."""
+        """Go through the body twice: the second round meets what the first one left. Loops inside
+        have had their second round then: what they read comes from outside, which the one round
+        sees, or from themselves, which has been seen."""
         self.barrier(op, [v for v in (op.trip, op.condition) if v is not None], ())
         self.aliases.update(_carried(op))
         self.barrier(op, (*op.carried, *op.inits), ())
-        for _ in range(2):
+        rounds = self.rounds
+        for turn in range(rounds):
+            self.rounds = 1 if turn else rounds
             self.walk(op.body.block)
             self.barrier(op, (), (*op.carried, *op.scans))
+        self.rounds = rounds
 
 
 def _carried(op: LoopOp) -> Iterator[tuple[SSAValue, SSAValue]]:

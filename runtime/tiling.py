@@ -35,16 +35,18 @@ def choose_tiling(op: TensorOp | Body, engine: Engine, target: Target) -> Tiling
 
 def pipes(body: Body, tiling: TilingAttr | None, target: Target) -> Pipes:
     """What a launch of a static body on the cores asks of each pipe, with the tiling given or the
-    best one."""
+    best one. A tiling that was made for more cores than there are runs on those that there are."""
     if products(body) if tiling is None else len(tiling.sizes) == 3:
         kernel = cube_kernel(body, target)
         tiling = tiling or cube_tiling(kernel)
         m, n, k = tiling.sizes
-        return kernel.pipes(m, n, k, tiling.blocks.data, tiling.buffers.data == 2)
+        blocks = min(tiling.blocks.data, target.cube_cores)
+        return kernel.pipes(m, n, k, blocks, tiling.buffers.data == 2)
     shape = VectorKernel(body, target).shape
     tiling = tiling or vector_tiling(shape)
     (tile,) = tiling.sizes
-    return shape.pipes(tile, tiling.blocks.data, tiling.buffers.data == 2)
+    blocks = min(tiling.blocks.data, target.vector_cores)
+    return shape.pipes(tile, blocks, tiling.buffers.data == 2)
 
 
 def on_core_bytes(op: TensorOp | Body, tiling: TilingAttr, target: Target) -> dict[str, int]:

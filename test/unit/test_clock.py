@@ -369,3 +369,12 @@ def test_tiling_of_more_cores_than_the_target_has_still_runs() -> None:
     kernel = next(op for op in module.ops if op.name == "npu_task.kernel")
     kernel.properties["tiling"] = TilingAttr.of((16, 16, 16), 1000, 2)
     assert simulate(module, TARGET).tasks[0].duration_us > 0
+
+
+@pytest.mark.parametrize("kernel", ["cube", "vector"])
+def test_a_tiling_made_for_more_cores_takes_longer_on_fewer(kernel: str) -> None:
+    """@cube has four tiles on four cores, @vector is for sixteen."""
+    few = replace(TARGET, name="few", cube_cores=1, vector_cores=1)
+    times = [run(launch(kernel, 0), target=t).tasks[0].time for t in (TARGET, few)]
+    on_all, on_one = (t.cube_us + t.vector_us for t in times)
+    assert on_one == pytest.approx({"cube": 4, "vector": 16}[kernel] * on_all)

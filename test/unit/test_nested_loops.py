@@ -2,10 +2,12 @@
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation
 from xdsl.parser import Parser
 
-from ge.lowering.compiler import context
+from ge.lowering.compiler import context, lower
+from ge.lowering.options import Options
+from ge.runtime.sanitizer import Checker, check_plan
 from ge.transforms.graph import infer_shapes, rounds
 from ge.transforms.graph.infer_shapes import InferShapesPass
 from ge.transforms.graph.simplify_control_flow import SimplifyControlFlowPass
@@ -91,3 +93,37 @@ def test_unrolling_is_polynomial_in_the_depth(depth: int, monkeypatch: pytest.Mo
     SimplifyControlFlowPass().apply(context(), module)
     assert attempts <= 1000
     assert str(module).count("graph.loop") == depth - 1
+
+
+def carrying(depth: int) -> ModuleOp:
+    """Loops in each other, of as many rounds as the caller says."""
+    t = "tensor<4xf32>"
+    lines, inner = [f"func.func @main(%n: tensor<i64>, %s: {t}) -> {t} {{"], "%s"
+    for i in range(depth):
+        lines.append(
+            f"%h{i} = graph.loop (%i{i}, %g{i}) trip %n : tensor<i64>"
+            f" carry (%s{i} = {inner} : {t}) -> ({t}) {{"
+        )
+        inner = f"%s{i}"
+    lines.append(f"%t = graph.sin {inner} : ({t}) -> {t}")
+    inner = "%t"
+    for i in reversed(range(depth)):
+        lines += [f"graph.yield %g{i}, {inner} : tensor<i1>, {t}", "}"]
+        inner = f"%h{i}"
+    return parse([*lines, f"func.return {inner} : {t}", "}"])
+
+
+def test_the_proof_of_a_plan_is_polynomial_in_the_depth(monkeypatch: pytest.MonkeyPatch):
+    depth, walks = 10, 0
+    module = carrying(depth)
+    lower(module, Options())
+    real = Checker.walk
+
+    def walk(checker: Checker, block: Block) -> None:
+        nonlocal walks
+        walks += 1
+        real(checker, block)
+
+    monkeypatch.setattr(Checker, "walk", walk)
+    assert not check_plan(module)
+    assert depth < walks <= depth * (depth + 2)
