@@ -114,7 +114,9 @@ class TilingAttr(ParametrizedAttribute):
             printer.print_string(f"[{tile}] blocks {self.blocks.data} buffers {self.buffers.data}")
 
     def verify(self) -> None:
-        if min(self.sizes, default=1) < 1 or self.blocks.data < 1:
+        if len(self.sizes) not in (1, 3):
+            raise VerifyException(f"a tile has one size or three, not {len(self.sizes)}")
+        if min(self.sizes) < 1 or self.blocks.data < 1:
             raise VerifyException("tile sizes and blocks are at least 1")
         if self.buffers.data not in (1, 2):
             raise VerifyException(f"buffers is 1 or 2, not {self.buffers.data}")

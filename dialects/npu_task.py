@@ -168,6 +168,10 @@ class KernelOp(IRDLOperation):
             raise VerifyException("the body ends in npu_task.return")
         if not any(isinstance(o, TensorOp) for o in self.body.block.ops):
             raise VerifyException("the body is empty")
+        if self.tiling is not None and len(self.tiling.sizes) == 3:
+            work = self.main.work()
+            if work is not None and not work.macs:
+                raise VerifyException("a tile of three sizes is for products of matrices")
 
 
 @irdl_op_definition

@@ -130,8 +130,8 @@ class Target:
                 )
             elif want is bool and not isinstance(value, bool):
                 raise GeError(f"'{key}' is true or false, not {value!r}", where)
-            if number and cast(float, value) <= 0:
-                raise GeError(f"'{key}' is positive, not {value!r}", where)
+            if number and not _positive(value):
+                raise GeError(f"'{key}' is positive and finite, not {value!r}", where)
             if key.endswith("_efficiency") and cast(float, value) > 1:
                 raise GeError(f"'{key}' is a share, at most 1, not {value!r}", where)
         required = [n for n, f in fields.items() if f.default is dataclasses.MISSING]
@@ -141,6 +141,9 @@ class Target:
         macs = table["macs_per_cycle"]
         if not isinstance(macs, dict) or "f16" not in macs:
             raise GeError("'macs_per_cycle' is a table with at least f16", where)
+        for element, rate in cast(dict[str, Any], macs).items():
+            if not _positive(rate):
+                raise GeError(f"'macs_per_cycle' of {element} is positive, not {rate!r}", where)
         return cls(**table)
 
     @property
@@ -160,6 +163,11 @@ def _preset(name: str) -> Target:
     """A preset is read once."""
     text = (files("ge.dialects.targets") / f"{name}.toml").read_text("utf-8")
     return Target.of(tomllib.loads(text), name)
+
+
+def _positive(value: Any) -> bool:
+    """Whether a value is a number above 0, and finite."""
+    return isinstance(value, int | float) and value is not True and 0 < value < float("inf")
 
 
 def _tile_sizes(sizes: Any, where: str) -> tuple[int, ...]:

@@ -91,9 +91,14 @@ def constant_size(op: Operation, _: Surroundings) -> Iterator[str]:
 
 
 def kernel_fits(op: Operation, around: Surroundings) -> Iterator[str]:
-    """The tiles of a kernel fit into the memories of a core. Where a plan says how, ge-check proves
-    that."""
+    """The tiles of a kernel are of its kind, and fit into the memories of a core. Where a plan says
+    how, ge-check proves that."""
     assert isinstance(op, npu.KernelOp)
+    try:
+        op.verify_()  # a text is not verified when it is read
+    except VerifyException as e:
+        yield str(e)
+        return
     if op.tiling is None or op.core is not None:
         return
     usage = on_core_bytes(op.main, op.tiling, around.target)

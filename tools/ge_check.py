@@ -36,6 +36,7 @@ def run(args: argparse.Namespace) -> int:
     module = parse_module(context(), source)
     if (level := level_of(module)) != "program":
         raise GeError(f"the module is at the {level} level", args.program, "compile it first")
+    module.verify()
     proof = check_program(module)
     for problem in proof.problems:
         print(Diagnostic(Severity.ERROR, problem.message, place_of(problem.op)), file=sys.stderr)

@@ -18,6 +18,8 @@ from ge.transforms.memory.plan_memory import PlanMemoryPass
 
 HBM, HOST = (f"memref<128xf32, #npu_task<space {space}>>" for space in ("hbm", "host"))
 
+CUBE = "[16, 16, 16] blocks 1 buffers 1"
+
 PROGRAM = f"""
 npu_task.kernel @neg on vector {{
 ^bb0(%0: tensor<128xf32>):
@@ -128,6 +130,10 @@ def test_a_shorter_pinned_slot_counts_everywhere(program: str):
     [
         ("func.func @main() { func.return }", "is at the graph level"),
         ("func.func @f(", "error"),
+        (
+            PROGRAM.replace("on vector", f"on vector tiling <{CUBE}>"),
+            "a tile of three sizes is for",
+        ),
     ],
 )
 def test_what_is_no_program(

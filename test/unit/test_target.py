@@ -33,7 +33,9 @@ def test_a_file_may_say_what_has_a_default() -> None:
     ("change", "message"),
     [
         ({"cube_cores": 2.5}, "'cube_cores' is an integer, not 2.5"),
-        ({"cube_cores": 0}, "'cube_cores' is positive, not 0"),
+        ({"cube_cores": 0}, "'cube_cores' is positive and finite, not 0"),
+        ({"clock_ghz": float("nan")}, "'clock_ghz' is positive and finite, not nan"),
+        ({"hbm_rate": float("inf")}, "'hbm_rate' is positive and finite, not inf"),
         ({"clock_ghz": "fast"}, "'clock_ghz' is a float, not 'fast'"),
         ({"vector_overlaps": 1}, "'vector_overlaps' is true or false, not 1"),
         ({"cube_efficiency": 1.5}, "'cube_efficiency' is a share, at most 1, not 1.5"),
@@ -41,6 +43,8 @@ def test_a_file_may_say_what_has_a_default() -> None:
         ({"cube_tiles": 64}, "'cube_tiles' is a list of multiples of 16, not 64"),
         ({"cube_core": 24}, "unknown key 'cube_core'"),
         ({"macs_per_cycle": {"i8": 1}}, "'macs_per_cycle' is a table with at least f16"),
+        ({"macs_per_cycle": {"f16": 0}}, "'macs_per_cycle' of f16 is positive, not 0"),
+        ({"macs_per_cycle": {"f16": "x"}}, "'macs_per_cycle' of f16 is positive, not 'x'"),
     ],
 )
 def test_what_is_wrong_is_said(change: dict[str, Any], message: str) -> None:

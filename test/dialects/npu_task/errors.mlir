@@ -151,3 +151,20 @@ func.func @main(%x: tensor<4xf32>) {
   npu_task.copy %x to %x : tensor<4xf32> to tensor<4xf32>
   func.return
 }
+
+// -----
+
+// expected-error@+1 {{a tile has one size or three, not 2}}
+npu_task.kernel @k on vector tiling <[4, 4] blocks 1 buffers 1> {
+^bb0(%0: tensor<4xf32>):
+  npu_task.return %0 : tensor<4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{a tile of three sizes is for products of matrices}}
+npu_task.kernel @k on vector tiling <[16, 16, 16] blocks 1 buffers 1> {
+^bb0(%0: tensor<4xf32>):
+  %1 = graph.relu %0 : (tensor<4xf32>) -> tensor<4xf32>
+  npu_task.return %1 : tensor<4xf32>
+}
