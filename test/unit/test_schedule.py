@@ -1,6 +1,8 @@
 """Random programs: schedules are proved by the checker that replays them, are never slower than the
 order of the program, keep to their limits, and each planted fault is found."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.parser import Parser
 
+from ge.dialects.errors import GeError
 from ge.dialects.npu_task import LaunchOp, RecordOp, WaitOp
 from ge.dialects.target import Target
 from ge.lowering.compiler import context
@@ -252,6 +255,33 @@ def test_bytes_come_from_those_who_used_them_last() -> None:
     assert memory.start(2) == [0, 1]
 
 
+@settings(max_examples=20, deadline=None)
+@given(programs(), st.integers(1, 7), st.integers(1, 4), st.booleans())
+def test_few_streams_and_events_are_enough(
+    text: str, streams: int, events: int, in_order: bool
+) -> None:
+    target = replace(TARGET, name="few", max_streams=streams, max_events=events)
+    module = Parser(CONTEXT, text).parse_module()
+    AssignStreamsPass(in_order=in_order).assign(module, main(module), target)
+    module.verify()
+    assert check_schedule(module, target) == []
+    assert figure(module, "streams") <= streams
+    assert figure(module, "events") <= events
+
+
+@settings(max_examples=20, deadline=None)
+@given(programs())
+def test_orderings_beyond_the_limit_change_nothing(text: str) -> None:
+    """The schedule that there was is still one, although a task was to wait for all before it."""
+    module = scheduled(text)
+    func, before = main(module), str(module)
+    tasks = [op for op in func.body.block.ops if "stream" in op.properties and _is_task(op)]
+    if figure(module, "events"):
+        with pytest.raises(GeError, match="more than 0 events"):
+            add_orderings(func, {tasks[-1]: tasks[:-1]}, figure(module, "streams"), 0)
+    assert str(module) == before
+
+
 @pytest.mark.parametrize("held", [False, True])
 def test_peak_of_the_program_order(held: bool) -> None:
     buffers = [Buffer(4, [1], held, False), Buffer(2, [], True, True), Buffer(8, [2], False, False)]
@@ -259,8 +289,6 @@ def test_peak_of_the_program_order(held: bool) -> None:
 
 
 def test_events_beyond_the_limit_are_an_error() -> None:
-    from dataclasses import replace
-
     from ge.transforms.schedule.events import EventIds, issue_tasks, with_events
 
     module = scheduled(

@@ -24,6 +24,9 @@ fastest by the clock is kept:
 
 Nothing is tried where the first one is as fast as the lower bound, nor inside branches and loops,
 where the host issues one task after the other.
+
+On a target with fewer streams than engines some engines share a stream (`SHARED`), and so they do
+where a segment needs more events at one time than the target has: one stream needs none.
 """
 
 from collections.abc import Iterator, Sequence
@@ -51,6 +54,15 @@ CUBE, VECTOR, DMA_IN, DMA_OUT, CONTROL = range(5)
 STREAMS = 5
 STREAM_OF = {Engine.CUBE: CUBE, Engine.VECTOR: VECTOR, Engine.HOST: CONTROL, Engine.DMA: DMA_IN}
 """The first stream of each engine's launches. Copies within the device are the vector cores'."""
+
+SHARED = {
+    1: {CUBE: 0, VECTOR: 0, DMA_IN: 0, DMA_OUT: 0, CONTROL: 0},
+    2: {CUBE: 0, VECTOR: 0, DMA_IN: 1, DMA_OUT: 1, CONTROL: 0},
+    3: {CUBE: 0, VECTOR: 1, DMA_IN: 2, DMA_OUT: 2, CONTROL: 1},
+    4: {CUBE: 0, VECTOR: 1, DMA_IN: 2, DMA_OUT: 3, CONTROL: 1},
+    STREAMS: {s: s for s in range(STREAMS)},
+}
+"""Number of streams -> the one on which the tasks of each stream go."""
 
 MORE_STREAMS = 12
 """Streams beyond one for each engine that a program may have."""
@@ -86,7 +98,7 @@ class StreamAssignment:
     @classmethod
     def of(cls, target: Target, engines: dict[str, Engine], clock: Program) -> "StreamAssignment":
         """One that tries all schedules, with the target's streams and events."""
-        streams = max(min(target.max_streams, STREAMS + MORE_STREAMS), STREAMS)
+        streams = min(target.max_streams, STREAMS + MORE_STREAMS)
         return cls(engines, target, EventIds(target.max_events), streams, clock, 0)
 
     def function(self, func: FuncOp) -> None:
@@ -109,21 +121,21 @@ class StreamAssignment:
         for block in (b for r in op.regions for b in r.blocks):
             for part in segments(block):
                 if isinstance(part, Segment):
-                    self.put(part, self.in_order(part))
+                    self.put(part, self.in_order(part, {}))
                 else:
                     self.inside(part)
 
     def segment(self, segment: Segment, buffers: Sequence[Buffer], cap: int) -> None:
         """Keep the best schedule of a segment."""
-        best = self.in_order(segment)
-        if self.clock is not None:
-            best.after = memory_orderings(buffers, len(segment.tasks), cap)
-            best, _ = self.best(segment, best, buffers, cap)
-        self.put(segment, best)
+        if self.clock is None:
+            self.put(segment, self.in_order(segment, {}))
+            return
+        best = self.in_order(segment, memory_orderings(buffers, len(segment.tasks), cap))
+        self.put(segment, self.best(segment, best, buffers, cap)[0])
 
     def fastest(self, segment: Segment) -> float:
         """The makespan of the best schedule of a segment, whatever memory it takes."""
-        return self.best(segment, self.in_order(segment), (), 0)[1]
+        return self.best(segment, self.in_order(segment, {}), (), 0)[1]
 
     def best(
         self, segment: Segment, in_order: Schedule, buffers: Sequence[Buffer], cap: int
@@ -144,10 +156,19 @@ class StreamAssignment:
                 break
         return best, min(fastest, first.latency_us) if best is not in_order else first.latency_us
 
-    def in_order(self, segment: Segment) -> Schedule:
-        """The order of the program, with one stream for each engine."""
-        streams = [self.stream_of(op) for op in segment.tasks]
-        return Schedule(list(range(len(streams))), streams)
+    def in_order(self, segment: Segment, after: dict[int, list[int]]) -> Schedule:
+        """The order of the program, with one stream for each engine as far as there are streams,
+        and events, enough. `after`: what tasks have to wait for because of memory."""
+        engines = [self.engine_stream(op) for op in segment.tasks]
+        order = list(range(len(engines)))
+        for count in range(min(self.streams, STREAMS), 1, -1):
+            schedule = Schedule(order, [SHARED[count][s] for s in engines], after)
+            try:
+                self.issue(segment, schedule, EventIds(self.target.max_events))
+            except GeError:  # more events than the target has
+                continue
+            return schedule
+        return Schedule(order, [0] * len(order), after)
 
     def candidates(
         self, segment: Segment, buffers: Sequence[Buffer], cap: int, first: Timeline
@@ -203,10 +224,12 @@ class StreamAssignment:
         block.insert_ops_before(tuple(every), end)
 
     def stream_of(self, op: Operation) -> int:
-        """The stream of the engine that does the op: of its kernel, or of the direction of a
-        copy."""
-        if self.streams == 1:
-            return 0
+        """The stream on which the tasks of the op's engine go first."""
+        return SHARED[min(self.streams, STREAMS)][self.engine_stream(op)]
+
+    def engine_stream(self, op: Operation) -> int:
+        """The stream of the engine that does the op, where each has its own: of its kernel, or of
+        the direction of a copy."""
         if isinstance(op, LaunchOp):
             if op.callee not in self.engines:
                 raise error_at(op, f"there is no kernel @{op.callee}", "run lower-to-tasks")
@@ -232,7 +255,8 @@ class AssignStreamsPass(ModulePass):
     single: bool = False
     """Put everything on one stream, in the order of the program."""
     in_order: bool = False
-    """Keep the order of the program, with one stream for each engine."""
+    """Keep the order of the program, with one stream for each engine (as far as the target has
+    streams, and events, enough)."""
     memory_limit: int = 0
     """Bytes that may be alive at one time where that makes the program faster; at least as many as
     the order of the program needs."""
@@ -243,14 +267,8 @@ class AssignStreamsPass(ModulePass):
             self.assign(op, main, target_for(main, self.target))
 
     def assign(self, module: ModuleOp, func: FuncOp, target: Target) -> None:
-        """Put a function on streams. Raises GeError when the target has too few."""
-        needed = 1 if self.single else STREAMS
-        if target.max_streams < needed:
-            raise error_at(
-                func,
-                f"target {target.name} has {target.max_streams} streams, {needed} are needed",
-                "use single=true",
-            )
+        """Put a function on streams."""
+        most = 1 if self.single else STREAMS if self.in_order else STREAMS + MORE_STREAMS
         engines = {k.sym_name.data: k.engine.data for k in module.ops if isinstance(k, KernelOp)}
         events = EventIds(target.max_events)
         fixed = self.single or self.in_order
@@ -258,7 +276,7 @@ class AssignStreamsPass(ModulePass):
             engines,
             target,
             events,
-            needed if fixed else min(target.max_streams, STREAMS + MORE_STREAMS),
+            min(target.max_streams, most),
             None if fixed else Program(module, target),
             self.memory_limit,
         )

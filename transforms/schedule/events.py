@@ -65,7 +65,7 @@ class EventIds:
                 raise error_at(
                     issue.op,
                     f"more than {self.limit} events are needed at one time",
-                    "use one stream (single=true), or a target with a higher max_events",
+                    "use fewer streams, or a target with a higher max_events",
                 )
             event = self.count
             self.count += 1
@@ -122,23 +122,23 @@ def stream_of(op: Operation) -> int:
     return stream.value.data  # pyright: ignore
 
 
-def put_events(issues: Sequence[Issue], ids: EventIds) -> None:
-    """Insert the events of tasks that are in their block in the order of issue."""
-    block = issues[0].op.parent if issues else None
-    if block is None:
-        return
+def put_events(ops: Sequence[Operation]) -> None:
+    """Insert the events among `ops`, as `with_events` returns them, into the block that has the
+    tasks in this order already."""
     waiting: list[Operation] = []
     task: Operation | None = None
-    for op in with_events(issues, ids):
+    for op in ops:
         if isinstance(op, WaitOp):
             waiting.append(op)
         elif isinstance(op, RecordOp):
             assert task is not None
-            block.insert_op_after(op, task)
+            assert task.parent is not None
+            task.parent.insert_op_after(op, task)
         else:
             task = op
+            assert op.parent is not None
             if waiting:
-                block.insert_ops_before(tuple(waiting), op)
+                op.parent.insert_ops_before(tuple(waiting), op)
                 waiting = []
 
 
@@ -158,13 +158,14 @@ def add_orderings(
 ) -> int:
     """Make tasks wait for earlier ones of their block as well: `later` has these for each task.
     Nothing is inserted where streams and events see to it already; ids are given anew. Returns the
-    number of ids. Raises GeError where it is more than `limit`."""
+    number of ids. Raises GeError, and changes nothing, where it is more than `limit`."""
     ids = EventIds(limit)
     found: list[tuple[list[Operation], list[list[int]]]] = []
     _collect(func.body.block, later, found)
+    parts = [with_events(issue_tasks(tasks, before, streams), ids) for tasks, before in found]
     remove_events(func)
-    for tasks, before in found:
-        put_events(issue_tasks(tasks, before, streams), ids)
+    for ops in parts:
+        put_events(ops)
     func.attributes["npu_task.events"] = number(ids.count)
     return ids.count
 
