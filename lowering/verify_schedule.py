@@ -7,10 +7,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from ge.dialects.diagnostics import error_at, listing
 from ge.dialects.functions import main_function
 from ge.dialects.target import target_for
-from ge.runtime.replay import check_schedule
+from ge.runtime.replay import require_schedule
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,5 @@ class VerifySchedulePass(ModulePass):
     """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        main = main_function(op)
-        if main is not None and (problems := check_schedule(op, target_for(main, self.target))):
-            found = listing([p.message for p in problems])
-            raise error_at(problems[0].op, f"the schedule is not safe: {found}")
+        if (main := main_function(op)) is not None:
+            require_schedule(op, target_for(main, self.target))

@@ -7,7 +7,7 @@ the order in which the host issues the tasks, and reports
 - tensors at the peak that are not alive together, or do not have as many bytes as stated;
 - a gap, or a word about optimality, that does not follow.
 
-`check_program(module)` proves plan and events as well, and the plans of the cores' memories.
+`check_program(module)` proves plan and schedule as well, and the plans of the cores' memories.
 
 A slot is alive from the first to the last task that uses it. Branches and loops use all that is
 used in them and defined outside from their begin to their end. A pinned slot is alive always.
@@ -33,12 +33,16 @@ from ge.dialects.functions import main_function
 from ge.dialects.npu_task import CopyOp, KernelOp, LaunchOp, LoopOp, SlotOp, TransferOp
 from ge.dialects.types import array_ints, byte_size
 from ge.runtime.core_proof import check_core_plans
+from ge.runtime.replay import ScheduleProblem, check_schedule
 from ge.runtime.sanitizer import PlanProblem, check_plan
 
 NAME = "npu_task.certificate"
 PINNED = "npu_task.pinned"
 SHOWN = 5
 """Tensors that a message names."""
+
+SAID_BY_THE_PLAN = {"stream", "lost wake-up", "order"}
+"""Problems of a schedule that the plan's check finds as well, by bytes instead of elements."""
 
 
 @dataclass(slots=True)
@@ -225,7 +229,7 @@ def check_certificate(module: ModuleOp) -> list[PlanProblem]:
 class Proof:
     """What the checks of a program have found, and how many bytes they were about."""
 
-    problems: list[PlanProblem]
+    problems: list[PlanProblem | ScheduleProblem]
     figures: dict[str, int]
 
     @property
@@ -243,9 +247,11 @@ class Proof:
 
 
 def check_program(module: ModuleOp) -> Proof:
-    """Prove the memory plan, the events and the certificate of a program, and what its kernels
-    say about the memories of a core."""
-    problems = [*check_plan(module), *check_certificate(module), *check_core_plans(module)]
+    """Prove the memory plan, the schedule and the certificate of a program, and what its kernels
+    say about the memories of a core. Raises GeError when its target cannot be read."""
+    plan = check_plan(module)
+    schedule = [p for p in check_schedule(module) if not plan or p.kind not in SAID_BY_THE_PLAN]
+    problems = [*plan, *schedule, *check_certificate(module), *check_core_plans(module)]
     figures: dict[str, int] = {}
     if not problems and (main := main_function(module)) is not None:
         claims = cast(DictionaryAttr, main.attributes[NAME]).data

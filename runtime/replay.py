@@ -3,7 +3,8 @@
 `check_schedule(module, target)` reads what is issued between two barriers as one queue for each
 stream, of tasks, records and waits, and reports
 
-- stream: a task or event on no stream; more streams or events than the target has;
+- stream: a task or event on no stream; an event that is none of those that the program states;
+  more streams or events than the target has;
 - lost wake-up: a wait for an event that is recorded never, or only later;
 - deadlock: streams that wait for each other in a circle;
 - reused: an event that is recorded again before all that wait for it are sure to have passed;
@@ -25,7 +26,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from ge.dialects.diagnostics import place_of
+from ge.dialects.diagnostics import error_at, listing, place_of
 from ge.dialects.functions import functions
 from ge.dialects.npu_task import (
     HBM,
@@ -37,7 +38,7 @@ from ge.dialects.npu_task import (
     WaitOp,
     is_dynamic,
 )
-from ge.dialects.target import Target
+from ge.dialects.target import Target, target_for
 from ge.dialects.types import byte_size
 from ge.runtime.dataflow import Region, region_of
 
@@ -354,9 +355,13 @@ class Replay:
 
     def __init__(self, func: FuncOp, target: Target) -> None:
         self.func, self.target = func, target
-        attr = func.attributes.get("npu_task.streams")
-        self.streams = attr.value.data if isinstance(attr, IntegerAttr) else 0
+        self.streams = self.figure("streams") or 0
         self.problems: list[ScheduleProblem] = []
+
+    def figure(self, name: str) -> int | None:
+        """A number that the program states about itself."""
+        attr = self.func.attributes.get(f"npu_task.{name}")
+        return attr.value.data if isinstance(attr, IntegerAttr) else None
 
     def run(self) -> list[ScheduleProblem]:
         """Replay all parts of the function; what is wrong with them."""
@@ -372,11 +377,16 @@ class Replay:
         return self.problems
 
     def check_limits(self) -> None:
-        """Report more streams or events than the target has."""
-        events = {event_of(op) for op in self.func.walk() if isinstance(op, RecordOp | WaitOp)}
+        """Report more streams or events than the target has, and events beyond those stated."""
+        events = {event_of(op): op for op in self.func.walk() if isinstance(op, RecordOp | WaitOp)}
+        stated = self.figure("events")
+        for event, op in events.items():
+            if event < 0 or (stated is not None and event >= stated):
+                text = f"event {event} is none of those that the program states"
+                self.problems.append(ScheduleProblem("stream", text, op))
         for what, count, limit in (
             ("streams", self.streams, self.target.max_streams),
-            ("events", len(events), self.target.max_events),
+            ("events", max(len(events), stated or 0), self.target.max_events),
         ):
             if count > limit:
                 text = f"the program has {count} {what}, {self.target.name} has {limit}"
@@ -433,9 +443,20 @@ class Replay:
                     self.problems.append(ScheduleProblem("cap", text, queue[0].op))
 
 
-def check_schedule(module: ModuleOp, target: Target) -> list[ScheduleProblem]:
-    """What is wrong with the streams and events of a program; nothing if they are proved."""
+def check_schedule(module: ModuleOp, target: Target | None = None) -> list[ScheduleProblem]:
+    """What is wrong with the streams and events of a program; nothing if they are proved. Without a
+    target, its limits are those of the one that the program names. Raises GeError when that cannot
+    be read."""
     main = functions(module).get("main")
     if main is None or not main.body.blocks:
         return []
-    return Replay(main, target).run()
+    return Replay(main, target or target_for(main)).run()
+
+
+def require_schedule(module: ModuleOp, target: Target | None = None) -> None:
+    """Raises GeError that lists what is wrong with a program's schedule, if anything is. Target and
+    other errors as in `check_schedule`."""
+    if problems := check_schedule(module, target):
+        found = listing([p.message for p in problems])
+        hint = "compile the model again; if the compiler made it, this is a bug of the compiler"
+        raise error_at(problems[0].op, f"the schedule is not safe: {found}", hint)

@@ -24,6 +24,7 @@ from ge.runtime.arrays import BFLOAT16, Array, dtype_of
 from ge.runtime.device import machine_bytes
 from ge.runtime.function import Function
 from ge.runtime.profiling import observe
+from ge.runtime.replay import require_schedule
 from ge.runtime.sanitizer import require_safe
 from ge.runtime.weights import Payload
 
@@ -117,9 +118,9 @@ def sanitized(main: FuncOp) -> bool:
 
 class Session:
     """A loaded module. With `poison`, device memory that holds no live value is garbage, so that
-    a wrong memory plan gives wrong numbers. With `sanitize`, the program's plan and events are
-    proved first (see `sanitizer.py`), and memory is poisoned; None: as GE_SANITIZE says. Raises
-    GeError when the module cannot be run, or is not safe."""
+    a wrong memory plan gives wrong numbers. With `sanitize`, the program's plan and schedule are
+    proved first (see `sanitizer.py` and `replay.py`), and memory is poisoned; None: as GE_SANITIZE
+    says. Raises GeError when the module cannot be run, or is not safe."""
 
     def __init__(
         self,
@@ -133,6 +134,7 @@ class Session:
         sanitize = sanitized(main) if sanitize is None else sanitize
         if sanitize:
             require_safe(module)
+            require_schedule(module)
         self.module = module
         self.target = Target.load(target) if isinstance(target, str) else target
         self.inputs, self.outputs = input_ports(main), output_ports(main)

@@ -1,4 +1,5 @@
-"""ge-check: prove the memory plan, the events and the certificate of a program from its text."""
+"""ge-check: prove the memory plan, the schedule (streams, events, the limits of its target) and the
+certificate of a program from its text."""
 
 import argparse
 import sys

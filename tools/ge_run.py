@@ -59,8 +59,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("--seed", type=int, default=0, help="seed of random inputs and weights")
     add("--random-weights", action="store_true", help="random values for weights that are missing")
     add("--poison", action="store_true", help="fill device memory that holds no value with garbage")
-    add("--sanitize", action="store_true", help="prove the memory plan and the events of the "
-        "program first: races, unwritten and recycled bytes; and run with --poison "
+    add("--sanitize", action="store_true", help="prove memory plan and schedule of the program "
+        "first: races, unwritten and recycled bytes, events; and run with --poison "
         "(GE_SANITIZE=1: always)")  # fmt: skip
     add("--fuzz-schedule", type=positive, default=0, metavar="N", help="run N random legal timings "
         "as well: the outputs have to be bit-identical")  # fmt: skip
@@ -232,7 +232,7 @@ def compute(
     if args.sanitize:
         for note in useless_events(module):
             print(f"note: {note}", file=sys.stderr)
-        print("memory plan and events are safe", file=sys.stderr)
+        print("memory plan and schedule are safe", file=sys.stderr)
     return outputs, numerics
 
 

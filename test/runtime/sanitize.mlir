@@ -3,7 +3,7 @@
 // CHECK-DAG: 20 random timings: the same bits
 // CHECK-DAG: note: {{.*}}sanitize.mlir:{{[0-9]+}}:3: npu_task.record of event 1 orders nothing
 // CHECK-DAG: npu_task.wait of event 1 orders nothing
-// CHECK-DAG: memory plan and events are safe
+// CHECK-DAG: memory plan and schedule are safe
 // CHECK-DAG: y: float32[2]
 // RUN: not ge-run %s --fuzz-schedule 0 2>&1 | filecheck %s --check-prefix=COUNT
 // COUNT: ge-run: error: argument --fuzz-schedule: at least 1, not 0

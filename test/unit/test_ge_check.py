@@ -95,6 +95,24 @@ FAULTS = {
     "no such tensor": ("live = array<i64: 2, 3, 4>", "live = array<i64: 2, 3, 9>", "names [9]"),
     "tensor twice": ("live = array<i64: 2, 3, 4>", "live = array<i64: 2, 3, 3>", "a slot twice"),
     "dropped wait": ("npu_task.wait 0 on 1\n", "", "may still be writing"),
+    "event used too early": (
+        "npu_task.wait 0 on 1\n",
+        "npu_task.wait 0 on 1\n npu_task.record 0 on 0\n",
+        "event 0 is recorded again after npu_task.copy while launch of @neg",
+    ),
+    "circle": (
+        "npu_task.record 0 on 0\n",
+        "npu_task.wait 1 on 0\n npu_task.record 0 on 0\n npu_task.wait 0 on 1\n"
+        "npu_task.record 1 on 1\n",
+        "deadlock: stream 0 waits before the end for event 1, which stream 1 records",
+    ),
+    "event that is not stated": ("events = 2", "events = 0", "event 0 is none of those"),
+    "more streams than the target": ("streams = 2", "streams = 2000", "910b1 has 1984"),
+    "cap exceeded": (
+        "npu_task.events = 2 : i64",
+        "npu_task.events = 2 : i64, npu_task.cap_bytes = 512 : i64",
+        "bytes may be alive when stream",
+    ),
     "dropped producer": (
         "npu_task.copy %x to %0 on 0", "npu_task.copy %x to %1 on 0", "nothing has written"
     ),
