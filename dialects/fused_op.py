@@ -16,7 +16,7 @@ from abc import ABC
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import gcd, prod
-from typing import Self
+from typing import Any, Self
 
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
@@ -52,6 +52,8 @@ class Body:
     """The name of a user's kernel, see `CustomOp`."""
     works: dict[TensorOp, Work] = field(default_factory=dict[TensorOp, Work], compare=False)
     """Work of ops that has been found already; bodies of the same ops may share it."""
+    kernels: dict[Any, Any] = field(default_factory=dict[Any, Any], compare=False)
+    """What the model of time has made of the body, so that it is made once."""
 
     @classmethod
     def of(cls, op: "TensorOp | Body") -> "Body":

@@ -82,10 +82,11 @@ class Target:
         return hash(self.name)  # the table of macs has no hash
 
     @staticmethod
-    def presets() -> list[str]:
+    @cache
+    def presets() -> tuple[str, ...]:
         """The names of the targets that come with the package."""
         folder = files("ge.dialects.targets")
-        return sorted(f.name[:-5] for f in folder.iterdir() if f.name.endswith(".toml"))
+        return tuple(sorted(f.name[:-5] for f in folder.iterdir() if f.name.endswith(".toml")))
 
     @classmethod
     def load(cls, name: str = DEFAULT_TARGET) -> "Target":

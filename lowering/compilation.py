@@ -107,6 +107,8 @@ class Lowering:
     instrumentations: Sequence[Instrumentation]
     rules: dict[str, dict[str, RuleCount]] = field(default_factory=dict[str, dict[str, RuleCount]])
     """The first of the levels that were done in one go -> what the rules did there."""
+    fused: dict[tuple[str, ...], "Trial"] = field(default_factory=dict[tuple[str, ...], "Trial"])
+    """The passes to the fused level -> the module that they gave (see `lowered`)."""
 
     def run(
         self, module: ModuleOp, levels: Sequence[str], path: Mapping[str, Sequence[str]]
@@ -149,13 +151,11 @@ class Lowering:
         limit = options.memory_limit
 
         def attempt(remedies: Remedies) -> int:
-            trial = kept.clone()
-            self.run(trial, rest, stages(options, remedies))
-            become(module, trial)
+            become(module, self.lowered(kept, rest, stages(options, remedies)))
             return memory_figures(module)["peak_bytes"]
 
         try:
-            self.run(module, rest, stages(options))
+            become(module, self.lowered(kept, rest, stages(options)))
             self.weigh(module, kept, rest)
         except OverLimitError as e:
             names = [name for name, level in REMEDY_LEVELS.items() if level in rest]
@@ -210,12 +210,29 @@ class Lowering:
     def made(self, before: ModuleOp, levels: Sequence[str], remedies: Remedies) -> list["Trial"]:
         """The program with these remedies, of the module `before` the `levels`; none where it does
         not keep the limit."""
-        trial = before.clone()
         try:
-            self.run(trial, levels, stages(self.result.options, remedies))
+            trial = self.lowered(before, levels, stages(self.result.options, remedies))
         except OverLimitError:
             return []
         return [self.trial(trial)]
+
+    def lowered(
+        self, before: ModuleOp, levels: Sequence[str], path: Mapping[str, Sequence[str]]
+    ) -> ModuleOp:
+        """A copy of the module `before`, the same one at each call, lowered through `levels`.
+        Fusion takes most of the time, and few remedies change it: what the same passes gave is
+        taken again."""
+        shared = [level for level in levels[:1] if level == "fused"]
+        passes = tuple(name for level in shared for name in path[level])
+        if passes not in self.fused:
+            module = before.clone()
+            self.run(module, shared, path)
+            self.fused[passes] = self.trial(module)
+        start = self.fused[passes]
+        self.rules, self.result.ops = dict(start.rules), dict(start.ops)
+        module = start.module.clone()
+        self.run(module, levels[len(shared) :], path)
+        return module
 
     def trial(self, module: ModuleOp) -> "Trial":
         """A program that was made just now."""

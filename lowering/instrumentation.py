@@ -88,7 +88,14 @@ class PassManager:
 
 
 def count_ops(module: ModuleOp) -> int:
-    return sum(1 for _ in module.walk())
+    """The ops of a module, itself and those in regions included."""
+    found, blocks = 1, list(module.body.blocks)
+    while blocks:
+        for op in blocks.pop().ops:
+            found += 1
+            if op.regions:
+                blocks.extend(block for region in op.regions for block in region.blocks)
+    return found
 
 
 # ---- time ------------------------------------------------------------------------------------

@@ -459,8 +459,12 @@ class AttentionKernel(CubeKernel):
 
 def cube_kernel(body: Body, target: Target) -> CubeKernel:
     """The kernel of a body with products."""
-    main = max(body.ops, key=lambda op: body.work_of(op).macs)
-    return (AttentionKernel if isinstance(main, AttentionLike) else CubeKernel).of(body, target)
+    kernel = body.kernels.get((CubeKernel, target))
+    if kernel is None:
+        main = max(body.ops, key=lambda op: body.work_of(op).macs)
+        kind = AttentionKernel if isinstance(main, AttentionLike) else CubeKernel
+        kernel = body.kernels[CubeKernel, target] = kind.of(body, target)
+    return kernel
 
 
 @lru_cache(maxsize=8192)

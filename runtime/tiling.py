@@ -14,7 +14,7 @@ from ge.dialects.npu_task import Engine, TilingAttr
 from ge.dialects.target import Target
 from ge.runtime.cube_kernels import FRACTAL, cube_kernel, cube_tiling, products, round_up
 from ge.runtime.pipes import Pipes
-from ge.runtime.vector_kernels import VectorKernel, vector_tiling
+from ge.runtime.vector_kernels import vector_kernel, vector_tiling
 
 
 def static_work(body: Body) -> Work | None:
@@ -30,7 +30,7 @@ def choose_tiling(op: TensorOp | Body, engine: Engine, target: Target) -> Tiling
         return None
     if engine is Engine.CUBE and products(body):
         return cube_tiling(cube_kernel(body, target))
-    return vector_tiling(VectorKernel(body, target).shape)
+    return vector_tiling(vector_kernel(body, target).shape)
 
 
 def pipes(body: Body, tiling: TilingAttr | None, target: Target) -> Pipes:
@@ -42,7 +42,7 @@ def pipes(body: Body, tiling: TilingAttr | None, target: Target) -> Pipes:
         m, n, k = tiling.sizes
         blocks = min(tiling.blocks.data, target.cube_cores)
         return kernel.pipes(m, n, k, blocks, tiling.buffers.data == 2)
-    shape = VectorKernel(body, target).shape
+    shape = vector_kernel(body, target).shape
     tiling = tiling or vector_tiling(shape)
     (tile,) = tiling.sizes
     blocks = min(tiling.blocks.data, target.vector_cores)
@@ -56,7 +56,7 @@ def on_core_bytes(op: TensorOp | Body, tiling: TilingAttr, target: Target) -> di
         return cube_kernel(body, target).on_core(*tiling.sizes, buffers)
     return {
         **dict.fromkeys(target.core_memories, 0),
-        "ub": VectorKernel(body, target).on_core(tiling.sizes[0], buffers),
+        "ub": vector_kernel(body, target).on_core(tiling.sizes[0], buffers),
     }
 
 
@@ -86,7 +86,7 @@ def core_buffers(
             found[memory].append(Needed(name, round_up(size, align), copies, None))
         parts = kernel.parts(m, n)
     else:
-        parts = [(VectorKernel(body, target).footprint, tiling.sizes[0], 0)]
+        parts = [(vector_kernel(body, target).footprint, tiling.sizes[0], 0)]
     for footprint, tile, columns in parts:
         for p in footprint.placed(tile, buffers, align, columns):
             over = None if p.tile.over is None else footprint.tiles[p.tile.over].name
@@ -98,7 +98,7 @@ def tile_unit(op: TensorOp | Body, tiling: TilingAttr, target: Target) -> int:
     """What the sizes of a kernel's tiles are multiples of."""
     if len(tiling.sizes) == 3:
         return min(target.cube_tiles, default=FRACTAL)
-    kernel = VectorKernel(Body.of(op), target)
+    kernel = vector_kernel(Body.of(op), target)
     return kernel.row if kernel.row > 1 and kernel.rows_fit else FRACTAL
 
 

@@ -168,6 +168,14 @@ class VectorKernel:
         return VectorShape(t, self.elements, self.width, most, work, again, operations, row)
 
 
+def vector_kernel(body: Body, target: Target) -> VectorKernel:
+    """The kernel of a body on the vector unit."""
+    kernel = body.kernels.get((VectorKernel, target))
+    if kernel is None:
+        kernel = body.kernels[VectorKernel, target] = VectorKernel(body, target)
+    return kernel
+
+
 def _operations(body: Body, op: TensorOp) -> tuple[float, int]:
     """Element-operations of 16-bit lanes of an op, and the elements that it computes."""
     work = body.work_of(op)

@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 from onnx import numpy_helper
+from onnx.backend.test.case import base
 from onnx.backend.test.loader import load_model_tests
+from onnx.reference.ops import op_pool_common
 
 from ge.tools.onnx_backend import Backend
 
@@ -18,10 +21,48 @@ KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted", "light")
 
 def cases(kind: str) -> Iterator[tuple[str, Any]]:
     """(name, test case) of one kind."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")  # the generators of expected values divide by zero
+        patch.setattr(op_pool_common, "pool", pool)
+        patch.setattr(base, "process_snippet", lambda *_: ("", ""))  # source text, for ONNX's docs
         for case in load_model_tests(kind="real" if kind == "light" else kind):
             yield f"{kind}/{case.name}", case
+
+
+def pool(
+    padded: Any, x_shape: Any, kernel: Any, strides: Any, out_shape: Any, pooling_type: str,
+    pads_required: Any = None, pads: Any = None, dilations: Any = None, count_include_pad: int = 0,
+    p: int = 1,
+) -> Any:  # fmt: skip
+    """ONNX's reference for pooling, with its arguments, in numpy instead of loops over all pixels
+    (`test_the_reference_of_pooling` compares the two). What is padded is NaN, unless it counts."""
+    rank = len(x_shape) - 2
+    strides, dilations = strides or [1] * rank, dilations or [1] * rank
+    pads, required = (
+        (list(q) * (2 * rank if len(q) == 1 else 1) if q is not None else [0] * 2 * rank)
+        for q in (pads, pads_required)
+    )
+    windows, inside = padded, np.ones((), bool)
+    for i in range(rank):  # each dimension becomes two: the window, and the place in it
+        size = 1 + (kernel[i] - 1) * dilations[i]
+        count = int((x_shape[i + 2] + required[i] + required[rank + i] - size) / strides[i] + 1)
+        at = strides[i] * np.arange(count)[:, None] + dilations[i] * np.arange(kernel[i])
+        end = x_shape[i + 2] + pads[i] + pads[rank + i]
+        axis = 2 + 2 * i
+        windows = np.take(windows, at, axis, mode="clip")
+        inside = inside[..., None, None] & (at < end)
+    places = tuple(range(3, 3 + 2 * rank, 2))
+    counts = inside if count_include_pad and pooling_type != "MAX" else inside & ~np.isnan(windows)
+    wide = np.where(counts, windows, np.nan)
+    if pooling_type == "MAX":
+        found = np.nanmax(wide, places)
+    elif pooling_type == "AVG":
+        found = np.nanmean(wide, places)
+    else:
+        found = np.nansum(np.abs(wide) ** p, places) ** (1.0 / p)
+    y = np.zeros([x_shape[0], x_shape[1], *out_shape], padded.dtype)
+    y[tuple(slice(size) for size in found.shape)] = found
+    return y
 
 
 def run(case: Any) -> None:

@@ -5,10 +5,12 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from onnx.reference.ops import op_pool_common
 
 sys.path.insert(0, str(Path(__file__).parent))
-from suite import KINDS, cases, run
+from suite import KINDS, cases, pool, run
 from unsupported import UNSUPPORTED
 
 PATTERNS = [(re.compile(p), why) for why, patterns in UNSUPPORTED.items() for p in patterns]
@@ -36,3 +38,38 @@ def test_kind(kind: str):
                 wrong.append(f"{name}: {type(e).__name__}: {str(e).strip()[:200]}")
     print(f"{kind}: {passed} of {total} pass")
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("kind", ["AVG", "MAX", "LPPOOL"])
+@pytest.mark.parametrize("include", [0, 1])
+@pytest.mark.parametrize(
+    ("sizes", "kernel", "strides", "pads", "dilations"),
+    [
+        ((7,), [3], [2], [0, 0], [1]),
+        ((5, 6), [2, 3], [1, 2], [1, 0, 0, 2], [1, 1]),
+        ((7, 8), [3, 2], [2, 1], [1, 1, 1, 1], [2, 3]),
+        ((4, 5, 3), [2, 2, 2], [1, 2, 1], [0, 1, 1, 0, 0, 1], [1, 2, 1]),
+    ],
+)
+def test_the_reference_of_pooling(
+    kind: str,
+    include: int,
+    sizes: tuple[int, ...],
+    kernel: list[int],
+    strides: list[int],
+    pads: list[int],
+    dilations: list[int],
+):
+    """It gives what ONNX's own gives, which loops over all pixels."""
+    rank = len(sizes)
+    x = np.random.default_rng(0).standard_normal((2, 3, *sizes)).astype(np.float32)
+    widths = [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)]
+    filled = 0.0 if include and kind != "MAX" else np.nan
+    padded = np.pad(x, widths, constant_values=filled)
+    extents = [1 + (k - 1) * d for k, d in zip(kernel, dilations, strict=True)]
+    out = [
+        (n + sum(w) - e) // s + 1
+        for n, w, e, s in zip(sizes, widths[2:], extents, strides, strict=True)
+    ]
+    given = (padded, x.shape, kernel, strides, out, kind, pads, pads, dilations, include, 2)
+    np.testing.assert_allclose(pool(*given), op_pool_common.pool(*given), rtol=1e-5)

@@ -157,15 +157,18 @@ class Merger:
     def _is_free(self, group: Group) -> bool:
         return all(is_view(op) for op in group.ops)
 
-    def attempt(self, group: Group, other: Group, rule: str) -> Missed | None:
-        """Merge two groups by a rule if that saves time and closes no cycle; why not, if not."""
+    def attempt(
+        self, group: Group, other: Group, rule: str, body: Body | None = None
+    ) -> Missed | None:
+        """Merge two groups by a rule if that saves time and closes no cycle; why not, if not.
+        `body` is what they are as one launch, if that is known."""
         if len(group.ops) + len(other.ops) > MOST_OPS:
             return Missed(f"one kernel of more than {MOST_OPS} ops", self.worth_us(group, other))
         at, gain = other.ops[-1], None
         apart, more = self.time_us(group), self.time_us(other)
         together = apart
         if not self._is_free(other) and apart is not None and more is not None:
-            body = self.body((group, other))
+            body = body or self.body((group, other))
             together = launch_us(body, self.target)
             gain = None if together is None else apart + more - together
             if gain is not None and gain < 0:

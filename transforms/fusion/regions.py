@@ -32,7 +32,7 @@ from ge.dialects.graph.elementwise import CastOp, Elementwise
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
 from ge.dialects.interfaces import Access, Rows, TensorOp
 from ge.dialects.types import DYNAMIC, byte_size, is_static, normalize_axis, numel, shape_of
-from ge.runtime.tiling import VectorKernel
+from ge.runtime.tiling import vector_kernel
 from ge.transforms.fusion.groups import Group, Groups
 from ge.transforms.fusion.merging import (
     MOST_OPS,
@@ -147,7 +147,7 @@ def too_large(body: Body, merger: Merger) -> str | None:
     if not body.is_static:
         several = len(body.inputs) + len(body.outputs)
         return f"{several} values are read and written" if several > MOST_VALUES else None
-    needed = VectorKernel(body, merger.target).on_core(LEAST_TILE, 2)
+    needed = vector_kernel(body, merger.target).on_core(LEAST_TILE, 2)
     if needed <= merger.target.ub_bytes:
         return None
     return f"a small tile needs {needed} bytes of {merger.target.ub_bytes} on the core"
@@ -275,12 +275,13 @@ def merge_edge(merger: Merger, edge: Edge) -> Missed | None:
     """Merge the groups at the ends of an edge if they make one kernel; why not, if not."""
     groups = merger.groups
     first, second = groups.of(edge.first), groups.of(edge.second)
+    body: Body | None = None
     if len(first.ops) + len(second.ops) <= MOST_OPS:
         body = merger.body((first, second))
         why = mismatch(body) or too_large(body, merger)
         if why is not None:
             return Missed(why, merger.worth_us(first, second))
-    return merger.attempt(first, second, edge.rule)
+    return merger.attempt(first, second, edge.rule, body)
 
 
 class Edges:
