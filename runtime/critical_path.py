@@ -10,9 +10,14 @@ from the end, as in the critical path method (Kelley and Walker, 1959):
     slack(t) = the end of its part of the run - end(t)          where it holds back nothing
 
 Parts are what lies between two barriers (control flow waits for all tasks before it).
+
+The critical path is followed back from the task that ends last: from each task to the one whose
+cores it waited for, else to the last one of those it depends on, else to the last one of the part
+before. Its tasks do not overlap: their times, with the launches and waits between them, add up to
+the time of the run.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 
 from ge.runtime.timeline import Task, Timeline
@@ -40,10 +45,22 @@ def slack(timeline: Timeline) -> dict[Task, float]:
 
 
 def critical_path(timeline: Timeline) -> list[Task]:
-    """The tasks without slack, in the order in which they start."""
-    found = slack(timeline)
-    tasks = [t for t in timeline.tasks if found[t] <= NEARLY]
-    return sorted(tasks, key=lambda t: t.start_us)
+    """The tasks of the critical path, in the order in which they run."""
+    handed = _handovers(timeline)
+    by_end = sorted(timeline.tasks, key=lambda t: t.end_us)
+    ends = [t.end_us for t in by_end]
+    path: list[Task] = []
+    number = len(by_end)
+    task = by_end[-1] if by_end else None
+    while task is not None:
+        path.append(task)
+        if before := handed.get(task) or task.after:
+            task = max(before, key=lambda t: t.end_us)
+        else:
+            number = min(bisect_right(ends, task.ready_us + NEARLY), number)
+            earlier = by_end[number - 1] if number else None
+            task = None if earlier is None or earlier.start_us >= task.start_us else earlier
+    return path[::-1]
 
 
 def _handovers(timeline: Timeline) -> dict[Task, list[Task]]:

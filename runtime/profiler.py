@@ -30,11 +30,8 @@ def time_report(timeline: Timeline) -> dict[str, Any]:
         "idle": timeline.idle_us,
     }
     path = critical_path(timeline)
-    report["critical_path"] = {
-        "tasks": len(path),
-        "busy_us": sum(t.duration_us for t in path),
-        "wait_us": sum(t.wait_us for t in path),
-    }
+    busy = sum(t.duration_us for t in path)
+    report["critical_path"] = {"tasks": len(path), "busy_us": busy, "wait_us": latency - busy}
     if timeline.notes:
         report["notes"] = timeline.notes
     return report

@@ -1,14 +1,15 @@
 """A simulated run as a Chrome trace, for chrome://tracing and Perfetto.
 
-Three processes: *engines* has a row for each engine, and one for each compute engine with the
-causes of its idle gaps; *streams* one for each stream with an arrow for each event that a task
+Three processes: *engines* has a row for each engine (more where several tasks run on its cores at
+the same time: viewers drop slices that overlap), and one for each compute engine with the causes of
+its idle gaps; *streams* one for each stream with an arrow for each event that a task
 waits for; *memory* a group of tracks for each memory segment, in which a buffer stands from the
 start of the first task that touches it to the end of the last one. Two counters run along: the
 bytes of HBM traffic a second, and the bytes in use in each segment.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,9 @@ from ge.runtime.timeline import COMPUTE, ENGINES, Gap, Task, Timeline
 
 ENGINE_PROCESS, STREAM_PROCESS, MEMORY_PROCESS = 1, 2, 3
 
+NEARLY = 1e-6
+"""Times closer than this, in microseconds, count as equal."""
+
 Event = dict[str, Any]
 
 
@@ -28,13 +32,17 @@ def chrome_trace(timeline: Timeline) -> dict[str, Any]:
     """The trace, a JSON object. Times are in microseconds."""
     names = ("engines", "streams", "memory")
     events: list[Event] = [_name("process_name", i, 0, n) for i, n in enumerate(names, 1)]
-    rows = (*ENGINES, *(f"{engine} idle" for engine in COMPUTE))
-    events += [_name("thread_name", ENGINE_PROCESS, i, n) for i, n in enumerate(rows)]
+    lanes = engine_lanes(timeline.tasks)
+    rows = engine_rows(lanes)
+    for place, ((engine, lane), row) in enumerate(rows.items()):
+        text = f"{engine} {lane + 1}" if lane else engine
+        events.append(_name("thread_name", ENGINE_PROCESS, row, text))
+        events.append(_sort_index(ENGINE_PROCESS, row, place))
     for stream in sorted({t.stream for t in timeline.tasks}):
         events.append(_name("thread_name", STREAM_PROCESS, stream, f"stream {stream}"))
     for task in timeline.tasks:
-        events += _rows(task)
-    events += map(_idle, timeline.gaps)
+        events += _rows(task, rows[task.engine, lanes[task]])
+    events += (_idle(gap, rows[_idle_row(gap.engine), 0]) for gap in timeline.gaps)
     events += _arrows(timeline)
     found = list(residences(timeline))
     events += _buffers(found)
@@ -46,10 +54,36 @@ def chrome_trace(timeline: Timeline) -> dict[str, Any]:
 # ---- tasks -----------------------------------------------------------------------------------
 
 
-def _rows(task: Task) -> Iterator[Event]:
-    """The task on the row of its engine and on that of its stream."""
-    rows = (ENGINE_PROCESS, ENGINES.index(task.engine)), (STREAM_PROCESS, task.stream)
-    for process, row in rows:
+def engine_lanes(tasks: Iterable[Task]) -> dict[Task, int]:
+    """For each task a number that no other one of its engine has that runs at the same time; the
+    least ones in the order of start."""
+    busy: dict[str, list[float]] = defaultdict(list)
+    found: dict[Task, int] = {}
+    for task in sorted(tasks, key=lambda t: t.start_us):
+        ends = busy[task.engine]
+        free = (i for i, end in enumerate(ends) if end <= task.start_us + NEARLY)
+        lane = found[task] = next(free, len(ends))
+        ends[lane : lane + 1] = [task.end_us]
+    return found
+
+
+def engine_rows(lanes: Mapping[Task, int]) -> dict[tuple[str, int], int]:
+    """Engine and lane -> number of the row, in the order in which they are shown. The first rows of
+    engines have the same numbers in all traces."""
+    first = (*ENGINES, *map(_idle_row, COMPUTE))
+    numbers = {(name, 0): i for i, name in enumerate(first)}
+    more = sorted({(t.engine, lane) for t, lane in lanes.items() if lane})
+    numbers |= {key: len(first) + i for i, key in enumerate(more)}
+    return dict(sorted(numbers.items(), key=lambda n: (first.index(n[0][0]), n[0][1])))
+
+
+def _idle_row(engine: str) -> str:
+    return f"{engine} idle"
+
+
+def _rows(task: Task, engine_row: int) -> Iterator[Event]:
+    """The task on a row of its engine and on that of its stream."""
+    for process, row in ((ENGINE_PROCESS, engine_row), (STREAM_PROCESS, task.stream)):
         yield {
             "name": task.name,
             "cat": task.engine,
@@ -62,7 +96,7 @@ def _rows(task: Task) -> Iterator[Event]:
         }
 
 
-def _idle(gap: Gap) -> Event:
+def _idle(gap: Gap, row: int) -> Event:
     """A gap on the row of the engine's gaps, named by its cause."""
     return {
         "name": gap.cause,
@@ -71,7 +105,7 @@ def _idle(gap: Gap) -> Event:
         "ts": gap.start_us,
         "dur": gap.end_us - gap.start_us,
         "pid": ENGINE_PROCESS,
-        "tid": len(ENGINES) + COMPUTE.index(gap.engine),
+        "tid": row,
     }
 
 
@@ -91,12 +125,14 @@ def _details(task: Task) -> dict[str, Any]:
 
 
 def _arrows(timeline: Timeline) -> Iterator[Event]:
-    """From the end of the task that an event stands for to the start of the one that waits."""
+    """From the end of the task that an event stands for to the start of the one that waits. An
+    arrow belongs to the slice around its end: so it leaves a nanosecond before that is over."""
     number = 0
     for task in timeline.tasks:
         for before in task.events:
             number += 1
-            ends = (("s", before.stream, before.end_us), ("f", task.stream, task.start_us))
+            leaves = max(before.end_us - 1e-3, before.start_us)
+            ends = (("s", before.stream, leaves), ("f", task.stream, task.start_us))
             for phase, stream, when in ends:
                 yield {
                     "name": "event",
@@ -112,6 +148,12 @@ def _arrows(timeline: Timeline) -> Iterator[Event]:
 
 def _name(kind: str, process: int, row: int, text: str) -> Event:
     return {"name": kind, "ph": "M", "pid": process, "tid": row, "args": {"name": text}}
+
+
+def _sort_index(process: int, row: int, place: int) -> Event:
+    """Where a row is shown among those of its process."""
+    args = {"sort_index": place}
+    return {"name": "thread_sort_index", "ph": "M", "pid": process, "tid": row, "args": args}
 
 
 # ---- memory ----------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Profiles: critical path and slack, what-if, the memory rows of the trace, `ge.Profiler`."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from ge.lowering.compiler import load, lower
 from ge.lowering.options import Options
 from ge.runtime.clock import simulate
 from ge.runtime.critical_path import critical_path, slack
+from ge.runtime.profiler import time_report
 from ge.runtime.session import Session, random_inputs
 from ge.runtime.timeline import Task, Timeline
 from ge.runtime.trace import chrome_trace, residences
@@ -80,6 +82,22 @@ def test_critical_path_of_a_model(timeline: Timeline) -> None:
         assert all(b.end_us <= task.start_us + 1e-6 for b in task.after)
 
 
+@pytest.mark.parametrize("model", ["loop_greedy.tiny", "if_ts.tiny", "sd15_unet.tiny"])
+def test_critical_paths_add_up(model: str) -> None:
+    """Also over branches and loops, and where several paths are equally long."""
+    loaded = load(str(MODELS / f"{model}.onnx"))
+    lower(loaded.module, Options(fusion="off"))
+    found = simulate(loaded.module, Target.load())
+    path = critical_path(found)
+    assert path[-1].end_us == pytest.approx(found.latency_us)
+    assert all(b.end_us <= t.start_us + 1e-6 for b, t in pairwise(path))
+    waits = [t.start_us - b for b, t in zip([0.0, *(t.end_us for t in path)], path, strict=False)]
+    assert sum(t.duration_us for t in path) + sum(waits) == pytest.approx(found.latency_us)
+    report = time_report(found)["critical_path"]
+    assert report["busy_us"] + report["wait_us"] == pytest.approx(found.latency_us)
+    assert report["wait_us"] == pytest.approx(sum(waits))
+
+
 def test_iterations_wait_for_tasks_of_their_own(timeline: Timeline) -> None:
     twice = Timeline(timeline.target)
     twice.append(timeline, 2)
@@ -141,6 +159,29 @@ def test_trace_shows_memory(timeline: Timeline) -> None:
     traffic = [e["args"]["GB/s"] for e in events if e["name"] == "HBM traffic"]
     assert max(traffic) > 0
     assert traffic[-1] == 0
+
+
+def test_slices_of_a_row_do_not_overlap() -> None:
+    """Viewers drop slices that begin before another one of their row is over, and arrows that do
+    not begin within a slice."""
+    loaded = load(str(MODELS / "sd15_unet.tiny.onnx"))
+    lower(loaded.module, Options(fusion="off"))
+    found = simulate(loaded.module, Target.load())
+    events: list[dict[str, Any]] = chrome_trace(found)["traceEvents"]
+    names = [(e["pid"], e["tid"]) for e in events if e["name"] == "thread_name"]
+    assert len(set(names)) == len(names)
+    rows: dict[tuple[int, int], list[tuple[float, float]]] = {row: [] for row in names}
+    for e in events:
+        if e["ph"] == "X":
+            rows[e["pid"], e["tid"]].append((e["ts"], e["ts"] + e["dur"]))
+    for slices in rows.values():
+        slices.sort()
+        assert all(a[1] <= b[0] + 1e-6 for a, b in pairwise(slices))
+    assert len(rows) > 5 + 2 + len({t.stream for t in found.tasks})  # some engine has two rows
+    starts = [e for e in events if e["ph"] == "s"]
+    assert len(starts) == sum(e["ph"] == "f" for e in events) > 0
+    for e in starts:
+        assert any(a <= e["ts"] < b for a, b in rows[e["pid"], e["tid"]])
 
 
 # ---- in Python -------------------------------------------------------------------------------
