@@ -49,6 +49,7 @@ from ge.runtime.timeline import (
     COPY,
     DMA_IN,
     DMA_OUT,
+    SHOWN_ITERATIONS,
     Gap,
     Task,
     Timeline,
@@ -282,6 +283,9 @@ class Program:
         trips = constant_trips(op)
         if trips is None:
             self.notes.append(f"{place_of(op) or op.name}: one iteration is counted")
+        elif trips > SHOWN_ITERATIONS:
+            shown = f"{SHOWN_ITERATIONS} of {trips} iterations"
+            self.notes.append(f"{place_of(op) or op.name}: trace and summary show {shown}")
         return body, 1 if trips is None else trips
 
 

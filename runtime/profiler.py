@@ -30,7 +30,7 @@ def time_report(timeline: Timeline) -> dict[str, Any]:
         "idle": timeline.idle_us,
     }
     path = critical_path(timeline)
-    busy = sum(t.duration_us for t in path)
+    busy = sum(t.runs * t.duration_us for t in path)
     report["critical_path"] = {"tasks": len(path), "busy_us": busy, "wait_us": latency - busy}
     if timeline.notes:
         report["notes"] = timeline.notes
@@ -186,24 +186,26 @@ def _pipe(name: str, us: float, duration: float) -> dict[str, Any]:
 
 def op_statistic(timelines: Sequence[Timeline], model: str) -> list[dict[str, Any]]:
     """One row for each kind of op and engine in these runs, the most time first."""
-    groups: dict[tuple[str, str], list[float]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[Task]] = defaultdict(list)
     for task in (t for timeline in timelines for t in timeline.tasks):
-        groups[op_type(task), task_type(task)].append(task.duration_us)
-    total = sum(sum(times) for times in groups.values()) or 1.0
+        groups[op_type(task), task_type(task)].append(task)
+    counts = {key: sum(t.runs for t in tasks) for key, tasks in groups.items()}
+    sums = {key: sum(t.runs * t.duration_us for t in tasks) for key, tasks in groups.items()}
+    total = sum(sums.values()) or 1.0
     rows = [
         {
             "Device_id": 0,
             "Model Name": model,
             "OP Type": kind,
             "Core Type": core,
-            "Count": len(times),
-            "Total Time(us)": _us(sum(times)),
-            "Min Time(us)": _us(min(times)),
-            "Avg Time(us)": _us(sum(times) / len(times)),
-            "Max Time(us)": _us(max(times)),
-            "Ratio(%)": round(100 * sum(times) / total, 3),
+            "Count": counts[kind, core],
+            "Total Time(us)": _us(sums[kind, core]),
+            "Min Time(us)": _us(min(t.duration_us for t in tasks)),
+            "Avg Time(us)": _us(sums[kind, core] / counts[kind, core]),
+            "Max Time(us)": _us(max(t.duration_us for t in tasks)),
+            "Ratio(%)": round(100 * sums[kind, core] / total, 3),
         }
-        for (kind, core), times in groups.items()
+        for (kind, core), tasks in groups.items()
     ]
     return sorted(rows, key=lambda r: -float(r["Total Time(us)"]))
 

@@ -18,7 +18,7 @@ CAUSES = ("compute", "memory", "schedule", "sync")
 COPY = "copy"
 
 SHOWN_ITERATIONS = 100
-"""Iterations of a loop whose tasks are in the timeline one by one; sums count all."""
+"""Iterations of a loop whose tasks are in the timeline one by one; sums count all (`Task.runs`)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,6 +46,9 @@ class Task:
     """When the last task that it has to wait for was done."""
     start_us: float = 0.0
     duration_us: float = 0.0
+    runs: int = 1
+    """How many runs of the task it stands for in sums: the last iteration that is shown of a loop
+    stands for those that are not."""
 
     @property
     def name(self) -> str:
@@ -109,9 +112,12 @@ class Timeline:
 
     def append(self, other: "Timeline", times: int = 1) -> None:
         """What `other` describes happens next, so many times."""
-        for i in range(min(times, SHOWN_ITERATIONS)):
+        shown = min(times, SHOWN_ITERATIONS)
+        for i in range(shown):
             shift = self.latency_us + i * other.latency_us
-            self.tasks += shifted(other.tasks, shift) if shift else other.tasks
+            runs = times - shown + 1 if i == shown - 1 else 1
+            again = shift > 0 or runs > 1
+            self.tasks += shifted(other.tasks, shift, runs) if again else other.tasks
             self.barriers_us += [shift, *(b + shift for b in other.barriers_us)]
             self.gaps += [
                 Gap(g.engine, g.cause, g.start_us + shift, g.end_us + shift) for g in other.gaps
@@ -139,9 +145,12 @@ class Timeline:
         return self.gaps_us[max(COMPUTE, key=lambda e: self.busy_us[e])]
 
 
-def shifted(tasks: Sequence[Task], by_us: float) -> list[Task]:
-    """The tasks so much later, waiting for each other as before."""
-    new = [replace(t, ready_us=t.ready_us + by_us, start_us=t.start_us + by_us) for t in tasks]
+def shifted(tasks: Sequence[Task], by_us: float, runs: int = 1) -> list[Task]:
+    """The tasks so much later and for so many runs, waiting for each other as before."""
+    new = [
+        replace(t, ready_us=t.ready_us + by_us, start_us=t.start_us + by_us, runs=t.runs * runs)
+        for t in tasks
+    ]
     later = dict(zip(tasks, new, strict=True))
     for t in new:
         t.after, t.events = [later[b] for b in t.after], [later[b] for b in t.events]

@@ -4,7 +4,10 @@
 
 A change names a field of the target (`clock_ghz`, `ub_out_rate`, ...) or one of `PARTS`, and
 gives a factor (`2x`) or, for a field, a value. The program stays as it was compiled: its tilings
-are those for the target as it is.
+and its schedule are those for the target as it is. So what they were made for (`COMPILED_FOR`)
+cannot change; and as the order is fixed, a program may get a little slower where its tasks get
+faster, because they meet others than before (Graham, "Bounds on multiprocessing timing anomalies",
+SIAM J. Appl. Math. 17, 1969).
 """
 
 import dataclasses
@@ -30,6 +33,14 @@ PARTS: dict[str, tuple[str, ...]] = {
 }
 """Part of a target -> the fields that a factor changes."""
 
+COMPILED_FOR = {
+    *("cube_cores", "vector_cores", "unfolds_windows", "vector_overlaps"),
+    *("hbm_bytes", "l1_bytes", "l0a_bytes", "l0b_bytes", "l0c_bytes", "ub_bytes"),
+    *("hbm_alignment", "core_alignment", "max_streams", "max_events"),
+}
+"""Fields from which tilings, plans and schedules are made: their effect is not in the time of a
+program that was made for other values."""
+
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
@@ -45,7 +56,7 @@ class WhatIf:
 
 def changed(target: Target, change: str) -> Target:
     """The target with a change, `name=2x` or `field=value`. Raises GeError for one that cannot be
-    read, and for a name that the target does not have."""
+    read, for a name that the target does not have, and for what programs are compiled for."""
     match = re.fullmatch(r"(\w+)=([0-9.eE+-]+)(x?)", change.replace(" ", ""))
     if match is None:
         raise GeError(f"cannot read the change '{change}'", hint="write name=2x or field=value")
@@ -56,10 +67,16 @@ def changed(target: Target, change: str) -> Target:
         near = get_close_matches(name, [*PARTS, *numeric], 1)
         hint = f"did you mean {near[0]}?" if near else f"parts: {', '.join(PARTS)}"
         raise GeError(f"target {target.name} has no '{name}'", hint=hint)
+    if name in COMPILED_FOR:
+        hint = f"compile it for a target file with another {name}"
+        raise GeError(f"the program was made for the '{name}' that its target has", hint=hint)
     if not factor and (name in PARTS or isinstance(known[name], dict)):
         raise GeError(f"'{name}' takes a factor", hint=f"write {name}=2x")
     fields = PARTS.get(name, (name,))
     new: dict[str, Any] = {f: _scaled(known[f], number) if factor else number for f in fields}
+    for field, value in new.items():
+        if field.endswith("_efficiency") and value > 1:
+            raise GeError(f"'{field}' is a share, at most 1, not {value:g}")
     return dataclasses.replace(target, name=f"{target.name} with {change}", **new)
 
 

@@ -43,7 +43,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--op-statistic", metavar="S.csv", help="a row for each kind of op")
     add("--what-if", action="append", default=[], metavar="NAME=2x",
         help="also the time on a target that differs in one respect: hbm_bandwidth, l2_bandwidth, "
-        "cube, vector, host_link, launch, or a field of the target")  # fmt: skip
+        "cube, vector, host_link, launch, or a field of the target (a rate, a time)")  # fmt: skip
     add("--report", metavar="R.json", help="all figures as JSON")
     add("--level", choices=LEVELS, help="lower to this level first (default: the program for a "
         "model and for timing, else the module runs as it is)")  # fmt: skip
@@ -95,6 +95,7 @@ def run(args: argparse.Namespace) -> int:
     check_writable([path for path in written if path])
     loaded, inputs = load_model(args, options)
     options = replace(options, target=args.target or compiled_for(loaded.module) or options.target)
+    check_changes(args.what_if, options.target)
     compilation = lower_for(args, loaded, options)
     report = describe(loaded, compilation)
     outputs: dict[str, Array] = {}
@@ -124,6 +125,17 @@ def check_writable(paths: Iterable[str]) -> None:
             raise InterruptedError  # nothing is to be put in place yet
     except InterruptedError:
         pass
+
+
+def check_changes(changes: Sequence[str], target: str) -> None:
+    """Raise GeError for a change of the target that cannot be made, before work is done for it."""
+    from ge.dialects.target import Target
+
+    if changes:
+        from ge.runtime.what_if import changed
+
+        for change in changes:
+            changed(Target.load(target), change)
 
 
 def load_model(

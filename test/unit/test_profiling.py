@@ -14,7 +14,7 @@ from ge.lowering.compiler import load, lower
 from ge.lowering.options import Options
 from ge.runtime.clock import simulate
 from ge.runtime.critical_path import critical_path, slack
-from ge.runtime.profiler import time_report
+from ge.runtime.profiler import op_statistic, time_report
 from ge.runtime.session import Session, random_inputs
 from ge.runtime.timeline import Task, Timeline
 from ge.runtime.trace import chrome_trace, residences
@@ -109,6 +109,20 @@ def test_iterations_wait_for_tasks_of_their_own(timeline: Timeline) -> None:
     assert first == pytest.approx(second)
 
 
+def test_sums_count_iterations_that_are_not_shown(timeline: Timeline) -> None:
+    loop = Timeline(timeline.target)
+    loop.append(timeline, 250)
+    outer = Timeline(timeline.target)
+    outer.append(loop, 3)
+    rows = op_statistic([outer], "loop")
+    assert sum(r["Count"] for r in rows) == 750 * len(timeline.tasks)
+    assert len(outer.tasks) == 300 * len(timeline.tasks)
+    path = time_report(outer)["critical_path"]
+    once = sum(t.duration_us for t in critical_path(timeline))
+    assert path["busy_us"] == pytest.approx(750 * once)
+    assert path["busy_us"] + path["wait_us"] == pytest.approx(outer.latency_us)
+
+
 # ---- what if ---------------------------------------------------------------------------------
 
 
@@ -131,6 +145,8 @@ def test_better_targets_are_not_slower(module: ModuleOp, timeline: Timeline) -> 
         ("hbm_bandwidth=3", "'hbm_bandwidth' takes a factor"),
         ("launch_us=0x", "no positive number"),
         ("name=2x", "has no 'name'"),
+        ("cube_cores=2x", "the program was made for the 'cube_cores' that its target has"),
+        ("hbm_efficiency=1.5", "is a share, at most 1, not 1.5"),
     ],
 )
 def test_changes_that_cannot_be_made(change: str, message: str) -> None:
