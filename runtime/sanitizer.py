@@ -18,9 +18,8 @@ Loops are walked twice, so that a second iteration meets what the first one left
 bytes count as written if both ways leave the same buffer there.
 """
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -42,6 +41,7 @@ from ge.dialects.npu_task import (
     is_dynamic,
 )
 from ge.dialects.types import array_ints, bitwidth, element_type, numel, shape_of
+from ge.runtime.byte_history import Bytes, Comb, History, combs_of
 
 Memory = str | SSAValue
 """Where bytes are: a segment ("arena", "io"), or a buffer that has no place in one."""
@@ -62,92 +62,25 @@ class PlanProblem:
         return f"{place}: {self.message}" if place else self.message
 
 
-@dataclass(slots=True)
-class Piece:
-    """Bytes with one history: written last by task `writer` for `buffer`, read by `readers`."""
-
-    low: int
-    high: int
-    buffer: SSAValue
-    writer: int
-    readers: list[int] = field(default_factory=list[int])
-
-
-class Bytes:
-    """The pieces of one memory, in order. Bytes in no piece were never written."""
-
-    def __init__(self) -> None:
-        self.lows: list[int] = []
-        self.pieces: list[Piece] = []
-
-    def copy(self) -> "Bytes":
-        """The same contents, to be changed apart from these."""
-        other = Bytes()
-        other.lows = list(self.lows)
-        other.pieces = [replace(p, readers=list(p.readers)) for p in self.pieces]
-        return other
-
-    def cut(self, at: int) -> None:
-        """Make `at` a boundary between pieces."""
-        i = bisect_right(self.lows, at) - 1
-        if i >= 0 and (piece := self.pieces[i]).low < at < piece.high:
-            rest = replace(piece, low=at, readers=list(piece.readers))
-            piece.high = at
-            self.lows.insert(i + 1, at)
-            self.pieces.insert(i + 1, rest)
-
-    def between(self, low: int, high: int) -> slice:
-        """The pieces in a range of bytes, cut at its ends."""
-        self.cut(low)
-        self.cut(high)
-        return slice(bisect_left(self.lows, low), bisect_left(self.lows, high))
-
-    def put(self, where: slice, piece: Piece) -> None:
-        self.lows[where] = [piece.low]
-        self.pieces[where] = [piece]
-
-    def merge(self, other: "Bytes") -> None:
-        """Keep the bytes that belong to the same buffer in both."""
-        for at in {b for p in self.pieces for b in (p.low, p.high)}:
-            other.cut(at)
-        for at in {b for p in other.pieces for b in (p.low, p.high)}:
-            self.cut(at)
-        theirs = {p.low: p.buffer for p in other.pieces}
-        self.pieces = [p for p in self.pieces if theirs.get(p.low) is p.buffer]
-        self.lows = [p.low for p in self.pieces]
-
-
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The bytes of a memref: [low, high) of a memory, as part of a buffer; or of these the runs of
-    `length` bytes that begin at `starts`."""
+    """The bytes of a memref, as part of a buffer: runs in [low, high) of a memory."""
 
     memory: Memory
     low: int
     high: int
     buffer: SSAValue
-    starts: tuple[int, ...] = ()
-    length: int = 0
+    combs: tuple[Comb, ...]
 
-    def runs(self) -> Iterator[tuple[int, int]]:
-        """First byte, and the one after the last, of each run, in order."""
-        for start in self.starts or (self.low,):
-            yield start, start + self.length if self.starts else self.high
-
-    def same_place(self, other: "Span") -> bool:
-        return list(self.runs()) == list(other.runs())
+    @property
+    def size(self) -> int:
+        return sum(c.width * c.count for c in self.combs)
 
     def overlaps(self, other: "Span") -> bool:
         """Whether they have a byte in common."""
         if self.memory != other.memory or self.low >= other.high or other.low >= self.high:
             return False
-        mine, others = list(self.runs()), list(other.runs())
-        ends = [end for _, end in others]
-        for low, high in mine:
-            i = bisect_right(ends, low)
-            if i < len(others) and others[i][0] < high:
-                return True
-        return False
+        return any(a.overlaps(b) for a in self.combs for b in other.combs)
 
 
 class Checker:
@@ -188,9 +121,8 @@ class Checker:
         if isinstance(op, ReinterpretCastOp):
             return _part(self.span(op.source), op)
         if isinstance(op, SlotOp):
-            low = op.offset.value.data
-            return Span(op.segment.data, low, low + _size(value), value)
-        return Span(value, 0, 1 if is_dynamic(value.type) else _size(value), value)
+            return _whole(op.segment.data, op.offset.value.data, _size(value), value)
+        return _whole(value, 0, 1 if is_dynamic(value.type) else _size(value), value)
 
     def check_slot(self, op: SlotOp) -> None:
         """Report a slot that is outside of its segment, or not aligned."""
@@ -218,22 +150,23 @@ class Checker:
         if span.low == span.high:
             return
         memory = self.memories.setdefault(span.memory, Bytes())
-        runs = list(span.runs())
-        found = [p for low, high in runs for p in memory.pieces[memory.between(low, high)]]
         op = self.tasks[task]
-        written = sum(p.high - p.low for p in found)
-        size = sum(high - low for low, high in runs)
-        if written < size and isinstance(span.buffer.owner, SlotOp | AllocOp):
-            self.report("unwritten", op, f"{_name(op)} reads bytes that nothing has written")
-        for piece in found:
-            other = _place(self.tasks[piece.writer])
-            if piece.buffer is not span.buffer:
+        ranges = [r for comb in span.combs for r in comb.ranges()]
+        found = [part for r in ranges for part in memory.parts(*r)]
+        if isinstance(span.buffer.owner, SlotOp | AllocOp):
+            if sum(size for _, size in found) < span.size:
+                self.report("unwritten", op, f"{_name(op)} reads bytes that nothing has written")
+        for part, _ in found:
+            last = part.history
+            if last.buffer is not span.buffer:
+                other = _place(self.tasks[last.writer])
                 text = f"{_name(op)} reads bytes that {other} has overwritten"
                 self.report("overwritten", op, text)
-            elif not done >> piece.writer & 1:
+            elif not done >> last.writer & 1:
+                other = _place(self.tasks[last.writer])
                 self.report("race", op, f"{_name(op)} reads what {other} may still be writing")
-            piece.readers = [r for r in piece.readers if not done >> r & 1]
-            piece.readers.append(task)
+            readers = (*(r for r in last.readers if not done >> r & 1), task)
+            part.history = History(last.buffer, last.writer, readers)
 
     def write(self, task: int, done: int, value: SSAValue) -> None:
         """Report what is wrong with a task writing a value: a constant, or bytes that others may
@@ -245,19 +178,19 @@ class Checker:
         op = self.tasks[task]
         if isinstance(span.buffer.owner, ConstantOp):
             self.report("alias", op, f"{_name(op)} writes a constant")
-        for low, high in span.runs():
-            where = memory.between(low, high)
-            self.check_write(task, done, memory.pieces[where])
-            memory.put(where, Piece(low, high, span.buffer, task))
+        for runs in (r for comb in span.combs for r in comb.ranges()):
+            self.check_write(task, done, [part.history for part, _ in memory.parts(*runs)])
+            memory.write(History(span.buffer, task), *runs)
 
-    def check_write(self, task: int, done: int, pieces: Iterable[Piece]) -> None:
-        """Report others that may be reading or writing pieces which a task writes."""
+    def check_write(self, task: int, done: int, found: Iterable[History]) -> None:
+        """Report others that may be reading or writing bytes, with these histories, which a task
+        writes."""
         op = self.tasks[task]
-        for piece in pieces:
-            if not done >> piece.writer & 1 and piece.writer != task:
-                other = _place(self.tasks[piece.writer])
+        for last in found:
+            if not done >> last.writer & 1 and last.writer != task:
+                other = _place(self.tasks[last.writer])
                 self.report("race", op, f"{_name(op)} writes what {other} may still be writing")
-            for reader in piece.readers:
+            for reader in last.readers:
                 if reader != task and not done >> reader & 1:
                     other = _place(self.tasks[reader])
                     text = f"{_name(op)} writes what {other} may still be reading"
@@ -274,7 +207,7 @@ class Checker:
             for j, written in enumerate(spans):
                 if not span.overlaps(written):
                     continue
-                if not (span.same_place(written) and self.may(op, j, i)):
+                if not (span.combs == written.combs and self.may(op, j, i)):
                     text = f"{_name(op)} writes bytes that it reads as operand {i}"
                     self.report("alias", op, text)
         for j, written in enumerate(spans):
@@ -384,7 +317,7 @@ class Checker:
         after, self.memories = self.memories, before
         self.walk(op.otherwise.block)
         for memory, content in self.memories.items():
-            content.merge(after.get(memory, Bytes()))
+            self.memories[memory] = content.merged(after.get(memory, Bytes()))
         self.barrier(op, (), op.outs)
 
     def loop(self, op: LoopOp) -> None:
@@ -409,23 +342,20 @@ def _carried(op: LoopOp) -> Iterator[tuple[SSAValue, SSAValue]]:
             yield arg, next(buffers)
 
 
+def _whole(memory: Memory, low: int, size: int, value: SSAValue) -> Span:
+    """The bytes of a buffer."""
+    return Span(memory, low, low + size, value, (Comb(low, size, size, 1),) if size else ())
+
+
 def _part(whole: Span, op: ReinterpretCastOp) -> Span:
     """The bytes of a view of a buffer."""
     width = _width(op.result)
     low = whole.low + array_ints(op.static_offsets)[0] * width
+    if not _size(op.result):
+        return Span(whole.memory, low, low, whole.buffer, ())
     dims = zip(array_ints(op.static_sizes), array_ints(op.static_strides), strict=True)
-    apart = [(n, stride) for n, stride in dims if n != 1]
-    length = 1
-    while apart and apart[-1][1] == length:
-        length *= apart.pop()[0]
-    if not apart or not _size(op.result):
-        return Span(whole.memory, low, low + _size(op.result), whole.buffer)
-    starts = [low]
-    for n, stride in apart:
-        starts = [start + i * stride * width for start in starts for i in range(n)]
-    starts.sort()
-    end = starts[-1] + length * width
-    return Span(whole.memory, low, end, whole.buffer, tuple(starts), length * width)
+    combs = combs_of(low, width, ((n, stride * width) for n, stride in dims))
+    return Span(whole.memory, low, max(c.high for c in combs), whole.buffer, combs)
 
 
 def _width(value: SSAValue) -> int:

@@ -1,0 +1,255 @@
+"""Who wrote each byte of a memory last, and who has read it since: what the proof of a plan keeps.
+
+Some columns of a tensor are many runs of bytes, equally far apart (a *comb*): millions in a program
+with concatenated heads. So the bytes are kept as cells: stretches of memory that repeat one pattern
+with some pitch. A task that touches a comb changes the patterns of a few cells.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import lcm
+
+from xdsl.ir import SSAValue
+
+MOST_REPEATS = 64
+"""How often a pattern is repeated to fit one of another pitch, before it is written out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comb:
+    """`count` runs of `width` bytes, the first at byte `low`, each `pitch` after the one before."""
+
+    low: int
+    pitch: int
+    width: int
+    count: int
+
+    @property
+    def high(self) -> int:
+        """The first byte after the last run."""
+        return self.low + (self.count - 1) * self.pitch + self.width
+
+    def runs(self) -> Iterator[tuple[int, int]]:
+        """First byte, and the one after the last, of each run, in order."""
+        for low in range(self.low, self.low + self.count * self.pitch, self.pitch):
+            yield low, low + self.width
+
+    def ranges(self) -> Iterator[tuple[int, int, int, int]]:
+        """Stretches [low, high) with pitch and width: all periods but the last, and its run."""
+        last = self.low + (self.count - 1) * self.pitch
+        if self.count > 1:
+            yield self.low, last, self.pitch, self.width
+        yield last, last + self.width, self.width, self.width
+
+    def overlaps(self, other: "Comb") -> bool:
+        """Whether they have a byte in common."""
+        if self.low >= other.high or other.low >= self.high:
+            return False
+        if self.pitch != other.pitch:
+            ends = [end for _, end in other.runs()]
+            lows = [low for low, _ in other.runs()]
+            places = ((low, high, bisect_right(ends, low)) for low, high in self.runs())
+            return any(i < len(lows) and lows[i] < high for low, high, i in places)
+        ahead = other.low - self.low
+        first = max(-(self.count - 1), (-other.width - ahead) // self.pitch + 1)
+        last = min(other.count - 1, (self.width - 1 - ahead) // self.pitch)
+        return first <= last
+
+
+def combs_of(low: int, width: int, dims: Iterable[tuple[int, int]]) -> tuple[Comb, ...]:
+    """The bytes of a strided view from byte `low` on, with elements of `width` bytes; `dims` are
+    its sizes, none 0, and strides in bytes, outermost first."""
+    folded: list[tuple[int, int]] = []
+    for n, stride in reversed([d for d in dims if d[0] != 1]):
+        if not folded and stride == width:
+            width *= n
+        elif folded and stride == folded[-1][0] * folded[-1][1]:
+            folded[-1] = folded[-1][0] * n, folded[-1][1]
+        else:
+            folded.append((n, stride))
+    if not folded:
+        return (Comb(low, width, width, 1),)
+    longest = max(folded)
+    folded.remove(longest)
+    count, pitch = longest
+    starts = (sum(at) for at in product(*(range(0, n * s, s) for n, s in folded)))
+    return tuple(Comb(low + start, pitch, width, count) for start in sorted(starts))
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Bytes were written last by task `writer` for `buffer`, and read by `readers`."""
+
+    buffer: SSAValue
+    writer: int
+    readers: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class Part:
+    """Bytes [start, end) of each repetition of a cell's pattern have one history."""
+
+    start: int
+    end: int
+    history: History
+
+
+@dataclass(slots=True)
+class Cell:
+    """Bytes [low, high), in which a pattern of `pitch` bytes is repeated; bytes of no part were
+    never written."""
+
+    low: int
+    high: int
+    pitch: int
+    parts: list[Part]
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all bytes have one history."""
+        return len(self.parts) == 1 and self.parts[0].end - self.parts[0].start == self.pitch
+
+    def between(self, low: int, high: int) -> list["Cell"]:
+        """Some of the bytes: whole repetitions of the pattern, turned so that it begins at `low`,
+        and the rest of it."""
+        turned: list[Part] = []
+        shift = (low - self.low) % self.pitch
+        for p in self.parts:
+            start = p.start if p.end - p.start == self.pitch else (p.start - shift) % self.pitch
+            end = start + p.end - p.start
+            turned.append(Part(start, min(end, self.pitch), p.history))
+            if end > self.pitch:
+                turned.append(Part(0, end - self.pitch, p.history))
+        turned.sort(key=lambda p: p.start)
+        middle = high - (high - low) % self.pitch
+        rest = [Part(p.start, min(p.end, high - middle), p.history) for p in turned]
+        found = (
+            Cell(low, middle, self.pitch, turned),
+            Cell(middle, high, high - middle, [p for p in rest if p.start < p.end]),
+        )
+        return [c for c in found if c.low < c.high and c.parts]
+
+    def repeated(self, pitch: int) -> list["Cell"]:
+        """The same bytes with another pitch, a multiple of this one if there are several parts."""
+        if self.is_uniform:
+            parts = [Part(0, pitch, self.parts[0].history)]
+        else:
+            starts = range(0, pitch, self.pitch)
+            parts = [Part(s + p.start, s + p.end, p.history) for s in starts for p in self.parts]
+        return Cell(self.low, self.high, pitch, parts).between(self.low, self.high)
+
+    def fitted(self, pitch: int) -> list["Cell"]:
+        """The same bytes, in patterns in which runs with this pitch repeat as well."""
+        length = self.high - self.low
+        common = pitch if self.is_uniform else lcm(self.pitch, pitch)
+        if common <= length and common <= MOST_REPEATS * min(self.pitch, pitch):
+            return self.repeated(common)
+        return self.repeated(length)
+
+    def split(self, origin: int, pitch: int, width: int) -> None:
+        """Cut the parts so that each is inside of runs of `width` bytes, `pitch` apart, one of them
+        at byte `origin`, or outside."""
+        parts: list[Part] = []
+        for p in self.parts:
+            at = p.start
+            while at < p.end:
+                ahead = (self.low + at - origin) % pitch
+                end = min(p.end, at + (width if ahead < width else pitch) - ahead)
+                parts.append(Part(at, end, p.history))
+                at = end
+        self.parts = parts
+
+    def is_inside(self, part: Part, origin: int, pitch: int, width: int) -> bool:
+        return (self.low + part.start - origin) % pitch < width
+
+    def write(self, new: History, origin: int, pitch: int, width: int) -> None:
+        """Give these runs a new history."""
+        kept = [p for p in self.parts if not self.is_inside(p, origin, pitch, width)]
+        first = (origin - self.low) % pitch - pitch
+        for start in range(first, self.pitch, pitch):
+            low, high = max(start, 0), min(start + width, self.pitch)
+            if low < high:
+                kept.append(Part(low, high, new))
+        self.parts = sorted(kept, key=lambda p: p.start)
+
+
+class Bytes:
+    """The cells of one memory, in order. Bytes in no cell were never written."""
+
+    def __init__(self, cells: Iterable[Cell] = ()) -> None:
+        self.cells = list(cells)
+        self.lows = [c.low for c in self.cells]
+
+    def copy(self) -> "Bytes":
+        """The same contents, to be changed apart from these."""
+        return Bytes(cell for c in self.cells for cell in c.between(c.low, c.high))
+
+    def put(self, where: slice, cells: list[Cell]) -> None:
+        self.cells[where] = cells
+        self.lows[where] = [c.low for c in cells]
+
+    def cut(self, at: int) -> None:
+        """Make `at` a boundary between cells."""
+        i = bisect_right(self.lows, at) - 1
+        if i >= 0 and (cell := self.cells[i]).low < at < cell.high:
+            self.put(slice(i, i + 1), cell.between(cell.low, at) + cell.between(at, cell.high))
+
+    def between(self, low: int, high: int) -> slice:
+        """The cells in a range of bytes, cut at its ends."""
+        self.cut(low)
+        self.cut(high)
+        return slice(bisect_left(self.lows, low), bisect_left(self.lows, high))
+
+    def parts(self, low: int, high: int, pitch: int, width: int) -> Iterator[tuple[Part, int]]:
+        """The parts of the runs of `width` bytes, `pitch` apart, in a range that begins with one;
+        each with the number of its bytes. They hold no other bytes."""
+        where = self.between(low, high)
+        cells = self.cells[where]
+        if pitch != width:
+            cells = [fitted for c in cells for fitted in c.fitted(pitch)]
+            for cell in cells:
+                cell.split(low, pitch, width)
+            self.put(where, cells)
+        for cell in cells:
+            times = (cell.high - cell.low) // cell.pitch
+            for part in cell.parts:
+                if cell.is_inside(part, low, pitch, width):
+                    yield part, times * (part.end - part.start)
+
+    def write(self, new: History, low: int, high: int, pitch: int, width: int) -> None:
+        """Give the same runs, whose parts were asked for just before, a new history."""
+        where = self.between(low, high)
+        runs = Cell(low, high, pitch, [Part(0, width, new)])
+        cells: list[Cell] = []
+        at = low
+        for cell in self.cells[where] if pitch != width else ():
+            if all(cell.is_inside(p, low, pitch, width) for p in cell.parts):
+                continue
+            cell.write(new, low, pitch, width)
+            cells += [*runs.between(at, cell.low), cell]
+            at = cell.high
+        self.put(where, [*cells, *runs.between(at, high)])
+
+    def pieces(self) -> Iterator[tuple[int, int, History]]:
+        """All stretches of bytes with one history, in order."""
+        for cell in self.cells:
+            for low in range(cell.low, cell.high, cell.pitch):
+                for part in cell.parts:
+                    yield low + part.start, low + part.end, part.history
+
+    def merged(self, other: "Bytes") -> "Bytes":
+        """The bytes that belong to the same buffer in both."""
+        cells: list[Cell] = []
+        theirs = other.pieces()
+        piece = next(theirs, None)
+        for low, high, history in self.pieces():
+            while piece is not None and piece[0] < high:
+                start, end = max(low, piece[0]), min(high, piece[1])
+                if start < end and piece[2].buffer is history.buffer:
+                    cells.append(Cell(start, end, end - start, [Part(0, end - start, history)]))
+                if piece[1] > high:
+                    break
+                piece = next(theirs, None)
+        return Bytes(cells)
