@@ -337,7 +337,7 @@ class _Builder:
         if (same := common(small, large)) > 1:
             return result.scaled(size, made, 2 * (size // same)).within(result)
         # Tables and scales of an axis are not broadcast: a tile needs at most those of a row more.
-        row = 0 if same else large[-1]
+        row = 0 if same else prod(large[-1:])
         return Extent(0, size, 0, size).within(result, row)
 
     # ---- the tiles ----

@@ -180,6 +180,17 @@ def test_tiles_shrink_until_they_fit(
     assert [str(p) for p in check_core_plans(module)] == []
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (4,)])
+def test_limits_may_have_more_dimensions_than_what_they_limit(shape: tuple[int, ...]) -> None:
+    block = Block(arg_types=[tensor(shape, f32), tensor((), f32), tensor((1,), f32)])
+    block.add_op(op := elementwise.ClampOp.of(*block.args))
+    block.add_op(ReturnOp(op.result))
+    types = (list(block.arg_types), [op.result.type])
+    module = ModuleOp([FuncOp("main", types, Region(block))])
+    lower(module, Options())
+    assert not check_core_plans(module)
+
+
 @pytest.mark.parametrize("target", Target.presets())
 def test_fusion_and_plan_agree_on_what_fits(target: str) -> None:
     """The working set by which fusion refuses a region is that of the plan."""
