@@ -36,6 +36,11 @@ REWRITES_PER_OP = 100
 """More rewrites than this for each op of the input are taken for an endless loop."""
 
 
+MOST_LOCATIONS = 32
+"""Locations that one op keeps of those that became it: an op that thousands are folded into, one
+after the other, would name all of them each time."""
+
+
 def op_classes(pattern: RewritePattern) -> tuple[type[Operation], ...]:
     """The op classes that a pattern is for; `(Operation,)` when it does not say."""
     stated = getattr(pattern, "ops", None)
@@ -54,7 +59,8 @@ def op_classes(pattern: RewritePattern) -> tuple[type[Operation], ...]:
 
 
 def fuse_locations(ops: Iterable[Operation]) -> LocationAttr:
-    """One location for what several ops became: the different ones, in order."""
+    """One location for what several ops became: the different ones, in order, up to
+    `MOST_LOCATIONS`."""
     parts: dict[Attribute, None] = {}
     for op in ops:
         location = op.location
@@ -64,8 +70,10 @@ def fuse_locations(ops: Iterable[Operation]) -> LocationAttr:
             else [location]
         )
         parts.update((part, None) for part in inner if not isinstance(part, UnknownLoc))
+        if len(parts) >= MOST_LOCATIONS:
+            break
     if len(parts) > 1:
-        return FusedLoc(tuple(parts), NoneAttr())
+        return FusedLoc(tuple(parts)[:MOST_LOCATIONS], NoneAttr())
     return cast(LocationAttr, next(iter(parts), UnknownLoc()))
 
 

@@ -5,13 +5,13 @@ from typing import ClassVar
 import pytest
 from xdsl.context import Context
 from xdsl.dialects import arith, test
-from xdsl.dialects.builtin import Builtin, ModuleOp, i32
+from xdsl.dialects.builtin import Builtin, FusedLoc, ModuleOp, i32
 from xdsl.ir import Operation
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from ge.dialects.errors import GeError
 from ge.lowering.text import Source, parse_module
-from ge.transforms.rewriting import fuse_locations, op_classes, rewrite
+from ge.transforms.rewriting import MOST_LOCATIONS, fuse_locations, op_classes, rewrite
 
 
 def parse(text: str) -> ModuleOp:
@@ -80,6 +80,15 @@ def test_one_op_for_several_gets_all_their_locations():
     fused = next(op for op in module.ops if op.name == "test.op" and op.results)
     assert str(fused.location) == 'loc(fused["second", "first"])'
     assert str(fuse_locations([fused, fused])) == str(fused.location)
+
+
+def test_an_op_that_many_become_keeps_the_first_locations():
+    lines = ["%0 = arith.constant 1 : i32"]
+    lines += [f'%{i + 1} = arith.addi %{i}, %{i} : i32 loc("n{i}")' for i in range(200)]
+    ops = list(parse("\n".join(lines)).ops)[1:]
+    fused = fuse_locations(ops)
+    assert isinstance(fused, FusedLoc)
+    assert list(fused.locations) == [op.location for op in ops[:MOST_LOCATIONS]]
 
 
 def test_patterns_are_tried_on_their_ops_only():
