@@ -37,6 +37,8 @@ class Outputs:
                 raise GeError(f"cannot write '{path}': it is a folder")
             return path
         target = path.resolve()  # a link stays a link
+        if any(target == other for _, other in self._staged):
+            raise GeError(f"two outputs go to '{path}'", hint="give each a name of its own")
         try:
             handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         except OSError as e:

@@ -5,25 +5,21 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from ge.lowering.command_line import ArgumentParser, guarded
+
 EPILOG = """examples:
   ge-compile model.onnx -o program.mlir && ge-check program.mlir
 """
 
 
-def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "ge-check", description=__doc__, epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+def build_parser() -> ArgumentParser:
+    parser = ArgumentParser("ge-check", __doc__, EPILOG)
     parser.add_argument("program", help="a .mlir at the program level; - for standard input")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    args = build_parser().parse_args(argv)
-    from ge.lowering.command_line import guarded
-
-    return guarded(lambda: run(args), "ge-check")
+    return guarded(lambda: run(build_parser().parse_args(argv)), "ge-check")
 
 
 def run(args: argparse.Namespace) -> int:

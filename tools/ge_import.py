@@ -4,6 +4,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from ge.lowering.command_line import ArgumentParser, guarded
+
 EPILOG = """examples:
   ge-import model.onnx -o model.mlir             (weights go to model.safetensors)
   ge-import model.onnx --shape x=1x3x224x224     (prints the text; no weights are written)
@@ -11,11 +13,8 @@ EPILOG = """examples:
 """
 
 
-def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "ge-import", description=__doc__, epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+def build_parser() -> ArgumentParser:
+    parser = ArgumentParser("ge-import", __doc__, EPILOG)
     add = parser.add_argument
     add("model", help="the .onnx file; external data is read from its folder")
     add("-o", "--output", default="-", help="the text; its weights go to a .safetensors file "
@@ -28,10 +27,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    args = build_parser().parse_args(argv)
-    from ge.lowering.command_line import guarded
-
-    return guarded(lambda: run(args), "ge-import")
+    return guarded(lambda: run(build_parser().parse_args(argv)), "ge-import")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ge.lowering.command_line import ArgumentParser, guarded, whole_number
+
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
@@ -28,57 +30,56 @@ EPILOG = """examples:
 """
 
 
-def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "ge-run", description=__doc__, epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    add = parser.add_argument
-    add("input", metavar="IN", help="a .mlir module of any level, or a .onnx model")
-    add("--inputs", metavar="X.npz", help="input arrays (default: seeded random ones)")
-    add("--outputs", metavar="Y.npz", help="where the output arrays go")
+def build_parser() -> ArgumentParser:
+    parser = ArgumentParser("ge-run", __doc__, EPILOG)
+    parser.add_argument("input", metavar="IN", help="a .mlir module of any level, or a .onnx model")
+
+    add = parser.add_argument_group("numbers").add_argument
+    add("--inputs", metavar="X.npz", help="input arrays by name (default: seeded random ones)")
+    add("--outputs", metavar="Y.npz", help="where the output arrays go (default: only figures of "
+        "them are printed)")  # fmt: skip
+    add("--keep-outputs", action="append", default=[], metavar="NAME,...",
+        help="compute only these outputs (default: all)")  # fmt: skip
+    add("--random-weights", action="store_true", help="random values for weights that are missing")
+    add("--seed", type=whole_number(0), default=0, metavar="N",
+        help="seed of random inputs and weights (default 0)")  # fmt: skip
+
+    add = parser.add_argument_group("time, at the program level").add_argument
     add("--timing-only", action="store_true", help="simulate the time, compute no numbers")
-    add("--trace", metavar="T.json", help="timeline as a Chrome trace")
-    add("--op-summary", metavar="S.csv", help="a row for each task")
-    add("--op-statistic", metavar="S.csv", help="a row for each kind of op")
+    add("--trace", metavar="T.json", help="timeline as a Chrome trace, in us")
+    add("--op-summary", metavar="S.csv", help="a row for each task, times in us")
+    add("--op-statistic", metavar="S.csv", help="a row for each kind of op, times in us")
     add("--what-if", action="append", default=[], metavar="NAME=2x",
         help="also the time on a target that differs in one respect: hbm_bandwidth, l2_bandwidth, "
         "cube, vector, host_link, launch, or a field of the target (a rate, a time)")  # fmt: skip
-    add("--report", metavar="R.json", help="all figures as JSON")
+    add("--report", metavar="R.json", help="all figures as JSON; times in us, sizes in bytes")
+
+    add = parser.add_argument_group("how it is compiled, where it is not yet").add_argument
     add("--level", choices=LEVELS, help="lower to this level first (default: the program for a "
         "model and for timing, else the module runs as it is)")  # fmt: skip
-    add("--target", help="preset name or .toml file (default 910b1)")
-    add("--memory-limit", metavar="BYTES", help="the arena of a program that is compiled may not "
-        "take more (512K, 64M, 1.5G)")  # fmt: skip
-    add("--shape", action="append", default=[], metavar="NAME=1x3x224x224", help="fix an input")
-    add("--dim", action="append", default=[], metavar="NAME=N", help="fix a symbolic dimension")
-    add("--keep-outputs", action="append", default=[], metavar="NAME,...",
-        help="compute only these outputs")  # fmt: skip
+    add("--target", metavar="NAME", help="preset name or .toml file (default: that of the program, "
+        "else GE_TARGET, else 910b1)")  # fmt: skip
+    add("--memory-limit", metavar="BYTES", help="the arena may not take more (512K, 64M, 1.5G; "
+        "default: what the target has beside weights, inputs and outputs)")  # fmt: skip
+    add("--shape", action="append", default=[], metavar="NAME=1x3x224x224",
+        help="fix the shape of an input of a .onnx model")  # fmt: skip
+    add("--dim", action="append", default=[], metavar="NAME=N",
+        help="fix a symbolic dimension of a .onnx model, in elements")  # fmt: skip
     add("--load-plugin", action="append", default=[], metavar="FILE.py",
         help="add its dialects, and its passes at the level that they state")  # fmt: skip
-    add("--seed", type=int, default=0, help="seed of random inputs and weights")
-    add("--random-weights", action="store_true", help="random values for weights that are missing")
+
+    add = parser.add_argument_group("checks").add_argument
     add("--poison", action="store_true", help="fill device memory that holds no value with garbage")
     add("--sanitize", action="store_true", help="prove memory plan and schedule of the program "
         "first: races, unwritten and recycled bytes, events; and run with --poison "
         "(GE_SANITIZE=1: always)")  # fmt: skip
-    add("--fuzz-schedule", type=positive, default=0, metavar="N", help="run N random legal timings "
-        "as well: the outputs have to be bit-identical")  # fmt: skip
+    add("--fuzz-schedule", type=whole_number(1), default=0, metavar="N", help="run N random legal "
+        "timings as well: the outputs have to be bit-identical (default: none)")  # fmt: skip
     return parser
 
 
-def positive(text: str) -> int:
-    """A number of at least 1, for argparse."""
-    if (number := int(text)) < 1:
-        raise argparse.ArgumentTypeError(f"at least 1, not {number}")
-    return number
-
-
 def main(argv: Sequence[str] | None = None) -> int:
-    args = build_parser().parse_args(argv)
-    from ge.lowering.command_line import guarded
-
-    return guarded(lambda: run(args), "ge-run")
+    return guarded(lambda: run(build_parser().parse_args(argv)), "ge-run")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -91,6 +92,7 @@ def run(args: argparse.Namespace) -> int:
         outputs=parse_names(args.keep_outputs),
         memory_limit=None if args.memory_limit is None else parse_bytes(args.memory_limit),
     )  # fmt: skip
+    check_flags(args)
     written = (args.outputs, args.trace, args.op_summary, args.op_statistic, args.report)
     check_writable([path for path in written if path])
     loaded, inputs = load_model(args, options)
@@ -112,6 +114,16 @@ def run(args: argparse.Namespace) -> int:
     for line in output_lines(outputs):
         print(line)
     return 0
+
+
+def check_flags(args: argparse.Namespace) -> None:
+    """Raise GeError for what --timing-only leaves nothing to do for."""
+    from ge.dialects.errors import GeError
+
+    for name in ("outputs", "poison", "sanitize", "fuzz_schedule") if args.timing_only else ():
+        if getattr(args, name):
+            flag = f"--{name.replace('_', '-')}"
+            raise GeError(f"{flag} needs numbers, and --timing-only computes none", hint="drop one")
 
 
 def check_writable(paths: Iterable[str]) -> None:

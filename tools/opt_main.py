@@ -17,6 +17,7 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 
 from ge.dialects.diagnostics import Diagnostic, Place, Severity, diagnostic_handler
 from ge.dialects.errors import GeError
+from ge.lowering.command_line import ArgumentParser, usage_error
 from ge.lowering.expected import EXPECTED, mismatches
 from ge.lowering.extensions import universe
 from ge.lowering.files import write_text
@@ -40,7 +41,7 @@ from ge.lowering.pass_options import (
 from ge.lowering.pass_table import rules
 from ge.lowering.printing import op_text
 from ge.lowering.report import Sources, diagnose, show_traceback
-from ge.lowering.text import Source, did_you_mean, parse_module, read_source
+from ge.lowering.text import Source, parse_module, read_source
 
 DESCRIPTION = "Run any passes on a module of any level: graph, fused_op, npu_task."
 EPILOG = """passes:
@@ -51,6 +52,26 @@ environment:
   GE_DEBUG=1 (or --debug) prints Python's traceback with an error; GE_CUSTOM_PASS=FILE.py is a
   plugin as with --load-plugin.
 """
+
+
+HELP = {
+    "input_file": "a .mlir module of any level (default, and -: standard input)",
+    "frontend": "format of the input (default: mlir)",
+    "disable_verify": "verify neither the input nor after passes",
+    "allow_unregistered_dialect": "take ops of dialects that nobody knows",
+    "no_implicit_module": "put no module around what has none",
+    "output_file": "where the text goes (default, and -: standard output)",
+    "print_between_passes": "print the IR between passes",
+    "time_passes": "print the seconds of each pass",
+    "verify_diagnostics": "the input states its errors in comments, `expected-error@+1 {{text}}`: "
+    "status 0 if these and no others come; without such comments, print errors and exit with 0",
+    "parsing_diagnostics": "print errors of the parser and exit with 0",
+    "split_input_file": "treat the parts between lines `// -----` one by one",
+    "print_no_properties": "print properties as attributes",
+    "syntax_highlight": "colours on a terminal",
+    "shrink": "status 0 if a pass says that the input can shrink",
+}
+"""Option of xDSL's driver -> what it does."""
 
 
 def _bool(text: str) -> bool:
@@ -71,7 +92,7 @@ def _target(text: str) -> str:
 
 def plugin_files(args: Sequence[str]) -> list[str]:
     """The values of `--load-plugin`; needed before the options are known."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser = ArgumentParser("ge-opt", None, "", add_help=False, allow_abbrev=False)
     parser.add_argument("--load-plugin", action="append", default=[])
     return parser.parse_known_args(args)[0].load_plugin
 
@@ -125,6 +146,8 @@ class GeOptMain(xDSLOptMain):
         )
         arg_parser.error = self.usage_error
         super().register_all_arguments(arg_parser)
+        for action in arg_parser._actions:  # pyright: ignore[reportPrivateUsage]
+            action.help = HELP.get(action.dest, action.help)
         add = arg_parser.add_argument
         add("-p", "--passes", "--pass-pipeline", dest="passes", default="", metavar="PIPELINE",
             help="the passes to run: 'a,b{x=1 y=2}' or 'builtin.module(a,b{x=1 y=2})'")  # fmt: skip
@@ -147,12 +170,16 @@ class GeOptMain(xDSLOptMain):
         for when in ("before", "after"):
             add(f"--mlir-print-ir-{when}", action="append", default=[], metavar="PASS,...",
                 help=f"print the IR {when} these passes, on stderr")  # fmt: skip
-            add(f"--mlir-print-ir-{when}-all", action="store_true")
-        add("--mlir-print-ir-after-change", action="store_true", help="only where it changed")
-        add("--mlir-print-ir-after-failure", action="store_true")
+            add(f"--mlir-print-ir-{when}-all", action="store_true",
+                help=f"print the IR {when} every pass, on stderr")  # fmt: skip
+        add("--mlir-print-ir-after-change", action="store_true",
+            help="print the IR after a pass only where it changed")  # fmt: skip
+        add("--mlir-print-ir-after-failure", action="store_true",
+            help="print the IR that a failing pass leaves, on stderr")  # fmt: skip
         add("--mlir-elide-elementsattrs-if-larger", type=int, metavar="N",
-            help="leave out constants of more than N elements")  # fmt: skip
-        add("--print-op-generic", "--mlir-print-op-generic", action="store_true")
+            help="print constants of more than N elements without them (default: all)")  # fmt: skip
+        add("--print-op-generic", "--mlir-print-op-generic", action="store_true",
+            help="print ops in their generic form")  # fmt: skip
         add("--print-debuginfo", "--mlir-print-debuginfo", action="store_true",
             help="print locations")  # fmt: skip
         add("--mlir-timing", action="store_true", help="time and ops per pass, on stderr")
@@ -195,15 +222,7 @@ class GeOptMain(xDSLOptMain):
 
     def usage_error(self, message: str) -> NoReturn:
         """What argparse complains about, with a suggestion for an unknown option."""
-        kind, _, rest = message.partition(": ")
-        if kind != "unrecognized arguments":
-            raise GeError(message, hint="see ge-opt --help")
-        word = rest.split()[0]
-        if not word.startswith("-"):
-            raise GeError(f"one input file at most, '{word}' is another")
-        name = word.lstrip("-").partition("=")[0]
-        close = did_you_mean(name, self.known_flags).replace("'", "'--", 1)
-        raise GeError(f"unknown option '{word}'{close or '; see ge-opt --help'}")
+        raise usage_error("ge-opt", message, self.known_flags)
 
     # ---- the pipeline ------------------------------------------------------------------------
 

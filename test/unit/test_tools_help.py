@@ -1,0 +1,100 @@
+"""The command lines explain themselves: help for each option, one line for a wrong one."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from ge.lowering.options import ENVIRONMENT
+from ge.tools import ge_check, ge_compile, ge_import, ge_opt, ge_run
+from ge.tools.opt_main import GeOptMain
+
+Main = Callable[[Sequence[str]], int]
+
+PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
+    "ge-check": ge_check.build_parser,
+    "ge-compile": ge_compile.build_parser,
+    "ge-import": ge_import.build_parser,
+    "ge-run": ge_run.build_parser,
+}
+TOOLS: dict[str, Main] = {
+    "ge-check": ge_check.main,
+    "ge-compile": ge_compile.main,
+    "ge-import": ge_import.main,
+    "ge-run": ge_run.main,
+    "ge-opt": ge_opt.main,
+}
+
+TEXT = """\
+func.func @main(%x: tensor<4xf32> {graph.name = "x"}) -> (tensor<4xf32> {graph.name = "y"}) {
+  %0 = graph.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %0 : tensor<4xf32>
+}
+"""
+
+
+def unexplained(parser: argparse.ArgumentParser) -> list[str]:
+    return [a.dest for a in parser._actions if not a.help]
+
+
+@pytest.mark.parametrize("tool", PARSERS)
+def test_each_option_is_explained(tool: str):
+    assert not unexplained(PARSERS[tool]())
+
+
+def test_each_option_of_ge_opt_is_explained():
+    parser = argparse.ArgumentParser()
+    main = GeOptMain(["--list-rules"])
+    main.command_line = []
+    main.register_all_arguments(parser)
+    assert not unexplained(parser)
+
+
+def test_the_readme_names_each_variable():
+    text = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    assert not [name for name in ENVIRONMENT if f"`{name}" not in text]
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("ge-check", "arguments are required: program; see ge-check --help"),
+        ("ge-check in.mlir more", "one input file at most, 'more' is another"),
+        ("ge-compile in.mlir --memory x", "--memory: invalid int value: 'x'; see ge-compile"),
+        ("ge-compile in.mlir --reprot r", "unknown option '--reprot'; did you mean '--report'?"),
+        ("ge-compile in.mlir --until nowhere", "--until: invalid choice: 'nowhere'"),
+        ("ge-compile in.mlir -o p.mlir --report p.mlir", "two outputs go to 'p.mlir'"),
+        ("ge-compile --print-pipeline --target tpu", "unknown target 'tpu'"),
+        ("ge-import", "arguments are required: model"),
+        ("ge-import in.onnx --dims n=2 --zzz", "unknown option '--dims'; did you mean '--dim'?"),
+        ("ge-opt in.mlir --load-plugin", "--load-plugin: expected one argument; see ge-opt"),
+        ("ge-run in.mlir --seed -1", "--seed: a whole number of at least 0, not '-1'"),
+        ("ge-run in.mlir --seed 1.5", "--seed: a whole number of at least 0, not '1.5'"),
+        ("ge-run in.mlir --fuzz-schedule 0", "a whole number of at least 1, not '0'"),
+        ("ge-run in.mlir --fuzz-schedule x", "a whole number of at least 1, not 'x'"),
+        ("ge-run in.mlir --timing-only --what-if foo=2x", "target 910b1 has no 'foo'"),
+        ("ge-run in.mlir --timing-only --what-if cube", "cannot read the change 'cube'"),
+        ("ge-run in.mlir --timing-only --outputs y.npz", "--outputs needs numbers"),
+        ("ge-run in.mlir --timing-only --sanitize", "--sanitize needs numbers"),
+        ("ge-run in.mlir --timing-only --fuzz-schedule 2", "--fuzz-schedule needs numbers"),
+        ("ge-run in.mlir --outputs r --report r", "two outputs go to 'r'"),
+    ],
+)
+def test_wrong_command_lines(
+    command: str,
+    expected: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.mlir").write_text(TEXT)
+    tool, *args = command.split()
+    assert TOOLS[tool](args) == 1
+    said = capfd.readouterr()
+    assert said.out == ""
+    (line,) = said.err.splitlines()
+    assert line.startswith(f"{tool}: error: ")
+    assert expected in line
+    assert [p.name for p in tmp_path.iterdir()] == ["in.mlir"]
