@@ -6,7 +6,7 @@
 // CHECK-DAG: memory plan and schedule are safe
 // CHECK-DAG: y: float32[2]
 // RUN: not ge-run %s --fuzz-schedule 0 2>&1 | filecheck %s --check-prefix=COUNT
-// COUNT: ge-run: error: argument --fuzz-schedule: at least 1, not 0
+// COUNT: ge-run: error: argument --fuzz-schedule: a whole number of at least 1, not '0'; see ge-run --help
 npu_task.kernel @double on vector {
 ^bb0(%x: tensor<2xf32>):
   %0 = graph.add %x, %x : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
