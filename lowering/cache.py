@@ -140,10 +140,12 @@ def _entry_of(request: Request) -> Path | None:
 
 
 def _own_files() -> Iterator[tuple[str, int, int]]:
-    """ge's own files: whoever works on the compiler gets no results of an older one."""
+    """ge's own files, those of targets too: whoever works on the compiler gets no results of an
+    older one."""
     for package in (dialects, lowering, runtime, transforms):
         for root in package.__path__:
-            for file in sorted(Path(root).rglob("*.py")):
+            files = (f for f in Path(root).rglob("*") if f.suffix in (".py", ".toml"))
+            for file in sorted(files):
                 info = file.stat()
                 yield file.name, info.st_size, info.st_mtime_ns
 

@@ -19,6 +19,8 @@ from ge.lowering.cache import Request
 from ge.lowering.options import Options
 from ge.runtime.clock import simulate
 
+OWN_FILES = cache._own_files  # pyright: ignore[reportPrivateUsage]
+
 RNG = np.random.default_rng(0)
 
 
@@ -215,6 +217,11 @@ def test_another_compiler_makes_another_program(setup: Setup):
     setup.stamp = [("compiler.py", 1, 3)]
     setup.run()
     assert setup.compiled == 2
+
+
+def test_the_presets_of_targets_are_a_part_of_the_compiler():
+    names = {name for name, *_ in OWN_FILES()}
+    assert {"910b1.toml", "cache.py"} <= names
 
 
 def test_dumps_and_standard_output_are_always_compiled(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation, OpResult, SSAValue
 
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.folding import same_number, splat
@@ -198,10 +198,10 @@ def piece_of(value: SSAValue, axis: int) -> Piece:
             and ranges[axis].step == 1
         ):
             return Piece(op.input, ranges[axis].start, ranges[axis].start + shape[axis])
-    if isinstance(op, SplitOp) and normalize_axis(op.axis.value.data, len(shape)) == axis:
+    if isinstance(value, OpResult) and isinstance(op, SplitOp):
         sizes = [shape_of(p)[axis] for p in op.parts]
-        if is_static(sizes):
-            start = sum(sizes[: list(op.parts).index(value)])  # pyright: ignore[reportArgumentType]
+        if normalize_axis(op.axis.value.data, len(shape)) == axis and is_static(sizes):
+            start = sum(sizes[: value.index])
             return Piece(op.input, start, start + shape[axis])
     return whole
 
