@@ -135,8 +135,12 @@ class Checker:
             self.report("alignment", op, f"offset {span.low} is no multiple of {alignment}")
 
     def check_view(self, op: ReinterpretCastOp) -> None:
-        """Report a view that reaches over the end of its buffer."""
+        """Report a view that reaches over the begin or the end of its buffer."""
         whole, part = self.span(op.source), self.span(op.result)
+        if part.low < whole.low:
+            self.report(
+                "bounds", op, f"the view begins {whole.low - part.low} bytes before its buffer"
+            )
         if not isinstance(op.source.owner, ReinterpretCastOp) and part.high > whole.high:
             text = f"the view ends at byte {part.high - whole.low} of {whole.high - whole.low}"
             self.report("bounds", op, text)

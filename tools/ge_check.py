@@ -27,14 +27,18 @@ def run(args: argparse.Namespace) -> int:
     from ge.dialects.errors import GeError
     from ge.lowering.compiler import context, level_of
     from ge.lowering.text import parse_module, read_source
+    from ge.lowering.verify_level import VerifyLevelPass
     from ge.runtime.certificate import check_program
 
     source = read_source(None if args.program == "-" else args.program)
-    module = parse_module(context(), source)
+    ctx = context()
+    module = parse_module(ctx, source)
     if (level := level_of(module)) != "program":
         raise GeError(f"the module is at the {level} level", args.program, "compile it first")
     module.verify()
     proof = check_program(module)
+    if not proof.problems:  # what the proof takes for granted: values defined before they are used
+        VerifyLevelPass("program").apply(ctx, module)
     for problem in proof.problems:
         print(Diagnostic(Severity.ERROR, problem.message, place_of(problem.op)), file=sys.stderr)
     print(f"{args.program}: {proof.summary}")

@@ -176,3 +176,26 @@ def test_wrong_figures_are_found(kind: str, change: int):
     else:
         text = text.replace("array<i64: 2, 3, 4>", f"array<i64: 2, {change}, 4>")
         assert bool(problems(text)) == (change != 3)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        # a slot after its first use
+        (r"(%0 = npu_task.slot.*\n)((?:.*\n)*?.*npu_task.copy %x.*\n)", r"\2\1", "before it"),
+        # a slot before the arena
+        ('"arena" 512', '"arena" -512', "offset is at least 0"),
+        # a branch without a terminator
+        (r"npu_task.yield %2[^\n]*\n", "", "npu_task.if"),
+    ],
+)
+def test_a_program_that_is_not_legal_is_not_proved(
+    old: str, new: str, message: str, program: str, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+):  # fmt: skip
+    text = re.sub(old, new, program, count=1)
+    assert text != program
+    path = tmp_path / "program.mlir"
+    path.write_text(text)
+    assert main([str(path)]) == 1
+    assert message in capsys.readouterr().err
