@@ -21,6 +21,9 @@ from ge.dialects.errors import GeError
 
 DEFAULT_TARGET = "910b1"
 
+ELEMENTS = ("f16", "bf16", "f32", "f64", "i4", "i8", "i16", "i32", "i64")
+"""Element types that products may have a rate of their own for."""
+
 TARGET = "npu_task.target"
 """Attribute of a function: the name of the target that its kernels are made for."""
 
@@ -133,6 +136,8 @@ class Target:
                 raise GeError(f"'{key}' is true or false, not {value!r}", where)
             if number and not _positive(value):
                 raise GeError(f"'{key}' is positive and finite, not {value!r}", where)
+            if key.endswith("_alignment") and cast(int, value).bit_count() != 1:
+                raise GeError(f"'{key}' is a power of two, not {value!r}", where)
             if key.endswith("_efficiency") and cast(float, value) > 1:
                 raise GeError(f"'{key}' is a share, at most 1, not {value!r}", where)
         required = [n for n, f in fields.items() if f.default is dataclasses.MISSING]
@@ -143,6 +148,9 @@ class Target:
         if not isinstance(macs, dict) or "f16" not in macs:
             raise GeError("'macs_per_cycle' is a table with at least f16", where)
         for element, rate in cast(dict[str, Any], macs).items():
+            if element not in ELEMENTS:
+                known = ", ".join(ELEMENTS)
+                raise GeError(f"'macs_per_cycle' has no type '{element}'", where, f"types: {known}")
             if not _positive(rate):
                 raise GeError(f"'macs_per_cycle' of {element} is positive, not {rate!r}", where)
         return cls(**table)

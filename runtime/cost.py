@@ -7,8 +7,9 @@ two buffers the pipes overlap and the slowest one sets the pace; with one their 
     double-buffered   total = max(cube, vector, in, out, HBM) + ramp
     single buffer     total = max(cube + vector + in + out, HBM)
 
-- cube: macs of whole tiles on the busiest core / macs per cycle of the element type, and not
-  faster than L1 feeds L0A and L0B. Where a target says so, each tile adds `tile_latency_us`.
+- cube: macs of whole tiles on the busiest core / macs per cycle of the element type (a type that
+  the target does not list: those of f16, less by the square of the width), and not faster than L1
+  feeds L0A and L0B. Where a target says so, each tile adds `tile_latency_us`.
 - vector: element-operations / lanes; an element wider than 16 bits takes a lane for each 16 bits,
   and what works on rows (softmax, norms) counts 32 bits. Behind a cube kernel the vector cores of
   the same cluster work on its output tile; where a target has no vector cores of its own

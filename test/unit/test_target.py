@@ -43,6 +43,8 @@ def test_a_file_may_say_what_has_a_default() -> None:
         ({"cube_tiles": 64}, "'cube_tiles' is a list of multiples of 16, not 64"),
         ({"cube_core": 24}, "unknown key 'cube_core'"),
         ({"macs_per_cycle": {"i8": 1}}, "'macs_per_cycle' is a table with at least f16"),
+        ({"macs_per_cycle": {"f16": 1, "f33": 1}}, "'macs_per_cycle' has no type 'f33'"),
+        ({"hbm_alignment": 3}, "'hbm_alignment' is a power of two, not 3"),
         ({"macs_per_cycle": {"f16": 0}}, "'macs_per_cycle' of f16 is positive, not 0"),
         ({"macs_per_cycle": {"f16": "x"}}, "'macs_per_cycle' of f16 is positive, not 'x'"),
     ],
