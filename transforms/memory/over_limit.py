@@ -40,7 +40,9 @@ def describe_peak(func: FuncOp, liveness: Liveness, alignment: int) -> list[str]
 
     step = users(max(alive, key=lambda b: b.start))[0]
     total = sum(b.bytes for b in alive)
-    lines = [f"the peak is at {describe(step)}, with {len(alive)} buffers of {total} bytes:"]
+    padded = sum(-(-b.bytes // alignment) * alignment for b in alive)
+    text = f"the peak is at {describe(step)}, with {len(alive)} buffers of {total} bytes"
+    lines = [f"{text}{f', {padded} with padding to {alignment}' * (padded > total)}:"]
     alive.sort(key=lambda b: (-b.bytes, b.start))
     for life in alive[:SHOWN]:
         first, *_, last = (*(found := users(life)), found[-1])

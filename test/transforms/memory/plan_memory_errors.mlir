@@ -28,7 +28,7 @@ func.func @main() attributes {npu_task.streams = 1 : i64} {
 // -----
 
 // The peak is told with what is alive at it, the largest first.
-// expected-note-re@unknown {{the peak is at copy ({{.*}}), with 2 buffers of 2400 bytes:}}
+// expected-note-re@unknown {{the peak is at copy ({{.*}}), with 2 buffers of 2400 bytes, 3072 with padding to 512:}}
 // expected-note-re@unknown {{1600 bytes (400xf32): made by copy {{.*}}, last used by copy {{.*}}}}
 // expected-note-re@unknown {{800 bytes (200xf32): made by copy {{.*}}, last used by copy {{.*}}}}
 // expected-error@+1 {{the program needs 4608 bytes (arena 3072, weights 512, inputs and outputs 1024), tiny has 4096; use smaller shapes, or a target with more memory}}
