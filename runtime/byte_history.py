@@ -50,8 +50,8 @@ class Comb:
         if self.pitch != other.pitch:
             ends = [end for _, end in other.runs()]
             lows = [low for low, _ in other.runs()]
-            places = ((low, high, bisect_right(ends, low)) for low, high in self.runs())
-            return any(i < len(lows) and lows[i] < high for low, high, i in places)
+            places = ((high, bisect_right(ends, low)) for low, high in self.runs())
+            return any(i < len(lows) and lows[i] < high for high, i in places)
         ahead = other.low - self.low
         first = max(-(self.count - 1), (-other.width - ahead) // self.pitch + 1)
         last = min(other.count - 1, (self.width - 1 - ahead) // self.pitch)
