@@ -17,6 +17,7 @@ windows and that rows are whole in their buffers: a kernel may as well pass over
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import ceil, prod
 
 import numpy as np
@@ -269,7 +270,7 @@ class KernelProof:
             return min(self.tile[0], self.elements)
         return min(min(self.tile[0], ROWS) * self.columns, self.elements)
 
-    @property
+    @cached_property
     def columns(self) -> int:
         """Columns of the result's tile: of attention those of the values."""
         op = max(self.products, key=self.macs)
@@ -277,7 +278,7 @@ class KernelProof:
             return op.sizes("value")[3]
         return self.tile[1]
 
-    @property
+    @cached_property
     def elements(self) -> int:
         """Elements that tiles cut: of the products, or of the longest value."""
         if self.products:
