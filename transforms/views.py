@@ -5,6 +5,7 @@ other, all with static shapes: rows 2 to 4 of a matrix are a view, its columns a
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 from math import prod
 
 from xdsl.ir import Operation, SSAValue
@@ -35,10 +36,8 @@ def view_offsets(op: Operation) -> list[int] | None:
         return None if starts is None else _contiguous(shape, [starts], [shape_of(op.result)])
     axis = normalize_axis(op.axis.value.data, len(shape))
     sizes = [shape_of(part) for part in op.parts]
-    starts = [
-        [sum(s[axis] for s in sizes[:i]) if d == axis else 0 for d in range(len(shape))]
-        for i in range(len(sizes))
-    ]
+    begins = accumulate((s[axis] for s in sizes[:-1]), initial=0)
+    starts = [[b if d == axis else 0 for d in range(len(shape))] for b in begins]
     return _contiguous(shape, starts, sizes)
 
 

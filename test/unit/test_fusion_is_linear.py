@@ -14,6 +14,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import AddOp, ExpOp, NegOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import RmsNormOp
+from ge.dialects.graph.slicing import ConcatOp, SplitOp
 from ge.dialects.interfaces import TensorOp
 from ge.dialects.target import Target
 from ge.dialects.types import tensor
@@ -24,6 +25,7 @@ from ge.transforms.fusion.fuse_linear import FuseLinearPass
 from ge.transforms.fusion.fuse_norm import FuseNormPass
 from ge.transforms.fusion.fuse_region import FuseRegionPass
 from ge.transforms.fusion.merging import MOST_OPS
+from ge.transforms.fusion.regions import MOST_OPERANDS
 
 SHAPE = (64, 256)
 Build = Callable[[Block, int], list[SSAValue]]
@@ -88,6 +90,20 @@ def norms(block: Block, size: int) -> list[SSAValue]:
     return [value, *results]
 
 
+def joined(block: Block, size: int) -> list[SSAValue]:
+    """A concat of many values."""
+    parts = [add(block, NegOp.of(add(block, ExpOp.of(block.args[0])))) for _ in range(size)]
+    return [add(block, ConcatOp.of(parts, axis=0))]
+
+
+def parted(block: Block, size: int) -> list[SSAValue]:
+    """A split into many columns, and the last ones."""
+    sizes = [1] * (size - 1) + [SHAPE[1] - size + 1]
+    split = SplitOp.of(block.args[0], None, axis=1, sizes=sizes, results=size)
+    block.add_op(split)
+    return [add(block, NegOp.of(part)) for part in split.results]
+
+
 def weighed(build: Build, size: int, monkeypatch: pytest.MonkeyPatch) -> tuple[int, list[FusedOp]]:
     """How many ops the launches that were weighed up had, and the fused ops."""
     block = Block(arg_types=[tensor(s, f32) for s in (SHAPE, SHAPE, (256, 256), (256,))])
@@ -116,6 +132,16 @@ def test_three_times_the_ops_take_three_times_the_steps(
     many, fused = weighed(build, 450, monkeypatch)
     assert many < 4 * few
     assert all(len(op.members) <= MOST_OPS for op in fused)
+
+
+@pytest.mark.parametrize("size", [4, MOST_OPERANDS + 1])
+@pytest.mark.parametrize("build", [joined, parted])
+def test_an_op_of_many_values_stays_alone(
+    build: Build, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, fused = weighed(build, size, monkeypatch)
+    members = [m for op in fused for m in op.members]
+    assert any(isinstance(m, ConcatOp | SplitOp) for m in members) == (size <= MOST_OPERANDS)
 
 
 def test_a_long_chain_becomes_few_kernels(monkeypatch: pytest.MonkeyPatch) -> None:

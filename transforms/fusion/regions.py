@@ -60,6 +60,11 @@ LEAST_TILE = 256
 MOST_VALUES = 48
 """Values of unknown size that a kernel reads and writes at most."""
 
+MOST_OPERANDS = 128
+"""Operands, or results, of an op that is merged with others at most: each needs a tile, and each
+way to merge the op is weighed with all of them, so that a concat of thousands would be looked at
+millions of times."""
+
 
 def is_vector_op(op: Operation) -> bool:
     """Whether a region can hold the op."""
@@ -182,6 +187,13 @@ class Neighbours:
         self.groups = merger.groups
         self._users: dict[SSAValue, list[Operation]] = {}
         self._siblings: dict[SSAValue, list[Operation]] = {}
+        self._views: dict[Operation, bool] = {}
+
+    def is_view(self, op: Operation) -> bool:
+        """`is_view`, worked out once for each op: a split may have thousands of results."""
+        if op not in self._views:
+            self._views[op] = is_view(op)
+        return self._views[op]
 
     def users(self, value: SSAValue) -> list[Operation]:
         """The ops of the block that use a value."""
@@ -196,13 +208,13 @@ class Neighbours:
         sharing saves nothing: constants, and views (what they are of is shared instead)."""
         if value not in self._siblings:
             free = isinstance(op := value.owner, Operation) and (
-                isinstance(op, ConstantOp) or is_view(op)
+                isinstance(op, ConstantOp) or self.is_view(op)
             )
             found: dict[Operation, None] = {}
             todo = [] if free else [value]
             while todo:
                 for user in self.users(todo.pop()):
-                    if is_view(user):
+                    if self.is_view(user):
                         todo += user.results
                     elif is_vector_op(user):
                         found[user] = None
@@ -232,7 +244,9 @@ class Neighbours:
         """The edges between an op and the next ones that use a value that it uses."""
         number = self.groups.number
         for value in op.operands:
-            while isinstance(view := value.owner, Operation) and view in number and is_view(view):
+            while (
+                isinstance(view := value.owner, Operation) and view in number and self.is_view(view)
+            ):
                 value = view.operands[0]
             others = self.siblings(value)
             at = bisect_left(others, number[op], key=number.__getitem__)
@@ -275,6 +289,10 @@ def merge_edge(merger: Merger, edge: Edge) -> Missed | None:
     """Merge the groups at the ends of an edge if they make one kernel; why not, if not."""
     groups = merger.groups
     first, second = groups.of(edge.first), groups.of(edge.second)
+    many = max(max(len(op.operands), len(op.results)) for op in (edge.first, edge.second))
+    if many > MOST_OPERANDS:
+        why = f"an op of {many} operands or results"
+        return Missed(why, merger.worth_us(first, second), final=True)
     body: Body | None = None
     if len(first.ops) + len(second.ops) <= MOST_OPS:
         body = merger.body((first, second))

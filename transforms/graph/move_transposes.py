@@ -124,14 +124,15 @@ def webs_of(block: Block, exact: bool) -> list[list[TensorOp]]:
     touched: set[Operation] = set()
     beside: dict[SSAValue, Operation] = {}
     for op, same in flexible.items():
+        highest = rank(op, same)
         for i in same.operands:
             value = op.operands[i]
             owner = value.owner
-            if isinstance(owner, TransposeOp) and rank_of(value) == rank(op, same):
+            if isinstance(owner, TransposeOp) and rank_of(value) == highest:
                 touched.add(op)
                 sets.union(op, beside.setdefault(value, op))
             elif isinstance(owner, Operation) and owner in flexible:
-                if rank_of(value) == len(flexible[owner].order) == rank(op, same):
+                if rank_of(value) == len(flexible[owner].order) == highest:
                     sets.union(op, owner)
         if any(isinstance(u.operation, TransposeOp) for r in op.results for u in r.uses):
             touched.add(op)
