@@ -40,8 +40,13 @@ def growing(depth: int) -> ModuleOp:
 
 def counted(depth: int) -> ModuleOp:
     """Loops of two rounds in each other. The inner one is as good written out, the others not."""
+    return carrying(depth, "%s: tensor<4xf32>", ["%n = graph.constant dense<2> : tensor<i64>"])
+
+
+def carrying(depth: int, args: str, before: list[str]) -> ModuleOp:
+    """Loops of %n rounds in each other that carry %s."""
     t = "tensor<4xf32>"
-    lines = [f"func.func @main(%s: {t}) -> {t} {{", "%n = graph.constant dense<2> : tensor<i64>"]
+    lines = [f"func.func @main({args}) -> {t} {{", *before]
     inner = "%s"
     for i in range(depth):
         lines.append(
@@ -95,27 +100,9 @@ def test_unrolling_is_polynomial_in_the_depth(depth: int, monkeypatch: pytest.Mo
     assert str(module).count("graph.loop") == depth - 1
 
 
-def carrying(depth: int) -> ModuleOp:
-    """Loops in each other, of as many rounds as the caller says."""
-    t = "tensor<4xf32>"
-    lines, inner = [f"func.func @main(%n: tensor<i64>, %s: {t}) -> {t} {{"], "%s"
-    for i in range(depth):
-        lines.append(
-            f"%h{i} = graph.loop (%i{i}, %g{i}) trip %n : tensor<i64>"
-            f" carry (%s{i} = {inner} : {t}) -> ({t}) {{"
-        )
-        inner = f"%s{i}"
-    lines.append(f"%t = graph.sin {inner} : ({t}) -> {t}")
-    inner = "%t"
-    for i in reversed(range(depth)):
-        lines += [f"graph.yield %g{i}, {inner} : tensor<i1>, {t}", "}"]
-        inner = f"%h{i}"
-    return parse([*lines, f"func.return {inner} : {t}", "}"])
-
-
 def test_the_proof_of_a_plan_is_polynomial_in_the_depth(monkeypatch: pytest.MonkeyPatch):
     depth, walks = 10, 0
-    module = carrying(depth)
+    module = carrying(depth, "%n: tensor<i64>, %s: tensor<4xf32>", [])
     lower(module, Options())
     real = Checker.walk
 
