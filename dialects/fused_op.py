@@ -33,8 +33,8 @@ from xdsl.irdl import (
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, ReturnLike
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.interfaces import TensorOp, Work, same_bytes
-from ge.dialects.types import byte_size, is_static, set_type, shape_of
+from ge.dialects.support.tensor_op import TensorOp, Work, same_bytes
+from ge.dialects.support.types import byte_size, is_static, set_type, shape_of
 
 PHASE = "fused_op.phase"
 """Attribute of ops: a number, 0 where there is none. Ops of two phases do not share a launch."""

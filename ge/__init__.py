@@ -14,15 +14,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ge.dialects.errors import GeError
-    from ge.dialects.target import Target
-    from ge.lowering.compiler import Program, load, lower
-    from ge.lowering.compiler import compile_model as compile
-    from ge.lowering.extensions import register_dialect, register_pass
-    from ge.lowering.options import Options
-    from ge.runtime.profiling import Profiler
-    from ge.runtime.session import Session
-    from ge.transforms.user_rules import FusedOp, Graph, OpType, Pattern
+    from ge.dialects.support.errors import GeError
+    from ge.dialects.targets.target import Target
+    from ge.lowering.driver.compiler import Program, load, lower
+    from ge.lowering.driver.compiler import compile_model as compile
+    from ge.lowering.pipeline.options import Options
+    from ge.lowering.plugins.extensions import register_dialect, register_pass
+    from ge.runtime.device.session import Session
+    from ge.runtime.profile.profiler import Profiler
+    from ge.transforms.fusion.user_rules import FusedOp, Graph, OpType, Pattern
 
 __all__ = [
     "FusedOp",
@@ -43,21 +43,21 @@ __all__ = [
 ]
 
 _HOME = {
-    "FusedOp": "ge.transforms.user_rules",
-    "Graph": "ge.transforms.user_rules",
-    "OpType": "ge.transforms.user_rules",
-    "Pattern": "ge.transforms.user_rules",
-    "register_dialect": "ge.lowering.extensions",
-    "register_pass": "ge.lowering.extensions",
-    "GeError": "ge.dialects.errors",
-    "Options": "ge.lowering.options",
-    "Profiler": "ge.runtime.profiling",
-    "Program": "ge.lowering.compiler",
-    "Session": "ge.runtime.session",
-    "Target": "ge.dialects.target",
-    "compile": "ge.lowering.compiler:compile_model",
-    "load": "ge.lowering.compiler",
-    "lower": "ge.lowering.compiler",
+    "FusedOp": "ge.transforms.fusion.user_rules",
+    "Graph": "ge.transforms.fusion.user_rules",
+    "OpType": "ge.transforms.fusion.user_rules",
+    "Pattern": "ge.transforms.fusion.user_rules",
+    "register_dialect": "ge.lowering.plugins.extensions",
+    "register_pass": "ge.lowering.plugins.extensions",
+    "GeError": "ge.dialects.support.errors",
+    "Options": "ge.lowering.pipeline.options",
+    "Profiler": "ge.runtime.profile.profiler",
+    "Program": "ge.lowering.driver.compiler",
+    "Session": "ge.runtime.device.session",
+    "Target": "ge.dialects.targets.target",
+    "compile": "ge.lowering.driver.compiler:compile_model",
+    "load": "ge.lowering.driver.compiler",
+    "lower": "ge.lowering.driver.compiler",
 }
 
 

@@ -32,10 +32,10 @@ TOOLS = {
 }
 SHELL = ("cd", "export", "env")
 WARM = (
-    "ge.tools.opt_main",
+    "ge.lowering.cli.opt_main",
     "ge.dialects.graph",
     "ge.dialects.fused_op",
-    "ge.dialects.npu_task",
+    "ge.dialects.npu_task.ops",
     "xdsl.dialects.arith",
     "xdsl.dialects.func",
     "xdsl.dialects.test",

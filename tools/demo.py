@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("model", help="a .onnx model with reference data beside it")
     parser.add_argument("--lines", type=int, default=7, help="lines of text shown of each level")
     args = parser.parse_args(argv)
-    from ge.lowering.command_line import guarded
+    from ge.lowering.cli.command_line import guarded
 
     return guarded(lambda: run(args), "demo")
 
@@ -43,13 +43,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(args: argparse.Namespace) -> int:
     import numpy as np
 
-    from ge.dialects.errors import GeError
-    from ge.lowering.compilation import count_work
-    from ge.lowering.compiler import load, lower
-    from ge.lowering.options import Options
-    from ge.runtime.clock import simulate
-    from ge.runtime.profiler import summary_table
-    from ge.runtime.session import Session
+    from ge.dialects.support.errors import GeError
+    from ge.lowering.driver.compilation import count_work
+    from ge.lowering.driver.compiler import load, lower
+    from ge.lowering.pipeline.options import Options
+    from ge.runtime.clock.clock import simulate
+    from ge.runtime.device.session import Session
+    from ge.runtime.profile.tables import summary_table
 
     reference = Path(args.model).with_suffix(".npz")
     if not reference.exists():

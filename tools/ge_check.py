@@ -5,7 +5,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from ge.lowering.command_line import ArgumentParser, guarded
+from ge.lowering.cli.command_line import ArgumentParser, guarded
 
 EPILOG = """examples:
   ge-compile model.onnx -o program.mlir && ge-check program.mlir
@@ -23,12 +23,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ge.dialects.diagnostics import Diagnostic, Severity, place_of
-    from ge.dialects.errors import GeError
-    from ge.lowering.compiler import context, level_of
-    from ge.lowering.text import parse_module, read_source
-    from ge.lowering.verify_level import VerifyLevelPass
-    from ge.runtime.certificate import check_program
+    from ge.dialects.support.diagnostics import Diagnostic, Severity, place_of
+    from ge.dialects.support.errors import GeError
+    from ge.lowering.driver.compiler import context, level_of
+    from ge.lowering.levels.verify_level import VerifyLevelPass
+    from ge.lowering.text.reading import parse_module, read_source
+    from ge.runtime.check.certificate import check_program
 
     source = read_source(None if args.program == "-" else args.program)
     ctx = context()

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ge.lowering.command_line import ArgumentParser, guarded
+from ge.lowering.cli.command_line import ArgumentParser, guarded
 
 if TYPE_CHECKING:
-    from ge.dialects.diagnostics import Handler
-    from ge.lowering.compiler import Watch
-    from ge.lowering.options import Options
+    from ge.dialects.support.diagnostics import Handler
+    from ge.lowering.driver.compiler import Watch
+    from ge.lowering.pipeline.options import Options
 
 EPILOG = """Options that are not given come from the environment: GE_TARGET, GE_GRAPH_FUSION,
 GE_MEMORY_OPTIMIZE, GE_MEMORY_LIMIT and others, see the README.
@@ -89,13 +89,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ge.dialects.errors import GeError
-    from ge.dialects.target import Target
-    from ge.lowering.arguments import parse_bytes, parse_dims, parse_names, parse_shapes
-    from ge.lowering.cache import Request
-    from ge.lowering.options import Options
-    from ge.lowering.pipelines import pipeline
-    from ge.lowering.progress import progress_bar
+    from ge.dialects.support.errors import GeError
+    from ge.dialects.targets.target import Target
+    from ge.lowering.cli.arguments import parse_bytes, parse_dims, parse_names, parse_shapes
+    from ge.lowering.cli.progress import progress_bar
+    from ge.lowering.driver.cache import Request
+    from ge.lowering.pipeline.options import Options
+    from ge.lowering.pipeline.stages import pipeline
 
     options = Options.from_environment(
         target=args.target, fusion=args.fusion, memory=args.memory,
@@ -130,11 +130,11 @@ def run(args: argparse.Namespace) -> int:
 
 def watcher(args: argparse.Namespace, options: "Options") -> "Watch":
     """Makes what validates each pass."""
-    from ge.lowering.compiler import Loaded, context
-    from ge.lowering.extensions import files_in_use
-    from ge.lowering.instrumentation import Instrumentation
-    from ge.lowering.validation import Validation
-    from ge.runtime.trials import Trials
+    from ge.lowering.debugging.validation import Validation
+    from ge.lowering.driver.compiler import Loaded, context
+    from ge.lowering.pipeline.instrumentation import Instrumentation
+    from ge.lowering.plugins.extensions import files_in_use
+    from ge.runtime.device.trials import Trials
 
     def watch(loaded: Loaded) -> list[Instrumentation]:
         return [
@@ -149,7 +149,7 @@ def watcher(args: argparse.Namespace, options: "Options") -> "Watch":
 
 def printer(remarks: bool) -> "Handler":
     """Prints warnings, and remarks if they are asked for."""
-    from ge.dialects.diagnostics import Diagnostic, Severity
+    from ge.dialects.support.diagnostics import Diagnostic, Severity
 
     def handle(diagnostic: Diagnostic) -> None:
         if remarks or diagnostic.severity is not Severity.REMARK:

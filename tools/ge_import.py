@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from ge.lowering.command_line import ArgumentParser, guarded
+from ge.lowering.cli.command_line import ArgumentParser, guarded
 
 EPILOG = """examples:
   ge-import model.onnx -o model.mlir             (weights go to model.safetensors)
@@ -31,10 +31,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ge.lowering.arguments import parse_dims, parse_shapes
-    from ge.lowering.files import Outputs, write_module
+    from ge.lowering.cli.arguments import parse_dims, parse_shapes
+    from ge.lowering.cli.progress import progress_bar
+    from ge.lowering.driver.files import Outputs, write_module
     from ge.lowering.onnx.importer import import_file
-    from ge.lowering.progress import progress_bar
 
     shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
     with progress_bar() as progress, Outputs() as out:

@@ -12,7 +12,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(version_text("ge-opt"))
         return 0
-    from ge.lowering.command_line import DEBUG, guarded
+    from ge.lowering.cli.command_line import DEBUG, guarded
 
     if "--debug" in args:
         os.environ[DEBUG] = "1"
@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(args: list[str]) -> int:
-    from ge.tools.opt_main import GeOptMain
+    from ge.lowering.cli.opt_main import GeOptMain
 
     return GeOptMain(args).execute()
 

@@ -9,17 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ge.lowering.command_line import ArgumentParser, guarded, whole_number
+from ge.lowering.cli.command_line import ArgumentParser, guarded, whole_number
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from ge.lowering.compilation import Compilation
-    from ge.lowering.compiler import Loaded
-    from ge.lowering.files import Outputs
-    from ge.lowering.options import Options
-    from ge.runtime.arrays import Array
-    from ge.runtime.timeline import Timeline
+    from ge.lowering.driver.compilation import Compilation
+    from ge.lowering.driver.compiler import Loaded
+    from ge.lowering.driver.files import Outputs
+    from ge.lowering.pipeline.options import Options
+    from ge.runtime.clock.timeline import Timeline
+    from ge.runtime.data.arrays import Array
 
 LEVELS = ("graph", "fused", "tasks", "buffers", "program")
 
@@ -83,9 +83,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ge.lowering.arguments import parse_bytes, parse_names
-    from ge.lowering.files import Outputs
-    from ge.lowering.options import Options
+    from ge.lowering.cli.arguments import parse_bytes, parse_names
+    from ge.lowering.driver.files import Outputs
+    from ge.lowering.pipeline.options import Options
 
     options = Options.from_environment(
         target=args.target, custom_pass=os.pathsep.join(args.load_plugin) or None,
@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
 
 def check_flags(args: argparse.Namespace) -> None:
     """Raise GeError for what --timing-only leaves nothing to do for."""
-    from ge.dialects.errors import GeError
+    from ge.dialects.support.errors import GeError
 
     for name in ("outputs", "poison", "sanitize", "fuzz_schedule") if args.timing_only else ():
         if getattr(args, name):
@@ -128,7 +128,7 @@ def check_flags(args: argparse.Namespace) -> None:
 
 def check_writable(paths: Iterable[str]) -> None:
     """Raise GeError for a file that cannot be written, before work is done for it."""
-    from ge.lowering.files import Outputs
+    from ge.lowering.driver.files import Outputs
 
     try:
         with Outputs() as out:
@@ -141,10 +141,10 @@ def check_writable(paths: Iterable[str]) -> None:
 
 def check_changes(changes: Sequence[str], target: str) -> None:
     """Raise GeError for a change of the target that cannot be made, before work is done for it."""
-    from ge.dialects.target import Target
+    from ge.dialects.targets.target import Target
 
     if changes:
-        from ge.runtime.what_if import changed
+        from ge.runtime.profile.what_if import changed
 
         for change in changes:
             changed(Target.load(target), change)
@@ -155,11 +155,11 @@ def load_model(
 ) -> tuple["Loaded", "dict[str, Array] | None"]:
     """The model and the inputs given. A model with symbolic dimensions is fixed to the shapes of
     its inputs (unless GE_STATIC_SHAPE=0)."""
-    from ge.lowering.arguments import parse_dims, parse_shapes
-    from ge.lowering.compiler import load
-    from ge.runtime.npz import read_npz
-    from ge.runtime.session import check_inputs, input_ports, main_of
-    from ge.runtime.weights import Fallback, RandomPayload
+    from ge.lowering.cli.arguments import parse_dims, parse_shapes
+    from ge.lowering.driver.compiler import load
+    from ge.runtime.data.npz import read_npz
+    from ge.runtime.data.weights import Fallback, RandomPayload
+    from ge.runtime.device.session import check_inputs, input_ports, main_of
 
     shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
     loaded = load(args.input, shapes, dims, options.plugins)
@@ -182,8 +182,8 @@ def compiled_for(module: "ModuleOp") -> str | None:
     """The target that a module has been compiled for."""
     from xdsl.dialects.builtin import StringAttr
 
-    from ge.dialects.target import TARGET
-    from ge.runtime.session import main_of
+    from ge.dialects.targets.target import TARGET
+    from ge.runtime.device.session import main_of
 
     name = main_of(module).attributes.get(TARGET)
     return name.data if isinstance(name, StringAttr) else None
@@ -193,9 +193,9 @@ def lower_for(
     args: argparse.Namespace, loaded: "Loaded", options: "Options"
 ) -> "Compilation | None":
     """Lower the module as far as what is asked for needs; None where nothing was to be done."""
-    from ge.dialects.errors import GeError
-    from ge.lowering.compiler import dumper, level_of, lower
-    from ge.lowering.progress import progress_bar
+    from ge.dialects.support.errors import GeError
+    from ge.lowering.cli.progress import progress_bar
+    from ge.lowering.driver.compiler import dumper, level_of, lower
 
     level = level_of(loaded.module)
     timed = wants_time(args)
@@ -213,7 +213,7 @@ def lower_for(
 
 def describe(loaded: "Loaded", compilation: "Compilation | None") -> dict[str, Any]:
     """The report so far: what the compiler knows, without the parts that are not known."""
-    from ge.lowering.compilation import count_launches, memory_figures
+    from ge.lowering.driver.compilation import count_launches, memory_figures
 
     name = Path(loaded.path).stem
     if compilation is not None:
@@ -234,9 +234,9 @@ def compute(
     """Run the module on the inputs, or on random ones. Also the `numerics` part of the report."""
     import time
 
-    from ge.lowering.arguments import parse_dims, parse_shapes
-    from ge.runtime.sanitizer import useless_events
-    from ge.runtime.session import Session, random_inputs, statistics
+    from ge.lowering.cli.arguments import parse_dims, parse_shapes
+    from ge.runtime.check.memory import useless_events
+    from ge.runtime.device.session import Session, random_inputs, statistics
 
     if inputs is None:
         shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
@@ -269,9 +269,9 @@ def wants_time(args: argparse.Namespace) -> bool:
 
 def time_of(args: argparse.Namespace, module: "ModuleOp", options: "Options") -> "Timeline | None":
     """The simulated timeline, if it is asked for and can be had."""
-    from ge.dialects.target import Target
-    from ge.lowering.compiler import level_of
-    from ge.runtime.clock import UnknownShapes, simulate
+    from ge.dialects.targets.target import Target
+    from ge.lowering.driver.compiler import level_of
+    from ge.runtime.clock.clock import UnknownShapes, simulate
 
     required = wants_time(args)
     if not required and (not args.report or level_of(module) != "program"):
@@ -292,9 +292,9 @@ def write_profile(
     model: str,
 ) -> dict[str, Any]:
     """Write what is asked for; print the figures for people. The `time` part of the report."""
-    from ge.runtime import profiler
-    from ge.runtime.trace import chrome_trace
-    from ge.runtime.what_if import what_if
+    from ge.runtime.profile import tables as profiler
+    from ge.runtime.profile.trace import chrome_trace
+    from ge.runtime.profile.what_if import what_if
 
     if args.trace:
         out.json(args.trace, chrome_trace(timeline))
@@ -318,7 +318,7 @@ SHOWN_ELEMENTS = 12
 
 def output_lines(outputs: "Mapping[str, Array]") -> Iterable[str]:
     """A line for each output: its elements if they are few, else figures."""
-    from ge.runtime.session import statistics
+    from ge.runtime.device.session import statistics
 
     for name, array in outputs.items():
         head = f"{name}: {array.dtype}[{', '.join(map(str, array.shape))}]"

@@ -12,10 +12,10 @@ from onnx import ModelProto
 from onnx.backend.base import Backend as OnnxBackend
 from onnx.backend.base import BackendRep
 
-from ge.lowering.compiler import lower
+from ge.lowering.driver.compiler import lower
 from ge.lowering.onnx.importer import import_model
-from ge.lowering.options import Options
-from ge.runtime.session import Session
+from ge.lowering.pipeline.options import Options
+from ge.runtime.device.session import Session
 
 
 class Program(BackendRep):

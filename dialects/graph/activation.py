@@ -8,7 +8,7 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.elementwise_bases import Binary, FloatUnary, Unary
+from ge.dialects.graph.support.elementwise_bases import Binary, FloatUnary, Unary
 
 
 @irdl_op_definition

@@ -45,9 +45,9 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.normalization import check_broadcast_to, check_floats
-from ge.dialects.graph.parameters import INT, Parameter, parameter
-from ge.dialects.interfaces import Access, TensorOp, Work, aligned_axes
-from ge.dialects.types import (
+from ge.dialects.graph.support.parameters import INT, Parameter, parameter
+from ge.dialects.support.tensor_op import Access, TensorOp, Work, aligned_axes
+from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
     broadcast,

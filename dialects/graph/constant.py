@@ -12,8 +12,8 @@ from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.interfaces import TensorOp, Work
-from ge.dialects.types import AnyTensor, is_static, numel, shape_of
+from ge.dialects.support.tensor_op import TensorOp, Work
+from ge.dialects.support.types import AnyTensor, is_static, numel, shape_of
 
 
 @irdl_attr_definition

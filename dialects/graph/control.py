@@ -35,8 +35,8 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.interfaces import TensorOp, Work
-from ge.dialects.types import (
+from ge.dialects.support.tensor_op import TensorOp, Work
+from ge.dialects.support.types import (
     DYNAMIC,
     AnyTensor,
     constant_ints,

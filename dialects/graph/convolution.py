@@ -22,10 +22,10 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.linear import product_element
-from ge.dialects.graph.parameters import INT, INTS, Parameter, dims, parameter, partial_ints
-from ge.dialects.graph.window import WINDOW, Window, WindowedOp, agree, spatial_dims
-from ge.dialects.interfaces import Work
-from ge.dialects.types import (
+from ge.dialects.graph.support.parameters import INT, INTS, Parameter, dims, parameter, partial_ints
+from ge.dialects.graph.support.window import WINDOW, Window, WindowedOp, agree, spatial_dims
+from ge.dialects.support.tensor_op import Work
+from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
     element_type,

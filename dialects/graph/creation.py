@@ -20,7 +20,8 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.parameters import (
+from ge.dialects.graph.shape import ENDING
+from ge.dialects.graph.support.parameters import (
     INT,
     INTS,
     Elements,
@@ -36,9 +37,8 @@ from ge.dialects.graph.parameters import (
     partial_ints,
     vector_length,
 )
-from ge.dialects.graph.shape import ENDING
-from ge.dialects.interfaces import Access, TensorOp, Work
-from ge.dialects.types import (
+from ge.dialects.support.tensor_op import Access, TensorOp, Work
+from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
     byte_size,

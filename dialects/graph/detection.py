@@ -17,9 +17,9 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.parameters import check_indices, check_same_element, check_scalar
-from ge.dialects.interfaces import TensorOp, Work
-from ge.dialects.types import (
+from ge.dialects.graph.support.parameters import check_indices, check_same_element, check_scalar
+from ge.dialects.support.tensor_op import TensorOp, Work
+from ge.dialects.support.types import (
     DYNAMIC,
     byte_size,
     constant_ints,

@@ -24,8 +24,8 @@ from xdsl.irdl import (
 from xdsl.traits import Commutative, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph import folding as f
-from ge.dialects.graph.elementwise_bases import (
+from ge.dialects.graph.support import folding as f
+from ge.dialects.graph.support.elementwise_bases import (
     Binary,
     Elementwise,
     FloatUnary,
@@ -34,8 +34,8 @@ from ge.dialects.graph.elementwise_bases import (
     is_bits,
     is_number,
 )
-from ge.dialects.interfaces import Access, Permuted, TensorOp
-from ge.dialects.types import (
+from ge.dialects.support.tensor_op import Access, Permuted, TensorOp
+from ge.dialects.support.types import (
     bitwidth,
     broadcast,
     element_type,

@@ -21,7 +21,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.parameters import (
+from ge.dialects.graph.support.parameters import (
     INTS,
     Parameter,
     dims,
@@ -29,9 +29,9 @@ from ge.dialects.graph.parameters import (
     parameter,
     partial_ints,
 )
-from ge.dialects.graph.window import spatial_dims
-from ge.dialects.interfaces import Access, TensorOp, Work
-from ge.dialects.types import (
+from ge.dialects.graph.support.window import spatial_dims
+from ge.dialects.support.tensor_op import Access, TensorOp, Work
+from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
     array_floats,

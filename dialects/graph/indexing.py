@@ -19,7 +19,9 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.parameters import (
+from ge.dialects.graph.reduction import check_choice
+from ge.dialects.graph.shape import ENDING
+from ge.dialects.graph.support.parameters import (
     INT,
     Elements,
     Movement,
@@ -34,10 +36,8 @@ from ge.dialects.graph.parameters import (
     parameter,
     vector_length,
 )
-from ge.dialects.graph.reduction import check_choice
-from ge.dialects.graph.shape import ENDING
-from ge.dialects.interfaces import Access, TensorOp, Work
-from ge.dialects.types import (
+from ge.dialects.support.tensor_op import Access, TensorOp, Work
+from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
     byte_size,

@@ -16,8 +16,8 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.interfaces import TensorOp, Work, aligned_axes
-from ge.dialects.types import (
+from ge.dialects.support.tensor_op import TensorOp, Work, aligned_axes
+from ge.dialects.support.types import (
     Shape,
     bitwidth,
     broadcast,

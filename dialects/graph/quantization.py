@@ -24,8 +24,8 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.interfaces import Access, Permuted, TensorOp
-from ge.dialects.types import (
+from ge.dialects.support.tensor_op import Access, Permuted, TensorOp
+from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
     element_type,

@@ -33,8 +33,8 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.normalization import check_floats
-from ge.dialects.interfaces import TensorOp, Work
-from ge.dialects.types import (
+from ge.dialects.support.tensor_op import TensorOp, Work
+from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
     element_type,

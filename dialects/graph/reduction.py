@@ -25,7 +25,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.parameters import (
+from ge.dialects.graph.support.parameters import (
     INT,
     INTS,
     Parameter,
@@ -35,8 +35,8 @@ from ge.dialects.graph.parameters import (
     parameter,
     vector_length,
 )
-from ge.dialects.interfaces import Access, Permuted, Rows, TensorOp, Work, rows_along
-from ge.dialects.types import (
+from ge.dialects.support.tensor_op import Access, Permuted, Rows, TensorOp, Work, rows_along
+from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
     element_type,

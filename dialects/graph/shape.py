@@ -24,7 +24,8 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.parameters import (
+from ge.dialects.graph.reduction import check_choice
+from ge.dialects.graph.support.parameters import (
     INT,
     INTS,
     Elements,
@@ -41,9 +42,8 @@ from ge.dialects.graph.parameters import (
     same_static_type,
     vector_length,
 )
-from ge.dialects.graph.reduction import check_choice
-from ge.dialects.interfaces import Access, TensorOp, Work
-from ge.dialects.types import (
+from ge.dialects.support.tensor_op import Access, TensorOp, Work
+from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
     array_ints,

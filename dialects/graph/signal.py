@@ -24,7 +24,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.parameters import (
+from ge.dialects.graph.support.parameters import (
     INT,
     Parameter,
     check_indices,
@@ -33,8 +33,8 @@ from ge.dialects.graph.parameters import (
     check_scalar,
     parameter,
 )
-from ge.dialects.interfaces import TensorOp, Work
-from ge.dialects.types import (
+from ge.dialects.support.tensor_op import TensorOp, Work
+from ge.dialects.support.types import (
     DYNAMIC,
     constant_ints,
     element_type,

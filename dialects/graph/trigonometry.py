@@ -2,7 +2,7 @@
 
 from xdsl.irdl import irdl_op_definition
 
-from ge.dialects.graph.elementwise_bases import FloatUnary
+from ge.dialects.graph.support.elementwise_bases import FloatUnary
 
 
 @irdl_op_definition

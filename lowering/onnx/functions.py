@@ -20,7 +20,7 @@ from onnx import (
 )
 from xdsl.ir import SSAValue
 
-from ge.dialects.types import DYNAMIC, element_type, shape_of
+from ge.dialects.support.types import DYNAMIC, element_type, shape_of
 from ge.lowering.onnx.model import ONNX_NUMBERS
 from ge.lowering.onnx.order import domain_of
 from ge.lowering.onnx.registry import Value

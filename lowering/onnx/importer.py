@@ -11,14 +11,14 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAtt
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Region, SSAValue
 
-from ge.dialects.errors import GeError
+from ge.dialects.support.errors import GeError
 from ge.lowering.onnx.functions import Function, local_function, local_key, versions
 from ge.lowering.onnx.inputs import Fixed, make_arguments
 from ge.lowering.onnx.model import OLDEST_OPSET, Tensors, read_model
 from ge.lowering.onnx.order import subgraphs
 from ge.lowering.onnx.registry import Unsupported, Value
 from ge.lowering.onnx.scope import Failed, Scope, TooLarge
-from ge.runtime.arrays import Array
+from ge.runtime.data.arrays import Array
 
 Progress: TypeAlias = Callable[[str, int, int], object]
 """Told what is going on, and how much of how much is done."""

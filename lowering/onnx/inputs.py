@@ -9,9 +9,9 @@ from onnx import TensorShapeProto, TypeProto, ValueInfoProto
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.ir import Attribute, Block, SSAValue
 
-from ge.dialects.errors import GeError
-from ge.dialects.types import DYNAMIC, AnyTensor, shape_text, tensor
-from ge.lowering.arguments import suggest
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import DYNAMIC, AnyTensor, shape_text, tensor
+from ge.lowering.cli.arguments import suggest
 from ge.lowering.onnx.model import MAX_ELEMENTS, check_name, element_of_onnx
 from ge.lowering.onnx.registry import Value
 

@@ -17,9 +17,9 @@ from onnx import GraphProto, ModelProto, SparseTensorProto, TensorProto, helper,
 from onnx.defs import onnx_opset_version
 from xdsl.ir import Attribute
 
-from ge.dialects.errors import GeError
-from ge.dialects.types import ELEMENT_TYPES, AnyTensor, tensor
-from ge.runtime.arrays import Array, dtype_of
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import ELEMENT_TYPES, AnyTensor, tensor
+from ge.runtime.data.arrays import Array, dtype_of
 
 MAX_ELEMENTS = 1 << 40
 """A tensor with more elements than this (65B models have 2^29 in one) is taken for damage."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from onnx import AttributeProto, GraphProto, NodeProto
 
-from ge.dialects.errors import GeError
+from ge.dialects.support.errors import GeError
 
 
 def describe(node: NodeProto) -> str:

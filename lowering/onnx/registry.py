@@ -20,9 +20,9 @@ from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.interfaces import Param, TensorOp, name_loc
-from ge.dialects.types import constant_value, element_type, rank_of, shape_of
-from ge.runtime.arrays import Array, array_of, dense, type_of
+from ge.dialects.support.tensor_op import Param, TensorOp, name_loc
+from ge.dialects.support.types import constant_value, element_type, rank_of, shape_of
+from ge.runtime.data.arrays import Array, array_of, dense, type_of
 
 Value: TypeAlias = SSAValue | tuple[SSAValue, ...] | None
 """What an ONNX name stands for: a tensor, a sequence of tensors, or an empty optional."""
@@ -56,10 +56,10 @@ def onnx_op(*names: str, domain: str = "") -> Callable[[Handler], Handler]:
 
 
 def find(domain: str, op_type: str) -> Handler | None:
-    """The handler of an op type. The first call imports all modules of this package."""
+    """The handler of an op type. The first call imports all modules of `ops`."""
     if not _loaded:
         _loaded.append(True)
-        package = __name__.rpartition(".")[0]
+        package = __name__.rpartition(".")[0] + ".ops"
         for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
             importlib.import_module(f"{package}.{module.name}")
     return _HANDLERS.get(("" if domain == "ai.onnx" else domain, op_type))
@@ -212,7 +212,7 @@ class Node:
 
     def const(self, array: Any, element: Attribute | None = None) -> SSAValue:
         """A constant in the text. `element` converts to that element type first."""
-        from ge.runtime.arrays import dtype_of
+        from ge.runtime.data.arrays import dtype_of
 
         value = np.asarray(array)
         if element is not None:

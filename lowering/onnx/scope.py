@@ -11,17 +11,17 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.errors import GeError
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
-from ge.dialects.graph.parameters import ShapeComputation
-from ge.dialects.interfaces import TensorOp, name_loc
-from ge.dialects.types import AnyTensor, constant_value, is_static, numel, shape_text
+from ge.dialects.graph.support.parameters import ShapeComputation
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.tensor_op import TensorOp, name_loc
+from ge.dialects.support.types import AnyTensor, constant_value, is_static, numel, shape_text
 from ge.lowering.onnx.functions import Function, find_function
 from ge.lowering.onnx.model import MAX_ELEMENTS, check_names
 from ge.lowering.onnx.order import domain_of, in_order, node_name
 from ge.lowering.onnx.registry import Node, Unsupported, Value, find
 from ge.runtime import kernels
-from ge.runtime.arrays import Array, array_of, dense, type_of
+from ge.runtime.data.arrays import Array, array_of, dense, type_of
 
 if TYPE_CHECKING:
     from ge.lowering.onnx.importer import Importer

@@ -27,9 +27,9 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import IRDLOperation, VarOperandDef
 
-from ge.dialects.errors import GeError
-from ge.dialects.interfaces import Access, TensorOp
-from ge.runtime.arrays import Array, contiguous
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.tensor_op import Access, TensorOp
+from ge.runtime.data.arrays import Array, contiguous
 
 Fn = Callable[..., Any]
 OpT = TypeVar("OpT", bound=Operation)

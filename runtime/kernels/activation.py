@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ge.dialects.graph import activation as g
-from ge.runtime.arrays import Array
+from ge.runtime.data.arrays import Array
 from ge.runtime.kernels import Fn, kernel
 from ge.runtime.kernels import special as f
 from ge.runtime.kernels.special import in_blocks

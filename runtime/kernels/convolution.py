@@ -12,9 +12,9 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ge.dialects.graph import convolution as g
-from ge.dialects.graph.window import Window
-from ge.dialects.types import Shape, element_type
-from ge.runtime.arrays import Array, dtype_of
+from ge.dialects.graph.support.window import Window
+from ge.dialects.support.types import Shape, element_type
+from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.kernels import Fn, kernel
 from ge.runtime.kernels.linear import (
     Converted,

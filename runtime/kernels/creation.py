@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from ge.dialects.errors import GeError
 from ge.dialects.graph import creation as g
-from ge.dialects.types import element_type
-from ge.runtime.arrays import Array, dtype_of
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import element_type
+from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.kernels import Fn, kernel
 from ge.runtime.kernels.shape import fitting, ints_of, refusing
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ge.dialects.graph.detection import NonMaxSuppressionOp
-from ge.runtime.arrays import Array
+from ge.runtime.data.arrays import Array
 from ge.runtime.kernels import Fn, kernel
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph import trigonometry as trig
-from ge.runtime.arrays import BFLOAT16, Array, dtype_of
+from ge.runtime.data.arrays import BFLOAT16, Array, dtype_of
 from ge.runtime.kernels import Fn, kernel, special
 from ge.runtime.kernels.special import in_blocks
 

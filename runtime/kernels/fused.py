@@ -7,7 +7,7 @@ import numpy as np
 
 from ge.dialects.fused_op import FlashAttentionOp
 from ge.dialects.graph.attention import AttentionOp
-from ge.runtime.arrays import Array
+from ge.runtime.data.arrays import Array
 from ge.runtime.kernels import Fn, kernel
 from ge.runtime.kernels.attention import Scores, check_values, heads_first, pieces
 from ge.runtime.kernels.normalization import row_sums, widen

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ge.dialects.graph import image as g
-from ge.runtime.arrays import Array, dtype_of
+from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.kernels import Fn, kernel
 from ge.runtime.kernels.convolution import dimensions
 from ge.runtime.kernels.linear import compute_dtype, rounded

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ge.dialects.errors import GeError
 from ge.dialects.graph import indexing as g
-from ge.runtime.arrays import BFLOAT16, Array
+from ge.dialects.support.errors import GeError
+from ge.runtime.data.arrays import BFLOAT16, Array
 from ge.runtime.kernels import Fn, kernel
 from ge.runtime.kernels.shape import fitting, ints_of, refusing
 

@@ -12,8 +12,8 @@ from weakref import ref
 import numpy as np
 
 from ge.dialects.graph import linear as g
-from ge.dialects.types import element_type, is_float
-from ge.runtime.arrays import BFLOAT16, Array, dtype_of
+from ge.dialects.support.types import element_type, is_float
+from ge.runtime.data.arrays import BFLOAT16, Array, dtype_of
 from ge.runtime.kernels import Fn, kernel
 
 HALF = (np.dtype(np.float16), BFLOAT16)

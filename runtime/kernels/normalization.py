@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ge.dialects.graph import normalization as g
-from ge.runtime.arrays import Array
+from ge.runtime.data.arrays import Array
 from ge.runtime.kernels import Fn, kernel
 
 

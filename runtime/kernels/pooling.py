@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ge.dialects.graph import pooling as g
-from ge.dialects.graph.window import Window
-from ge.dialects.types import Shape
-from ge.runtime.arrays import Array
+from ge.dialects.graph.support.window import Window
+from ge.dialects.support.types import Shape
+from ge.runtime.data.arrays import Array
 from ge.runtime.kernels import Fn, kernel
 from ge.runtime.kernels.convolution import dimensions
 from ge.runtime.kernels.linear import compute_dtype, rounded

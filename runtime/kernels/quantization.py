@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ge.dialects.graph import quantization as g
-from ge.runtime.arrays import Array, dtype_of
+from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.kernels import Fn, kernel
 from ge.runtime.kernels.normalization import widen
 

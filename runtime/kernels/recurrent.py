@@ -8,8 +8,8 @@ import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, Float64Type
 
 from ge.dialects.graph import recurrent as g
-from ge.dialects.types import array_floats
-from ge.runtime.arrays import Array
+from ge.dialects.support.types import array_floats
+from ge.runtime.data.arrays import Array
 from ge.runtime.kernels import Fn, kernel
 from ge.runtime.kernels.normalization import widen
 from ge.runtime.kernels.special import sigmoid, softplus

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ge.dialects.errors import GeError
 from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
-from ge.dialects.types import array_ints
-from ge.runtime.arrays import BFLOAT16, Array
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import array_ints
+from ge.runtime.data.arrays import BFLOAT16, Array
 from ge.runtime.kernels import Fn, kernel
 from ge.runtime.kernels.special import HALF
 

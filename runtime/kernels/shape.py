@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.errors import GeError
 from ge.dialects.graph import shape as g
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import array_ints, shape_text
-from ge.runtime.arrays import Array
-from ge.runtime.device import machine_bytes
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import array_ints, shape_text
+from ge.runtime.data.arrays import Array
+from ge.runtime.device.memory import machine_bytes
 from ge.runtime.kernels import Fn, kernel
 
 

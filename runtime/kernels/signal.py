@@ -3,9 +3,9 @@
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr
 
-from ge.dialects.errors import GeError
 from ge.dialects.graph.signal import DftOp, MelWeightMatrixOp, StftOp
-from ge.runtime.arrays import Array, dtype_of
+from ge.dialects.support.errors import GeError
+from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.kernels import Fn, kernel
 from ge.runtime.kernels.special import HALF
 

@@ -5,9 +5,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from ge.dialects.errors import GeError
 from ge.dialects.graph import slicing as g
-from ge.runtime.arrays import Array
+from ge.dialects.support.errors import GeError
+from ge.runtime.data.arrays import Array
 from ge.runtime.kernels import Fn, kernel
 from ge.runtime.kernels.shape import fitting, ints_of, refusing
 

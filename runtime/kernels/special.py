@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ge.runtime.arrays import BFLOAT16, Array
+from ge.runtime.data.arrays import BFLOAT16, Array
 from ge.runtime.kernels import Fn
 
 BLOCK = 32768

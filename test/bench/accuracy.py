@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from ge.lowering.compiler import load, lower
-from ge.lowering.options import Options
-from ge.runtime.session import Session
-from ge.transforms.relations import BitExact
+from ge.lowering.driver.compiler import load, lower
+from ge.lowering.pipeline.options import Options
+from ge.runtime.device.session import Session
+from ge.transforms.rewriting.relations import BitExact
 
 Arrays = Mapping[str, Any]
 Case = dict[str, dict[str, Any]]

@@ -18,11 +18,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ge.dialects.target import Target
-from ge.lowering.compiler import load, lower
-from ge.lowering.options import Options
-from ge.runtime.clock import simulate
-from ge.runtime.session import Session, random_inputs
+from ge.dialects.targets.target import Target
+from ge.lowering.driver.compiler import load, lower
+from ge.lowering.pipeline.options import Options
+from ge.runtime.clock.clock import simulate
+from ge.runtime.device.session import Session, random_inputs
 from ge.tools import ge_compile, ge_run
 
 

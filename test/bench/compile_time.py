@@ -19,7 +19,7 @@ from generate import transformer
 CODE = """
 import sys, time, json
 start = time.perf_counter()
-from ge.lowering.compiler import compile_file
+from ge.lowering.driver.compiler import compile_file
 program = compile_file(sys.argv[1])
 seconds = time.perf_counter() - start
 passes = {p.name: round(p.seconds, 3) for p in program.compilation.passes}

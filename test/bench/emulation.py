@@ -19,10 +19,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from ge.lowering.compiler import lower
+from ge.lowering.driver.compiler import lower
 from ge.lowering.onnx.importer import import_model
-from ge.lowering.options import Options
-from ge.runtime.session import Session, random_inputs
+from ge.lowering.pipeline.options import Options
+from ge.runtime.device.session import Session, random_inputs
 
 
 def with_weights(path: Path) -> onnx.ModelProto:

@@ -17,12 +17,12 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-from ge.dialects.errors import GeError
-from ge.dialects.target import Target
-from ge.lowering.compiler import load, lower
-from ge.lowering.options import FUSION_MODES, Options
-from ge.runtime.clock import UnknownShapes, simulate
-from ge.runtime.timeline import DMA_IN, DMA_OUT
+from ge.dialects.support.errors import GeError
+from ge.dialects.targets.target import Target
+from ge.lowering.driver.compiler import load, lower
+from ge.lowering.pipeline.options import FUSION_MODES, Options
+from ge.runtime.clock.clock import UnknownShapes, simulate
+from ge.runtime.clock.timeline import DMA_IN, DMA_OUT
 
 Row = tuple[int, float, float, float]
 """Launches, megabytes across HBM, compulsory megabytes, microseconds."""

@@ -13,10 +13,10 @@ import re
 import sys
 from pathlib import Path
 
-from ge.dialects.errors import GeError
-from ge.lowering.compiler import load, lower
-from ge.lowering.options import Options
-from ge.runtime.sanitizer import check_plan
+from ge.dialects.support.errors import GeError
+from ge.lowering.driver.compiler import load, lower
+from ge.lowering.pipeline.options import Options
+from ge.runtime.check.memory import check_plan
 
 IN_PLACE = ("overwrite-operands",)
 """The passes that put results in the place of operands."""

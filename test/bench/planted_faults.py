@@ -3,7 +3,7 @@
     python test/bench/planted_faults.py --cases 10000 [--seed N] [--timings N]
 
 A case is a random graph, compiled all the way down (fusion, in-place work and streams as they
-come). The program as it is must pass the checker (`ge.runtime.sanitizer`), and give the same
+come). The program as it is must pass the checker (`ge.runtime.check.memory`), and give the same
 result in every random timing (`random_timings.py`). Then it gets one fault: a wait is dropped, a
 lifetime is cut short (another buffer takes its bytes too early), or a buffer is shifted.
 When a random timing gives another result, the checker must have reported the fault.
@@ -27,13 +27,21 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import Operation
 from xdsl.parser import Parser
 
-from ge.dialects.errors import GeError
-from ge.dialects.functions import main_function
-from ge.dialects.npu_task import CopyOp, LaunchOp, RecordOp, SlotOp, TransferOp, WaitOp, is_dynamic
-from ge.dialects.types import byte_size
-from ge.lowering.compiler import context, lower
-from ge.lowering.options import Options
-from ge.runtime.sanitizer import check_plan
+from ge.dialects.npu_task.ops import (
+    CopyOp,
+    LaunchOp,
+    RecordOp,
+    SlotOp,
+    TransferOp,
+    WaitOp,
+    is_dynamic,
+)
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import main_function
+from ge.dialects.support.types import byte_size
+from ge.lowering.driver.compiler import context, lower
+from ge.lowering.pipeline.options import Options
+from ge.runtime.check.memory import check_plan
 
 # ---- programs --------------------------------------------------------------------------------
 

@@ -33,14 +33,14 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects import graph as g
-from ge.dialects.errors import GeError
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.interfaces import TensorOp, attribute
-from ge.dialects.types import array_ints, constant_value, element_type, is_float, shape_of
-from ge.lowering.printing import op_text
-from ge.runtime.arrays import Array, array_of, dense
-from ge.transforms.matching import number_of
-from ge.transforms.relations import Relation
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.tensor_op import TensorOp, attribute
+from ge.dialects.support.types import array_ints, constant_value, element_type, is_float, shape_of
+from ge.lowering.text.printing import op_text
+from ge.runtime.data.arrays import Array, array_of, dense
+from ge.transforms.rewriting.matching import number_of
+from ge.transforms.rewriting.relations import Relation
 
 e, n = g.elementwise, g.normalization
 

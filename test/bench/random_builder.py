@@ -12,8 +12,8 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import (
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import (
     ELEMENT_TYPES,
     Shape,
     element_type,
@@ -24,7 +24,7 @@ from ge.dialects.types import (
     tensor,
     tensor_type,
 )
-from ge.runtime.arrays import Array, dense, dtype_of, type_of
+from ge.runtime.data.arrays import Array, dense, dtype_of, type_of
 
 ELEMENTS = (*[f32] * 12, *[f16] * 3, *[i64] * 3, *ELEMENT_TYPES.values())
 """Element types, as often as they are chosen."""

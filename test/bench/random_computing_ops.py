@@ -8,8 +8,8 @@ from xdsl.dialects.builtin import FloatAttr, i1, i8, i32
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects import graph as g
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import element_type, is_float, numel, shape_of, tensor, ui8
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import element_type, is_float, numel, shape_of, tensor, ui8
 
 # ---- matrices ----------------------------------------------------------------------------------
 

@@ -40,22 +40,22 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Region
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.errors import GeError
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph import Graph
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import CONDITION, ITERATION, IfOp, LoopOp, YieldOp
 from ge.dialects.graph.elementwise import Elementwise
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import DYNAMIC, element_type, set_type, shape_of, tensor
-from ge.lowering.compiler import lower
-from ge.lowering.extensions import universe
-from ge.lowering.options import FUSION_MODES, Options
-from ge.lowering.printing import op_text
-from ge.lowering.reduction import reduce
-from ge.runtime.trials import Trials
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import DYNAMIC, element_type, set_type, shape_of, tensor
+from ge.lowering.debugging.delta import reduce
+from ge.lowering.driver.compiler import lower
+from ge.lowering.pipeline.options import FUSION_MODES, Options
+from ge.lowering.plugins.extensions import universe
+from ge.lowering.text.printing import op_text
+from ge.runtime.device.trials import Trials
 from ge.transforms.graph.infer_shapes import refresh_signature
-from ge.transforms.relations import BitExact, Relation, Ulps
+from ge.transforms.rewriting.relations import BitExact, Relation, Ulps
 
 RELATIONS: dict[str, Relation] = {
     "off": BitExact(),

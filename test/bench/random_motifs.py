@@ -8,7 +8,7 @@ from random_builder import Builder, Unsuitable
 from xdsl.ir import SSAValue
 
 from ge.dialects import graph as g
-from ge.dialects.types import element_type, shape_of
+from ge.dialects.support.types import element_type, shape_of
 
 Motif = Callable[[Builder], None]
 

@@ -63,20 +63,20 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from ge.dialects import graph as g
-from ge.dialects.errors import GeError
-from ge.dialects.functions import functions
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import IfOp, LoopOp
-from ge.dialects.interfaces import Access, TensorOp
-from ge.dialects.types import Dense, element_type, is_float, set_type, shape_of, tensor
-from ge.runtime.arrays import Array, array_of, dense, dtype_of
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import functions
+from ge.dialects.support.tensor_op import Access, TensorOp
+from ge.dialects.support.types import Dense, element_type, is_float, set_type, shape_of, tensor
+from ge.runtime.data.arrays import Array, array_of, dense, dtype_of
+from ge.runtime.data.weights import Payload
+from ge.runtime.device.session import output_ports
+from ge.runtime.device.trials import Callee, Outcome, Trial, Trials
 from ge.runtime.kernels import Fn, kernel
-from ge.runtime.session import output_ports
-from ge.runtime.trials import Callee, Outcome, Trial, Trials
-from ge.runtime.weights import Payload
 from ge.transforms.graph.infer_shapes import refresh_signature
-from ge.transforms.relations import SIGNED, Relation, Ulps, last_place, listing
-from ge.transforms.relations import is_float as has_floats
+from ge.transforms.rewriting.relations import SIGNED, Relation, Ulps, last_place, listing
+from ge.transforms.rewriting.relations import is_float as has_floats
 
 STEPS = 2
 """How many floats of its type a result may be off by one rounding."""

@@ -33,8 +33,8 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import shape_of
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import shape_of
 
 
 def make(b: Builder, op: type[TensorOp], tries: int = 30) -> TensorOp:

@@ -5,7 +5,7 @@ A task reads at its start or at its end, and writes at its end or already at its
 the dice say: so two tasks that overlap in time see each other's half-done work. Two runs end with
 equal tokens only if every read saw the same writes in both. Bytes that nothing has written have
 other tokens in each run. Nothing here is shared with what makes or checks programs but the random
-durations of `ge.runtime.interleave`.
+durations of `ge.runtime.device.interleave`.
 """
 
 from collections.abc import Sequence
@@ -19,10 +19,10 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from ge.dialects.functions import main_function
-from ge.dialects.npu_task import ConstantOp, CopyOp, IfOp, LaunchOp, LoopOp, SlotOp, YieldOp
-from ge.dialects.types import bitwidth, element_type, shape_of
-from ge.runtime.interleave import Timing
+from ge.dialects.npu_task.ops import ConstantOp, CopyOp, IfOp, LaunchOp, LoopOp, SlotOp, YieldOp
+from ge.dialects.support.functions import main_function
+from ge.dialects.support.types import bitwidth, element_type, shape_of
+from ge.runtime.device.interleave import Timing
 
 Tokens = NDArray[np.int64]
 

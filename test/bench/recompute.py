@@ -11,11 +11,11 @@ import sys
 
 from training_graphs import resnet, transformer
 
-from ge.dialects.target import Target
-from ge.lowering.compiler import lower
-from ge.lowering.options import Options
-from ge.runtime.clock import simulate
-from ge.runtime.sanitizer import check_plan
+from ge.dialects.targets.target import Target
+from ge.lowering.driver.compiler import lower
+from ge.lowering.pipeline.options import Options
+from ge.runtime.check.memory import check_plan
+from ge.runtime.clock.clock import simulate
 
 GRAPHS = {"transformer": transformer, "resnet": resnet}
 

@@ -8,10 +8,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from ge.dialects.target import Target
-from ge.lowering.compiler import load, lower
-from ge.lowering.options import Options
-from ge.runtime.clock import simulate
+from ge.dialects.targets.target import Target
+from ge.lowering.driver.compiler import load, lower
+from ge.lowering.pipeline.options import Options
+from ge.runtime.clock.clock import simulate
 
 TARGET = "a100_like"
 

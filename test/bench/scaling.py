@@ -21,8 +21,8 @@ from writing import Expr, Tensor, written
 
 from ge.dialects.graph.control import IfOp, YieldOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp
-from ge.lowering.compiler import lower
-from ge.lowering.options import Options
+from ge.lowering.driver.compiler import lower
+from ge.lowering.pipeline.options import Options
 
 
 def chain(n: int) -> ModuleOp:

@@ -17,14 +17,14 @@ from pathlib import Path
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 
-from ge.dialects.errors import GeError
-from ge.dialects.functions import functions
-from ge.dialects.target import Target
-from ge.lowering.compiler import load, lower
-from ge.lowering.options import Options
-from ge.runtime.clock import simulate
-from ge.runtime.replay import check_schedule
-from ge.runtime.timeline import Timeline
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import functions
+from ge.dialects.targets.target import Target
+from ge.lowering.driver.compiler import load, lower
+from ge.lowering.pipeline.options import Options
+from ge.runtime.check.schedule import check_schedule
+from ge.runtime.clock.clock import simulate
+from ge.runtime.clock.timeline import Timeline
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
 
 NO_LIMIT = 1 << 60

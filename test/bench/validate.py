@@ -16,12 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ge.dialects.errors import GeError
-from ge.lowering.compiler import Loaded, compile_file, context
-from ge.lowering.instrumentation import Instrumentation
-from ge.lowering.options import FUSION_MODES, Options
-from ge.lowering.validation import Validation
-from ge.runtime.trials import KINDS, Trials
+from ge.dialects.support.errors import GeError
+from ge.lowering.debugging.validation import Validation
+from ge.lowering.driver.compiler import Loaded, compile_file, context
+from ge.lowering.pipeline.instrumentation import Instrumentation
+from ge.lowering.pipeline.options import FUSION_MODES, Options
+from ge.runtime.device.trials import KINDS, Trials
 
 
 def validate(path: Path, mode: str, output: Path) -> Validation:

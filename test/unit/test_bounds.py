@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ge.runtime.bounds import Job, lower_bound
-from ge.runtime.dataflow import Region, strided
+from ge.runtime.clock.bounds import Job, lower_bound
+from ge.runtime.clock.dataflow import Region, strided
 
 LAUNCH = 2.0
 

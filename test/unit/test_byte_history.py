@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, SSAValue
 
-from ge.runtime.byte_history import Bytes, Comb, History, combs_of
+from ge.runtime.check.byte_history import Bytes, Comb, History, combs_of
 
 BUFFERS: list[SSAValue] = list(Block(arg_types=[f32] * 3).args)
 

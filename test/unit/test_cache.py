@@ -14,10 +14,10 @@ from onnx import TensorProto, helper, numpy_helper
 from xdsl.universe import Universe
 
 import ge
-from ge.lowering import cache, compiler
-from ge.lowering.cache import Request
-from ge.lowering.options import Options
-from ge.runtime.clock import simulate
+from ge.lowering.driver import cache, compiler
+from ge.lowering.driver.cache import Request
+from ge.lowering.pipeline.options import Options
+from ge.runtime.clock.clock import simulate
 
 OWN_FILES = cache._own_files  # pyright: ignore[reportPrivateUsage]
 
@@ -133,7 +133,7 @@ def test_what_makes_another_program(setup: Setup, change: dict[str, Any]):
 
 def test_the_contents_of_model_target_and_plugin_count(setup: Setup):
     target, plugin = setup.folder / "t.toml", setup.folder / "p.py"
-    preset = Path(ge.Target.load.__func__.__code__.co_filename).parent / "targets" / "910b1.toml"
+    preset = Path(ge.Target.load.__func__.__code__.co_filename).parent / "910b1.toml"
     shutil.copy(preset, target)
     plugin.write_text("")
     options = {"target": str(target), "custom_pass": str(plugin)}

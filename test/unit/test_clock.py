@@ -10,16 +10,16 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from ge.dialects.errors import GeError
-from ge.dialects.functions import functions
-from ge.dialects.npu_task import TilingAttr
-from ge.dialects.target import Target
-from ge.lowering.compiler import context
-from ge.lowering.text import Source, parse_module
-from ge.runtime import profiler
-from ge.runtime.clock import UnknownShapes, simulate
-from ge.runtime.timeline import CAUSES, Task, Timeline, bandwidth
-from ge.runtime.trace import chrome_trace
+from ge.dialects.npu_task.ops import TilingAttr
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import functions
+from ge.dialects.targets.target import Target
+from ge.lowering.driver.compiler import context
+from ge.lowering.text.reading import Source, parse_module
+from ge.runtime.clock.clock import UnknownShapes, simulate
+from ge.runtime.clock.timeline import CAUSES, Task, Timeline, bandwidth
+from ge.runtime.profile import tables as profiler
+from ge.runtime.profile.trace import chrome_trace
 
 TARGET = Target.load()
 BUFFER = "memref<256x256xf16, #npu_task<space hbm>>"

@@ -20,15 +20,15 @@ from ge.dialects.graph.normalization import LayerNormOp, SoftmaxOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import ReshapeOp, TransposeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.npu_task import KernelOp
-from ge.dialects.target import Target
-from ge.dialects.types import tensor
-from ge.lowering.compiler import context, lower
-from ge.lowering.options import FUSION_MODES, Options
-from ge.lowering.text import Source, parse_module
-from ge.runtime.core_proof import check_core_plans, touched
-from ge.runtime.vector_kernels import VectorKernel
+from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import tensor
+from ge.dialects.targets.target import Target
+from ge.lowering.driver.compiler import context, lower
+from ge.lowering.pipeline.options import FUSION_MODES, Options
+from ge.lowering.text.reading import Source, parse_module
+from ge.runtime.check.cores import check_core_plans, touched
+from ge.runtime.costs.vector import VectorKernel
 from ge.transforms.fusion.regions import LEAST_TILE
 
 SMALL = """

@@ -17,15 +17,15 @@ from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.elementwise import AddOp, ExpOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.npu_task import Engine, TilingAttr
-from ge.dialects.target import Target
-from ge.dialects.types import DYNAMIC, tensor
-from ge.runtime.cost import kernel_cost, task_time
-from ge.runtime.cube_kernels import cube_kernel, matrices
-from ge.runtime.pipes import Pipes, TaskTime, l2_bytes_per_us
-from ge.runtime.tiling import choose_tiling, fits, on_core_bytes, pipes
-from ge.runtime.vector_kernels import VectorKernel
+from ge.dialects.npu_task.ops import Engine, TilingAttr
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import DYNAMIC, tensor
+from ge.dialects.targets.target import Target
+from ge.runtime.costs.cost import kernel_cost, task_time
+from ge.runtime.costs.cube import cube_kernel, matrices
+from ge.runtime.costs.pipes import Pipes, TaskTime, l2_bytes_per_us
+from ge.runtime.costs.tiling import choose_tiling, fits, on_core_bytes, pipes
+from ge.runtime.costs.vector import VectorKernel
 
 PRESETS = [Target.load(name) for name in Target.presets()]
 TARGET = Target.load()

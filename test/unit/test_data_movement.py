@@ -9,12 +9,12 @@ import pytest
 from xdsl.dialects import test
 from xdsl.dialects.builtin import i64
 
-from ge.dialects.errors import GeError
 from ge.dialects.graph import creation, indexing, shape, slicing
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import DYNAMIC, tensor
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import DYNAMIC, tensor
 from ge.runtime import kernels
-from ge.runtime.arrays import Array, element_of, type_of
+from ge.runtime.data.arrays import Array, element_of, type_of
 
 
 def built(op: type[TensorOp], arrays: Sequence[Array | None], **params: Any) -> TensorOp:

@@ -3,8 +3,8 @@
 import numpy as np
 from xdsl.parser import Parser
 
-from ge.lowering.compiler import context
-from ge.runtime.weights import weights_of
+from ge.lowering.driver.compiler import context
+from ge.runtime.data.weights import weights_of
 from ge.transforms.graph.deduplicate_constants import share_equal_weights
 
 TEXT = """

@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from writing import Expr, Tensor, agree, normal, op_names, run, written
 
 from ge.dialects.graph.linear import EinsumOp
-from ge.dialects.types import DYNAMIC
-from ge.lowering.compiler import context
+from ge.dialects.support.types import DYNAMIC
+from ge.lowering.driver.compiler import context
 from ge.transforms.graph.expand_einsum import ExpandEinsumPass
 
 SIZES = {"a": 2, "b": 3, "c": 4, "d": 1, "e": 5}

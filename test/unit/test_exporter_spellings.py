@@ -13,15 +13,15 @@ from xdsl.dialects.func import FuncOp
 sys.path.insert(0, str(Path(__file__).parent))
 from writing import Expr, Tensor, agree, normal, run, written
 
-from ge.dialects.functions import main_function
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.linear import EinsumOp
 from ge.dialects.graph.shape import BroadcastToOp, SqueezeOp, TileOp, UnsqueezeOp, View
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp
-from ge.lowering.compiler import lower
-from ge.lowering.options import Options
+from ge.dialects.support.functions import main_function
+from ge.lowering.driver.compiler import lower
+from ge.lowering.pipeline.options import Options
 
 Block = Callable[[Expr], Expr]
 

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp, f16, f32, f64
 sys.path.insert(0, str(Path(__file__).parent))
 from writing import Expr, Tensor, agree, half, normal, op_names, run, written
 
-from ge.lowering.compiler import context
+from ge.lowering.driver.compiler import context
 from ge.transforms.graph.composites.find_activations import FindActivationsPass
 
 Formula = Callable[[Expr], Expr]
@@ -206,7 +206,7 @@ def test_the_shape_must_be_that_of_x() -> None:
 
 
 def test_dynamic_shapes() -> None:
-    from ge.dialects.types import DYNAMIC
+    from ge.dialects.support.types import DYNAMIC
 
     before, after = (written(FOUND["gelu"]["torch"], Tensor(DYNAMIC, 8)) for _ in range(2))
     assert found(after) == ["gelu"]

@@ -13,17 +13,17 @@ from xdsl.dialects.builtin import ModuleOp, f16, f32, i1
 sys.path.insert(0, str(Path(__file__).parent))
 from writing import Expr, Tensor, agree, half, normal, op_names, run, written
 
-from ge.dialects.errors import GeError
 from ge.dialects.graph.attention import AttentionOp, RotaryEmbeddingOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.shape import BroadcastToOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp
-from ge.dialects.types import DYNAMIC
-from ge.lowering.compiler import context
-from ge.runtime.arrays import Array
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import DYNAMIC
+from ge.lowering.driver.compiler import context
+from ge.runtime.data.arrays import Array
 from ge.transforms.graph.composites.find_attention import FindAttentionPass
-from ge.transforms.remarks import collecting as collecting_remarks
+from ge.transforms.rewriting.remarks import collecting as collecting_remarks
 
 Formula = Callable[..., Any]
 

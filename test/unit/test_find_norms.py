@@ -13,8 +13,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from writing import Expr, Tensor, agree, half, normal, op_names, run, written
 
 from ge.dialects.graph.normalization import GroupNormOp
-from ge.dialects.types import DYNAMIC
-from ge.lowering.compiler import context
+from ge.dialects.support.types import DYNAMIC
+from ge.lowering.driver.compiler import context
 from ge.transforms.graph.composites.find_norms import FindNormsPass
 
 Formula = Callable[..., Any]

@@ -15,8 +15,8 @@ from writing import Expr, Tensor, agree, half, normal, op_names, run, written
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.shape import SqueezeOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp
-from ge.dialects.types import DYNAMIC
-from ge.lowering.compiler import context
+from ge.dialects.support.types import DYNAMIC
+from ge.lowering.driver.compiler import context
 from ge.transforms.graph.composites.find_rotary import FindRotaryPass
 
 Formula = Callable[..., Any]

@@ -12,14 +12,14 @@ from xdsl.parser import Parser
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.normalization import BatchNormOp
-from ge.dialects.interfaces import TensorOp
-from ge.lowering.compiler import context
-from ge.runtime.session import Session, random_inputs
-from ge.runtime.weights import RandomPayload
+from ge.dialects.support.tensor_op import TensorOp
+from ge.lowering.driver.compiler import context
+from ge.runtime.data.weights import RandomPayload
+from ge.runtime.device.session import Session, random_inputs
 from ge.transforms.graph.eliminate_dead_code import EliminateDeadCodePass
 from ge.transforms.graph.fold_batch_norm import FoldBatchNormPass
 from ge.transforms.graph.prepare_weights import PrepareWeightsPass
-from ge.transforms.relations import Relation
+from ge.transforms.rewriting.relations import Relation
 
 WEIGHTS = {
     "w": "4x3x3x3", "grouped": "4x1x3x3", "turned": "2x2x3x3", "point": "5x4x1x1", "c": "4",

@@ -9,7 +9,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.fused_op import RegionOp
 from ge.dialects.graph.elementwise import AddOp, NegOp
-from ge.dialects.types import tensor
+from ge.dialects.support.types import tensor
 from ge.transforms.fusion.groups import Group, Groups
 
 T = tensor((4,), f32)

@@ -15,11 +15,11 @@ from ge.dialects.graph.elementwise import AddOp, ExpOp, NegOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import RmsNormOp
 from ge.dialects.graph.slicing import ConcatOp, SplitOp
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.target import Target
-from ge.dialects.types import tensor
-from ge.runtime.arrays import dense
-from ge.runtime.cost import launch_us
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import tensor
+from ge.dialects.targets.target import Target
+from ge.runtime.costs.cost import launch_us
+from ge.runtime.data.arrays import dense
 from ge.transforms.fusion import merging
 from ge.transforms.fusion.fuse_linear import FuseLinearPass
 from ge.transforms.fusion.fuse_norm import FuseNormPass

@@ -20,12 +20,12 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import ReshapeOp, TransposeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp
-from ge.dialects.types import shape_of, tensor
-from ge.lowering.compiler import lower
-from ge.lowering.options import Options
+from ge.dialects.support.types import shape_of, tensor
+from ge.lowering.driver.compiler import lower
+from ge.lowering.pipeline.options import Options
 from ge.runtime import kernels
-from ge.runtime.arrays import Array, dense, dtype_of
-from ge.runtime.session import Session, random_inputs
+from ge.runtime.data.arrays import Array, dense, dtype_of
+from ge.runtime.device.session import Session, random_inputs
 
 Make = Callable[[random.Random, SSAValue, list[SSAValue], Block], Any]
 """An op on a value [rows, 16], and others of that shape; None where it does not apply."""

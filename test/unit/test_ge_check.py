@@ -10,9 +10,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.printer import Printer
 
-from ge.lowering.compiler import context
-from ge.lowering.text import Source, parse_module
-from ge.runtime.certificate import check_program
+from ge.lowering.driver.compiler import context
+from ge.lowering.text.reading import Source, parse_module
+from ge.runtime.check.certificate import check_program
 from ge.tools.ge_check import main
 from ge.transforms.memory.plan_memory import PlanMemoryPass
 

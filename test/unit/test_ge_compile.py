@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import ge
-from ge.lowering.options import Options
-from ge.lowering.pass_options import read_pipeline
-from ge.lowering.pipelines import pipeline
+from ge.lowering.pipeline.options import Options
+from ge.lowering.pipeline.pass_options import read_pipeline
+from ge.lowering.pipeline.stages import pipeline
 from ge.tools import ge_compile, ge_import, ge_opt, ge_run
 
 MODELS = Path(__file__).resolve().parents[1] / "models"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from xdsl.universe import XDSL_UNIVERSE, Universe
 
-from ge.lowering.pass_table import ge_passes
+from ge.lowering.pipeline.pass_table import ge_passes
 from ge.tools.ge_opt import main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,8 +51,11 @@ def test_version_is_cheap():
 @pytest.mark.parametrize(
     ("text", "absent"),
     [
-        ("func.func private @f() -> ()", ("ge.dialects.graph", "ge.dialects.npu_task", "numpy")),
-        (ABS, ("ge.dialects.npu_task", "numpy", "onnx")),
+        (
+            "func.func private @f() -> ()",
+            ("ge.dialects.graph", "ge.dialects.npu_task.ops", "numpy"),
+        ),
+        (ABS, ("ge.dialects.npu_task.ops", "numpy", "onnx")),
     ],
 )
 def test_only_what_the_input_needs_is_imported(text: str, absent: Sequence[str]):

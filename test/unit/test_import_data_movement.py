@@ -9,10 +9,10 @@ import pytest
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from ge.dialects.errors import GeError
+from ge.dialects.support.errors import GeError
 from ge.lowering.onnx.importer import import_model
-from ge.runtime.arrays import Array
-from ge.runtime.session import Session
+from ge.runtime.data.arrays import Array
+from ge.runtime.device.session import Session
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 DUPLICATES = np.array([[3, 1, 3], [2, 2, 5]], np.float32)

@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from xdsl.dialects.builtin import DenseArrayBase, i64
 
-from ge.dialects.errors import GeError
+from ge.dialects.support.errors import GeError
 from ge.lowering.onnx.importer import import_model
 
 FLOAT = TensorProto.FLOAT

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from ge.dialects.errors import GeError
-from ge.lowering.compiler import lower
+from ge.dialects.support.errors import GeError
+from ge.lowering.driver.compiler import lower
 from ge.lowering.onnx.importer import import_model
-from ge.lowering.options import Options
+from ge.lowering.pipeline.options import Options
 
 F32, F16, I64 = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT64
 

@@ -10,10 +10,10 @@ import pytest
 from onnx import ModelProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from ge.dialects.errors import GeError
+from ge.dialects.support.errors import GeError
 from ge.lowering.onnx.importer import import_model
-from ge.runtime.arrays import Array
-from ge.runtime.session import Session
+from ge.runtime.data.arrays import Array
+from ge.runtime.device.session import Session
 
 X = (np.random.default_rng(0).standard_normal((2, 3, 4)) * 3).astype(np.float32)
 SIGNAL = np.random.default_rng(1).standard_normal((2, 12, 1)).astype(np.float32)

@@ -12,13 +12,13 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from xdsl.ir import Operation
 
-from ge.dialects.errors import GeError
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import IfOp, LoopOp
-from ge.dialects.interfaces import TensorOp
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.tensor_op import TensorOp
 from ge.lowering.onnx.importer import Imported, import_model
 from ge.lowering.onnx.model import check_header
-from ge.runtime.session import Session
+from ge.runtime.device.session import Session
 
 F, INT, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 Nodes = Sequence[onnx.NodeProto]

@@ -12,11 +12,16 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from xdsl.dialects.builtin import StringAttr
 
-from ge.dialects.errors import GeError
-from ge.lowering.files import Outputs, write_module
+from ge.dialects.support.errors import GeError
+from ge.lowering.driver.files import Outputs, write_module
 from ge.lowering.onnx.importer import Imported, import_file
-from ge.runtime.session import Session
-from ge.runtime.weights import RandomPayload, SafetensorsPayload, open_payload, write_safetensors
+from ge.runtime.data.weights import (
+    RandomPayload,
+    SafetensorsPayload,
+    open_payload,
+    write_safetensors,
+)
+from ge.runtime.device.session import Session
 from ge.tools import ge_import
 
 W = np.arange(1000, dtype=np.float32).reshape(2, 500)

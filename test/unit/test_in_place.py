@@ -17,14 +17,14 @@ from random_builder import Builder, Unsuitable
 from random_graphs import Graphs, op_classes
 from random_ops import make
 
-from ge.dialects.errors import GeError
 from ge.dialects.fused_op import FusedOp
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.npu_task import KernelOp, data_type, is_dynamic
-from ge.lowering.compiler import lower
-from ge.lowering.options import Options
-from ge.runtime.arrays import Array, dtype_of
-from ge.runtime.interpreter import KernelCode
+from ge.dialects.npu_task.ops import KernelOp, data_type, is_dynamic
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.tensor_op import TensorOp
+from ge.lowering.driver.compiler import lower
+from ge.lowering.pipeline.options import Options
+from ge.runtime.data.arrays import Array, dtype_of
+from ge.runtime.device.interpreter import KernelCode
 
 IN_PLACE = {
     "graph.add", "graph.relu", "graph.softmax", "graph.layer_norm", "graph.group_norm",

@@ -11,17 +11,17 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from ge.dialects.errors import GeError
-from ge.dialects.functions import functions
 from ge.dialects.graph.constant import ConstantOp
-from ge.lowering.compiler import context, lower
-from ge.lowering.options import Options
-from ge.lowering.text import Source, parse_module
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import functions
+from ge.lowering.driver.compiler import context, lower
+from ge.lowering.pipeline.options import Options
+from ge.lowering.text.reading import Source, parse_module
 from ge.runtime import kernels
-from ge.runtime.arrays import array_of
-from ge.runtime.device import Extent, Lifetime, dead_after, strided_view
-from ge.runtime.function import Function
-from ge.runtime.session import Session
+from ge.runtime.data.arrays import array_of
+from ge.runtime.device.function import Function
+from ge.runtime.device.memory import Extent, Lifetime, dead_after, strided_view
+from ge.runtime.device.session import Session
 
 UNARY = ("relu", "tanh", "abs", "sigmoid", "neg")
 BINARY = ("add", "mul", "sub", "maximum")

@@ -18,14 +18,14 @@ from random_builder import Builder, Unsuitable
 from random_graphs import op_classes
 from random_ops import make
 
-from ge.dialects.errors import GeError
-from ge.dialects.functions import main_function
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.interfaces import TensorOp
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import main_function
+from ge.dialects.support.tensor_op import TensorOp
 from ge.runtime import kernels
-from ge.runtime.arrays import Array, array_of
-from ge.runtime.trials import Trials
-from ge.transforms.relations import BitExact
+from ge.runtime.data.arrays import Array, array_of
+from ge.runtime.device.trials import Trials
+from ge.transforms.rewriting.relations import BitExact
 
 PLACES = 20
 """Seeds that are tried for an op before it counts as one that cannot be made."""

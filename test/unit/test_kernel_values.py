@@ -14,10 +14,10 @@ from ge.dialects.graph.indexing import OneHotOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
 from ge.dialects.graph.signal import DftOp, StftOp
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import i1, i8, i32, i64, ui8, ui64
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import i1, i8, i32, i64, ui8, ui64
 from ge.runtime import kernels
-from ge.runtime.arrays import Array, type_of
+from ge.runtime.data.arrays import Array, type_of
 from ge.runtime.kernels import special
 
 

@@ -7,7 +7,7 @@ from xdsl.irdl import IRDLOperation
 from xdsl.traits import ConstantLike, IsTerminator
 
 from ge.dialects.graph import Graph
-from ge.dialects.interfaces import TensorOp
+from ge.dialects.support.tensor_op import TensorOp
 from ge.runtime import kernels
 
 OPS = [op for op in Graph.operations if issubclass(op, IRDLOperation)]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ge.runtime.l2 import L2Cache, Place
-from ge.runtime.sharing import fair_speeds
+from ge.runtime.clock.l2 import L2Cache, Place
+from ge.runtime.clock.sharing import fair_speeds
 
 A, B, C = (Place("arena", 100 * i, 100 * i + 100) for i in range(3))
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from xdsl.printer import Printer
 
-from ge.lowering.compiler import load, lower
-from ge.lowering.options import Options
+from ge.lowering.driver.compiler import load, lower
+from ge.lowering.pipeline.options import Options
 
 MODELS = Path(__file__).resolve().parents[1] / "models"
 LEVELS = ("graph", "fused", "tasks", "buffers", "program")

@@ -11,8 +11,10 @@ from ge.dialects.graph.elementwise import AddOp, CastOp, ExpOp, MulOp, SubOp, Ta
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.slicing import ConcatOp, SplitOp
-from ge.lowering.compiler import context
-from ge.transforms.matching import (
+from ge.lowering.driver.compiler import context
+from ge.transforms.rewriting.counts import collecting
+from ge.transforms.rewriting.driver import rewrite
+from ge.transforms.rewriting.matching import (
     Constant,
     Many,
     Match,
@@ -24,10 +26,8 @@ from ge.transforms.matching import (
     Through,
     Value,
 )
-from ge.transforms.remarks import collecting as collecting_remarks
-from ge.transforms.rewriting import rewrite
-from ge.transforms.rules import Emit, Rule
-from ge.transforms.statistics import collecting
+from ge.transforms.rewriting.remarks import collecting as collecting_remarks
+from ge.transforms.rewriting.rules import Emit, Rule
 
 
 def parse(body: str, arguments: str = "%x: tensor<4xf32>, %y: tensor<4xf32>") -> ModuleOp:

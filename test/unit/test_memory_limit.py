@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ge.dialects.errors import GeError
-from ge.lowering.arguments import parse_bytes
-from ge.lowering.compiler import Loaded, load, lower
-from ge.lowering.options import MEMORY_LEVELS, Options
-from ge.lowering.remedies import WHAT
-from ge.runtime.arrays import Array
-from ge.runtime.certificate import check_program
-from ge.runtime.sanitizer import check_plan
-from ge.runtime.session import Session, random_inputs
+from ge.dialects.support.errors import GeError
+from ge.lowering.cli.arguments import parse_bytes
+from ge.lowering.driver.compiler import Loaded, load, lower
+from ge.lowering.pipeline.options import MEMORY_LEVELS, Options
+from ge.lowering.pipeline.remedies import WHAT
+from ge.runtime.check.certificate import check_program
+from ge.runtime.check.memory import check_plan
+from ge.runtime.data.arrays import Array
+from ge.runtime.device.session import Session, random_inputs
 from ge.transforms.memory.over_limit import OverLimitError
 from ge.transforms.memory.spilling import Buffer, alive, choose
 

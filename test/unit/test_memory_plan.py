@@ -14,11 +14,11 @@ from xdsl.dialects.memref import ReinterpretCastOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.parser import Parser
 
-from ge.dialects.npu_task import CopyOp, LaunchOp, RecordOp, SlotOp, WaitOp
-from ge.dialects.types import array_ints, numel, shape_of
-from ge.lowering.compiler import context
-from ge.runtime.sanitizer import check_plan
-from ge.transforms.memory.liveness import Liveness
+from ge.dialects.npu_task.ops import CopyOp, LaunchOp, RecordOp, SlotOp, WaitOp
+from ge.dialects.support.types import array_ints, numel, shape_of
+from ge.lowering.driver.compiler import context
+from ge.runtime.check.memory import check_plan
+from ge.transforms.analysis.liveness import Liveness
 from ge.transforms.memory.overwrite_operands import OverwriteOperandsPass
 from ge.transforms.memory.plan_memory import PlanMemoryPass, in_arena
 from ge.transforms.schedule.assign_streams import AssignStreamsPass

@@ -17,7 +17,7 @@ from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
-from ge.lowering.compiler import context
+from ge.lowering.driver.compiler import context
 from ge.transforms.graph.move_transposes import MoveTransposesPass, cost
 
 SHAPE = (2, 3, 4, 5)

@@ -5,9 +5,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation
 from xdsl.parser import Parser
 
-from ge.lowering.compiler import context, lower
-from ge.lowering.options import Options
-from ge.runtime.sanitizer import Checker, check_plan
+from ge.lowering.driver.compiler import context, lower
+from ge.lowering.pipeline.options import Options
+from ge.runtime.check.memory import Checker, check_plan
 from ge.transforms.graph import infer_shapes, rounds
 from ge.transforms.graph.infer_shapes import InferShapesPass
 from ge.transforms.graph.simplify_control_flow import SimplifyControlFlowPass

@@ -25,10 +25,10 @@ from ge.dialects.graph.elementwise import (
 )
 from ge.dialects.graph.reduction import REDUCE_KINDS, ArgReduceOp, CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import DYNAMIC, ELEMENT_TYPES, bitwidth, is_refinement, tensor
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import DYNAMIC, ELEMENT_TYPES, bitwidth, is_refinement, tensor
 from ge.runtime import kernels
-from ge.runtime.arrays import Array, dtype_of, type_of
+from ge.runtime.data.arrays import Array, dtype_of, type_of
 
 TYPES = list(ELEMENT_TYPES.values())
 ELEMENTWISE = [

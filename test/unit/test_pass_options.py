@@ -12,8 +12,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import ParseError
 
-from ge.dialects.errors import GeError
-from ge.lowering.pass_options import (
+from ge.dialects.support.errors import GeError
+from ge.lowering.pipeline.pass_options import (
     PassText,
     build_pipeline,
     pipeline_text,

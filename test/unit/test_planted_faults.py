@@ -11,12 +11,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 
 import planted_faults
 
-from ge.lowering.compiler import load, lower
-from ge.lowering.options import Options
-from ge.runtime.function import Function
-from ge.runtime.interleave import random_order
-from ge.runtime.sanitizer import useless_events
-from ge.runtime.session import Session, main_of, random_inputs
+from ge.lowering.driver.compiler import load, lower
+from ge.lowering.pipeline.options import Options
+from ge.runtime.check.memory import useless_events
+from ge.runtime.device.function import Function
+from ge.runtime.device.interleave import random_order
+from ge.runtime.device.session import Session, main_of, random_inputs
 
 MODELS = Path(__file__).parents[1] / "models"
 

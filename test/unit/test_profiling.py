@@ -8,17 +8,17 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import ge
-from ge.dialects.errors import GeError
-from ge.dialects.target import Target
-from ge.lowering.compiler import load, lower
-from ge.lowering.options import Options
-from ge.runtime.clock import simulate
-from ge.runtime.critical_path import critical_path, slack
-from ge.runtime.profiler import op_statistic, time_report
-from ge.runtime.session import Session, random_inputs
-from ge.runtime.timeline import Task, Timeline
-from ge.runtime.trace import chrome_trace, residences
-from ge.runtime.what_if import changed, what_if
+from ge.dialects.support.errors import GeError
+from ge.dialects.targets.target import Target
+from ge.lowering.driver.compiler import load, lower
+from ge.lowering.pipeline.options import Options
+from ge.runtime.clock.clock import simulate
+from ge.runtime.clock.timeline import Task, Timeline
+from ge.runtime.device.session import Session, random_inputs
+from ge.runtime.profile.critical_path import critical_path, slack
+from ge.runtime.profile.tables import op_statistic, time_report
+from ge.runtime.profile.trace import chrome_trace, residences
+from ge.runtime.profile.what_if import changed, what_if
 
 MODELS = Path(__file__).parents[1] / "models"
 

@@ -14,11 +14,11 @@ from random_builder import Builder, Unsuitable
 from random_graphs import Graphs, check, count_ops, op_classes
 from random_ops import make
 
-from ge.dialects.errors import GeError
 from ge.dialects.graph.elementwise import AddOp, SubOp
-from ge.dialects.interfaces import TensorOp
-from ge.lowering.options import FUSION_MODES, Options
-from ge.lowering.printing import op_text
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.tensor_op import TensorOp
+from ge.lowering.pipeline.options import FUSION_MODES, Options
+from ge.lowering.text.printing import op_text
 
 PLUGIN = str(Path(__file__).parents[1] / "tools" / "Inputs" / "op_plugin.py")
 

@@ -16,9 +16,9 @@ from random_graphs import Reference
 from random_noise import STEPS, NoiseOp, disturbed, in_float64, with_noise
 from writing import Expr, Tensor, half, written
 
-from ge.lowering.compiler import context
-from ge.runtime.session import Session
-from ge.transforms.relations import BitExact, Ulps, ulp_distance
+from ge.lowering.driver.compiler import context
+from ge.runtime.device.session import Session
+from ge.transforms.rewriting.relations import BitExact, Ulps, ulp_distance
 
 Formula = Callable[[Expr], Expr]
 

@@ -102,10 +102,10 @@ from xdsl.ir import Attribute
 from xdsl.irdl import *
 from xdsl.traits import Pure
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import tensor_type
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import tensor_type
 from ge.runtime import kernels
-from ge.runtime.arrays import dense, type_of
+from ge.runtime.data.arrays import dense, type_of
 from ge.runtime.kernels import Fn, kernel
 """
     use = """

@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, f32, f64
 from xdsl.ir import Attribute
 
-from ge.dialects.functions import functions
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
-from ge.dialects.target import Target
-from ge.dialects.types import shape_of
-from ge.lowering.compiler import context, lower
-from ge.lowering.options import Options
-from ge.runtime.arrays import Array
-from ge.runtime.certificate import check_program
-from ge.runtime.clock import simulate
-from ge.runtime.sanitizer import check_plan
-from ge.runtime.session import Session
+from ge.dialects.support.functions import functions
+from ge.dialects.support.types import shape_of
+from ge.dialects.targets.target import Target
+from ge.lowering.driver.compiler import context, lower
+from ge.lowering.pipeline.options import Options
+from ge.runtime.check.certificate import check_program
+from ge.runtime.check.memory import check_plan
+from ge.runtime.clock.clock import simulate
+from ge.runtime.data.arrays import Array
+from ge.runtime.device.session import Session
 from ge.transforms.memory.minimum_cut import UNLIMITED, Network
 from ge.transforms.memory.orders import TaskGraph, peak, program_order
 from ge.transforms.memory.recomputation import EXPONENTS, best_plan, peak_of, planned
@@ -236,7 +236,7 @@ def test_less_memory_for_a_fifth_more_time(
     """By what is alive at the peak, without the search for packings, which takes
     long and has tests of its own."""
     for budget in ("SEARCH_LONG", "SEARCH_BRIEFLY"):
-        monkeypatch.setattr(f"ge.lowering.pipelines.{budget}", 0)
+        monkeypatch.setattr(f"ge.lowering.pipeline.stages.{budget}", 0)
     payload = {key: w.astype(np.float32) for key, w in payload_of(module).items()}
     inputs = inputs_of(module, np.random.default_rng(1))
     peaks: list[int] = []

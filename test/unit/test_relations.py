@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ge.runtime.arrays import Array
-from ge.transforms.relations import (
+from ge.runtime.data.arrays import Array
+from ge.transforms.rewriting.relations import (
     FAR,
     BitExact,
     Decibels,

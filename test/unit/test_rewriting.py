@@ -9,9 +9,9 @@ from xdsl.dialects.builtin import Builtin, FusedLoc, ModuleOp, i32
 from xdsl.ir import Operation
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from ge.dialects.errors import GeError
-from ge.lowering.text import Source, parse_module
-from ge.transforms.rewriting import MOST_LOCATIONS, fuse_locations, op_classes, rewrite
+from ge.dialects.support.errors import GeError
+from ge.lowering.text.reading import Source, parse_module
+from ge.transforms.rewriting.driver import MOST_LOCATIONS, fuse_locations, op_classes, rewrite
 
 
 def parse(text: str) -> ModuleOp:

@@ -12,16 +12,16 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.parser import Parser
 
-from ge.dialects.errors import GeError
-from ge.dialects.npu_task import LaunchOp, RecordOp, WaitOp
-from ge.dialects.target import Target
-from ge.lowering.compiler import context
-from ge.runtime.clock import simulate
-from ge.runtime.replay import Queues, Replay, check_schedule
-from ge.runtime.sanitizer import check_plan
+from ge.dialects.npu_task.ops import LaunchOp, RecordOp, WaitOp
+from ge.dialects.support.errors import GeError
+from ge.dialects.targets.target import Target
+from ge.lowering.driver.compiler import context
+from ge.runtime.check.memory import check_plan
+from ge.runtime.check.schedule import Queues, Replay, check_schedule
+from ge.runtime.clock.clock import simulate
+from ge.transforms.analysis.dependencies import Buffer, Segment, segments
 from ge.transforms.memory.plan_memory import PlanMemoryPass
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
-from ge.transforms.schedule.dependencies import Buffer, Segment, segments
 from ge.transforms.schedule.events import add_orderings
 from ge.transforms.schedule.list_scheduling import ListScheduler, Streams, path_lengths
 from ge.transforms.schedule.memory_cap import MemoryCap, memory_orderings, program_peak

@@ -5,8 +5,8 @@ from itertools import combinations, permutations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ge.lowering.options import Options
-from ge.lowering.pipelines import pipeline
+from ge.lowering.pipeline.options import Options
+from ge.lowering.pipeline.stages import pipeline
 from ge.transforms.memory.packing import intervals, pack
 from ge.transforms.memory.search import Outcome, search
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 
-from ge.dialects.errors import GeError
-from ge.dialects.npu_task import SlotOp
-from ge.lowering.compiler import context, lower
-from ge.lowering.options import Options
-from ge.lowering.text import Source, parse_module
-from ge.runtime.session import Session, random_inputs
+from ge.dialects.npu_task.ops import SlotOp
+from ge.dialects.support.errors import GeError
+from ge.lowering.driver.compiler import context, lower
+from ge.lowering.pipeline.options import Options
+from ge.lowering.text.reading import Source, parse_module
+from ge.runtime.device.session import Session, random_inputs
 
 LEVELS = ("graph", "fused", "tasks", "buffers", "program")
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from ge.dialects.errors import GeError
-from ge.dialects.npu_task import CopyOp
-from ge.lowering.compiler import load, lower
-from ge.lowering.options import Options
-from ge.runtime.sanitizer import check_plan
-from ge.runtime.session import Session, random_inputs
-from ge.runtime.weights import Payload
+from ge.dialects.npu_task.ops import CopyOp
+from ge.dialects.support.errors import GeError
+from ge.lowering.driver.compiler import load, lower
+from ge.lowering.pipeline.options import Options
+from ge.runtime.check.memory import check_plan
+from ge.runtime.data.weights import Payload
+from ge.runtime.device.session import Session, random_inputs
 
 MODELS = Path(__file__).parents[1] / "models"
 

@@ -25,11 +25,11 @@ from ge.dialects.graph import Graph
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.activation import ReluOp
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.elementwise_bases import Binary, Elementwise, Unary
 from ge.dialects.graph.reduction import ReduceOp
-from ge.dialects.types import element_type, is_float, shape_of, tensor, ui8
-from ge.runtime.arrays import Array, dense, dtype_of
-from ge.runtime.session import Session
+from ge.dialects.graph.support.elementwise_bases import Binary, Elementwise, Unary
+from ge.dialects.support.types import element_type, is_float, shape_of, tensor, ui8
+from ge.runtime.data.arrays import Array, dense, dtype_of
+from ge.runtime.device.session import Session
 from ge.transforms.graph.simplify_algebra import SimplifyAlgebraPass
 
 TYPES: list[Attribute] = [f32, f16, i32, i8, ui8, i1]

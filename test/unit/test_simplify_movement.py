@@ -25,12 +25,12 @@ from ge.dialects.graph.shape import (
     UnsqueezeOp,
 )
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
-from ge.dialects.types import Shape, shape_of, tensor
-from ge.runtime.arrays import Array, dense
-from ge.runtime.session import Session
+from ge.dialects.support.types import Shape, shape_of, tensor
+from ge.runtime.data.arrays import Array, dense
+from ge.runtime.device.session import Session
+from ge.transforms.analysis.views import view_offsets
 from ge.transforms.graph.eliminate_dead_code import EliminateDeadCodePass
 from ge.transforms.graph.simplify_movement import SimplifyMovementPass
-from ge.transforms.views import view_offsets
 
 INPUTS: list[Shape] = [(2, 3, 4), (4, 6), (1, 12, 2), (2, 1, 3, 4)]
 MOST = 96

@@ -15,22 +15,22 @@ from random_builder import Builder, Unsuitable
 from random_graphs import op_classes
 from random_ops import make
 
-from ge.dialects.functions import functions
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.npu_task import LaunchOp
-from ge.dialects.target import Target
-from ge.dialects.types import element_type, is_static, numel, set_type, shape_of, tensor
-from ge.lowering.compiler import context, lower
-from ge.lowering.options import Options
-from ge.lowering.text import Source, parse_module
+from ge.dialects.npu_task.ops import LaunchOp
+from ge.dialects.support.functions import functions
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import element_type, is_static, numel, set_type, shape_of, tensor
+from ge.dialects.targets.target import Target
+from ge.lowering.driver.compiler import context, lower
+from ge.lowering.pipeline.options import Options
+from ge.lowering.text.reading import Source, parse_module
 from ge.runtime import kernels
-from ge.runtime.arrays import Array, array_of, dtype_of
-from ge.runtime.clock import simulate
-from ge.runtime.replay import check_schedule
-from ge.runtime.sanitizer import check_plan
-from ge.runtime.session import Session
+from ge.runtime.check.memory import check_plan
+from ge.runtime.check.schedule import check_schedule
+from ge.runtime.clock.clock import simulate
+from ge.runtime.data.arrays import Array, array_of, dtype_of
+from ge.runtime.device.session import Session
 from ge.transforms.memory.plan_memory import PlanMemoryPass
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
 from ge.transforms.schedule.split_launches import Choice, SplitLaunchesPass, Splitter

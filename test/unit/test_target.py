@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ge.dialects.errors import GeError
-from ge.dialects.target import Target
+from ge.dialects.support.errors import GeError
+from ge.dialects.targets.target import Target
 
 PRESET = tomllib.loads((files("ge.dialects.targets") / "910b1.toml").read_text("utf-8"))
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ge.lowering.options import ENVIRONMENT
+from ge.lowering.cli.opt_main import GeOptMain
+from ge.lowering.pipeline.options import ENVIRONMENT
 from ge.tools import ge_check, ge_compile, ge_import, ge_opt, ge_run
-from ge.tools.opt_main import GeOptMain
 
 Main = Callable[[Sequence[str]], int]
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from ge.dialects.errors import GeError
-from ge.lowering.compiler import context
-from ge.lowering.text import Source, parse_module
+from ge.dialects.support.errors import GeError
+from ge.lowering.driver.compiler import context
+from ge.lowering.text.reading import Source, parse_module
 from ge.runtime import kernels
-from ge.runtime.session import Session
-from ge.transforms.statistics import collecting
-from ge.transforms.user_rules import FusedOp, Graph, OpType, Pattern
+from ge.runtime.device.session import Session
+from ge.transforms.fusion.user_rules import FusedOp, Graph, OpType, Pattern
+from ge.transforms.rewriting.counts import collecting
 
 TEXT = """
 func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x4xf32>, %b: tensor<4xf32>) -> tensor<4x4xf32> {

@@ -21,7 +21,6 @@ from accuracy import changed_bits, run
 from validate import validate
 from writing import Expr, Tensor, op_names, written
 
-from ge.dialects.errors import GeError
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import (
     AbsOp,
@@ -35,16 +34,17 @@ from ge.dialects.graph.elementwise import (
     RoundOp,
     SubOp,
 )
-from ge.dialects.interfaces import TensorOp
-from ge.lowering.compiler import context
-from ge.lowering.instrumentation import PassManager
-from ge.lowering.options import FUSION_MODES
-from ge.lowering.text import Source, parse_module
-from ge.lowering.validation import Validation, structure
-from ge.runtime.arrays import dense, type_of
-from ge.runtime.trials import Trials
-from ge.runtime.weights import Payload, open_payload
-from ge.transforms.relations import Relation, Ulps
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.tensor_op import TensorOp
+from ge.lowering.debugging.validation import Validation, structure
+from ge.lowering.driver.compiler import context
+from ge.lowering.pipeline.instrumentation import PassManager
+from ge.lowering.pipeline.options import FUSION_MODES
+from ge.lowering.text.reading import Source, parse_module
+from ge.runtime.data.arrays import dense, type_of
+from ge.runtime.data.weights import Payload, open_payload
+from ge.runtime.device.trials import Trials
+from ge.transforms.rewriting.relations import Relation, Ulps
 
 BIN = Path(sys.executable).parent
 Change = Callable[[Any, Expr], Expr]
@@ -270,8 +270,8 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import MulOp
-from ge.lowering.extensions import register_pass
-from ge.runtime.arrays import dense, type_of
+from ge.lowering.plugins.extensions import register_pass
+from ge.runtime.data.arrays import dense, type_of
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from xdsl.ir import Block
 from ge.dialects.graph.convolution import Col2ImOp, ConvOp, ConvTransposeOp, DeformConvOp
 from ge.dialects.graph.image import ResizeOp
 from ge.dialects.graph.pooling import MaxPoolIndicesOp, MaxUnpoolOp, PoolOp
-from ge.dialects.interfaces import Work
+from ge.dialects.support.tensor_op import Work
 from ge.runtime import kernels
-from ge.runtime.arrays import BFLOAT16, Array, type_of
+from ge.runtime.data.arrays import BFLOAT16, Array, type_of
 from ge.runtime.kernels import convolution
 
 

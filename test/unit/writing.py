@@ -22,10 +22,10 @@ from ge.dialects.graph import (
     trigonometry,
 )
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import element_type, shape_of, tensor
-from ge.runtime.arrays import Array, dense, dtype_of, type_of
-from ge.runtime.session import Session
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import element_type, shape_of, tensor
+from ge.runtime.data.arrays import Array, dense, dtype_of, type_of
+from ge.runtime.device.session import Session
 
 
 class Expr:

@@ -25,12 +25,12 @@ from ge.dialects.graph import elementwise as g
 from ge.dialects.graph import trigonometry as trig
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp
-from ge.dialects.interfaces import Access, TensorOp
-from ge.dialects.types import byte_size, is_static, shape_of
+from ge.dialects.support.tensor_op import Access, TensorOp
+from ge.dialects.support.types import byte_size, is_static, shape_of
 from ge.transforms.fusion.groups import Group
 from ge.transforms.fusion.merging import Merger, Missed, access, can_join, is_view, size_of
 from ge.transforms.fusion.regions import is_vector_op, mismatch
-from ge.transforms.statistics import declare, is_enabled
+from ge.transforms.rewriting.counts import declare, is_enabled
 
 LACKING = (
     trig.SinOp,

@@ -24,14 +24,14 @@ from xdsl.ir import SSAValue
 from ge.dialects.fused_op import FlashAttentionOp
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.elementwise import CastOp
-from ge.dialects.interfaces import Access
-from ge.dialects.types import bitwidth, element_type, is_static, numel
-from ge.runtime.cost import hbm_bytes_per_us
-from ge.transforms import remarks
+from ge.dialects.support.tensor_op import Access
+from ge.dialects.support.types import bitwidth, element_type, is_static, numel
+from ge.runtime.costs.cost import hbm_bytes_per_us
 from ge.transforms.fusion.epilogues import EPILOGUE, follows, grow
 from ge.transforms.fusion.merging import FusionPass, Merger, Missed, access, can_join
-from ge.transforms.relations import Relation, Ulps
-from ge.transforms.statistics import count, declare
+from ge.transforms.rewriting import remarks
+from ge.transforms.rewriting.counts import count, declare
+from ge.transforms.rewriting.relations import Relation, Ulps
 
 FUSE_LOADS = declare("fuse-loads", "what an operand of attention comes through joins its launch")
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from ge.dialects.fused_op import ConvOp as FusedConvOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.graph.pooling import PoolOp
-from ge.dialects.interfaces import TensorOp
+from ge.dialects.support.tensor_op import TensorOp
 from ge.transforms.fusion.epilogues import EPILOGUE, Verdict, follows, grow
 from ge.transforms.fusion.groups import Group
 from ge.transforms.fusion.merging import FusionPass, Merger
-from ge.transforms.statistics import declare
+from ge.transforms.rewriting.counts import declare
 
 FUSE_POOL = declare("fuse-pool", "a pool joins the launch of a convolution")
 

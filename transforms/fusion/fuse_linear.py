@@ -24,12 +24,12 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.linear import EinsumOp, MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.shape import View
-from ge.dialects.interfaces import Access, TensorOp
-from ge.dialects.types import byte_size, is_static, shape_of
+from ge.dialects.support.tensor_op import Access, TensorOp
+from ge.dialects.support.types import byte_size, is_static, shape_of
 from ge.transforms.fusion.epilogues import EPILOGUE, Verdict, follows, grow
 from ge.transforms.fusion.groups import Group
 from ge.transforms.fusion.merging import FusionPass, Merger, access
-from ge.transforms.statistics import declare
+from ge.transforms.rewriting.counts import declare
 
 PRODUCTS = (MatmulOp, EinsumOp)
 

@@ -25,7 +25,7 @@ from ge.transforms.fusion.merging import FusionPass, Merger, is_pure
 from ge.transforms.fusion.peak_memory import relieve_peak
 from ge.transforms.fusion.recompute import RECOMPUTE, RELIEVE_PEAK, duplicate_into_users
 from ge.transforms.fusion.regions import FUSE_SIBLINGS, FUSE_USERS, Edges, all_edges
-from ge.transforms.statistics import declare, is_enabled
+from ge.transforms.rewriting.counts import declare, is_enabled
 
 FUSE_SHAPE_ARITHMETIC = declare("fuse-shape-arithmetic", "shape arithmetic becomes one task")
 

@@ -16,17 +16,17 @@ from xdsl.traits import Pure
 from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import is_shape_arithmetic
-from ge.dialects.interfaces import Access, TensorOp, Work
-from ge.dialects.target import DEFAULT_TARGET, Target
-from ge.dialects.types import byte_size, is_static, numel, shape_of
-from ge.runtime.cost import hbm_bytes_per_us, launch_us
-from ge.runtime.tiling import over_core
-from ge.transforms import remarks
+from ge.dialects.support.tensor_op import Access, TensorOp, Work
+from ge.dialects.support.types import byte_size, is_static, numel, shape_of
+from ge.dialects.targets.target import DEFAULT_TARGET, Target
+from ge.runtime.costs.cost import hbm_bytes_per_us, launch_us
+from ge.runtime.costs.tiling import over_core
+from ge.transforms.analysis.views import view_offsets
 from ge.transforms.fusion.groups import Group, Groups
 from ge.transforms.graph.prepare_weights import FUNCTION
 from ge.transforms.graph.share_common_subexpressions import share_common_subexpressions
-from ge.transforms.statistics import count, disabling, is_enabled
-from ge.transforms.views import view_offsets
+from ge.transforms.rewriting import remarks
+from ge.transforms.rewriting.counts import count, disabling, is_enabled
 
 MOST_OPS = 64
 """Ops of one kernel at most: its code must fit into the core's instruction cache (32 KiB is usual,

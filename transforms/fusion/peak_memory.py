@@ -17,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.types import byte_size, is_static, shape_of
+from ge.dialects.support.types import byte_size, is_static, shape_of
 from ge.transforms.fusion.groups import Group
 from ge.transforms.fusion.merging import Merger, is_view
 from ge.transforms.fusion.recompute import duplicate_into_users

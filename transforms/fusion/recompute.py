@@ -5,13 +5,13 @@ from dataclasses import replace
 
 from xdsl.ir import Operation
 
-from ge.dialects.interfaces import Access, TensorOp
-from ge.runtime.cost import launch_us
-from ge.transforms import remarks
+from ge.dialects.support.tensor_op import Access, TensorOp
+from ge.runtime.costs.cost import launch_us
 from ge.transforms.fusion.groups import Group
 from ge.transforms.fusion.merging import MOST_OPS, Merger, access, is_view
 from ge.transforms.fusion.regions import is_vector_op, mismatch
-from ge.transforms.statistics import count, declare
+from ge.transforms.rewriting import remarks
+from ge.transforms.rewriting.counts import count, declare
 
 RECOMPUTE = declare("recompute", "a cheap op is computed once in each launch that uses it")
 RELIEVE_PEAK = declare("relieve-peak", "the same for less memory at the peak, at some cost of time")

@@ -30,9 +30,9 @@ from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import CastOp, Elementwise
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
-from ge.dialects.interfaces import Access, Rows, TensorOp
-from ge.dialects.types import DYNAMIC, byte_size, is_static, normalize_axis, numel, shape_of
-from ge.runtime.tiling import vector_kernel
+from ge.dialects.support.tensor_op import Access, Rows, TensorOp
+from ge.dialects.support.types import DYNAMIC, byte_size, is_static, normalize_axis, numel, shape_of
+from ge.runtime.costs.tiling import vector_kernel
 from ge.transforms.fusion.groups import Group, Groups
 from ge.transforms.fusion.merging import (
     MOST_OPS,
@@ -43,7 +43,7 @@ from ge.transforms.fusion.merging import (
     is_view,
     size_of,
 )
-from ge.transforms.statistics import declare, is_enabled
+from ge.transforms.rewriting.counts import declare, is_enabled
 
 REGION = (
     Access.POINTWISE,

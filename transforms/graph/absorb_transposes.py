@@ -23,7 +23,7 @@ from xdsl.passes import ModulePass
 from ge.dialects.graph.shape import TransposeOp
 from ge.transforms.graph.canonical import absorption
 from ge.transforms.graph.canonical.simplify import simplify
-from ge.transforms.relations import BitExact, Relation, Ulps
+from ge.transforms.rewriting.relations import BitExact, Relation, Ulps
 
 
 @dataclass(frozen=True)

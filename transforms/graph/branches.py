@@ -10,10 +10,10 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.graph.control import IfOp
 from ge.dialects.graph.elementwise import NotOp
-from ge.dialects.types import constant_ints, element_type
+from ge.dialects.support.types import constant_ints, element_type
 from ge.transforms.graph.control_flow import blocks_of, end_of, inline, replace_op
 from ge.transforms.graph.share_common_subexpressions import Numbering
-from ge.transforms.statistics import count
+from ge.transforms.rewriting.counts import count
 
 
 def take_known_branch(op: IfOp) -> bool:

@@ -26,14 +26,14 @@ from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, ModuleOp,
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.passes import ModulePass
 
-from ge.dialects.functions import defined_functions
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
-from ge.dialects.graph.folding import splat_bytes
-from ge.dialects.types import Dense
-from ge.runtime.arrays import Array
-from ge.runtime.weights import Payload
-from ge.transforms.statistics import count
+from ge.dialects.graph.support.folding import splat_bytes
+from ge.dialects.support.functions import defined_functions
+from ge.dialects.support.types import Dense
+from ge.runtime.data.arrays import Array
+from ge.runtime.data.weights import Payload
+from ge.transforms.rewriting.counts import count
 
 SAMPLE = 64
 """Elements of a weight that are compared before all of them are."""

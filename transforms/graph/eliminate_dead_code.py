@@ -27,9 +27,9 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import Pure
 
-from ge.dialects.functions import defined_functions
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.control import IfOp, LoopOp, YieldOp
+from ge.dialects.support.functions import defined_functions
 from ge.transforms.graph.control_flow import blocks_of, end_of, erase, keep_results
 
 

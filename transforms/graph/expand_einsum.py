@@ -19,7 +19,7 @@ from xdsl.passes import ModulePass
 from ge.dialects.graph.linear import EinsumOp
 from ge.transforms.graph.canonical import einsum
 from ge.transforms.graph.canonical.simplify import simplify
-from ge.transforms.relations import Relation, Ulps
+from ge.transforms.rewriting.relations import Relation, Ulps
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from xdsl.passes import ModulePass
 
 from ge.transforms.graph.canonical import linear_maps
 from ge.transforms.graph.canonical.simplify import simplify
-from ge.transforms.relations import BitExact, Relation, Ulps
+from ge.transforms.rewriting.relations import BitExact, Relation, Ulps
 
 
 @dataclass(frozen=True)

@@ -32,15 +32,22 @@ from xdsl.passes import ModulePass
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.errors import GeError
-from ge.dialects.functions import defined_functions
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import LoopOp
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import Dense, byte_size, constant_ints, constant_value, is_static, shape_of
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import defined_functions
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import (
+    Dense,
+    byte_size,
+    constant_ints,
+    constant_value,
+    is_static,
+    shape_of,
+)
 from ge.runtime import kernels
-from ge.runtime.arrays import array_of, dense, type_of
+from ge.runtime.data.arrays import array_of, dense, type_of
 from ge.transforms.graph.infer_shapes import infer_loop, infer_op, refresh_signature
 
 

@@ -22,10 +22,10 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.functions import defined_functions
 from ge.dialects.graph.control import LoopOp, join, yielded
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import DYNAMIC, AnyTensor, is_refinement, set_type, tensor
+from ge.dialects.support.functions import defined_functions
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import DYNAMIC, AnyTensor, is_refinement, set_type, tensor
 
 
 def refine(declared: Attribute, inferred: Attribute) -> Attribute:

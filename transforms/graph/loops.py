@@ -13,12 +13,12 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import LoopOp
 from ge.dialects.graph.shape import UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import constant_ints, element_type, shape_of
-from ge.runtime.arrays import Array, dense, dtype_of, type_of
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import constant_ints, element_type, shape_of
+from ge.runtime.data.arrays import Array, dense, dtype_of, type_of
 from ge.transforms.graph.control_flow import end_of, inline, keep_results, replace_op
 from ge.transforms.graph.infer_shapes import refine
-from ge.transforms.statistics import count
+from ge.transforms.rewriting.counts import count
 
 
 def constant_before(op: Operation, array: Array) -> SSAValue:

@@ -33,12 +33,12 @@ from xdsl.ir import Block, Operation, SSAValue, Use
 from xdsl.passes import ModulePass
 from xdsl.utils.disjoint_set import DisjointSet
 
-from ge.dialects.functions import defined_functions
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import ReshapeOp, TransposeOp, UnsqueezeOp
-from ge.dialects.interfaces import Access, Permuted, TensorOp, attribute
-from ge.dialects.types import (
+from ge.dialects.support.functions import defined_functions
+from ge.dialects.support.tensor_op import Access, Permuted, TensorOp, attribute
+from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
     array_ints,
@@ -52,8 +52,8 @@ from ge.dialects.types import (
 from ge.transforms.graph.canonical import transposes, views
 from ge.transforms.graph.canonical.simplify import simplify
 from ge.transforms.graph.canonical.transposes import moves_only_ones
-from ge.transforms.relations import BitExact, Relation, Ulps
-from ge.transforms.statistics import count
+from ge.transforms.rewriting.counts import count
+from ge.transforms.rewriting.relations import BitExact, Relation, Ulps
 
 MOST_ORDERS = 4
 """Orders of dimensions that are tried for a web, those that cancel the most bytes."""

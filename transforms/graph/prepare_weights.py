@@ -31,13 +31,13 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import Pure
 
-from ge.dialects.functions import functions, main_function
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.control import IfOp, LoopOp
 from ge.dialects.graph.indexing import Picking
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import byte_size, is_static, numel, shape_of
+from ge.dialects.support.functions import functions, main_function
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import byte_size, is_static, numel, shape_of
 
 FUNCTION = "prepare"
 

@@ -7,8 +7,8 @@ becomes
     %s = graph.shape_of %0 start 1 end 2                     dimension 1 of %0
     %3 = graph.squeeze %s
 
-Which dimensions are equal follows from what ops do (see ge.transforms.dimensions). So nothing is
-computed, or kept in one order rather than another, for its shape alone.
+Which dimensions are equal follows from what ops do (see `transforms/analysis/dimensions.py`). So
+nothing is computed, or kept in one order rather than another, for its shape alone.
 """
 
 from dataclasses import dataclass
@@ -26,12 +26,12 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.shape import ShapeOfOp, SqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, slice_bounds
-from ge.dialects.types import constant_ints, numel, rank_of, shape_of
-from ge.runtime.arrays import dense, type_of
-from ge.transforms.dimensions import Dimensions
-from ge.transforms.rewriting import rewrite
-from ge.transforms.rules import Search, done, is_there, substitute
-from ge.transforms.statistics import is_enabled
+from ge.dialects.support.types import constant_ints, numel, rank_of, shape_of
+from ge.runtime.data.arrays import dense, type_of
+from ge.transforms.analysis.dimensions import Dimensions
+from ge.transforms.rewriting.counts import is_enabled
+from ge.transforms.rewriting.driver import rewrite
+from ge.transforms.rewriting.rules import Search, done, is_there, substitute
 
 RULE = "resolve-shape"
 

@@ -10,14 +10,14 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.diagnostics import remark
-from ge.dialects.errors import GeError
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import LoopOp
-from ge.dialects.interfaces import Access, TensorOp
-from ge.dialects.types import byte_size, constant_value, is_static, shape_of
+from ge.dialects.support.diagnostics import remark
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.tensor_op import Access, TensorOp
+from ge.dialects.support.types import byte_size, constant_value, is_static, shape_of
 from ge.runtime import kernels
-from ge.runtime.arrays import Array, array_of
+from ge.runtime.data.arrays import Array, array_of
 from ge.transforms.graph.control_flow import (
     end_of,
     erase,
@@ -36,7 +36,7 @@ from ge.transforms.graph.loops import (
     truth,
 )
 from ge.transforms.graph.share_common_subexpressions import share_common_subexpressions
-from ge.transforms.statistics import count
+from ge.transforms.rewriting.counts import count
 
 MOST_STEPS = 4096
 """Most ops that are run to find the number of rounds."""

@@ -26,11 +26,11 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import Commutative, IsolatedFromAbove, Pure
 
-from ge.dialects.functions import defined_functions
 from ge.dialects.graph.control import IfOp, LoopOp
 from ge.dialects.graph.elementwise import CompareOp, MaximumOp, MinimumOp
-from ge.dialects.types import element_type, is_float
-from ge.transforms.statistics import count
+from ge.dialects.support.functions import defined_functions
+from ge.dialects.support.types import element_type, is_float
+from ge.transforms.rewriting.counts import count
 
 Number = Callable[[SSAValue], Hashable]
 """Says which value an operand is: values of equal numbers are equal."""

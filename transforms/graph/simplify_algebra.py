@@ -18,7 +18,7 @@ from xdsl.passes import ModulePass
 
 from ge.transforms.graph.canonical import arithmetic, conversion, limits, logic, reassociation
 from ge.transforms.graph.canonical.simplify import simplify
-from ge.transforms.relations import BitExact, Relation, Ulps
+from ge.transforms.rewriting.relations import BitExact, Relation, Ulps
 
 
 @dataclass(frozen=True)

@@ -39,9 +39,9 @@ from xdsl.passes import ModulePass
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import IfOp, LoopOp, YieldOp
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import is_static, shape_of
-from ge.runtime.arrays import dense, type_of
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import is_static, shape_of
+from ge.runtime.data.arrays import dense, type_of
 from ge.transforms.graph import branches, loops, rounds
 from ge.transforms.graph.control_flow import replace_op, with_limits
 from ge.transforms.graph.fold_constants import fold_op

@@ -6,7 +6,7 @@
 `peak_bytes` is the size of the arena; `lower_bound_bytes` what the buffers in `live` have together:
 they are alive at one time in the order of the program, so no arena for that order is smaller. They
 are named by their place among the arena's slots in the text, from 0. `ge-check` proves it with
-code of its own (`runtime/certificate.py`).
+code of its own (`runtime/check/certificate.py`).
 """
 
 from collections.abc import Collection
@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, DictionaryAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from ge.dialects.npu_task import SlotOp, number
+from ge.dialects.npu_task.ops import SlotOp, number
 
 CERTIFICATE = "npu_task.certificate"
 

@@ -28,10 +28,10 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import ConstantLike
 
-from ge.dialects.functions import main_function
 from ge.dialects.fused_op import CustomOp, FusedOp
 from ge.dialects.graph.slicing import ConcatOp
-from ge.dialects.npu_task import is_dynamic
+from ge.dialects.npu_task.ops import is_dynamic
+from ge.dialects.support.functions import main_function
 
 
 def leading_concats(op: FusedOp) -> list[ConcatOp]:

@@ -25,14 +25,14 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
-from ge.dialects.errors import GeError
-from ge.dialects.functions import main_function
 from ge.dialects.graph.control import IfOp, LoopOp
-from ge.dialects.npu_task import LaunchOp
-from ge.dialects.target import target_for
-from ge.dialects.types import byte_size, is_static, shape_of
+from ge.dialects.npu_task.ops import LaunchOp
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import main_function
+from ge.dialects.support.types import byte_size, is_static, shape_of
+from ge.dialects.targets.target import target_for
+from ge.transforms.analysis.views import view_offsets, whole_of
 from ge.transforms.memory.orders import ORDERS, TaskGraph, best_order
-from ge.transforms.views import view_offsets, whole_of
 
 ORDER = "npu_task.order"
 """Attribute of a function: the name of the order of its tasks."""

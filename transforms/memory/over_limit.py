@@ -7,10 +7,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import ReinterpretCastOp
 from xdsl.ir import Operation, SSAValue
 
-from ge.dialects.diagnostics import place_of
-from ge.dialects.errors import GeError
-from ge.dialects.npu_task import IfOp, LaunchOp, LoopOp
-from ge.transforms.memory.liveness import Lifetime, Liveness
+from ge.dialects.npu_task.ops import IfOp, LaunchOp, LoopOp
+from ge.dialects.support.diagnostics import place_of
+from ge.dialects.support.errors import GeError
+from ge.transforms.analysis.liveness import Lifetime, Liveness
 
 SHOWN = 10
 """Buffers that the error shows."""

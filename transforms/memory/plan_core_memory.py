@@ -8,12 +8,12 @@ becomes
               l0c [sum 16384 at [0]],
               ub [op0 4096 at [0, 4096], in2 256 at [8192], op1 4096 at [8448, 12544]]> {
 
-(`dialects/npu_core.py` explains the text.) What a fused op computes inside has no memory outside
-the core; these are its lifetimes on it. `runtime/core_tiles.py` says what a tile needs and when;
-the offsets come from the packing that the arena uses, in multiples of the target's alignment on the
-core. A tiling is chosen by what is alive at one time, which the plan may exceed where holes are
-left between buffers: then the tile is made smaller. A kernel for which nothing fits is left without
-a plan. `ge-check` proves the plans by code of its own (`runtime/core_proof.py`).
+(`dialects/npu_task/core_plan.py` explains the text.) What a fused op computes inside has no memory
+outside the core; these are its lifetimes on it. `runtime/costs/core_tiles.py` says what a tile
+needs and when; the offsets come from the packing that the arena uses, in multiples of the target's
+alignment on the core. A tiling is chosen by what is live at one time, which the plan may exceed
+where holes are left between buffers: then the tile is made smaller. A kernel for which nothing fits
+is left without a plan. `ge-check` proves the plans by code of its own (`runtime/check/cores.py`).
 """
 
 import sys
@@ -24,11 +24,11 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from ge.dialects.functions import main_function
-from ge.dialects.npu_core import CoreBuffer, CorePlanAttr
-from ge.dialects.npu_task import Engine, KernelOp, TilingAttr
-from ge.dialects.target import Target, target_for
-from ge.runtime.tiling import Needed, core_buffers, tile_unit
+from ge.dialects.npu_task.core_plan import CoreBuffer, CorePlanAttr
+from ge.dialects.npu_task.ops import Engine, KernelOp, TilingAttr
+from ge.dialects.support.functions import main_function
+from ge.dialects.targets.target import Target, target_for
+from ge.runtime.costs.tiling import Needed, core_buffers, tile_unit
 from ge.transforms.memory.packing import intervals, pack
 from ge.transforms.memory.print_liveness import aligned_rows
 

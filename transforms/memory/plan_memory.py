@@ -34,14 +34,14 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.passes import ModulePass
 
-from ge.dialects.diagnostics import error_at
-from ge.dialects.errors import GeError
-from ge.dialects.functions import main_function
-from ge.dialects.npu_task import HBM, ConstantOp, SlotOp, is_dynamic, number
-from ge.dialects.target import Target, target_for
-from ge.dialects.types import byte_size
+from ge.dialects.npu_task.ops import HBM, ConstantOp, SlotOp, is_dynamic, number
+from ge.dialects.support.diagnostics import error_at
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import main_function
+from ge.dialects.support.types import byte_size
+from ge.dialects.targets.target import Target, target_for
+from ge.transforms.analysis.liveness import Liveness
 from ge.transforms.memory.certificate import certify
-from ge.transforms.memory.liveness import Liveness
 from ge.transforms.memory.over_limit import OverLimitError, describe_peak
 from ge.transforms.memory.packing import Packing, Problem, pack
 from ge.transforms.memory.pinning import PINNED, check_kinds, pinned_buffers

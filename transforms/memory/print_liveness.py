@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 from xdsl.ir import Operation
 
-from ge.dialects.diagnostics import place_of
-from ge.dialects.npu_task import LaunchOp
-from ge.transforms.memory.liveness import Lifetime
+from ge.dialects.npu_task.ops import LaunchOp
+from ge.dialects.support.diagnostics import place_of
+from ge.transforms.analysis.liveness import Lifetime
 from ge.transforms.memory.packing import most_alive
 
 WIDTH = 40

@@ -36,14 +36,14 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator, Pure
 
-from ge.dialects.functions import main_function
 from ge.dialects.fused_op import PHASE
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.interfaces import Access, TensorOp
-from ge.dialects.types import byte_size, is_static, shape_of
+from ge.dialects.support.functions import main_function
+from ge.dialects.support.tensor_op import Access, TensorOp
+from ge.dialects.support.types import byte_size, is_static, shape_of
+from ge.transforms.analysis.views import view_offsets, whole_of
 from ge.transforms.memory.minimum_cut import UNLIMITED, Network
 from ge.transforms.memory.order_tasks import used_by
-from ge.transforms.views import view_offsets, whole_of
 
 CHEAP = (Access.POINTWISE, Access.VIEW, Access.MOVEMENT)
 

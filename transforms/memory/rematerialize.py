@@ -27,16 +27,16 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import Pure
 
-from ge.dialects.errors import GeError
-from ge.dialects.functions import main_function
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.npu_task import KernelOp, LaunchOp, number
-from ge.dialects.target import Target, target_for
-from ge.runtime.cost import task_time
+from ge.dialects.npu_task.ops import KernelOp, LaunchOp, number
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import main_function
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.targets.target import Target, target_for
+from ge.runtime.costs.cost import task_time
+from ge.transforms.analysis.views import view_offsets
 from ge.transforms.memory.order_tasks import storage, task_graph
 from ge.transforms.memory.orders import TaskGraph
 from ge.transforms.memory.recomputation import Plan, Step, best_plan
-from ge.transforms.views import view_offsets
 
 RECOMPUTED = "npu_task.recomputed"
 """Attribute of a function: how many launches are there to compute something again."""

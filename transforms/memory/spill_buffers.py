@@ -30,13 +30,13 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.diagnostics import remark
-from ge.dialects.errors import GeError
-from ge.dialects.functions import main_function
-from ge.dialects.npu_task import HOST, CopyOp, number, segments
-from ge.dialects.target import target_for
-from ge.dialects.types import byte_size, element_type, numel, shape_of
-from ge.transforms.memory.aliasing import Task, accesses, owner_of
+from ge.dialects.npu_task.ops import HOST, CopyOp, number, segments
+from ge.dialects.support.diagnostics import remark
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import main_function
+from ge.dialects.support.types import byte_size, element_type, numel, shape_of
+from ge.dialects.targets.target import target_for
+from ge.transforms.analysis.aliasing import Task, accesses, owner_of
 from ge.transforms.memory.pinning import check_kinds, pinned_buffers
 from ge.transforms.memory.plan_memory import in_arena
 from ge.transforms.memory.spilling import Buffer, Gap, alive, choose

@@ -36,10 +36,10 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.functions import main_function
 from ge.dialects.graph.slicing import ConcatOp
-from ge.dialects.npu_task import HBM, CopyOp, KernelOp, LaunchOp, is_dynamic
-from ge.dialects.types import (
+from ge.dialects.npu_task.ops import HBM, CopyOp, KernelOp, LaunchOp, is_dynamic
+from ge.dialects.support.functions import main_function
+from ge.dialects.support.types import (
     array_ints,
     bitwidth,
     byte_size,
@@ -48,9 +48,9 @@ from ge.dialects.types import (
     numel,
     shape_of,
 )
-from ge.transforms.memory.aliasing import Uses, find_uses, owner_of
+from ge.transforms.analysis.aliasing import Uses, find_uses, owner_of
+from ge.transforms.analysis.views import row_major
 from ge.transforms.memory.plan_memory import IO
-from ge.transforms.views import row_major
 
 SHORTEST = 32
 """Bytes that the DMA moves at least (alignment of on-core memory)."""

@@ -38,14 +38,14 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from ge.dialects.diagnostics import error_at
-from ge.dialects.errors import GeError
-from ge.dialects.functions import main_function
-from ge.dialects.npu_task import HBM, HOST, Engine, KernelOp, LaunchOp, number
-from ge.dialects.target import Target, target_for
-from ge.runtime.clock import Program
-from ge.runtime.timeline import Timeline
-from ge.transforms.schedule.dependencies import Buffer, Segment, buffers_of, segments
+from ge.dialects.npu_task.ops import HBM, HOST, Engine, KernelOp, LaunchOp, number
+from ge.dialects.support.diagnostics import error_at
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import main_function
+from ge.dialects.targets.target import Target, target_for
+from ge.runtime.clock.clock import Program
+from ge.runtime.clock.timeline import Timeline
+from ge.transforms.analysis.dependencies import Buffer, Segment, buffers_of, segments
 from ge.transforms.schedule.events import EventIds, issue_tasks, remove_events, with_events
 from ge.transforms.schedule.list_scheduling import ListScheduler, Schedule, Streams, path_lengths
 from ge.transforms.schedule.memory_cap import MemoryCap, memory_orderings, program_peak

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation
 
-from ge.dialects.diagnostics import error_at
-from ge.dialects.npu_task import RecordOp, WaitOp, number
-from ge.transforms.memory.aliasing import Task
+from ge.dialects.npu_task.ops import RecordOp, WaitOp, number
+from ge.dialects.support.diagnostics import error_at
+from ge.transforms.analysis.aliasing import Task
 
 RETRIES = 4
 """How many of the used event ids are looked at before a new one is taken."""

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 
-from ge.dialects.target import Target
-from ge.runtime.clock import Simulation
-from ge.runtime.timeline import Task
+from ge.dialects.targets.target import Target
+from ge.runtime.clock.clock import Simulation
+from ge.runtime.clock.timeline import Task
 from ge.transforms.schedule.memory_cap import MemoryCap
 
 LOOK_AHEAD = 16

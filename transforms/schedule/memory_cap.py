@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ge.transforms.schedule.dependencies import Buffer
+from ge.transforms.analysis.dependencies import Buffer
 
 
 def program_peak(buffers: Sequence[Buffer], tasks: int) -> int:

@@ -15,11 +15,11 @@ from xdsl.dialects.memref import ReinterpretCastOp
 from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.npu_task import Engine, KernelOp, LaunchOp, is_dynamic
-from ge.dialects.types import array_ints, numel, shape_of
-from ge.transforms.memory.aliasing import accesses, owner_of
-from ge.transforms.views import row_major
+from ge.dialects.npu_task.ops import Engine, KernelOp, LaunchOp, is_dynamic
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import array_ints, numel, shape_of
+from ge.transforms.analysis.aliasing import accesses, owner_of
+from ge.transforms.analysis.views import row_major
 
 MOST_MEMBERS = 64
 """Launches in a group."""

@@ -31,19 +31,19 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.functions import main_function
 from ge.dialects.fused_op import FusedOp
-from ge.dialects.npu_task import HBM, KernelOp, LaunchOp, ReturnOp
-from ge.dialects.npu_task import segments as segment_sizes
-from ge.dialects.target import Target, target_for
-from ge.dialects.types import element_type, set_type, shape_of, tensor
-from ge.runtime.clock import Program, UnknownShapes, simulate
-from ge.runtime.tiling import choose_tiling
-from ge.transforms.memory.aliasing import owner_of
+from ge.dialects.npu_task.ops import HBM, KernelOp, LaunchOp, ReturnOp
+from ge.dialects.npu_task.ops import segments as segment_sizes
+from ge.dialects.support.functions import main_function
+from ge.dialects.support.types import element_type, set_type, shape_of, tensor
+from ge.dialects.targets.target import Target, target_for
+from ge.runtime.clock.clock import Program, UnknownShapes, simulate
+from ge.runtime.costs.tiling import choose_tiling
+from ge.transforms.analysis.aliasing import owner_of
+from ge.transforms.analysis.dependencies import Segment, segments
+from ge.transforms.analysis.views import row_major
 from ge.transforms.schedule.assign_streams import AssignStreamsPass, StreamAssignment
-from ge.transforms.schedule.dependencies import Segment, segments
 from ge.transforms.schedule.pieces import Cut, Group, Pipeline, cut_of, groups_of, leading, span_of
-from ge.transforms.views import row_major
 
 COUNTS = (2, 4, 8, 16, 32)
 """Numbers of pieces that are tried."""

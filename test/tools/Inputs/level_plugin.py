@@ -13,8 +13,8 @@ from xdsl.utils.exceptions import PassFailedException
 
 from ge.dialects.graph.elementwise import AddOp
 from ge.dialects.graph.trigonometry import SinOp
-from ge.lowering.extensions import register_pass
-from ge.transforms.rewriting import rewrite
+from ge.lowering.plugins.extensions import register_pass
+from ge.transforms.rewriting.driver import rewrite
 
 
 @irdl_op_definition

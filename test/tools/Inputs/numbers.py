@@ -9,9 +9,9 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import AddOp
-from ge.lowering.extensions import register_pass
-from ge.transforms.relations import BitExact, Relation, Ulps
-from ge.transforms.rewriting import rewrite
+from ge.lowering.plugins.extensions import register_pass
+from ge.transforms.rewriting.driver import rewrite
+from ge.transforms.rewriting.relations import BitExact, Relation, Ulps
 
 
 class DropZero(RewritePattern):

@@ -6,7 +6,7 @@ from xdsl.ir import Attribute, Dialect
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
-from ge.dialects.interfaces import TensorOp
+from ge.dialects.support.tensor_op import TensorOp
 from ge.runtime.kernels import Fn, kernel
 
 

@@ -13,10 +13,10 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.utils.exceptions import PassFailedException
 
-from ge.dialects.diagnostics import remark, warning
-from ge.dialects.errors import GeError
-from ge.lowering.extensions import register_pass
-from ge.transforms.rewriting import rewrite
+from ge.dialects.support.diagnostics import remark, warning
+from ge.dialects.support.errors import GeError
+from ge.lowering.plugins.extensions import register_pass
+from ge.transforms.rewriting.driver import rewrite
 
 
 @irdl_op_definition

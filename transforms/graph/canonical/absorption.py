@@ -5,7 +5,7 @@ from xdsl.ir import SSAValue
 from ge.dialects.graph.convolution import Convolution
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.shape import TransposeOp
-from ge.dialects.types import rank_of
+from ge.dialects.support.types import rank_of
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 from ge.transforms.graph.canonical.transposes import permutation
 

@@ -4,10 +4,10 @@ from xdsl.dialects.builtin import f32, f64
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph import elementwise as g
-from ge.dialects.graph.folding import is_unsigned, same_number, splat
 from ge.dialects.graph.reduction import ReduceOp, reduced_shape
 from ge.dialects.graph.shape import ReshapeOp
-from ge.dialects.types import (
+from ge.dialects.graph.support.folding import is_unsigned, same_number, splat
+from ge.dialects.support.types import (
     element_type,
     is_float,
     is_integer,

@@ -1,8 +1,8 @@
 """Chains of conversions, and rounding of what is whole."""
 
 from ge.dialects.graph import elementwise as g
-from ge.dialects.graph.folding import holds
-from ge.dialects.types import bitwidth, element_type, is_integer
+from ge.dialects.graph.support.folding import holds
+from ge.dialects.support.types import bitwidth, element_type, is_integer
 from ge.transforms.graph.canonical.facts import is_whole
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 

@@ -8,16 +8,16 @@ from xdsl.ir import Attribute, SSAValue
 from ge.dialects.graph import activation as a
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.folding import (
+from ge.dialects.graph.normalization import SoftmaxOp
+from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.graph.support.folding import (
     EXPONENT,
     Number,
     broadcasts_into,
     is_unsigned,
     splat,
 )
-from ge.dialects.graph.normalization import SoftmaxOp
-from ge.dialects.graph.reduction import ReduceOp
-from ge.dialects.types import element_type, is_float, is_integer, numel, shape_of
+from ge.dialects.support.types import element_type, is_float, is_integer, numel, shape_of
 
 DEPTH = 4
 """How far up the definitions of a value are looked at."""

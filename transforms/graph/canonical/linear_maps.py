@@ -19,8 +19,8 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import BatchNormOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import (
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import (
     Shape,
     element_type,
     is_float,

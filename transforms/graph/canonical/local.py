@@ -22,12 +22,12 @@ from xdsl.traits import is_side_effect_free
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.folding import Number, constants
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import Dense, is_refinement, set_type, tensor
-from ge.runtime.arrays import array_of, type_of
+from ge.dialects.graph.support.folding import Number, constants
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import Dense, is_refinement, set_type, tensor
+from ge.runtime.data.arrays import array_of, type_of
 from ge.transforms.graph.infer_shapes import refine
-from ge.transforms.statistics import is_enabled
+from ge.transforms.rewriting.counts import is_enabled
 
 OpT = TypeVar("OpT", bound=TensorOp)
 

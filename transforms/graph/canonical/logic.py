@@ -4,9 +4,9 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph import elementwise as g
-from ge.dialects.graph.folding import Number, is_splat, splat
 from ge.dialects.graph.shape import BroadcastToOp
-from ge.dialects.types import element_type, is_float, is_integer, is_static, shape_of
+from ge.dialects.graph.support.folding import Number, is_splat, splat
+from ge.dialects.support.types import element_type, is_float, is_integer, is_static, shape_of
 from ge.transforms.graph.canonical.facts import uniform
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 

@@ -4,14 +4,21 @@ from itertools import accumulate, pairwise
 from math import prod
 
 from ge.dialects.graph.elementwise import MulOp
-from ge.dialects.graph.elementwise_bases import Binary, Elementwise, Unary
-from ge.dialects.graph.folding import splat
 from ge.dialects.graph.indexing import GatherNdOp, GatherOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, TileOp
 from ge.dialects.graph.slicing import ConcatOp
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import Shape, constant_ints, is_static, normalize_axis, rank_of, shape_of
+from ge.dialects.graph.support.elementwise_bases import Binary, Elementwise, Unary
+from ge.dialects.graph.support.folding import splat
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import (
+    Shape,
+    constant_ints,
+    is_static,
+    normalize_axis,
+    rank_of,
+    shape_of,
+)
 from ge.transforms.graph.canonical.facts import uniform
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 from ge.transforms.graph.canonical.slices import Range, sliced

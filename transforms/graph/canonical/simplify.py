@@ -7,11 +7,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
-from ge.dialects.interfaces import TensorOp
+from ge.dialects.support.tensor_op import TensorOp
 from ge.transforms.graph.canonical.local import LocalRule, Make, erase_unused, rules_of
 from ge.transforms.graph.fold_constants import fold, fold_identity
-from ge.transforms.rewriting import rewrite
-from ge.transforms.statistics import count
+from ge.transforms.rewriting.counts import count
+from ge.transforms.rewriting.driver import rewrite
 
 LIMIT = 1024
 """Bytes up to which a result becomes a constant in the text."""

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from ge.dialects.graph.convolution import ConvOp
-from ge.dialects.graph.folding import same_number, splat
-from ge.dialects.graph.parameters import distinct_axes
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp, slice_bounds
-from ge.dialects.types import is_static, normalize_axis, rank_of, shape_of
+from ge.dialects.graph.support.folding import same_number, splat
+from ge.dialects.graph.support.parameters import distinct_axes
+from ge.dialects.support.types import is_static, normalize_axis, rank_of, shape_of
+from ge.transforms.analysis.views import view_offsets
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
-from ge.transforms.views import view_offsets
 
 
 @dataclass(frozen=True)

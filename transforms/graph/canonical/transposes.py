@@ -19,7 +19,7 @@ from math import prod
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.shape import TransposeOp, View
-from ge.dialects.types import Shape, array_ints, is_static, shape_of
+from ge.dialects.support.types import Shape, array_ints, is_static, shape_of
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 from ge.transforms.graph.canonical.views import reshaped
 

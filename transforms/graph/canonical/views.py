@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
-from ge.dialects.graph.parameters import partial_ints
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, UnsqueezeOp, View
-from ge.dialects.types import DYNAMIC, Shape, array_ints, normalize_axis, rank_of, shape_of
+from ge.dialects.graph.support.parameters import partial_ints
+from ge.dialects.support.types import DYNAMIC, Shape, array_ints, normalize_axis, rank_of, shape_of
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 
 

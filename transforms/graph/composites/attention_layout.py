@@ -6,7 +6,7 @@
 becomes
     %3 = graph.attention %1, ... {query_tokens_first = true}
 
-Each operand is traced to where it lies in memory (see ge.transforms.layouts). On the way
+Each operand is traced to where it lies in memory (see ge.transforms.analysis.layouts). On the way
 
 - transposes go, those of the result too;
 - factors of query and key go into the scale;
@@ -27,11 +27,11 @@ from xdsl.pattern_rewriter import PatternRewriter
 from ge.dialects.graph.attention import AttentionOp, RotaryEmbeddingOp
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp
 from ge.dialects.graph.slicing import SplitOp
-from ge.dialects.types import DYNAMIC, array_ints, rank_of, shape_of
-from ge.transforms.dimensions import Dimensions, Size, Sizes, volume
-from ge.transforms.layouts import Axes, Axis, Trace, leaves, new_axes, permute, regroup
-from ge.transforms.rules import Emit, Search, done, substitute
-from ge.transforms.statistics import is_enabled
+from ge.dialects.support.types import DYNAMIC, array_ints, rank_of, shape_of
+from ge.transforms.analysis.dimensions import Dimensions, Size, Sizes, volume
+from ge.transforms.analysis.layouts import Axes, Axis, Trace, leaves, new_axes, permute, regroup
+from ge.transforms.rewriting.counts import is_enabled
+from ge.transforms.rewriting.rules import Emit, Search, done, substitute
 
 RULE = "absorb-attention-layout"
 

@@ -67,13 +67,9 @@ from ge.dialects.graph.elementwise import (
     SelectOp,
     TanhOp,
 )
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import element_type, is_float, is_static, numel, shape_of
-from ge.transforms import remarks
-from ge.transforms.graph.composites.widening import NarrowComputation, is_narrow
-from ge.transforms.losses import loss_us
-from ge.transforms.matching import Match, Number, Op, Value, near, number_of
-from ge.transforms.polynomials import (
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import element_type, is_float, is_static, numel, shape_of
+from ge.transforms.analysis.polynomials import (
     ONE,
     Expansion,
     Polynomial,
@@ -85,10 +81,14 @@ from ge.transforms.polynomials import (
     reachable,
     same,
 )
-from ge.transforms.relations import Relation, Ulps
-from ge.transforms.rewriting import fuse_locations, rewrite
-from ge.transforms.rules import Emit, Rule, Search, done, substitute
-from ge.transforms.statistics import is_enabled
+from ge.transforms.graph.composites.widening import NarrowComputation, is_narrow
+from ge.transforms.rewriting import remarks
+from ge.transforms.rewriting.counts import is_enabled
+from ge.transforms.rewriting.driver import fuse_locations, rewrite
+from ge.transforms.rewriting.losses import loss_us
+from ge.transforms.rewriting.matching import Match, Number, Op, Value, near, number_of
+from ge.transforms.rewriting.relations import Relation, Ulps
+from ge.transforms.rewriting.rules import Emit, Rule, Search, done, substitute
 
 x = Value("x")
 

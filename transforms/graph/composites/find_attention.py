@@ -50,7 +50,7 @@ from ge.dialects.graph.elementwise import (
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp
-from ge.dialects.types import (
+from ge.dialects.support.types import (
     array_ints,
     bitwidth,
     element_type,
@@ -60,8 +60,7 @@ from ge.dialects.types import (
     rank_of,
     shape_of,
 )
-from ge.transforms import remarks
-from ge.transforms.dimensions import ONE, Dimensions, Size, Sizes, volume
+from ge.transforms.analysis.dimensions import ONE, Dimensions, Size, Sizes, volume
 from ge.transforms.graph.composites.attention_layout import (
     VIEWS,
     AbsorbOperands,
@@ -71,12 +70,13 @@ from ge.transforms.graph.composites.attention_layout import (
     target_of,
 )
 from ge.transforms.graph.composites.widening import NarrowComputation, before_widening
-from ge.transforms.losses import loss_us
-from ge.transforms.matching import number_of
-from ge.transforms.relations import Relation, Ulps
-from ge.transforms.rewriting import rewrite
-from ge.transforms.rules import Emit, Search, done, substitute
-from ge.transforms.statistics import is_enabled
+from ge.transforms.rewriting import remarks
+from ge.transforms.rewriting.counts import is_enabled
+from ge.transforms.rewriting.driver import rewrite
+from ge.transforms.rewriting.losses import loss_us
+from ge.transforms.rewriting.matching import number_of
+from ge.transforms.rewriting.relations import Relation, Ulps
+from ge.transforms.rewriting.rules import Emit, Search, done, substitute
 
 MOST_STEPS = 12
 

@@ -11,7 +11,7 @@ becomes
 
 The search starts at the root. What is below it must be the mean of squares, of x or of x less its
 mean, plus a number; what is made of it must come to x / root or (x - mean) / root, in whatever
-order and with whatever factors (see ge.transforms.polynomials). Then
+order and with whatever factors (see ge.transforms.analysis.polynomials). Then
 
 - a product with a vector over the normalized dimensions is the scale, a sum the bias;
 - a cast up before and down after makes a norm of 16 bits (see widening.py);
@@ -39,8 +39,8 @@ from ge.dialects.graph.elementwise import AddOp, DivOp, MulOp, PowOp, SqrtOp, Su
 from ge.dialects.graph.normalization import GroupNormOp, LayerNormOp, RmsNormOp, TrailingNorm
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import ReshapeOp, UnsqueezeOp
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import (
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
     element_type,
@@ -51,12 +51,8 @@ from ge.dialects.types import (
     rank_of,
     shape_of,
 )
-from ge.transforms import remarks
-from ge.transforms.dimensions import Dimensions
-from ge.transforms.graph.composites.widening import NarrowComputation
-from ge.transforms.losses import loss_us, made_of
-from ge.transforms.matching import Match, Number, Op, Value, near, number_of
-from ge.transforms.polynomials import (
+from ge.transforms.analysis.dimensions import Dimensions
+from ge.transforms.analysis.polynomials import (
     ONE,
     Expansion,
     Polynomial,
@@ -66,10 +62,14 @@ from ge.transforms.polynomials import (
     reachable,
     same,
 )
-from ge.transforms.relations import Relation, Ulps
-from ge.transforms.rewriting import rewrite
-from ge.transforms.rules import Emit, Rule, Search, done, substitute
-from ge.transforms.statistics import is_enabled
+from ge.transforms.graph.composites.widening import NarrowComputation
+from ge.transforms.rewriting import remarks
+from ge.transforms.rewriting.counts import is_enabled
+from ge.transforms.rewriting.driver import rewrite
+from ge.transforms.rewriting.losses import loss_us, made_of
+from ge.transforms.rewriting.matching import Match, Number, Op, Value, near, number_of
+from ge.transforms.rewriting.relations import Relation, Ulps
+from ge.transforms.rewriting.rules import Emit, Rule, Search, done, substitute
 
 # ---- means -----------------------------------------------------------------------------------
 

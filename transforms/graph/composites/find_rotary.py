@@ -34,7 +34,7 @@ from ge.dialects.graph.elementwise import AddOp, DivOp, MulOp, NegOp, SubOp, Una
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp, slice_bounds
-from ge.dialects.types import (
+from ge.dialects.support.types import (
     DYNAMIC,
     constant_ints,
     normalize_axis,
@@ -43,9 +43,11 @@ from ge.dialects.types import (
     set_type,
     shape_of,
 )
-from ge.transforms.dimensions import Dimensions, Size
+from ge.transforms.analysis.dimensions import Dimensions, Size
 from ge.transforms.graph.composites.widening import NarrowComputation
-from ge.transforms.matching import (
+from ge.transforms.rewriting.counts import is_enabled
+from ge.transforms.rewriting.driver import rewrite
+from ge.transforms.rewriting.matching import (
     Match,
     Number,
     Op,
@@ -55,10 +57,8 @@ from ge.transforms.matching import (
     Value,
     number_of,
 )
-from ge.transforms.relations import Relation, Ulps
-from ge.transforms.rewriting import rewrite
-from ge.transforms.rules import Emit, Rule, Search, done, is_there, substitute
-from ge.transforms.statistics import is_enabled
+from ge.transforms.rewriting.relations import Relation, Ulps
+from ge.transforms.rewriting.rules import Emit, Rule, Search, done, is_there, substitute
 
 # ---- parts of a value ------------------------------------------------------------------------
 

@@ -18,11 +18,11 @@ from xdsl.rewriter import InsertPoint
 from ge.dialects.graph.attention import AttentionOp, RotaryEmbeddingOp
 from ge.dialects.graph.elementwise import CastOp, FloatUnary
 from ge.dialects.graph.normalization import GroupNormOp, SoftmaxOp, TrailingNorm
-from ge.dialects.interfaces import TensorOp
-from ge.dialects.types import element_type, set_type, shape_of, tensor
-from ge.transforms.rewriting import fuse_locations
-from ge.transforms.rules import Search, done, substitute
-from ge.transforms.statistics import is_enabled
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import element_type, set_type, shape_of, tensor
+from ge.transforms.rewriting.counts import is_enabled
+from ge.transforms.rewriting.driver import fuse_locations
+from ge.transforms.rewriting.rules import Search, done, substitute
 
 ROUNDED_ONCE = (FloatUnary, SoftmaxOp, TrailingNorm, GroupNormOp, RotaryEmbeddingOp, AttentionOp)
 """Ops whose data may be narrow, with one rounding at the end: the first operand, of attention the

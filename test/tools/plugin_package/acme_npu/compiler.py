@@ -17,7 +17,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from ge.dialects.graph.elementwise import AbsOp
-from ge.transforms.rewriting import rewrite
+from ge.transforms.rewriting.driver import rewrite
 
 
 @irdl_op_definition

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from xdsl.ir import Attribute, Dialect
 from xdsl.irdl import irdl_op_definition, operand_def, result_def
 
-from ge.dialects.interfaces import TensorOp
+from ge.dialects.support.tensor_op import TensorOp
 
 
 @irdl_op_definition

@@ -1,0 +1,130 @@
+"""Bases of the elementwise ops: which element types they take, broadcasting, and the identities
+that a class states as data."""
+
+from abc import ABC
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import i1
+from xdsl.interfaces import HasFolderInterface
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import ParsePropInAttrDict, operand_def, result_def, traits_def
+from xdsl.traits import Commutative, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.graph.support import folding as f
+from ge.dialects.support.tensor_op import Access, Permuted, TensorOp, aligned_axes
+from ge.dialects.support.types import (
+    broadcast,
+    element_type,
+    is_float,
+    is_integer,
+    shape_of,
+    tensor,
+)
+
+
+def any_type(_: Attribute) -> bool:
+    return True
+
+
+def is_number(t: Attribute) -> bool:
+    return t != i1
+
+
+def is_bool(t: Attribute) -> bool:
+    return t == i1
+
+
+def is_bits(t: Attribute) -> bool:
+    return t == i1 or is_integer(t)
+
+
+class Elementwise(TensorOp, ABC):
+    """Base of all: checks element types with `ACCEPTS` and broadcasts the operands' shapes."""
+
+    ACCEPTS: ClassVar[Callable[[Attribute], bool]] = staticmethod(is_number)
+    ACCESS: ClassVar = Access.POINTWISE
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+
+    def result_element(self) -> Attribute:
+        return element_type(self.operands[0])
+
+    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+        return aligned_axes(axis, len(shape_of(self.results[0])), self.operands)
+
+    def infer(self) -> Sequence[Attribute]:
+        first = element_type(self.operands[0])
+        for operand in self.operands:
+            t = element_type(operand)
+            if not type(self).ACCEPTS(t):
+                raise VerifyException(f"element type {t} is not supported")
+            if t != first:
+                raise VerifyException(f"element types differ: {first} and {t}")
+        return (tensor(broadcast(*(shape_of(o) for o in self.operands)), self.result_element()),)
+
+    def permuted(self, order: Sequence[int]) -> Permuted | None:
+        return Permuted(range(len(self.operands)), order, {})
+
+
+class Unary(Elementwise, HasFolderInterface, ABC):
+    """Base of functions of one operand. f(f(x)) is f(x) for `IDEMPOTENT` ones, x for an
+    `INVOLUTION`."""
+
+    IDEMPOTENT: ClassVar[bool] = False
+    INVOLUTION: ClassVar[bool] = False
+    input = operand_def()
+    result = result_def()
+    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
+
+    def fold(self) -> f.Folded:
+        inner = self.input.owner
+        if not isinstance(inner, type(self)) or self.input.type != self.result.type:
+            return None
+        if self.IDEMPOTENT:
+            return (self.input,)
+        return (inner.input,) if self.INVOLUTION and inner.input.type == self.result.type else None
+
+
+class FloatUnary(Unary, ABC):
+    """Base of functions of one float, which take the vector unit several steps."""
+
+    ACCEPTS = staticmethod(is_float)
+    VECTOR_COST: ClassVar = 8
+
+
+class Binary(Elementwise, HasFolderInterface, ABC):
+    """Base of functions of two operands. `NEUTRAL`, given the element type, is the rhs with which
+    the result is lhs; `ABSORBING` the one with which it is that rhs; f(x, x) is x for
+    `IDEMPOTENT` ones, zero where `CANCELS` holds. With the trait Commutative either side counts."""
+
+    NEUTRAL: ClassVar[Callable[[Attribute], f.Number] | None] = None
+    ABSORBING: ClassVar[Callable[[Attribute], f.Number | None] | None] = None
+    IDEMPOTENT: ClassVar[bool] = False
+    CANCELS: ClassVar[Callable[[Attribute], bool] | None] = None
+    lhs = operand_def()
+    rhs = operand_def()
+    result = result_def()
+    assembly_format = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
+
+    def sides(self) -> list[tuple[SSAValue, SSAValue]]:
+        """Operand and other operand, both ways if they may change places."""
+        ways = [(self.lhs, self.rhs)]
+        return [*ways, (self.rhs, self.lhs)] if self.has_trait(Commutative) else ways
+
+    def fold(self) -> f.Folded:
+        kind, element = type(self), element_type(self.lhs)
+        if self.lhs is self.rhs:
+            if kind.IDEMPOTENT and self.lhs.type == self.result.type:
+                return (self.lhs,)
+            if kind.CANCELS is not None and kind.CANCELS(element):
+                return f.constants(f.zero(element), self.result.type)
+        for value, other in self.sides():
+            if kind.NEUTRAL is not None and f.kept_by(
+                value, other, kind.NEUTRAL(element), self.result
+            ):
+                return (value,)
+            if kind.ABSORBING is not None and f.is_splat(other, kind.ABSORBING(element)):
+                return f.constants(kind.ABSORBING(element), self.result.type)
+        return None

@@ -1,0 +1,238 @@
+"""What ops with parameters share: their text, their checks, and the elements of shape computations.
+
+A parameter (see `TensorOp.PARAMETERS`) stands in the text by its name: `shape [2, -1]` and
+`k 3` when it is constant, `shape(%s : tensor<2xi64>)` when it is known only at run time.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, TypeAlias, cast
+
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    IntegerType,
+    TensorType,
+    i64,
+)
+from xdsl.interfaces import HasFolderInterface
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import IRDLOperation
+from xdsl.irdl.declarative_assembly_format import (
+    AttributeVariable,
+    CustomDirective,
+    OptionalOperandVariable,
+    ParsingState,
+    PrintingState,
+    TypeDirective,
+    irdl_custom_directive,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.support.tensor_op import Access, TensorOp, Work
+from ge.dialects.support.types import (
+    DYNAMIC,
+    Shape,
+    byte_size,
+    constant_ints,
+    element_type,
+    is_integer,
+    normalize_axis,
+    numel,
+    shape_of,
+)
+
+INTS = DenseArrayBase.constr(i64)
+"""A list of integers as a property; `[1, 2]` in the text."""
+
+INT = IntegerAttr.constr(i64)
+"""An integer as a property; without its type in the text."""
+
+
+@irdl_custom_directive
+class Parameter(CustomDirective):
+    """`custom<Parameter>($x_value, type($x_value), $x)`: the property, or the operand and its
+    type in parentheses."""
+
+    operand: OptionalOperandVariable
+    type: TypeDirective
+    property: AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        if not parser.parse_optional_punctuation("("):
+            self.set_empty(state)
+            position = parser.pos
+            self.property.parse(parser, state)
+            if parser.pos == position:
+                parser.raise_error("expected a constant, or `(`, an operand and its type")
+            return
+        self.operand.set(state, parser.parse_unresolved_operand())
+        parser.parse_punctuation(":")
+        self.type.set(state, (parser.parse_type(),))
+        parser.parse_punctuation(")")
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        value = self.operand.get(op)
+        if value is None:
+            self.property.print(printer, state, op)
+            return
+        with printer.in_parens():
+            printer.print_ssa_value(value)
+            printer.print_string(" : ")
+            printer.print_attribute(value.type)
+        state.should_emit_space, state.last_was_punctuation = True, False
+
+    def set_empty(self, state: ParsingState) -> None:
+        self.operand.set_empty(state)
+        self.type.set_empty(state)
+
+    def is_present(self, op: IRDLOperation) -> bool:
+        return self.operand.is_present(op) or self.property.is_present(op)
+
+    def is_anchorable(self) -> bool:
+        return True
+
+
+def parameter(name: str) -> str:
+    """The part of an assembly format for parameter `name`, whose operand is `name`_value."""
+    value = f"${name}_value"
+    return f"(`{name}` custom<Parameter>({value}, type({value}), ${name})^)?"
+
+
+def check_same_element(a: SSAValue, b: SSAValue) -> None:
+    """Raises VerifyException when two operands have different element types."""
+    if (s := element_type(a)) != (t := element_type(b)):
+        raise VerifyException(f"element types differ: {s} and {t}")
+
+
+def check_indices(value: SSAValue, name: str) -> None:
+    """Raises VerifyException when an operand is not made of integers."""
+    if not is_integer(element_type(value)):
+        raise VerifyException(f"{name} are integers, not {element_type(value)}")
+
+
+def check_scalar(value: SSAValue, name: str) -> None:
+    """Raises VerifyException when an operand has several elements."""
+    if any(d not in (1, DYNAMIC) for d in shape_of(value)):
+        raise VerifyException(f"{name} is a scalar, not {value.type}")
+
+
+def check_length(name: str, count: int, expected: int) -> None:
+    if DYNAMIC not in (count, expected) and count != expected:
+        raise VerifyException(f"{name} has {count} elements where {expected} are expected")
+
+
+def vector_length(value: SSAValue, name: str) -> int:
+    """The number of elements of a vector of integers, DYNAMIC where unknown. Raises
+    VerifyException for any other operand."""
+    shape = shape_of(value)
+    if len(shape) != 1 or not is_integer(element_type(value)):
+        raise VerifyException(f"{name} is a vector of integers, not {value.type}")
+    return shape[0]
+
+
+def distinct_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
+    """The axes counted from the front. Raises VerifyException for one out of range or twice."""
+    result = tuple(element_axis(a, rank) for a in axes)
+    if len(set(result)) != len(result):
+        raise VerifyException(f"axes {list(axes)} name an axis twice")
+    return result
+
+
+def element_axis(axis: int, rank: int, name: str = "axis") -> int:
+    """The axis counted from the front. Raises VerifyException when a scalar or out of range."""
+    if rank == 0:
+        raise VerifyException(f"a scalar has no {name} {axis}")
+    return normalize_axis(axis, rank, name)
+
+
+class Movement(TensorOp, ABC):
+    """Base of ops that only move data: one element-operation for each result element, which is
+    read once (an index is read too, the elements that it skips are not)."""
+
+    ACCESS: ClassVar = Access.MOVEMENT
+
+    def bytes_read(self, index: int) -> int:
+        written = sum(byte_size(r.type) for r in self.results)
+        return min(super().bytes_read(index), written) if index == 0 else super().bytes_read(index)
+
+    def static_work(self) -> Work:
+        written = sum(byte_size(r.type) for r in self.results)
+        indices = sum(byte_size(o.type) for o in self.operands[1:])
+        elements = sum(numel(shape_of(r)) for r in self.results)
+        return Work(0, elements, written + indices, written)
+
+
+# ---- shape computations ----------------------------------------------------------------------
+
+MOST_ELEMENTS = 64
+"""Shapes and indices are short; longer vectors are not followed element by element."""
+
+MOST_STEPS = 16
+"""How far up a chain of shape computations is followed."""
+
+
+Elements: TypeAlias = tuple[int | None, ...]
+"""Elements in order, None where unknown (no integer can say so: all of them are possible)."""
+
+
+class ShapeComputation(HasFolderInterface, ABC):
+    """An op that shape computations are made of. `elements` says which elements its (integer)
+    result has as far as they follow from types and constants; the op folds when all do."""
+
+    @abstractmethod
+    def elements(self, steps: int) -> Elements | None:
+        """The result's elements, None when nothing is known. `steps` limits how far operands
+        are followed (see `elements_of`)."""
+
+    def unchanged(self) -> SSAValue | None:
+        """The operand that the result equals, if that is plain from attributes and types."""
+        return None
+
+    def fold(self) -> Sequence[SSAValue | Attribute] | None:
+        assert isinstance(self, Operation)
+        if (same := self.unchanged()) is not None:
+            return (same,)
+        known = elements_of(self.results[0])
+        if known is None or None in known:
+            return None
+        t = cast(TensorType[IntegerType], self.results[0].type)
+        return (DenseIntOrFPElementsAttr.from_list(t, cast(tuple[int, ...], known)),)
+
+
+def elements_of(value: SSAValue, steps: int = MOST_STEPS) -> Elements | None:
+    """The elements of a short vector or scalar of integers as far as they follow from types and
+    constants; None when even their number is unknown."""
+    if not isinstance(value.type, TensorType):
+        return None
+    shape = shape_of(value)
+    if DYNAMIC in shape or not is_integer(element_type(value)) or numel(shape) > MOST_ELEMENTS:
+        return None
+    if (constant := constant_ints(value)) is not None:
+        return constant
+    unknown = (None,) * numel(shape)
+    if steps == 0 or not isinstance(value.owner, ShapeComputation):
+        return unknown
+    known = value.owner.elements(steps - 1)
+    return known if known is not None and len(known) == len(unknown) else unknown
+
+
+def partial_ints(op: TensorOp, name: str) -> Elements | None:
+    """Like `op.ints(name)`, but with None for the elements of an operand that are not known;
+    None when absent or when even their number is unknown."""
+    operand = next((o for o, prop in op.PARAMETERS.items() if prop == name), None)
+    value = None if operand is None else cast(SSAValue | None, getattr(op, operand))
+    return op.ints(name) if value is None else elements_of(value)
+
+
+def dims(elements: Elements) -> Shape:
+    """The elements as a shape: `?` where unknown."""
+    return tuple(DYNAMIC if e is None else e for e in elements)
+
+
+def same_static_type(a: SSAValue, b: SSAValue) -> bool:
+    """Whether both have one type that tells all: an op between them changes no shape."""
+    return a.type == b.type and isinstance(a.type, TensorType) and DYNAMIC not in shape_of(a)

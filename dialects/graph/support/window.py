@@ -1,0 +1,147 @@
+"""Windows that slide over the spatial dimensions: what convolution and pooling have in common.
+
+A window with kernel k and dilation d spans (k - 1) * d + 1 input elements; it starts at
+-pad_begin and moves by the stride.
+"""
+
+from abc import ABC
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.irdl import opt_prop_def
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.graph.support.parameters import INTS
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import DYNAMIC, Shape, shape_text
+
+AUTO_PADS = ("same_upper", "same_lower")
+
+WINDOW = "(`strides` $strides^)? (`pads` $pads^)? (`dilations` $dilations^)?"
+"""The window's part of an assembly format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Kernel, strides, dilations and pads (begins, then ends) of a sliding window. `auto_pad`
+    other than "" asks for ceil(input / stride) outputs, an odd pad more at that end."""
+
+    kernel: Shape
+    strides: Shape
+    dilations: Shape
+    pads: Shape
+    auto_pad: str = ""
+    ceil_mode: bool = False
+
+    @property
+    def rank(self) -> int:
+        return len(self.kernel)
+
+    def extent(self, i: int) -> int:
+        """Input elements that the window spans in spatial dimension i."""
+        size = self.kernel[i]
+        return DYNAMIC if size == DYNAMIC else (size - 1) * self.dilations[i] + 1
+
+    def resolved(self, spatial: Shape) -> "Window":
+        """The same window with the pads that `auto_pad` means for an input of this size. Stays
+        as it is where they depend on a dimension that is not known."""
+        if not self.auto_pad:
+            return self
+        totals: list[int] = []
+        for i, (size, stride) in enumerate(zip(spatial, self.strides, strict=True)):
+            if self.kernel[i] == DYNAMIC or (size == DYNAMIC and stride > 1):
+                return self
+            # Without padding, windows of one element would leave this many elements at the end.
+            rest = 0 if stride == 1 else size - 1 - (-(-size // stride) - 1) * stride
+            totals.append(self.extent(i) - 1 - rest)
+        return self.with_pads(totals)
+
+    def with_pads(self, totals: Sequence[int]) -> "Window":
+        """The window with so much padding along each dimension, divided between begin and end as
+        `auto_pad` says."""
+        totals = [max(t, 0) for t in totals]
+        smaller = tuple(t // 2 for t in totals)
+        larger = tuple(t - t // 2 for t in totals)
+        pads = smaller + larger if self.auto_pad == "same_upper" else larger + smaller
+        return replace(self, pads=pads, auto_pad="")
+
+    def output(self, spatial: Shape) -> Shape:
+        """Places of the window along each dimension of an input of this size."""
+        if self.auto_pad:
+            sizes = zip(spatial, self.strides, strict=True)
+            return tuple(DYNAMIC if d == DYNAMIC else -(-d // s) for d, s in sizes)
+        return tuple(self._places(i, size) for i, size in enumerate(spatial))
+
+    def _places(self, i: int, size: int) -> int:
+        extent, stride = self.extent(i), self.strides[i]
+        if DYNAMIC in (size, extent):
+            return DYNAMIC
+        begin, end = self.pads[i], self.pads[i + self.rank]
+        room = size + begin + end - extent
+        if room < 0:
+            raise VerifyException(
+                f"a window over {extent} elements does not fit into spatial dimension {i}: "
+                f"{size} elements, pads {begin} and {end}"
+            )
+        if not self.ceil_mode:
+            return room // stride + 1
+        places = -(-room // stride) + 1
+        # The last window starts inside the input or its begin pad, never in the end pad.
+        return places - 1 if (places - 1) * stride >= size + begin else places
+
+
+class WindowedOp(TensorOp, ABC):
+    """Base of the ops with a sliding window. Absent strides and dilations are ones, absent pads
+    zeros; `auto_pad` stands for pads that depend on dimensions known only at run time."""
+
+    strides = opt_prop_def(INTS)
+    pads = opt_prop_def(INTS)
+    dilations = opt_prop_def(INTS)
+    auto_pad = opt_prop_def(StringAttr)
+
+    def window_over(self, kernel: Shape, ceil_mode: bool = False) -> Window:
+        """The window with this kernel. Raises VerifyException for properties that do not fit."""
+        rank = len(kernel)
+        if any(k != DYNAMIC and k < 1 for k in kernel):
+            raise VerifyException(f"kernel dimensions are positive, got {shape_text(kernel)}")
+        if self.auto_pad is not None:
+            if self.auto_pad.data not in AUTO_PADS:
+                raise VerifyException(
+                    f'auto_pad is one of {", ".join(AUTO_PADS)}, not "{self.auto_pad.data}"'
+                )
+            if self.pads is not None:
+                raise VerifyException("'pads' and 'auto_pad' exclude each other")
+        return Window(
+            kernel,
+            self.window_ints("strides", rank, 1, least=1),
+            self.window_ints("dilations", rank, 1, least=1),
+            self.window_ints("pads", 2 * rank, 0, least=0),
+            "" if self.auto_pad is None else self.auto_pad.data,
+            ceil_mode,
+        )
+
+    def window_ints(self, name: str, count: int, default: int, least: int) -> Shape:
+        """The `count` integers of a property, each at least `least`."""
+        values = self.ints(name)
+        if values is None:
+            return (default,) * count
+        if len(values) != count:
+            raise VerifyException(f"'{name}' has {len(values)} elements, expected {count}")
+        if min(values, default=least) < least:
+            raise VerifyException(f"'{name}' are at least {least}, got {list(values)}")
+        return values
+
+
+def agree(a: Shape, b: Shape) -> bool:
+    """Whether two shapes may be the same at run time."""
+    return len(a) == len(b) and all(x == y or DYNAMIC in (x, y) for x, y in zip(a, b, strict=True))
+
+
+def spatial_dims(shape: Sequence[int], what: str = "input") -> Shape:
+    """The dimensions after batch and channels. Raises VerifyException when there are none."""
+    if len(shape) < 3:
+        raise VerifyException(
+            f"{what} has batch, channel and spatial dimensions, not shape {shape_text(shape)}"
+        )
+    return tuple(shape[2:])

@@ -1,0 +1,151 @@
+"""Attributes of the `npu_task` dialect, and what is asked about the types of its values."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, cast
+
+from xdsl.dialects.builtin import (
+    I64,
+    DenseArrayBase,
+    IntAttr,
+    IntegerAttr,
+    MemRefType,
+    SymbolRefAttr,
+    TensorType,
+    UnrankedTensorType,
+    i32,
+    i64,
+)
+from xdsl.dialects.utils import EnumAttribute
+from xdsl.ir import Attribute, ParametrizedAttribute, SpacedOpaqueSyntaxAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.str_enum import StrEnum
+
+from ge.dialects.support.types import DYNAMIC, array_ints
+
+
+@lru_cache(maxsize=65536)
+def number(value: int) -> IntegerAttr[I64]:
+    return IntegerAttr(value, i64)
+
+
+@lru_cache(maxsize=65536)
+def symbol(name: str) -> SymbolRefAttr:
+    return SymbolRefAttr(name)
+
+
+@lru_cache(maxsize=65536)
+def segments(*sizes: int) -> DenseArrayBase:
+    """How many operands belong to each of an op's groups."""
+    return DenseArrayBase.from_list(i32, sizes)
+
+
+class Space(StrEnum):
+    """Memories that a buffer can be in."""
+
+    HOST = "host"
+    HBM = "hbm"
+
+
+@irdl_attr_definition
+class SpaceAttr(EnumAttribute[Space], SpacedOpaqueSyntaxAttribute):
+    """Memory space of a memref: `#npu_task<space hbm>`."""
+
+    name = "npu_task.space"
+
+
+HOST, HBM = SpaceAttr(Space.HOST), SpaceAttr(Space.HBM)
+
+
+class Engine(StrEnum):
+    """What executes a task: the cube cores, the vector cores, the DMA of host transfers, or the
+    control processor (small integer work that decides shapes and branches)."""
+
+    CUBE = "cube"
+    VECTOR = "vector"
+    DMA = "dma"
+    HOST = "host"
+
+
+@irdl_attr_definition
+class EngineAttr(EnumAttribute[Engine], SpacedOpaqueSyntaxAttribute):
+    """The kind of core, or the DMA, that runs a kernel. Text: `#npu_task<engine cube>`."""
+
+    name = "npu_task.engine"
+
+
+@irdl_attr_definition
+class TilingAttr(ParametrizedAttribute):
+    """How a kernel is cut: `#npu_task.tiling<[128, 256, 64] blocks 24 buffers 2>`.
+
+    `tile` are the sizes of one tile: (m, n, k) of a cube kernel, (elements,) of a vector kernel.
+    `blocks` cores work side by side; with 2 buffers loading overlaps with computing.
+    """
+
+    name = "npu_task.tiling"
+    tile: DenseArrayBase
+    blocks: IntAttr
+    buffers: IntAttr
+
+    @classmethod
+    def of(cls, tile: Sequence[int], blocks: int, buffers: int) -> "TilingAttr":
+        return cls(DenseArrayBase.from_list(i64, list(tile)), IntAttr(blocks), IntAttr(buffers))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return array_ints(self.tile)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            tile = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+            parser.parse_keyword("blocks")
+            blocks = parser.parse_integer()
+            parser.parse_keyword("buffers")
+            buffers = parser.parse_integer()
+        return [DenseArrayBase.from_list(i64, tile), IntAttr(blocks), IntAttr(buffers)]
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            tile = ", ".join(str(v) for v in self.sizes)
+            printer.print_string(f"[{tile}] blocks {self.blocks.data} buffers {self.buffers.data}")
+
+    def verify(self) -> None:
+        if len(self.sizes) not in (1, 3):
+            raise VerifyException(f"a tile has one size or three, not {len(self.sizes)}")
+        if min(self.sizes) < 1 or self.blocks.data < 1:
+            raise VerifyException("tile sizes and blocks are at least 1")
+        if self.buffers.data not in (1, 2):
+            raise VerifyException(f"buffers is 1 or 2, not {self.buffers.data}")
+
+
+def is_dynamic(t: Attribute) -> bool:
+    """Whether a tensor or memref type has a dimension that is known only at run time."""
+    if not isinstance(t, TensorType | MemRefType):
+        return True
+    return any(d < 0 for d in t.get_shape())
+
+
+def fits(source: Attribute, target: Attribute) -> bool:
+    """Whether the values of a memref type may be stored in another one: element type and rank
+    agree, dimensions too where both are known."""
+    (a, s), (b, t) = data_type(source), data_type(target)
+    return (
+        a == b
+        and len(s) == len(t)
+        and all(m == n or m < 0 or n < 0 for m, n in zip(s, t, strict=True))
+    )
+
+
+def data_type(t: Attribute) -> tuple[Attribute, tuple[int, ...]]:
+    """Element type and shape of a tensor or memref type; any other type stands for itself. The
+    shape of an unranked tensor is `[?]`: no size is known."""
+    if isinstance(t, UnrankedTensorType):
+        return cast(UnrankedTensorType[Attribute], t).element_type, (DYNAMIC,)
+    if not isinstance(t, TensorType | MemRefType):
+        return t, ()
+    typed: Any = t  # pyright: ignore[reportUnknownVariableType]
+    return typed.element_type, typed.get_shape()

@@ -1,0 +1,193 @@
+"""Control flow of the `npu_task` dialect: branches and loops on buffers."""
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DenseArrayBase, MemRefType, i64
+from xdsl.ir import Attribute, Region, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    lazy_traits_def,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    region_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import IsTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.npu_task.attributes import fits
+from ge.dialects.support.types import array_ints
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """The values of a branch or of a loop's iteration."""
+
+    name = "npu_task.yield"
+    values = var_operand_def(MemRefType)
+    traits = lazy_traits_def(lambda: (IsTerminator(),))
+    assembly_format = "($values^ `:` type($values))? attr-dict"
+
+    def __init__(self, *values: SSAValue):
+        super().__init__(operands=[values])
+
+
+@irdl_op_definition
+class IfOp(IRDLOperation):
+    """Runs one of two branches, by a buffer of one i1. All streams are idle before and after.
+
+        %n = npu_task.if %c : memref<i1, ...> outs(%y : ...) -> memref<?xf32, ...>
+            order [1, 0] {
+          npu_task.yield %a, %b : ...
+        } else {
+          npu_task.yield %c, %d : ...
+        }
+
+    Each branch yields one buffer for each entry of `order`. 1: it is copied to the next of
+    `outs` (nothing is copied where it is that buffer); 0: it is the next result.
+    """
+
+    name = "npu_task.if"
+    condition = operand_def(MemRefType)
+    outs = var_operand_def(MemRefType)
+    order = prop_def(DenseArrayBase.constr(i64))
+    results_ = var_result_def(MemRefType)
+    then = region_def("single_block")
+    otherwise = region_def("single_block")
+    assembly_format = (
+        "$condition `:` type($condition) (`outs` `(` $outs^ `:` type($outs) `)`)? "
+        "(`->` type($results_)^)? `order` $order attr-dict-with-keyword $then `else` $otherwise"
+    )
+
+    def __init__(
+        self,
+        condition: SSAValue,
+        outs: Sequence[SSAValue],
+        results: Sequence[Attribute],
+        order: Sequence[bool],
+        then: Region,
+        otherwise: Region,
+    ):
+        super().__init__(
+            operands=[condition, outs],
+            result_types=[results],
+            properties={"order": flags(order)},
+            regions=[then, otherwise],
+        )
+
+    def verify_(self) -> None:
+        _check_order(self.order, "order", len(self.outs), len(self.results))
+        for region in (self.then, self.otherwise):
+            values = _yielded(region, "a branch")
+            if len(values) != len(self.order):
+                raise VerifyException(
+                    f"a branch yields {len(values)} values, {len(self.order)} are expected"
+                )
+            _check_fit(values, self.order, self.outs, self.results)
+
+
+@irdl_op_definition
+class LoopOp(IRDLOperation):
+    """Runs the body `trip` times (a buffer of one i64; absent: no limit) while `condition` (one
+    i1; absent: always) holds. All streams are idle before and after each iteration.
+
+    Body arguments: the iteration number (memref<i64>), the condition (memref<i1>), then the
+    carried buffers. The body yields the next condition, the next carried values, the scan
+    elements. Carried values have an entry in `order`. 1: the next of the buffers `carried` holds
+    the value between iterations and at the end; the next values are copied there, all at the
+    same time. 0: the value starts as the next of `inits`, passes from iteration to iteration and
+    comes out as a result. Scan elements are copied, stacked along a new first axis; they have an
+    entry in `stacked`. 1: into the next of the buffers `scans`; 0: they become a result.
+    Results: first those of carried values, then those of scan elements.
+    """
+
+    name = "npu_task.loop"
+    trip = opt_operand_def(MemRefType)
+    condition = opt_operand_def(MemRefType)
+    carried = var_operand_def(MemRefType)
+    inits = var_operand_def(MemRefType)
+    scans = var_operand_def(MemRefType)
+    order = prop_def(DenseArrayBase.constr(i64))
+    stacked = prop_def(DenseArrayBase.constr(i64))
+    results_ = var_result_def(MemRefType)
+    body = region_def("single_block")
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = (
+        "(`trip` $trip^ `:` type($trip))? (`while` $condition^ `:` type($condition))? "
+        "(`carried` `(` $carried^ `:` type($carried) `)`)? "
+        "(`inits` `(` $inits^ `:` type($inits) `)`)? "
+        "(`scans` `(` $scans^ `:` type($scans) `)`)? "
+        "(`->` type($results_)^)? `order` $order `stacked` $stacked "
+        "attr-dict-with-keyword $body"
+    )
+
+    def __init__(
+        self,
+        trip: SSAValue | None,
+        condition: SSAValue | None,
+        carried: Sequence[SSAValue],
+        inits: Sequence[SSAValue],
+        scans: Sequence[SSAValue],
+        order: Sequence[bool],
+        stacked: Sequence[bool],
+        results: Sequence[Attribute],
+        body: Region,
+    ):
+        super().__init__(
+            operands=[trip, condition, carried, inits, scans],
+            result_types=[results],
+            properties={"order": flags(order), "stacked": flags(stacked)},
+            regions=[body],
+        )
+
+    def verify_(self) -> None:
+        values = _yielded(self.body, "the body")
+        carried, scans = len(self.order), len(self.stacked)
+        if len(values) != 1 + carried + scans:
+            raise VerifyException(
+                f"the body yields {len(values)} values; 1 condition, {carried} carried and "
+                f"{scans} scanned ones are expected"
+            )
+        if len(self.body.block.args) != 2 + carried:
+            raise VerifyException(f"the body takes {2 + carried} arguments")
+        _check_order(self.order, "order", len(self.carried), len(self.inits))
+        dynamic = len(self.results) - len(self.inits)
+        _check_order(self.stacked, "stacked", len(self.scans), dynamic)
+        results = self.results[: len(self.inits)]
+        _check_fit(self.body.block.args[2:], self.order, self.carried, self.inits)
+        _check_fit(values[1 : 1 + carried], self.order, self.carried, results)
+
+
+def flags(values: Sequence[bool]) -> DenseArrayBase:
+    return DenseArrayBase.from_list(i64, [int(v) for v in values])
+
+
+def _yielded(region: Region, what: str) -> Sequence[SSAValue]:
+    last = region.block.last_op
+    if not isinstance(last, YieldOp):
+        raise VerifyException(f"{what} ends in npu_task.yield")
+    return last.values
+
+
+def _check_order(order: DenseArrayBase, name: str, ones: int, zeros: int) -> None:
+    values = array_ints(order)
+    if values.count(1) != ones or values.count(0) != zeros or len(values) != ones + zeros:
+        raise VerifyException(f"'{name}' must have {ones} times 1 and {zeros} times 0")
+
+
+def _check_fit(
+    values: Sequence[SSAValue],
+    order: DenseArrayBase,
+    buffers: Sequence[SSAValue],
+    results: Sequence[SSAValue],
+) -> None:
+    """Each value fits where `order` sends it."""
+    fixed, passed = iter(buffers), iter(results)
+    for value, static in zip(values, array_ints(order), strict=True):
+        target = next(fixed) if static else next(passed)
+        if not fits(value.type, target.type):
+            raise VerifyException(f"{value.type} does not fit into {target.type}")

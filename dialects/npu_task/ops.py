@@ -1,0 +1,381 @@
+"""The `npu_task` dialect: kernels, launches, buffers, streams and events.
+
+It serves three levels, each a step nearer to the machine:
+
+tasks    `npu_task.kernel` outlines what one launch computes (equal kernels are shared);
+         `npu_task.launch` runs it on tensors, in destination-passing style:
+           %0 = tensor.empty() : tensor<8x32xf32>
+           %1 = npu_task.launch @linear_0 ins(%x, %w : ...) outs(%0 : ...) -> tensor<8x32xf32>
+buffers  the same launch on memrefs; static results are written to `outs` and are no SSA results:
+           npu_task.launch @linear_0 ins(%x, %w : ...) outs(%y : memref<8x32xf32, ...>)
+program  buffers are slots of one pool, launches and copies are on streams, events order them:
+           %y = npu_task.slot "arena" 4096 : memref<8x32xf32, #npu_task<space hbm>>
+           npu_task.launch @linear_0 on 0 ins(...) outs(%y : ...)
+           npu_task.record 3 on 0
+           npu_task.wait 3 on 2
+
+A result whose shape is known only at run time has no destination: at every level it is an SSA
+result, and the device allocates it when the kernel has computed its shape. Such a buffer is
+written once, by what defines it, and lives as long as it is used.
+"""
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    I64,
+    IntegerAttr,
+    MemRefType,
+    StringAttr,
+    SymbolNameConstraint,
+    SymbolRefAttr,
+    TensorType,
+)
+from xdsl.ir import (
+    Attribute,
+    Block,
+    Dialect,
+    Operation,
+    Region,
+    SSAValue,
+)
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    BaseAttr,
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    lazy_traits_def,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import ConstantLike, IsolatedFromAbove, IsTerminator, Pure, SymbolOpInterface
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.npu_task.attributes import HBM as HBM
+from ge.dialects.npu_task.attributes import HOST as HOST
+from ge.dialects.npu_task.attributes import (
+    Engine,
+    EngineAttr,
+    SpaceAttr,
+    TilingAttr,
+    data_type,
+    fits,
+    is_dynamic,
+    number,
+    segments,
+    symbol,
+)
+from ge.dialects.npu_task.attributes import Space as Space
+from ge.dialects.npu_task.control import IfOp as IfOp
+from ge.dialects.npu_task.control import LoopOp as LoopOp
+from ge.dialects.npu_task.control import YieldOp as YieldOp
+from ge.dialects.npu_task.control import flags as flags
+from ge.dialects.npu_task.core_plan import CorePlanAttr
+from ge.dialects.support.tensor_op import TensorOp
+
+SHAPED = BaseAttr(TensorType) | BaseAttr(MemRefType)
+"""What a launch is on: tensors, or memrefs once there are buffers."""
+
+
+# ---- kernels and launches --------------------------------------------------------------------
+
+
+@irdl_op_definition
+class ReturnOp(IRDLOperation):
+    """The results of a kernel."""
+
+    name = "npu_task.return"
+    values = var_operand_def()
+    traits = lazy_traits_def(lambda: (IsTerminator(), Pure()))
+    assembly_format = "$values attr-dict `:` type($values)"
+
+    def __init__(self, *values: SSAValue):
+        super().__init__(operands=[values])
+
+
+@irdl_op_definition
+class KernelOp(IRDLOperation):
+    """What one launch computes, on tensors: one graph or fused op, and the constants it needs.
+    Launches of equal kernels share one. `engine`, `tiling` and `core`, the plan of the core's
+    memories, hold for every launch."""
+
+    name = "npu_task.kernel"
+    sym_name = prop_def(SymbolNameConstraint())
+    engine = prop_def(EngineAttr)
+    tiling = opt_prop_def(TilingAttr)
+    core = opt_prop_def(CorePlanAttr)
+    body = region_def("single_block")
+    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
+    assembly_format = (
+        "$sym_name `on` $engine (`tiling` $tiling^)? (`core` $core^)? attr-dict-with-keyword $body"
+    )
+
+    def __init__(self, name: str, engine: Engine, tiling: TilingAttr | None, block: Block):
+        super().__init__(
+            properties={
+                "sym_name": StringAttr(name),
+                "engine": EngineAttr(engine),
+                "tiling": tiling,
+            },
+            regions=[Region(block)],
+        )
+
+    @property
+    def input_types(self) -> tuple[Attribute, ...]:
+        return tuple(a.type for a in self.body.block.args)
+
+    @property
+    def output_types(self) -> tuple[Attribute, ...]:
+        last = self.body.block.last_op
+        return tuple(o.type for o in last.operands) if isinstance(last, ReturnOp) else ()
+
+    @property
+    def main(self) -> TensorOp:
+        """The op that the launch is for: the last one before the return."""
+        *_, op = (o for o in self.body.block.ops if isinstance(o, TensorOp))
+        return op
+
+    def takes_strides(self) -> bool:
+        """Whether launches may read and write views whose rows lie apart."""
+        op = self.main
+        static = not any(is_dynamic(v.type) for v in (*op.operands, *op.results))
+        return static and self.engine.data is not Engine.HOST and op.takes_strides()
+
+    def overwrites(self) -> set[tuple[int, int]]:
+        """Each (result, input) such that a launch may write the result over the input."""
+        op, returned = self.main, self.body.block.last_op
+        if any(is_dynamic(v.type) for v in (*op.operands, *op.results)):
+            return set()
+        allowed = set(op.overwrites())
+        uses = [[i for i, v in enumerate(op.operands) if v is a] for a in self.body.block.args]
+        return {
+            (r, i)
+            for r, value in enumerate(() if returned is None else returned.operands)
+            for i, operands in enumerate(uses)
+            if value.owner is op
+            and operands
+            and all((op.results.index(value), operand) in allowed for operand in operands)
+        }
+
+    def verify_(self) -> None:
+        if not isinstance(self.body.block.last_op, ReturnOp):
+            raise VerifyException("the body ends in npu_task.return")
+        if not any(isinstance(o, TensorOp) for o in self.body.block.ops):
+            raise VerifyException("the body is empty")
+        if self.tiling is not None and len(self.tiling.sizes) == 3:
+            work = self.main.work()
+            if work is not None and not work.macs:
+                raise VerifyException("a tile of three sizes is for products of matrices")
+
+
+@irdl_op_definition
+class LaunchOp(IRDLOperation):
+    """One launch of a kernel (see the top of this file for its form at each level)."""
+
+    name = "npu_task.launch"
+    kernel = prop_def(SymbolRefAttr)
+    stream = opt_prop_def(IntegerAttr[I64])
+    ins = var_operand_def(SHAPED)
+    outs = var_operand_def(SHAPED)
+    results_ = var_result_def(SHAPED)
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "$kernel (`on` $stream^)? (`ins` `(` $ins^ `:` type($ins) `)`)? "
+        "(`outs` `(` $outs^ `:` type($outs) `)`)? attr-dict (`->` type($results_)^)?"
+    )
+
+    def __init__(
+        self,
+        kernel: str,
+        ins: Sequence[SSAValue],
+        outs: Sequence[SSAValue],
+        results: Sequence[Attribute] = (),
+        stream: int | None = None,
+    ):
+        Operation.__init__(  # without IRDL's sorting of arguments: programs have many launches
+            self,
+            operands=(*ins, *outs),
+            result_types=results,
+            properties={
+                "kernel": symbol(kernel),
+                "operandSegmentSizes": segments(len(ins), len(outs)),
+                **({} if stream is None else {"stream": number(stream)}),
+            },
+        )
+
+    @property
+    def callee(self) -> str:
+        return self.kernel.root_reference.data
+
+    @property
+    def on_buffers(self) -> bool:
+        """Whether the launch is on memrefs (its static results are no SSA results)."""
+        return any(isinstance(v.type, MemRefType) for v in (*self.operands, *self.results))
+
+    def verify_against(self, kernel: KernelOp) -> None:
+        """Check operands and results against the kernel. Raises VerifyException."""
+        want = [data_type(t) for t in kernel.input_types]
+        if [data_type(v.type) for v in self.ins] != want:
+            raise VerifyException(f"ins differ from the inputs of @{self.callee}")
+        static = [data_type(t) for t in kernel.output_types if not is_dynamic(t)]
+        if [data_type(v.type) for v in self.outs] != static:
+            raise VerifyException(f"outs differ from the static results of @{self.callee}")
+        given = [data_type(v.type) for v in self.results]
+        dynamic = [data_type(t) for t in kernel.output_types if is_dynamic(t)]
+        every = [data_type(t) for t in kernel.output_types]
+        if given != (dynamic if self.on_buffers else every):
+            raise VerifyException(f"results differ from the results of @{self.callee}")
+
+
+@irdl_op_definition
+class ConstantOp(IRDLOperation):
+    """A constant that a launch reads: `dense<...>`, or `#graph.weight<"key">` into the payload.
+    On memrefs it is a buffer of the weight segment."""
+
+    name = "npu_task.constant"
+    value = prop_def(Attribute)
+    result = result_def(SHAPED)
+    traits = traits_def(Pure(), ConstantLike())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "attr-dict $value `as` type($result)"
+
+    def __init__(self, value: Attribute, t: Attribute):
+        super().__init__(properties={"value": value}, result_types=[t])
+
+
+# ---- buffers ---------------------------------------------------------------------------------
+
+
+@irdl_op_definition
+class SlotOp(IRDLOperation):
+    """A buffer at a fixed byte offset of a segment of device memory: "arena" (activations and
+    workspaces, reused) or "io" (the model's inputs and outputs)."""
+
+    name = "npu_task.slot"
+    segment = prop_def(StringAttr)
+    offset = prop_def(IntegerAttr[I64])
+    result = result_def(MemRefType)
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$segment $offset attr-dict `:` type($result)"
+
+    def __init__(self, segment: str, offset: int, t: Attribute):
+        Operation.__init__(
+            self,
+            properties={"segment": StringAttr(segment), "offset": number(offset)},
+            result_types=[t],
+        )
+
+    def verify_(self) -> None:
+        if self.segment.data not in ("arena", "io"):
+            raise VerifyException(f'segment is "arena" or "io", not "{self.segment.data}"')
+        if self.offset.value.data < 0:
+            raise VerifyException(f"offset is at least 0, got {self.offset.value.data}")
+        if is_dynamic(self.result.type):
+            raise VerifyException(f"a slot has a static shape, not {self.result.type}")
+
+
+@irdl_op_definition
+class CopyOp(IRDLOperation):
+    """Copies a buffer to another one of the same type but for memory space and layout. Where one
+    of them is dynamic, its shape at run time is that of the other."""
+
+    name = "npu_task.copy"
+    source = operand_def(MemRefType)
+    target = operand_def(MemRefType)
+    stream = opt_prop_def(IntegerAttr[I64])
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = (
+        "$source `to` $target (`on` $stream^)? attr-dict `:` type($source) `to` type($target)"
+    )
+
+    def __init__(self, source: SSAValue, target: SSAValue, stream: int | None = None):
+        super().__init__(
+            operands=[source, target],
+            properties={"stream": None if stream is None else number(stream)},
+        )
+
+    def verify_(self) -> None:
+        if not fits(self.source.type, self.target.type):
+            raise VerifyException(f"{self.source.type} does not fit into {self.target.type}")
+
+
+@irdl_op_definition
+class TransferOp(IRDLOperation):
+    """Copies a buffer to a new one, which the device allocates: its shape is known only at run
+    time, or its lifetime is not that of its slot."""
+
+    name = "npu_task.transfer"
+    source = operand_def(MemRefType)
+    result = result_def(MemRefType)
+    stream = opt_prop_def(IntegerAttr[I64])
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$source (`on` $stream^)? attr-dict `:` type($source) `to` type($result)"
+
+    def __init__(self, source: SSAValue, t: Attribute, stream: int | None = None):
+        super().__init__(
+            operands=[source],
+            result_types=[t],
+            properties={"stream": None if stream is None else number(stream)},
+        )
+
+    def verify_(self) -> None:
+        if not fits(self.source.type, self.result.type):
+            raise VerifyException(f"{self.source.type} does not become {self.result.type}")
+
+
+# ---- events ----------------------------------------------------------------------------------
+
+
+@irdl_op_definition
+class RecordOp(IRDLOperation):
+    """The event happens when all that was issued to the stream before is done."""
+
+    name = "npu_task.record"
+    event = prop_def(IntegerAttr[I64])
+    stream = prop_def(IntegerAttr[I64])
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$event `on` $stream attr-dict"
+
+    def __init__(self, event: int, stream: int):
+        Operation.__init__(self, properties={"event": number(event), "stream": number(stream)})
+
+
+@irdl_op_definition
+class WaitOp(IRDLOperation):
+    """What is issued to the stream after this starts when the event has happened."""
+
+    name = "npu_task.wait"
+    event = prop_def(IntegerAttr[I64])
+    stream = prop_def(IntegerAttr[I64])
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$event `on` $stream attr-dict"
+
+    def __init__(self, event: int, stream: int):
+        Operation.__init__(self, properties={"event": number(event), "stream": number(stream)})
+
+
+NpuTask = Dialect(
+    "npu_task",
+    [
+        KernelOp,
+        ReturnOp,
+        LaunchOp,
+        ConstantOp,
+        SlotOp,
+        CopyOp,
+        TransferOp,
+        RecordOp,
+        WaitOp,
+        YieldOp,
+        IfOp,
+        LoopOp,
+    ],
+    [SpaceAttr, EngineAttr, TilingAttr, CorePlanAttr],
+)

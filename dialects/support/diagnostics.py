@@ -1,0 +1,134 @@
+"""Diagnostics: an error, a warning, a remark or a note about a place in the source.
+
+Passes say something about an op without failing with `warning` and `remark`; who listens
+(`ge-opt`, a test, the compiler's log) decides what becomes of it. To fail, raise GeError, or
+VerifyException / PassFailedException through `op.emit_error`.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+
+from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
+from xdsl.ir import Attribute, Operation
+
+from ge.dialects.support.errors import GeError
+
+
+class Severity(StrEnum):
+    """How bad it is; only an error fails."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    REMARK = "remark"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in a text file, or the name that a model gives to a node. Lines and columns
+    count from 1; 0 stands for unknown."""
+
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    name: str = ""
+
+    def __str__(self) -> str:
+        if self.file:
+            return ":".join(str(part) for part in (self.file, self.line, self.column) if part)
+        return f'loc("{self.name}")' if self.name else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """Something to tell the user, and where. As text: `file:1:2: error: message`."""
+
+    severity: Severity
+    message: str
+    place: Place = Place()
+    notes: "tuple[Diagnostic, ...]" = ()
+
+    def __str__(self) -> str:
+        place = f"{self.place}: " if str(self.place) else ""
+        return f"{place}{self.severity}: {self.message}"
+
+
+def place_of_location(location: Attribute) -> Place | None:
+    """The place that a location attribute tells, a file rather than a name; None if unknown."""
+    match location:
+        case FileLineColLoc():
+            return Place(location.filename.data, location.line.data, location.column.data)
+        case NameLoc():
+            inner = place_of_location(location.location)
+            name = location.desc.data
+            if inner is None or not inner.file:
+                return Place(name=name)
+            return Place(inner.file, inner.line, inner.column, name)
+        case CallSiteLoc():
+            return place_of_location(location.callee) or place_of_location(location.caller)
+        case FusedLoc(locations=ArrayAttr() as parts):  # pyright: ignore[reportUnknownVariableType]
+            places = [p for part in parts if (p := place_of_location(part)) is not None]  # pyright: ignore
+            return next((p for p in places if p.file), places[0] if places else None)
+        case _:
+            return None
+
+
+def place_of(op: Operation) -> Place:
+    """Where an op comes from; an op without location stands where the op around it stands."""
+    current: Operation | None = op
+    while current is not None:
+        if (place := place_of_location(current.location)) is not None:
+            return place
+        current = current.parent_op()
+    return Place()
+
+
+Handler = Callable[[Diagnostic], None]
+_handlers: list[Handler] = []
+
+
+@contextmanager
+def diagnostic_handler(handler: Handler) -> Generator[None]:
+    """Within the context, `handler` gets the warnings and remarks; the innermost one wins."""
+    _handlers.append(handler)
+    try:
+        yield
+    finally:
+        _handlers.remove(handler)
+
+
+def listening() -> bool:
+    """Whether somebody listens: ask before composing a costly remark."""
+    return bool(_handlers)
+
+
+def emit(severity: Severity, op: Operation, message: str, *notes: Diagnostic) -> None:
+    if _handlers:
+        _handlers[-1](Diagnostic(severity, message, place_of(op), notes))
+
+
+def warning(op: Operation, message: str) -> None:
+    """Tell the user about something doubtful that does not stop the compilation."""
+    emit(Severity.WARNING, op, message)
+
+
+def remark(op: Operation, message: str) -> None:
+    """Tell those who ask (`--remarks`) what was done, or why it was not."""
+    emit(Severity.REMARK, op, message)
+
+
+SHOWN = 5
+"""Problems that an error shows."""
+
+
+def listing(problems: Sequence[object]) -> str:
+    """The first problems of several, and how many more there are, for the text of an error."""
+    more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
+    return "; ".join(map(str, problems[:SHOWN])) + more
+
+
+def error_at(op: Operation, message: str, hint: str = "") -> GeError:
+    """The error to raise about an op: what is wrong, and the way out."""
+    return GeError(message, str(place_of(op)), hint)

@@ -1,0 +1,196 @@
+"""What an NPU has: cores, memories, bandwidths, limits. Read from a short TOML file.
+
+`Target.load("910b1")` reads a preset of the package (`dialects/targets/*.toml`),
+`Target.load("my.toml")` a file of the user's. `dialects/targets/910b1.toml` explains each key.
+"""
+
+import dataclasses
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, cast
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation
+
+from ge.dialects.support.errors import GeError
+
+DEFAULT_TARGET = "910b1"
+
+ELEMENTS = ("f16", "bf16", "f32", "f64", "i4", "i8", "i16", "i32", "i64")
+"""Element types that products may have a rate of their own for."""
+
+TARGET = "npu_task.target"
+"""Attribute of a function: the name of the target that its kernels are made for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One NPU. Sizes in bytes, rates in bytes a cycle a core, times in microseconds."""
+
+    name: str
+    clock_ghz: float
+    cube_cores: int
+    vector_cores: int
+    macs_per_cycle: dict[str, int]
+    """Multiply-accumulates a cycle a cube core, by element type (f16, i8, f32, ...)."""
+    vector_lanes: int
+    """16-bit lanes a cycle a vector core; wider elements take more cycles."""
+    hbm_bytes: int
+    l2_bytes: int
+    l1_bytes: int
+    l0a_bytes: int
+    l0b_bytes: int
+    l0c_bytes: int
+    ub_bytes: int
+    hbm_rate: float
+    l2_read_rate: float
+    l2_write_rate: float
+    l1_to_l0a_rate: float
+    l1_to_l0b_rate: float
+    l0c_to_ub_rate: float
+    ub_out_rate: float
+    host_link_gbs: float
+    """Bandwidth of the host link, gigabytes a second, each way."""
+    launch_us: float = 2.0
+    """Start of a task that sits in the device's queue."""
+    host_launch_us: float = 15.0
+    """Start of a task that the host has to issue (dynamic shapes, control flow)."""
+    hbm_alignment: int = 512
+    core_alignment: int = 32
+    full_rate_bytes: int = 16384
+    """A transfer below this size does not reach the full bandwidth."""
+    max_streams: int = 1984
+    max_events: int = 65536
+    cube_tiles: tuple[int, ...] = ()
+    """Rows and columns that a tile of products can have; if empty, all multiples of 16."""
+    tile_latency_us: float = 0.0
+    """Time between two tiles of products on a core that nothing hides: starting the tile, its
+    first load, its last store. None where a core loads a tile while it computes another one."""
+    unfolds_windows: bool = True
+    """Whether windows of convolutions are unfolded between L1 and L0A, so that a tile loads each
+    input element once."""
+    vector_overlaps: bool = True
+    """Whether the vector unit works on a tile while the cube is busy with another one."""
+    cube_efficiency: float = 1.0
+    """Share of the peak that large products sustain (clock under load, issue)."""
+    hbm_efficiency: float = 1.0
+    """Share of the peak bandwidth of HBM that long transfers reach."""
+
+    def __hash__(self) -> int:
+        return hash(self.name)  # the table of macs has no hash
+
+    @staticmethod
+    @cache
+    def presets() -> tuple[str, ...]:
+        """The names of the targets that come with the package."""
+        folder = files("ge.dialects.targets")
+        return tuple(sorted(f.name[:-5] for f in folder.iterdir() if f.name.endswith(".toml")))
+
+    @classmethod
+    def load(cls, name: str = DEFAULT_TARGET) -> "Target":
+        """A preset by name, or a TOML file by path. Raises GeError for an unknown name, an
+        unreadable file, a missing, unknown or ill-typed key."""
+        if name.endswith(".toml"):
+            try:
+                text = Path(name).read_text("utf-8")
+            except (OSError, UnicodeDecodeError) as e:
+                raise GeError(f"cannot read the target: {e}", name) from None
+        else:
+            known = cls.presets()
+            if name.lower() not in known:
+                near = get_close_matches(name.lower(), known, 1)
+                hint = f"did you mean '{near[0]}'?" if near else f"presets are {', '.join(known)};"
+                raise GeError(f"unknown target '{name}'", hint=f"{hint} or give a .toml file")
+            return _preset(name.lower())
+        try:
+            table = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as e:
+            raise GeError(f"not TOML: {e}", name) from None
+        return cls.of(table, name)
+
+    @classmethod
+    def of(cls, table: dict[str, Any], where: str) -> "Target":
+        """A target from the keys of a TOML file; `where` names it in errors."""
+        fields = {f.name: f for f in dataclasses.fields(cls)}
+        for key, value in table.items():
+            if key not in fields:
+                near = get_close_matches(key, fields, 1)
+                hint = f"did you mean '{near[0]}'?" if near else ""
+                raise GeError(f"unknown key '{key}'", where, hint)
+            want = fields[key].type
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if want is float and number:
+                table[key] = float(value)
+            elif want is int and not (number and isinstance(value, int)):
+                raise GeError(f"'{key}' is an integer, not {value!r}", where)
+            elif want is float or (want is str and not isinstance(value, str)):
+                raise GeError(
+                    f"'{key}' is a {getattr(want, '__name__', want)}, not {value!r}", where
+                )
+            elif want is bool and not isinstance(value, bool):
+                raise GeError(f"'{key}' is true or false, not {value!r}", where)
+            if number and not _positive(value):
+                raise GeError(f"'{key}' is positive and finite, not {value!r}", where)
+            if key.endswith("_alignment") and cast(int, value).bit_count() != 1:
+                raise GeError(f"'{key}' is a power of two, not {value!r}", where)
+            if key.endswith("_efficiency") and cast(float, value) > 1:
+                raise GeError(f"'{key}' is a share, at most 1, not {value!r}", where)
+        required = [n for n, f in fields.items() if f.default is dataclasses.MISSING]
+        if missing := [n for n in required if n not in table]:
+            raise GeError(f"missing keys: {', '.join(missing)}", where)
+        table["cube_tiles"] = _tile_sizes(table.get("cube_tiles", ()), where)
+        macs = table["macs_per_cycle"]
+        if not isinstance(macs, dict) or "f16" not in macs:
+            raise GeError("'macs_per_cycle' is a table with at least f16", where)
+        for element, rate in cast(dict[str, Any], macs).items():
+            if element not in ELEMENTS:
+                known = ", ".join(ELEMENTS)
+                raise GeError(f"'macs_per_cycle' has no type '{element}'", where, f"types: {known}")
+            if not _positive(rate):
+                raise GeError(f"'macs_per_cycle' of {element} is positive, not {rate!r}", where)
+        return cls(**table)
+
+    @property
+    def core_memories(self) -> dict[str, int]:
+        """The bytes of each memory of a core."""
+        names = "l1", "l0a", "l0b", "l0c", "ub"
+        sizes = self.l1_bytes, self.l0a_bytes, self.l0b_bytes, self.l0c_bytes, self.ub_bytes
+        return dict(zip(names, sizes, strict=True))
+
+    @property
+    def cycles_per_us(self) -> float:
+        return self.clock_ghz * 1e3
+
+
+@cache
+def _preset(name: str) -> Target:
+    """A preset is read once."""
+    text = (files("ge.dialects.targets") / f"{name}.toml").read_text("utf-8")
+    return Target.of(tomllib.loads(text), name)
+
+
+def _positive(value: Any) -> bool:
+    """Whether a value is a number above 0, and finite."""
+    return isinstance(value, int | float) and value is not True and 0 < value < float("inf")
+
+
+def _tile_sizes(sizes: Any, where: str) -> tuple[int, ...]:
+    """The sizes of tiles, ascending. Raises GeError for anything but multiples of 16."""
+    given = tuple(cast(Sequence[Any], sizes)) if isinstance(sizes, list | tuple) else (None,)
+    if not all(isinstance(s, int) and s > 0 and s % 16 == 0 for s in given):
+        raise GeError(f"'cube_tiles' is a list of multiples of 16, not {sizes!r}", where)
+    return tuple(sorted(cast(Sequence[int], given)))
+
+
+def target_for(func: Operation, name: str = "") -> Target:
+    """The target by name, or for an empty name the one that `func` was lowered to.
+    Raises GeError when it cannot be read."""
+    recorded = func.attributes.get(TARGET)
+    if not name and isinstance(recorded, StringAttr):
+        name = recorded.data
+    return Target.load(name or DEFAULT_TARGET)

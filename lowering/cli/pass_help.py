@@ -1,0 +1,71 @@
+"""What `ge-opt --list-passes` says: a pass's docstring and the fields of its dataclass."""
+
+import ast
+import dataclasses
+import inspect
+import textwrap
+from typing import Any, get_type_hints
+
+from xdsl.passes import ModulePass
+
+from ge.lowering.pipeline.pass_options import type_text
+
+
+def _field_docs(cls: type) -> dict[str, str]:
+    """Field -> the string below it in the class body (or `help` in its metadata)."""
+    docs: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if not dataclasses.is_dataclass(base):
+            continue
+        for f in dataclasses.fields(base):
+            if "help" in f.metadata:
+                docs[f.name] = f.metadata["help"]
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
+        except (OSError, TypeError, SyntaxError):
+            continue
+        assert isinstance(tree, ast.ClassDef)
+        for statement, below in zip(tree.body, tree.body[1:], strict=False):
+            match statement, below:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(text))),
+                ):
+                    docs[name] = " ".join(text.split())
+                case _:
+                    pass
+    return docs
+
+
+def summary(cls: type) -> str:
+    """The first paragraph of the docstring on one line."""
+    doc = inspect.cleandoc(cls.__doc__ or "") if cls.__doc__ != ModulePass.__doc__ else ""
+    text = " ".join(doc.split("\n\n")[0].split())
+    return "" if text.startswith(f"{cls.__name__}(") else text  # the dataclass's own
+
+
+def pass_help(cls: type[ModulePass]) -> str:
+    """Name, what it does, and each option with type, default and meaning."""
+    lines = [cls.name]
+    lines += textwrap.wrap(summary(cls), 96, initial_indent="    ", subsequent_indent="    ")
+    types, docs = get_type_hints(cls), _field_docs(cls)
+    for field in dataclasses.fields(cls):
+        if not field.init or field.name == "name":
+            continue
+        default = "required"
+        if field.default is not dataclasses.MISSING:
+            default = f"default {_default_text(field.default)}"
+        elif field.default_factory is not dataclasses.MISSING:
+            default = f"default {_default_text(field.default_factory())}"
+        head = f"{field.name}=<{type_text(types[field.name])}> ({default})"
+        text = f"{head}: {docs[field.name]}" if field.name in docs else head
+        lines += textwrap.wrap(text, 96, initial_indent="      ", subsequent_indent="          ")
+    return "\n".join(lines)
+
+
+def _default_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(map(str, value)) or "none"  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return "none" if value is None else str(value) or '""'

@@ -1,0 +1,249 @@
+"""Does a pass keep the numbers? `--validate` runs the module before and after each pass on several
+sets of inputs and holds what comes out to the relation that the pass declares
+(`transforms/rewriting/relations.py`). The first pass that breaks it ends the compilation; the ops
+that matter are written out as a test that repeats it (`delta.py`).
+"""
+
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.support.diagnostics import diagnostic_handler, place_of
+from ge.dialects.support.errors import GeError
+from ge.lowering.debugging.delta import reduce
+from ge.lowering.driver.files import Outputs
+from ge.lowering.pipeline.instrumentation import Instrumentation
+from ge.lowering.text.printing import op_text
+from ge.runtime.data.arrays import Array
+from ge.runtime.data.weights import PAYLOAD, Payload, weights_of, write_safetensors
+from ge.transforms.rewriting.counts import collecting
+from ge.transforms.rewriting.relations import Relation, relation_of
+
+Outcome = Mapping[str, Array] | GeError
+
+NUDGES = (1, 2, 3)
+"""Runs on inputs that are a few ULPs off, when a pass may round differently."""
+
+
+class Runner(Protocol):
+    """Inputs for a module, and what comes of them (`runtime/device/trials.py`)."""
+
+    @property
+    def trials(self) -> Sequence[object]:
+        """Names of the runs."""
+        ...
+
+    @property
+    def first(self) -> Sequence[Outcome]:
+        """What the module itself gives."""
+        ...
+
+    def run(self, module: ModuleOp, nudge: int = 0) -> Sequence[Outcome]:
+        """What another module gives; with `nudge`, on inputs a few ULPs off."""
+        ...
+
+
+MakeRunner = Callable[[ModuleOp, Payload], Runner]
+"""Raises GeError for a module that cannot be run."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where the numbers differ, for people."""
+
+    trial: str
+    output: str
+    text: str
+
+    def __str__(self) -> str:
+        output = f"output '{self.output}': " if self.output else ""
+        return f"{self.trial}: {output}{self.text}"
+
+
+def first_difference(
+    runner: Runner,
+    relation: Relation,
+    old: ModuleOp,
+    before: Sequence[Outcome],
+    after: Sequence[Outcome],
+) -> Difference | None:
+    """The first thing that breaks the relation. What a module refused before, it may compute or
+    refuse now."""
+    others: list[Sequence[Outcome]] | None = None
+    for i, (trial, a, b) in enumerate(zip(runner.trials, before, after, strict=True)):
+        if isinstance(a, GeError):
+            continue
+        if isinstance(b, GeError):
+            return Difference(str(trial), "", f"cannot be run any more: {b.message}")
+        for name in [*a, *(n for n in b if n not in a)]:
+            if name not in b and relation.prunes:
+                continue
+            if name not in a or name not in b:
+                what = "has gone" if name in a else "is new"
+                return Difference(str(trial), name, f"it {what}")
+            text = relation.difference(a[name], b[name])
+            if text is not None and not relation.is_exact:
+                if others is None:
+                    others = [runner.run(old, n) for n in NUDGES]
+                text = relation.difference(a[name], b[name], _of(others, i, name))
+            if text is not None:
+                return Difference(str(trial), name, text)
+    return None
+
+
+def _of(rounds: Sequence[Sequence[Outcome]], trial: int, name: str) -> list[Array]:
+    """One output of one trial in several rounds."""
+    outcomes = [outcomes[trial] for outcomes in rounds]
+    return [o[name] for o in outcomes if not isinstance(o, GeError)]
+
+
+def structure(module: ModuleOp) -> list[object]:
+    """Equal for modules that compute the same in the same way."""
+    numbers: dict[SSAValue | Operation | Block | None, int] = {}
+    found: list[object] = []
+
+    def define(value: SSAValue) -> Attribute:
+        numbers[value] = len(numbers)
+        return value.type
+
+    for op in module.walk():
+        numbers[op] = len(numbers)
+        operands = [numbers.get(v, -1) for v in op.operands]
+        types = [define(r) for r in op.results]
+        blocks = [[define(a) for a in b.args] for r in op.regions for b in r.blocks]
+        around = numbers.get(op.parent_op(), -1)
+        found.append((op.name, around, operands, types, blocks, op.properties, op.attributes))
+    return found
+
+
+class _Without:
+    """No weights: random ones take their place."""
+
+    def get(self, key: str, /) -> Array | None:
+        return None
+
+
+@dataclass
+class Validation(Instrumentation):
+    """Raises GeError after the first pass that breaks its relation."""
+
+    make_runner: MakeRunner
+    ctx: Context
+    payload: Payload | Callable[[ModuleOp], Payload]
+    """The weights, or what opens those that a module names."""
+    output: str | None = None
+    """Where the test goes that repeats what went wrong; None: validate-PASS.mlir."""
+    plugins: Sequence[str] = ()
+    seconds: float = 60.0
+    """How long to look for the ops that matter."""
+    passes: int = 0
+    """How many passes have been found right."""
+    runner: Runner | None = None
+    _payload: Payload = field(default_factory=_Without)
+    _old: ModuleOp | None = None
+    _outcomes: Sequence[Outcome] = ()
+
+    def start(self) -> None:
+        self.runner = None
+
+    def before(self, p: ModulePass, module: ModuleOp) -> None:
+        if self.runner is None:
+            given = self.payload
+            self._payload = given(module) if callable(given) else given
+            self.runner = self.make_runner(module, self._payload)
+            self._outcomes = self.runner.first
+        self._old = module.clone()
+
+    def after(self, p: ModulePass, module: ModuleOp) -> None:
+        old, runner = self._old, self.runner
+        assert old is not None
+        assert runner is not None
+        module.verify()
+        self._old = None
+        self.passes += 1
+        if structure(old) == structure(module):
+            return
+        outcomes = runner.run(module)
+        found = first_difference(runner, relation_of(p), old, self._outcomes, outcomes)
+        if found is not None:
+            raise self.broken(p, old, found)
+        self._outcomes = outcomes
+
+    def broken(self, p: ModulePass, old: ModuleOp, found: Difference) -> GeError:
+        """Cut the module down, write the test, and say what is wrong."""
+        case = Case(self, p)
+        small, payload = case.reduced(old, self._payload)
+        seen = case.difference(small, payload)
+        path = Path(self.output or f"validate-{p.name}.mlir")
+        case.write(path, small, payload, seen or found)
+        ops = [op for op in small.walk() if op.results and not isinstance(op, ConstantOp)]
+        return GeError(
+            f"pass '{p.name}' declares {relation_of(p)}, but changes the numbers: {found}",
+            next((str(place) for op in ops if str(place := place_of(op))), ""),
+            f"{path} repeats it with {len(ops)} op{'s' * (len(ops) != 1)}",
+        )
+
+
+@dataclass
+class Case:
+    """A pass that breaks its relation."""
+
+    validation: Validation
+    broken: ModulePass
+
+    def difference(self, module: ModuleOp, payload: Payload) -> Difference | None:
+        """What the pass breaks on a module that nothing is known about; None as well where the
+        module is not valid, or the pass fails on it."""
+        with ExitStack() as stack:
+            stack.enter_context(diagnostic_handler(lambda _: None))
+            stack.enter_context(collecting())
+            try:
+                module.verify()
+                runner = self.validation.make_runner(module, payload)
+                after = module.clone()
+                self.broken.apply(self.validation.ctx, after)
+                after.verify()
+            except Exception:
+                return None
+            outcomes, relation = runner.run(after), relation_of(self.broken)
+            return first_difference(runner, relation, module, runner.first, outcomes)
+
+    def reduced(self, module: ModuleOp, payload: Payload) -> tuple[ModuleOp, Payload]:
+        """The module cut down, and the weights that it needs: none, if random ones do as well."""
+        end = time.process_time() + self.validation.seconds
+        for given in (_Without(), payload):
+            if self.difference(module, given) is not None:
+                small = reduce(module, lambda m, g=given: self.difference(m, g) is not None, end)
+                return small, given
+        return module, payload
+
+    def write(self, path: Path, module: ModuleOp, payload: Payload, found: Difference) -> None:
+        """Write the module as a lit test, its weights beside it if there are any."""
+        weights = {k: a for k in weights_of(module) if (a := payload.get(k)) is not None}
+        module.attributes.pop(PAYLOAD, None)
+        plugins = [f"--load-plugin={Path(p).resolve()}" for p in self.validation.plugins]
+        spec = str(self.broken.pipeline_pass_spec())
+        command = shlex.join(["ge-opt", "%s", *plugins, "-p", spec, "--validate"])
+        lines = [
+            f"// RUN: {command} | filecheck %s",
+            f"// Declared: {relation_of(self.broken)}.",
+            f"// {' '.join(str(found).split())}",
+            "// CHECK: builtin.module",
+            "",
+        ]
+        with Outputs() as out:
+            if weights:
+                file = path.with_suffix(".safetensors")
+                out.binary(file, lambda f: write_safetensors(f, weights))
+                module.attributes[PAYLOAD] = StringAttr(file.name)
+            out.text(path, "\n".join([*lines, op_text(module), ""]))

@@ -1,0 +1,278 @@
+"""What is legal at each level, as data: the ops of `@main`, and rules by op.
+
+| level   | @main holds                                           | values                  |
+|---------|-------------------------------------------------------|-------------------------|
+| graph   | graph ops                                             | tensors                 |
+| fused   | graph ops, fused ops                                  | tensors                 |
+| tasks   | launches, constants, tensor.empty, control flow, views | tensors                |
+| buffers | launches, copies, constants, allocations, views, ...  | memrefs                 |
+| program | the same on streams, events, slots for allocations    | memrefs, slots          |
+
+Kernels (from the tasks level on) and other functions (`@prepare`) hold graph and fused ops at every
+level. A rule looks at one op and says what is wrong with it. The pass `verify-level` walks a module
+and applies them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    MemRefType,
+    TensorType,
+    UnrankedTensorType,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.func import ReturnOp as FuncReturnOp
+from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
+from xdsl.dialects.tensor import EmptyOp
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.fused_op import FusedOps
+from ge.dialects.graph import Graph
+from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
+from ge.dialects.graph.control import IfOp, LoopOp, YieldOp
+from ge.dialects.npu_task import ops as npu
+from ge.dialects.support.types import Dense, byte_size, numel, shape_of
+from ge.dialects.targets.target import Target
+from ge.runtime.costs.tiling import fits, on_core_bytes
+from ge.transforms.analysis.views import CANDIDATES, view_offsets
+
+Ops = frozenset[type[Operation]]
+
+
+@dataclass
+class Surroundings:
+    """What a rule may ask about the module around an op."""
+
+    main: FuncOp
+    target: Target
+    kernels: Mapping[str, npu.KernelOp]
+    recorded: set[int] = field(default_factory=set[int])
+    """Events that were recorded before, in program order."""
+
+    def figure(self, name: str) -> int | None:
+        """An integer that a pass stated on the main function."""
+        attr = self.main.attributes.get(f"npu_task.{name}")
+        return attr.value.data if isinstance(attr, IntegerAttr) else None
+
+
+Rule = Callable[[Operation, Surroundings], Iterator[str]]
+"""Yields what is wrong with an op."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level: the ops that @main may hold and the types of its values, the ops of kernels, and
+    rules by op class."""
+
+    name: str
+    main: Ops
+    values: tuple[type[Attribute], ...]
+    kernel: Ops = frozenset()
+    rules: Mapping[type[Operation], tuple[Rule, ...]] = field(
+        default_factory=dict[type[Operation], tuple[Rule, ...]]
+    )
+
+
+# ---- rules -----------------------------------------------------------------------------------
+
+
+def constant_size(op: Operation, _: Surroundings) -> Iterator[str]:
+    """A constant in the text has one element, or as many as its type."""
+    value = op.properties.get("value")
+    if isinstance(value, DenseIntOrFPElementsAttr):
+        count, expected = len(cast(Dense, value)), numel(shape_of(op.results[0]))
+        if count not in (1, expected):
+            yield f"{count} elements for {op.results[0].type}, which has {expected}"
+
+
+def kernel_fits(op: Operation, around: Surroundings) -> Iterator[str]:
+    """The tiles of a kernel are of its kind, and fit into the memories of a core. Where a plan says
+    how, ge-check proves that."""
+    assert isinstance(op, npu.KernelOp)
+    try:
+        op.verify_()  # a text is not verified when it is read
+    except VerifyException as e:
+        yield str(e)
+        return
+    if op.tiling is None or op.core is not None:
+        return
+    usage = on_core_bytes(op.main, op.tiling, around.target)
+    if not fits(usage, around.target):
+        sizes = ", ".join(f"{n} {size}" for n, size in usage.items() if size)
+        yield (
+            f"the tiling of @{op.sym_name.data} takes more than a core of {around.target.name} "
+            f"has: {sizes} bytes"
+        )
+
+
+def launch_matches(op: Operation, around: Surroundings) -> Iterator[str]:
+    """The kernel exists, and operands and results are what it takes and gives."""
+    assert isinstance(op, npu.LaunchOp)
+    kernel = around.kernels.get(op.callee)
+    if kernel is None:
+        yield f"there is no kernel @{op.callee}"
+        return
+    try:
+        op.verify_against(kernel)
+    except VerifyException as e:
+        yield str(e)
+
+
+def into_empty(op: Operation, _: Surroundings) -> Iterator[str]:
+    """On tensors, a launch writes to new destinations."""
+    assert isinstance(op, npu.LaunchOp)
+    if not all(isinstance(v.owner, EmptyOp) for v in op.outs):
+        yield "an outs operand is no tensor.empty"
+
+
+def is_view(op: Operation, _: Surroundings) -> Iterator[str]:
+    if view_offsets(op) is None:
+        yield f"{op.name} is no view here, so it must be the launch of a kernel"
+
+
+def in_known_space(op: Operation, _: Surroundings) -> Iterator[str]:
+    """A buffer is static, in the memory of the host or of the device."""
+    assert isinstance(op, AllocOp)
+    if op.memref.type.memory_space not in (npu.HOST, npu.HBM):
+        yield f"{op.memref.type} is not in a memory space of npu_task"
+    elif npu.is_dynamic(op.memref.type):
+        yield f"{op.memref.type} is dynamic; the device allocates it as a result"
+
+
+def on_host(op: Operation, _: Surroundings) -> Iterator[str]:
+    assert isinstance(op, AllocOp)
+    if op.memref.type.memory_space != npu.HOST:
+        yield "a buffer of the device has no slot: plan-memory was not run"
+
+
+def on_no_stream(op: Operation, _: Surroundings) -> Iterator[str]:
+    if "stream" in op.properties:
+        yield "there are no streams yet"
+
+
+def on_a_stream(op: Operation, around: Surroundings) -> Iterator[str]:
+    """What is issued names one of the streams that @main has, and the target has as many."""
+    stream, count = op.properties.get("stream"), around.figure("streams")
+    if count is None:
+        yield "@main does not say how many streams there are: assign-streams was not run"
+    elif not isinstance(stream, IntegerAttr):
+        yield f"{op.name} is on no stream"
+    elif not 0 <= stream.value.data < count:
+        yield f"stream {stream.value.data} is not one of {count}"
+    elif count > around.target.max_streams:
+        yield f"{count} streams are more than {around.target.name} has"
+
+
+def event_in_range(op: Operation, around: Surroundings) -> Iterator[str]:
+    """Events are those that @main has, and are recorded before they are waited for."""
+    assert isinstance(op, npu.RecordOp | npu.WaitOp)
+    event, count = op.event.value.data, around.figure("events") or 0
+    if not 0 <= event < count:
+        yield f"event {event} is not one of {count}"
+    elif count > around.target.max_events:
+        yield f"{count} events are more than {around.target.name} has"
+    elif isinstance(op, npu.RecordOp):
+        around.recorded.add(event)
+    elif event not in around.recorded:
+        yield f"event {event} is waited for, but not recorded before"
+
+
+def slot_inside(op: Operation, around: Surroundings) -> Iterator[str]:
+    """A slot is within its segment and aligned."""
+    assert isinstance(op, npu.SlotOp)
+    segment, offset = op.segment.data, op.offset.value.data
+    size, end = around.figure(f"{segment}_bytes"), offset + byte_size(op.result.type)
+    if size is None:
+        yield f"@main does not say how large the {segment} is: plan-memory was not run"
+    elif end > size:
+        yield f"the slot ends at byte {end}, but the {segment} has {size}"
+    if offset % (alignment := around.figure("alignment") or around.target.hbm_alignment):
+        yield f"offset {offset} is no multiple of {alignment}"
+
+
+# ---- levels ----------------------------------------------------------------------------------
+
+GRAPH: Ops = frozenset(Graph.operations) | {FuncReturnOp}
+FUSED: Ops = GRAPH | frozenset(FusedOps.operations)
+KERNEL: Ops = (FUSED - {IfOp, LoopOp, YieldOp, FuncReturnOp}) | {npu.ReturnOp}
+CONTROL: Ops = frozenset({IfOp, LoopOp, YieldOp, FuncReturnOp})
+VIEWS: Ops = frozenset(o for o in Graph.operations if issubclass(o, CANDIDATES))
+TASKS: Ops = CONTROL | VIEWS | {npu.LaunchOp, npu.ConstantOp, EmptyOp}
+BUFFERS: Ops = frozenset(
+    {
+        AllocOp,
+        ReinterpretCastOp,
+        npu.LaunchOp,
+        npu.ConstantOp,
+        npu.CopyOp,
+        npu.TransferOp,
+        npu.IfOp,
+        npu.LoopOp,
+        npu.YieldOp,
+        FuncReturnOp,
+    }
+)
+PROGRAM: Ops = BUFFERS | {npu.SlotOp, npu.RecordOp, npu.WaitOp}
+
+TENSORS = (TensorType, UnrankedTensorType)
+
+_CONSTANTS: dict[type[Operation], tuple[Rule, ...]] = {GraphConstantOp: (constant_size,)}
+
+LEVELS: Mapping[str, Level] = {
+    level.name: level
+    for level in (
+        Level("graph", GRAPH, TENSORS, rules=_CONSTANTS),
+        Level("fused", FUSED, TENSORS, rules=_CONSTANTS),
+        Level(
+            "tasks",
+            TASKS,
+            (TensorType,),
+            KERNEL,
+            _CONSTANTS
+            | {
+                npu.KernelOp: (kernel_fits,),
+                npu.LaunchOp: (launch_matches, into_empty, on_no_stream),
+                npu.ConstantOp: (constant_size,),
+            }
+            | {op: (is_view,) for op in VIEWS},
+        ),
+        Level(
+            "buffers",
+            BUFFERS,
+            (MemRefType,),
+            KERNEL,
+            _CONSTANTS
+            | {
+                npu.KernelOp: (kernel_fits,),
+                npu.LaunchOp: (launch_matches, on_no_stream),
+                npu.CopyOp: (on_no_stream,),
+                npu.TransferOp: (on_no_stream,),
+                npu.ConstantOp: (constant_size,),
+                AllocOp: (in_known_space,),
+            },
+        ),
+        Level(
+            "program",
+            PROGRAM,
+            (MemRefType,),
+            KERNEL,
+            _CONSTANTS
+            | {
+                npu.KernelOp: (kernel_fits,),
+                npu.LaunchOp: (launch_matches, on_a_stream),
+                npu.CopyOp: (on_a_stream,),
+                npu.TransferOp: (on_a_stream,),
+                npu.RecordOp: (on_a_stream, event_in_range),
+                npu.WaitOp: (on_a_stream, event_in_range),
+                npu.ConstantOp: (constant_size,),
+                npu.SlotOp: (slot_inside,),
+                AllocOp: (in_known_space, on_host),
+            },
+        ),
+    )
+}

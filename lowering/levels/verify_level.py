@@ -1,0 +1,147 @@
+"""Is the module legal at a level? What `levels.py` says about the level, and what xDSL does not
+check at any: that values are defined before they are used, and that dimensions are not negative.
+
+    %1 = graph.relu %0 : (tensor<4xf32>) -> tensor<4xf32>
+    %0 = graph.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+is
+    error: not legal at the graph level: graph.relu uses operand 0 before it is defined
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.traits import IsolatedFromAbove
+
+from ge.dialects.fused_op import FusedOp
+from ge.dialects.graph.elementwise import AddOp
+from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.support.diagnostics import error_at
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import MAIN, functions
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import DYNAMIC
+from ge.dialects.targets.target import target_for
+from ge.lowering.levels.legality import FUSED, LEVELS, TENSORS, Level, Ops, Rule, Surroundings
+
+
+def is_foreign(op: Operation) -> bool:
+    """Whether this is a tensor op of a plugin: it may stand where graph ops may."""
+    return isinstance(op, TensorOp) and type(op) not in FUSED
+
+
+@dataclass
+class Verification:
+    """One walk over a module. Raises GeError at the first thing that is wrong."""
+
+    level: Level
+    around: Surroundings
+    types: dict[int, Attribute] = field(default_factory=dict[int, Attribute])
+    """Types that have been looked at, by identity."""
+    values: tuple[type[Attribute], ...] = ()
+    """What the values around may be."""
+
+    def fail(self, op: Operation, message: str) -> GeError:
+        return error_at(op, f"not legal at the {self.level.name} level: {message}")
+
+    def module(self, module: ModuleOp) -> None:
+        """Look at each function and kernel. Raises GeError at the first op that is not legal."""
+        for op in module.ops:
+            if isinstance(op, FuncOp):
+                self.function(op)
+            elif isinstance(op, KernelOp) and self.level.kernel:
+                self.values = (TensorType,)
+                self.block(op.body.block, self.level.kernel, {}, set())
+                self.apply(op, self.level.rules)
+            else:
+                raise self.fail(op, f"{op.name} may not stand in a module")
+
+    def function(self, func: FuncOp) -> None:
+        """Look at a function: @main by the rules of the level, others hold graph and fused ops.
+        Raises GeError."""
+        main = func is self.around.main
+        name = f"@{func.sym_name.data}"
+        if len(func.body.blocks) > 1:
+            raise self.fail(func, f"{name} has several blocks; use graph.if and graph.loop")
+        if func.body.blocks and main:
+            self.values = self.level.values
+            self.block(func.body.block, self.level.main, self.level.rules, set())
+        elif func.body.blocks:
+            self.values = TENSORS
+            self.block(func.body.block, FUSED, {}, set())
+        elif main:
+            raise self.fail(func, f"{name} has no body")
+
+    def block(
+        self,
+        block: Block,
+        allowed: Ops,
+        rules: Mapping[type[Operation], tuple[Rule, ...]],
+        defined: set[SSAValue],
+    ) -> None:
+        """Check a block in which the values in `defined` may be used."""
+        local = list[SSAValue](block.args)
+        defined.update(local)
+        self.check_types(block.args, block.parent_op())
+        for op in block.ops:
+            if type(op) not in allowed and not (is_foreign(op) and AddOp in allowed):
+                raise self.fail(op, f"{op.name} may not stand here")
+            for i, operand in enumerate(op.operands):
+                if operand not in defined:
+                    raise self.fail(op, f"{op.name} uses operand {i} before it is defined")
+            self.check_types(op.results, op)
+            inner = FUSED if isinstance(op, FusedOp) else allowed
+            for region in op.regions:
+                outer = set[SSAValue]() if op.has_trait(IsolatedFromAbove) else defined
+                for nested in region.blocks:
+                    self.block(nested, inner, rules, outer)
+            self.apply(op, rules)
+            defined.update(op.results)
+            local.extend(op.results)
+        defined.difference_update(local)
+
+    def apply(self, op: Operation, rules: Mapping[type[Operation], tuple[Rule, ...]]) -> None:
+        for rule in rules.get(type(op), ()):
+            for message in rule(op, self.around):
+                raise self.fail(op, message)
+
+    def check_types(self, values: Iterable[SSAValue], op: Operation | None) -> None:
+        """Raise GeError for a value of a kind that the level has not, or a negative dimension."""
+        for value in values:
+            t = value.type
+            if not isinstance(t, self.values):
+                assert op is not None
+                raise self.fail(op, f"{op.name} defines a value of type {t}")
+            if id(t) in self.types:
+                continue
+            self.types[id(t)] = t
+            shape = getattr(t, "get_shape", None)
+            for dim in () if shape is None else shape():
+                if dim < 0 and dim != DYNAMIC:
+                    assert op is not None
+                    raise self.fail(op, f"dimension {dim} of {t} is negative")
+
+
+@dataclass(frozen=True)
+class VerifyLevelPass(ModulePass):
+    """Check that the module is legal at a level: graph, fused, tasks, buffers or program."""
+
+    name = "verify-level"
+
+    level: str
+    """The level."""
+    target: str = ""
+    """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.level not in LEVELS:
+            raise GeError(f"there is no level '{self.level}'", hint=f"use {', '.join(LEVELS)}")
+        if (main := functions(op).get(MAIN)) is None:
+            raise GeError(f"not legal at the {self.level} level: there is no function @main")
+        kernels = {k.sym_name.data: k for k in op.ops if isinstance(k, KernelOp)}
+        around = Surroundings(main, target_for(main, self.target), kernels)
+        Verification(LEVELS[self.level], around).module(op)

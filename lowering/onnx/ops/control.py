@@ -1,0 +1,305 @@
+"""ONNX's control flow: If, Loop, Scan, SequenceMap, Optional*.
+
+What is known at import is resolved there: a branch whose condition is constant, sequences (lists
+of tensors that exist during import only), optionals. The rest becomes graph.if and graph.loop.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from onnx import helper
+from xdsl.ir import Attribute, Region, SSAValue
+
+from ge.dialects.graph.control import CONDITION, ITERATION, IfOp, LoopOp, YieldOp, join
+from ge.dialects.support.types import DYNAMIC, normalize_axis, shape_of
+from ge.lowering.onnx.registry import Node, Unsupported, Value, onnx_op
+from ge.lowering.onnx.scope import Failed, Scope
+
+OPSET = 18
+"""The opset of nodes that this file makes itself."""
+
+FOREVER = 1 << 40
+"""Exporters say "no limit" with the largest int64; a trip count from here on is none."""
+
+MAX_UNROLLED = 1024
+"""Most rounds of a loop that is written out at import."""
+
+Body: TypeAlias = Callable[[Scope, Sequence[Value]], list[Value]]
+"""Imports a loop's body into a scope; its arguments are the iteration number, the condition and
+the carried values, its results the next condition, the next carried values and scan slices."""
+
+
+def sizes(values: Sequence[Value]) -> list[int | None]:
+    """How each value is made of tensors: None for one tensor, else the length of a sequence."""
+    if any(v is None for v in values):
+        raise Unsupported("an empty optional cannot pass control flow")
+    return [len(v) if isinstance(v, tuple) else None for v in values]
+
+
+def flat(values: Sequence[Value]) -> list[SSAValue]:
+    """The tensors of all values in order."""
+    return [t for v in values for t in (v if isinstance(v, tuple) else (cast(SSAValue, v),))]
+
+
+def grouped(tensors: Sequence[SSAValue], form: Sequence[int | None]) -> list[Value]:
+    """The reverse of `flat`; `form` comes from `sizes`."""
+    rest = iter(tensors)
+    return [next(rest) if size is None else tuple(next(rest) for _ in range(size)) for size in form]
+
+
+def apply(n: Node, scope: Scope, op_type: str, *inputs: Value, **attributes: Any) -> SSAValue:
+    """Add what an ONNX op of one result does to values, at the place of node `n`."""
+    name = n.proto.name or n.proto.output[0]
+    proto = helper.make_node(op_type, [""] * len(inputs), [name], name, **attributes)
+    return cast(SSAValue, scope.call(proto, inputs, OPSET)[0])
+
+
+def end(scope: Scope, values: Sequence[SSAValue]) -> Region:
+    """The block of a scope, ended, as a region."""
+    scope.block.add_op(YieldOp(*values))
+    return Region(scope.block)
+
+
+# ---- branches ----------------------------------------------------------------------------------
+
+
+@onnx_op("If")
+def branch(n: Node) -> list[Value]:
+    scope = cast(Scope, n.scope)
+    condition = n.constant(0)
+    if condition is not None:
+        return scope.inline(n.subgraph("then_branch" if condition.any() else "else_branch"))
+    regions: list[Region] = []
+    forms: list[list[int | None]] = []
+    failed = False
+    for name in ("then_branch", "else_branch"):
+        inner = scope.child()
+        try:
+            values = inner.import_graph(n.subgraph(name))
+        except Failed:  # the other branch may have more to report
+            failed = True
+            continue
+        forms.append(sizes(values))
+        regions.append(end(inner, flat(values)))
+    if failed:
+        raise Failed
+    if forms[0] != forms[1]:
+        raise Unsupported("the branches give sequences of different lengths")
+    count = len(cast(YieldOp, regions[0].block.last_op).operands)
+    return grouped(n.build(IfOp, n[0], regions=regions, results=count).results, forms[0])
+
+
+# ---- loops -------------------------------------------------------------------------------------
+
+
+@onnx_op("Loop")
+def loop(n: Node) -> list[Value]:
+    def body(scope: Scope, args: Sequence[Value]) -> list[Value]:
+        return scope.import_graph(n.subgraph("body"), args)
+
+    trip, condition = n.get(0), n.get(1)
+    trips, start = n.constant(0), n.constant(1)
+    if trips is not None and trips.size == 1 and trips.item() >= FOREVER:
+        trip = None
+    if start is not None and start.all():
+        condition = None
+    carried = n.inputs[2:]
+    if any(not isinstance(v, SSAValue) for v in carried):
+        known = trips is not None and trip is not None
+        count = int(cast(np.ndarray, trips).item()) if known else None
+        return unroll(n, count, start if condition is not None else np.True_, carried, body)
+    return make_loop(n, trip, condition, cast(Sequence[SSAValue], carried), body)
+
+
+def make_loop(
+    n: Node,
+    trip: SSAValue | None,
+    condition: SSAValue | None,
+    carried: Sequence[SSAValue],
+    body: Body,
+) -> list[Value]:
+    """A graph.loop. Its body is imported again with `?` for each dimension that turns out to
+    change from round to round, until the types of the carried values hold."""
+    scope = cast(Scope, n.scope)
+    types: list[Attribute] = [v.type for v in carried]
+    while True:
+        start = scope.importer.mark()
+        inner = scope.child([ITERATION, CONDITION, *types])
+        values = body(inner, inner.block.args)
+        tensors = flat(values)
+        if len(tensors) != len(values) or len(values) < 1 + len(carried):
+            raise Unsupported("the body must give a condition, the carried values and tensors")
+        after = [
+            join(t, v.type, f"carried value {i}")
+            for i, (t, v) in enumerate(zip(types, tensors[1:], strict=False))
+        ]
+        if after == types:
+            break
+        types = after
+        scope.importer.reset(start)
+    region = end(inner, tensors)
+    results = len(tensors) - 1
+    op = n.build(LoopOp, trip, condition, carried, regions=[region], results=results)
+    return list(op.results)
+
+
+def unroll(
+    n: Node,
+    count: int | None,
+    condition: np.ndarray | np.bool_ | None,
+    carried: Sequence[Value],
+    body: Body,
+) -> list[Value]:
+    """The rounds one after another, for a loop that carries sequences or optionals: these are
+    known at import only, and so must the number of rounds be."""
+    scope = cast(Scope, n.scope)
+    values = list(carried)
+    scans: list[list[SSAValue]] = []
+    rounds = 0
+    while condition is not None and condition.all() and (count is None or rounds < count):
+        if rounds == MAX_UNROLLED:
+            raise Unsupported(f"it carries a sequence for more than {MAX_UNROLLED} rounds")
+        inner = Scope(scope.importer, scope.block, scope.opsets, scope)
+        outputs = body(inner, [n.const(np.int64(rounds)), n.const(np.True_), *values])
+        values = outputs[1 : 1 + len(carried)]
+        scans.append(flat(outputs[1 + len(carried) :]))
+        condition = scope.known(flat(outputs[:1])[0])
+        rounds += 1
+    if condition is None:
+        raise Unsupported("it carries a sequence, but how often it runs is not known at import")
+    if not scans and len(n.proto.output) > len(carried):
+        raise Unsupported("it runs zero times, so that the shapes of its scan outputs are unknown")
+    return [*values, *(stack(n, scope, list(s)) for s in zip(*scans, strict=True))]
+
+
+def stack(n: Node, scope: Scope, slices: Sequence[SSAValue], axis: int = 0) -> SSAValue:
+    """The slices along a new axis."""
+    axes = n.const(np.array([axis]))
+    return apply(
+        n, scope, "Concat", *(apply(n, scope, "Unsqueeze", s, axes) for s in slices), axis=axis
+    )
+
+
+# ---- Scan --------------------------------------------------------------------------------------
+
+
+@onnx_op("Scan")
+def scan(n: Node) -> list[Value]:
+    if n.opset < 9:
+        return batched_scan(n)
+    count = n.int("num_scan_inputs")
+    inputs = n.tensors()
+    states, sequences = inputs[: len(inputs) - count], inputs[len(inputs) - count :]
+    return make_scan(n, states, sequences, n.ints("scan_input_directions", [0] * count))
+
+
+def make_scan(
+    n: Node, states: Sequence[SSAValue], sequences: Sequence[SSAValue], reverse: Sequence[int]
+) -> list[Value]:
+    """A loop whose body picks the slices of this round from the sequences."""
+    if not sequences:
+        raise Unsupported("it has nothing to scan")
+    scope = cast(Scope, n.scope)
+    ranks = [len(shape_of(s)) for s in sequences]
+    given = n.ints("scan_input_axes", [0] * len(sequences))
+    axes = [normalize_axis(a, r) for a, r in zip(given, ranks, strict=True)]
+    rounds = length(n, scope, sequences[0], axes[0])
+    last = apply(n, scope, "Sub", rounds, n.const(np.int64(1))) if any(reverse) else rounds
+
+    def body(inner: Scope, args: Sequence[Value]) -> list[Value]:
+        iteration, going, *rest = args
+        slices: list[Value] = []
+        for sequence, axis, backward in zip(sequences, axes, reverse, strict=True):
+            index = apply(n, inner, "Sub", last, iteration) if backward else iteration
+            slices.append(apply(n, inner, "Gather", sequence, index, axis=axis))
+        return [going, *inner.import_graph(n.subgraph("body"), [*rest, *slices])]
+
+    results = make_loop(n, rounds, None, states, body)
+    count = len(results) - len(states)
+    out_axes = n.ints("scan_output_axes", [0] * count)
+    out_reverse = n.ints("scan_output_directions", [0] * count)
+    scans = [
+        placed(n, scope, cast(SSAValue, v), axis, bool(backward))
+        for v, axis, backward in zip(results[len(states) :], out_axes, out_reverse, strict=True)
+    ]
+    return [*results[: len(states)], *scans]
+
+
+def length(n: Node, scope: Scope, value: SSAValue, axis: int) -> SSAValue:
+    """The size of a dimension, as a scalar."""
+    size = shape_of(value)[axis]
+    if size != DYNAMIC:
+        return n.const(np.int64(size))
+    shape = apply(n, scope, "Shape", value)
+    return apply(n, scope, "Gather", shape, n.const(np.int64(axis)), axis=0)
+
+
+def placed(n: Node, scope: Scope, value: SSAValue, axis: int, backward: bool) -> SSAValue:
+    """A scan result (stacked along axis 0) in the order and along the axis that are asked for."""
+    if backward:
+        limits = [n.const(np.array([v])) for v in (-1, np.iinfo(np.int64).min, 0, -1)]
+        value = apply(n, scope, "Slice", value, *limits)
+    rank = len(shape_of(value))
+    axis = normalize_axis(axis, rank)
+    if axis == 0:
+        return value
+    order = list(range(1, rank))
+    order.insert(axis, 0)
+    return apply(n, scope, "Transpose", value, perm=order)
+
+
+def batched_scan(n: Node) -> list[Value]:
+    """Scan of opset 8, in which everything has a batch dimension first: one scan each."""
+    scope = cast(Scope, n.scope)
+    if n.get(0) is not None:
+        raise Unsupported("sequence lengths are not supported")
+    count = n.int("num_scan_inputs")
+    inputs = n.tensors(1)
+    batch = shape_of(inputs[0])[0] if shape_of(inputs[0]) else DYNAMIC
+    if not 0 < batch <= MAX_UNROLLED:
+        raise Unsupported("Scan of opset 8 needs a batch dimension that is known")
+    rounds: list[list[SSAValue]] = []
+    for i in range(batch):
+        own = [apply(n, scope, "Gather", v, n.const(np.int64(i)), axis=0) for v in inputs]
+        split = len(own) - count
+        values = make_scan(n, own[:split], own[split:], n.ints("directions", [0] * count))
+        rounds.append(flat(values))
+    return [stack(n, scope, members) for members in zip(*rounds, strict=True)]
+
+
+# ---- sequences and optionals -------------------------------------------------------------------
+
+
+@onnx_op("SequenceMap")
+def sequence_map(n: Node) -> list[Value]:
+    """The body once for each member; tensors beside the sequences are the same for all."""
+    scope, first = cast(Scope, n.scope), n.sequence(0)
+    results: list[list[Value]] = []
+    for i in range(len(first)):
+        members: list[Value] = []
+        for value in n.inputs:
+            if isinstance(value, tuple) and len(value) != len(first):
+                raise Unsupported(f"sequences of {len(first)} and {len(value)} members")
+            members.append(value[i] if isinstance(value, tuple) else value)
+        results.append(scope.inline(n.subgraph("body"), members))
+    if not results:
+        return [() for _ in n.proto.output]
+    return [tuple(flat(column)) for column in zip(*results, strict=True)]
+
+
+@onnx_op("Optional")
+def optional(n: Node) -> list[Value]:
+    return [n.inputs[0] if n.inputs else None]
+
+
+@onnx_op("OptionalHasElement")
+def has_element(n: Node) -> SSAValue:
+    return n.const(np.array(bool(n.inputs) and n.inputs[0] is not None))
+
+
+@onnx_op("OptionalGetElement")
+def get_element(n: Node) -> list[Value]:
+    if not n.inputs or n.inputs[0] is None:
+        raise Unsupported("the optional is empty")
+    return [n.inputs[0]]

@@ -1,0 +1,159 @@
+"""ONNX's elementwise ops and activation functions."""
+
+from functools import reduce
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from ge.dialects.graph import activation as a
+from ge.dialects.graph import elementwise as g
+from ge.dialects.graph import trigonometry as trig
+from ge.dialects.graph.shape import UnsqueezeOp
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import DYNAMIC, element_type
+from ge.lowering.onnx.model import element_of_onnx
+from ge.lowering.onnx.registry import Handler, Node, Unsupported, onnx_op
+
+_SAME: dict[str, type[TensorOp]] = {
+    "Abs": g.AbsOp, "Neg": g.NegOp, "Sign": g.SignOp, "Floor": g.FloorOp, "Ceil": g.CeilOp,
+    "Round": g.RoundOp, "Reciprocal": g.ReciprocalOp, "Sqrt": g.SqrtOp, "Exp": g.ExpOp,
+    "Log": g.LogOp, "Sin": trig.SinOp, "Cos": trig.CosOp, "Tan": trig.TanOp, "Asin": trig.AsinOp,
+    "Acos": trig.AcosOp, "Atan": trig.AtanOp, "Sinh": trig.SinhOp, "Cosh": trig.CoshOp,
+    "Tanh": g.TanhOp, "Asinh": trig.AsinhOp, "Acosh": trig.AcoshOp, "Atanh": trig.AtanhOp,
+    "Erf": g.ErfOp, "Relu": a.ReluOp, "Sigmoid": a.SigmoidOp, "Softplus": a.SoftplusOp,
+    "Softsign": a.SoftsignOp, "Mish": a.MishOp, "HardSwish": a.HardSwishOp, "Not": g.NotOp,
+    "BitwiseNot": g.NotOp, "IsNaN": g.IsNanOp, "Add": g.AddOp, "Sub": g.SubOp, "Mul": g.MulOp,
+    "Div": g.DivOp, "Pow": g.PowOp, "And": g.AndOp, "Or": g.OrOp, "Xor": g.XorOp,
+    "BitwiseAnd": g.AndOp, "BitwiseOr": g.OrOp, "BitwiseXor": g.XorOp,
+    "Where": g.SelectOp,
+}  # fmt: skip
+"""ONNX op type -> the graph op with the same operands and no attributes."""
+
+
+def _same(op: type[TensorOp]) -> Handler:
+    return lambda n: n.emit(op, *n.tensors())
+
+
+for _name, _op in _SAME.items():
+    onnx_op(_name)(_same(_op))
+
+_COMPARE = {
+    "Equal": "eq", "Less": "lt", "LessOrEqual": "le", "Greater": "gt", "GreaterOrEqual": "ge",
+}  # fmt: skip
+
+
+@onnx_op(*_COMPARE)
+def compare(n: Node) -> SSAValue:
+    return n.emit(g.CompareOp, n[0], n[1], predicate=_COMPARE[n.op_type])
+
+
+@onnx_op("Max", "Min", "Sum", "Mean")
+def variadic(n: Node) -> SSAValue:
+    ops = {"Max": g.MaximumOp, "Min": g.MinimumOp, "Sum": g.AddOp, "Mean": g.AddOp}
+    tensors = n.tensors()
+    total = reduce(lambda x, y: n.emit(ops[n.op_type], x, y), tensors)
+    if n.op_type == "Mean" and len(tensors) > 1:
+        return n.emit(g.DivOp, total, n.like(len(tensors), total))
+    return total
+
+
+@onnx_op("PRelu")
+def prelu(n: Node) -> SSAValue:
+    slope, shape = n[1], n.shape(0)
+    # Before opset 7 a vector held one slope for each channel, and ONNX's converter keeps it so.
+    if n.rank(1) == 1 and len(shape) > 2 and n.shape(1)[0] not in (1, shape[-1], DYNAMIC):
+        slope = n.emit(UnsqueezeOp, slope, None, axes=range(1, len(shape) - 1))
+    return n.emit(a.PReluOp, n[0], slope)
+
+
+@onnx_op("Mod")
+def mod(n: Node) -> SSAValue:
+    return n.emit(g.ModOp, n[0], n[1], fmod=bool(n.int("fmod")))
+
+
+@onnx_op("BitShift")
+def shift(n: Node) -> SSAValue:
+    return n.emit(g.ShiftOp, n[0], n[1], direction=n.str("direction").lower())
+
+
+@onnx_op("Gelu")
+def gelu(n: Node) -> SSAValue:
+    return n.emit(a.GeluOp, n[0], approximate=n.str("approximate", "none"))
+
+
+@onnx_op("Swish")
+def swish(n: Node) -> SSAValue:
+    return n.emit(a.SiluOp, n[0], alpha=n.float("alpha", 1.0))
+
+
+_WITH_ALPHA: dict[str, tuple[type[TensorOp], float]] = {
+    "Elu": (a.EluOp, 1.0),
+    "Celu": (a.CeluOp, 1.0),
+    "LeakyRelu": (a.LeakyReluOp, 0.01),
+    "ThresholdedRelu": (a.ThresholdedReluOp, 1.0),
+}
+
+
+@onnx_op(*_WITH_ALPHA)
+def with_alpha(n: Node) -> SSAValue:
+    op, default = _WITH_ALPHA[n.op_type]
+    return n.emit(op, n[0], alpha=n.float("alpha", default))
+
+
+@onnx_op("Selu")
+def selu(n: Node) -> SSAValue:
+    alpha = n.float("alpha", 1.67326319217681884765625)
+    return n.emit(a.SeluOp, n[0], alpha=alpha, gamma=n.float("gamma", 1.05070102214813232421875))
+
+
+@onnx_op("HardSigmoid")
+def hard_sigmoid(n: Node) -> SSAValue:
+    return n.emit(a.HardSigmoidOp, n[0], alpha=n.float("alpha", 0.2), beta=n.float("beta", 0.5))
+
+
+@onnx_op("Shrink")
+def shrink(n: Node) -> SSAValue:
+    return n.emit(a.ShrinkOp, n[0], bias=n.float("bias"), lambd=n.float("lambd", 0.5))
+
+
+@onnx_op("Clip")
+def clip(n: Node) -> SSAValue:
+    low, high = n.get(1), n.get(2)
+    if n.opset < 11:
+        low = n.like(n.float("min"), n[0]) if "min" in n.attributes else None
+        high = n.like(n.float("max"), n[0]) if "max" in n.attributes else None
+    return n[0] if low is None and high is None else n.emit(g.ClampOp, n[0], low, high)
+
+
+@onnx_op("IsInf")
+def is_inf(n: Node) -> SSAValue:
+    negative, positive = n.int("detect_negative", 1), n.int("detect_positive", 1)
+    return n.emit(g.IsInfOp, n[0], negative=bool(negative), positive=bool(positive))
+
+
+@onnx_op("Cast", "CastLike")
+def cast(n: Node) -> SSAValue:
+    to = element_type(n[1]) if n.op_type == "CastLike" else element_of_onnx(n.int("to"))
+    return n[0] if to == element_type(n[0]) else n.emit(g.CastOp, n[0], to=to)
+
+
+@onnx_op("BitCast")
+def bitcast(n: Node) -> SSAValue:
+    return n.emit(g.BitcastOp, n[0], to=element_of_onnx(n.int("to")))
+
+
+@onnx_op("Identity")
+def identity(n: Node) -> object:
+    return [n.inputs[0]]
+
+
+@onnx_op("Constant")
+def constant(n: Node) -> object:
+    """The forms with a Python value; the importer itself keeps the form with a tensor."""
+    for name in ("value_float", "value_floats"):
+        if name in n.attributes:
+            return n.const(np.asarray(n.attribute(name), np.float32))
+    for name in ("value_int", "value_ints"):
+        if name in n.attributes:
+            return n.const(np.asarray(n.attribute(name), np.int64))
+    raise Unsupported("only tensors and numbers can be constants")

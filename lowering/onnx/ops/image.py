@@ -1,0 +1,98 @@
+"""ONNX's resampling of images."""
+
+from xdsl.ir import SSAValue
+
+from ge.dialects.graph.image import AffineGridOp, GridSampleOp, ResizeOp
+from ge.dialects.support.tensor_op import Param
+from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
+
+
+def floats(n: Node, index: int) -> list[float] | None:
+    """The elements of an input if they are known at import."""
+    array = n.constant(index)
+    return None if array is None else [float(v) for v in array.reshape(-1)]
+
+
+def given(n: Node, index: int) -> SSAValue | None:
+    """Input `index`; None when absent, or empty, which stands for absent."""
+    value = n.get(index)
+    return None if value is None or n.shape(index) == (0,) else value
+
+
+def target(n: Node, scales: int, sizes: int) -> tuple[list[SSAValue | None], dict[str, Param]]:
+    """The operands and properties that tell the size: constants become properties."""
+    by_scale, by_size = given(n, scales), given(n, sizes)
+    if by_size is not None:
+        known = n.constant_ints(sizes)
+        return [None, by_size if known is None else None], {"sizes": known}
+    if by_scale is None:
+        raise Unsupported("neither scales nor sizes are given")
+    factors = floats(n, scales)
+    return [by_scale if factors is None else None, None], {"scales": factors}
+
+
+@onnx_op("Resize")
+def resize(n: Node) -> SSAValue:
+    if n.opset < 11:
+        return simple(n)
+    operands, params = target(n, 2, 3)
+    if "axes" in n.attributes:
+        params["axes"] = n.ints("axes")
+    coordinates = n.str("coordinate_transformation_mode", "half_pixel")
+    return n.emit(
+        ResizeOp,
+        n[0],
+        given(n, 1) if coordinates == "tf_crop_and_resize" else None,
+        *operands,
+        mode=n.str("mode", "nearest"),
+        coordinates=coordinates,
+        nearest_mode=n.str("nearest_mode", "round_prefer_floor"),
+        cubic_coeff_a=n.float("cubic_coeff_a", -0.75),
+        exclude_outside=bool(n.int("exclude_outside")),
+        antialias=bool(n.int("antialias")),
+        extrapolation_value=n.float("extrapolation_value"),
+        keep_aspect_ratio_policy=n.str("keep_aspect_ratio_policy", "stretch"),
+        **params,
+    )
+
+
+@onnx_op("Upsample")
+def simple(n: Node) -> SSAValue:
+    """Upsample, and Resize as it was up to opset 10."""
+    if "scales" in n.attributes:
+        scales = n.attribute("scales")
+        operands, params = [None, None], {"scales": [float(s) for s in scales]}
+    else:
+        operands, params = target(n, 1, 2)
+    mode = n.str("mode", "nearest")
+    return n.emit(
+        ResizeOp,
+        n[0],
+        None,
+        *operands,
+        mode="linear" if mode == "bilinear" else mode,
+        coordinates="asymmetric",
+        nearest_mode="floor",
+        **params,
+    )
+
+
+@onnx_op("GridSample")
+def grid_sample(n: Node) -> SSAValue:
+    mode = n.str("mode", "linear")
+    return n.emit(
+        GridSampleOp,
+        n[0],
+        n[1],
+        mode={"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode),
+        padding_mode=n.str("padding_mode", "zeros"),
+        align_corners=bool(n.int("align_corners")),
+    )
+
+
+@onnx_op("AffineGrid")
+def affine_grid(n: Node) -> SSAValue:
+    size = n.constant_ints(1)
+    corners = bool(n.int("align_corners"))
+    operand = n[1] if size is None else None
+    return n.emit(AffineGridOp, n[0], operand, size=size, align_corners=corners)

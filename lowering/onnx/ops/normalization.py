@@ -1,0 +1,172 @@
+"""ONNX's softmax family and normalizations. Statistics that are rarely asked for (outputs for
+training) are computed beside the op that normalizes."""
+
+import numpy as np
+from onnx import TensorProto
+from xdsl.ir import Attribute, SSAValue
+
+from ge.dialects.graph import elementwise as e
+from ge.dialects.graph import normalization as g
+from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp
+from ge.dialects.support.types import (
+    DYNAMIC,
+    bitwidth,
+    element_type,
+    is_static,
+    normalize_axis,
+)
+from ge.lowering.onnx.model import element_of_onnx
+from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
+
+_SOFTMAX: dict[str, type[g.SoftmaxLike]] = {
+    "Softmax": g.SoftmaxOp,
+    "LogSoftmax": g.LogSoftmaxOp,
+    "Hardmax": g.HardmaxOp,
+}
+
+
+@onnx_op(*_SOFTMAX)
+def softmax(n: Node) -> SSAValue:
+    """Before opset 13 the input was a matrix: `axis` and all axes after it made the rows."""
+    old, rank = n.opset < 13, n.rank(0)
+    axis = n.int("axis", 1 if old else -1)
+    flatten = old and normalize_axis(axis, rank) != rank - 1
+    return n.emit(_SOFTMAX[n.op_type], n[0], axis=axis, flatten=flatten)
+
+
+def _mean(n: Node, x: SSAValue, axes: tuple[int, ...], keep_dims: bool = True) -> SSAValue:
+    return n.emit(ReduceOp, x, None, kind="mean", axes=axes, keep_dims=keep_dims)
+
+
+def _mean_square(n: Node, x: SSAValue, axes: tuple[int, ...], keep_dims: bool = True) -> SSAValue:
+    return _mean(n, n.emit(e.MulOp, x, x), axes, keep_dims)
+
+
+def _cast(n: Node, x: SSAValue, to: Attribute) -> SSAValue:
+    return x if element_type(x) == to else n.emit(e.CastOp, x, to=to)
+
+
+def _stash_type(n: Node) -> Attribute:
+    """The element type of the statistics."""
+    return element_of_onnx(n.int("stash_type", TensorProto.FLOAT))
+
+
+@onnx_op("LayerNormalization")
+def layer_norm(n: Node) -> SSAValue | tuple[SSAValue, ...]:
+    axis, epsilon = n.int("axis", -1), n.float("epsilon", 1e-5)
+    y = n.emit(g.LayerNormOp, n[0], n[1], n.get(2), axis=axis, epsilon=epsilon)
+    if not (n.wants(1) or n.wants(2)):
+        return y
+    axes = tuple(range(normalize_axis(axis, n.rank(0)), n.rank(0)))
+    x = _cast(n, n[0], _stash_type(n))
+    mean = _mean(n, x, axes)
+    variance = _mean_square(n, n.emit(e.SubOp, x, mean), axes)
+    deviation = n.emit(e.SqrtOp, n.emit(e.AddOp, variance, n.like(epsilon, variance)))
+    return (y, mean, n.emit(e.ReciprocalOp, deviation))
+
+
+@onnx_op("RMSNormalization")
+def rms_norm(n: Node) -> SSAValue:
+    """The result has the type of `scale`; the wider of the two types is computed in."""
+    x, scale = n[0], n[1]
+    to = element_type(scale)
+    if bitwidth(to) > bitwidth(element_type(x)):
+        x = _cast(n, x, to)
+    scale = _cast(n, scale, element_type(x))
+    axis, epsilon = n.int("axis", -1), n.float("epsilon", 1e-5)
+    return _cast(n, n.emit(g.RmsNormOp, x, scale, axis=axis, epsilon=epsilon), to)
+
+
+def _channels(n: Node) -> int:
+    if n.rank(0) < 2:
+        raise Unsupported("the input has no channels")
+    return n.shape(0)[1]
+
+
+def _by_channel(n: Node, index: int, groups: int) -> SSAValue:
+    """Scale or bias of a group norm; before opset 21 it had one element for each group."""
+    value, channels = n[index], _channels(n)
+    if n.opset >= 21 or channels == groups:
+        return value
+    if channels == DYNAMIC:
+        raise Unsupported("the number of channels is known only at run time")
+    column = n.emit(ReshapeOp, value, None, shape=(groups, 1))
+    spread = n.emit(BroadcastToOp, column, None, shape=(groups, channels // groups))
+    return n.emit(ReshapeOp, spread, None, shape=(channels,))
+
+
+@onnx_op("GroupNormalization")
+def group_norm(n: Node) -> SSAValue:
+    groups = n.int("num_groups")
+    scale, bias = (_by_channel(n, i, groups) for i in (1, 2))
+    return n.emit(g.GroupNormOp, n[0], scale, bias, groups=groups, epsilon=n.float("epsilon", 1e-5))
+
+
+@onnx_op("InstanceNormalization")
+def instance_norm(n: Node) -> SSAValue:
+    channels = max(_channels(n), *n.shape(1))
+    if channels == DYNAMIC:
+        raise Unsupported("the number of channels is known only at run time")
+    return n.emit(
+        g.GroupNormOp, n[0], n[1], n[2], groups=channels, epsilon=n.float("epsilon", 1e-5)
+    )
+
+
+@onnx_op("BatchNormalization")
+def batch_norm(n: Node) -> tuple[SSAValue | None, ...]:
+    epsilon = n.float("epsilon", 1e-5)
+    if not n.int("spatial", 1):
+        raise Unsupported("statistics for each place (spatial=0) are not supported")
+    if not n.int("training_mode"):
+        y = n.emit(g.BatchNormOp, *n.tensors(), epsilon=epsilon)
+        return (y, None, None, None, None)  # old models name outputs of training
+    x = _cast(n, n[0], n.element(3))
+    axes = (0, *range(2, n.rank(0)))
+    mean = _mean(n, x, axes, keep_dims=False)
+    centered = n.emit(e.SubOp, x, _mean(n, x, axes))
+    variance = _mean_square(n, centered, axes, keep_dims=False)
+    y = n.emit(g.BatchNormOp, n[0], n[1], n[2], mean, variance, epsilon=epsilon)
+    momentum = n.float("momentum", 0.9)
+
+    def running(old: SSAValue, new: SSAValue) -> SSAValue:
+        kept = n.emit(e.MulOp, old, n.like(momentum, old))
+        return n.emit(e.AddOp, kept, n.emit(e.MulOp, new, n.like(1 - momentum, new)))
+
+    return (y, running(n[3], mean), running(n[4], variance))
+
+
+@onnx_op("LpNormalization")
+def lp_norm(n: Node) -> SSAValue:
+    """x / norm; 0 where the norm is 0."""
+    kind = {1: "l1", 2: "l2"}.get(n.int("p", 2))
+    if kind is None:
+        raise Unsupported(f"p is 1 or 2, not {n.int('p', 2)}")
+    norm = n.emit(ReduceOp, n[0], None, kind=kind, axes=(n.int("axis", -1),), keep_dims=True)
+    zero = n.emit(e.CompareOp, norm, n.like(0, norm), predicate="eq")
+    return n.emit(e.DivOp, n[0], n.emit(e.SelectOp, zero, n.like(1, norm), norm))
+
+
+@onnx_op("MeanVarianceNormalization")
+def mean_variance_norm(n: Node) -> SSAValue:
+    axes = n.ints("axes", (0, 2, 3))
+    centered = n.emit(e.SubOp, n[0], _mean(n, n[0], axes))
+    deviation = n.emit(e.SqrtOp, _mean_square(n, centered, axes))
+    return n.emit(e.DivOp, centered, n.emit(e.AddOp, deviation, n.like(1e-9, deviation)))
+
+
+@onnx_op("Dropout")
+def dropout(n: Node) -> SSAValue | tuple[SSAValue, ...]:
+    """The identity, with a mask of ones: inference, or nothing to drop."""
+    ratio = n.constant(1)
+    training = n.constant(2) if n.get(2) is not None else np.False_
+    drops_nothing = ratio is not None and not ratio.any()
+    if not drops_nothing and (training is None or training.any()):
+        raise Unsupported("dropping at random (training_mode) is not supported")
+    if not n.wants(1):
+        return n[0]
+    if is_static(n.shape(0)) and n.opset >= 10:
+        return (n[0], n.const(np.ones(n.shape(0), np.bool_)))
+    unknown = n.emit(e.IsNanOp, n[0])
+    mask = n.emit(e.OrOp, unknown, n.emit(e.NotOp, unknown))
+    return (n[0], mask if n.opset >= 10 else _cast(n, mask, n.element(0)))

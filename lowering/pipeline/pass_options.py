@@ -1,0 +1,290 @@
+"""Pipeline text -> passes, with errors that name the pass, the option and the expected type.
+
+    pipeline ::= `builtin.module` `(` pipeline `)` | (pass (`,` pass)*)?
+    pass     ::= name (`{` options `}`)? | `mlir-opt` `[` text `]`
+    options  ::= (key (`=` value (`,` value)*)?)*, separated by blanks or commas
+    value    ::= `"` text `"` | `'` text `'` | characters other than blanks , = { } and quotes
+
+xDSL's own syntax is a part of this. Values get the type of the pass's dataclass field.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from xdsl.passes import ModulePass
+from xdsl.utils.arg_spec import ArgSpec, ParameterListType, ParameterType
+from xdsl.utils.exceptions import ParseError
+from xdsl.utils.lexer import Input, Span
+
+from ge.dialects.support.errors import GeError
+from ge.lowering.text.reading import did_you_mean
+
+PassTable = Mapping[str, Callable[[], type[ModulePass]]]
+"""Pass name -> function that imports and returns its class."""
+
+TOKEN = re.compile(
+    r"""\s*(?:(?P<quoted>"(?:\\.|[^"\\])*"|'[^']*')
+          |(?P<word>[^\s,={}()\[\]"']+)
+          |(?P<punctuation>[,={}()\[\]]))""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True)
+class PassText:
+    """One pass as written: its name and its options, not yet typed."""
+
+    name: str
+    options: dict[str, tuple[str, ...]]
+
+    def __str__(self) -> str:
+        options = " ".join(
+            "=".join((key, ",".join(map(_quote, values)))) if values else key
+            for key, values in self.options.items()
+        )
+        return f"{self.name}{{{options}}}" if options else self.name
+
+
+def _quote(value: str) -> str:
+    if re.fullmatch(r"[A-Za-z_][\w-]*|-?\d+(\.\d+)?", value):  # what xDSL takes without quotes
+        return value
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+class _Reader:
+    """Recursive descent over the tokens of a pipeline text."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self.input = Input(text, name)
+        self.text, self.position = text, 0
+
+    def fail(self, message: str) -> ParseError:
+        start = len(self.text) - len(self.text[self.position :].lstrip())
+        return ParseError(Span(start, start + 1, self.input), message)
+
+    def peek(self) -> str:
+        match = TOKEN.match(self.text, self.position)
+        return match[match.lastgroup or 0] if match is not None else ""
+
+    def take(self) -> str:
+        match = TOKEN.match(self.text, self.position)
+        if match is None:
+            raise self.fail("unexpected end of the pass pipeline")
+        self.position = match.end()
+        return match[match.lastgroup or 0]
+
+    def expect(self, token: str, what: str) -> None:
+        if self.peek() != token:
+            raise self.fail(f"expected '{token}' {what}")
+        self.take()
+
+    def at_end(self) -> bool:
+        return not self.text[self.position :].strip()
+
+    def word(self, what: str) -> str:
+        if not re.match(r"[\w.-]", self.peek()):
+            raise self.fail(f"expected {what}")
+        return self.take()
+
+    def pipeline(self) -> Iterator[PassText]:
+        while self.peek() not in (")", ""):
+            name = self.word("a pass name")
+            if self.peek() == "(":
+                yield from self.nested(name)
+            elif name == "mlir-opt" and self.peek() == "[":
+                yield self.mlir_pipeline()
+            elif self.peek() == "{":
+                self.take()
+                options = dict(self.options())
+                self.expect("}", "after the options of a pass")
+                yield PassText(name, options)
+            else:
+                yield PassText(name, {})
+            if self.peek() != ",":
+                return
+            self.take()
+
+    def nested(self, name: str) -> Iterator[PassText]:
+        if name != "builtin.module":
+            raise self.fail(
+                f"passes run on builtin.module here, not on '{name}': leave out '{name}(...)'"
+            )
+        self.take()
+        yield from self.pipeline()
+        self.expect(")", "after the passes of builtin.module")
+
+    def mlir_pipeline(self) -> PassText:
+        """`mlir-opt[a,b{c=d}]` runs LLVM's tool; its pipeline is not ours to read."""
+        self.take()
+        end = self.text.find("]", self.position)
+        if end < 0:
+            raise self.fail("expected ']' after the pipeline of mlir-opt")
+        passes = f"builtin.module({self.text[self.position : end].strip()})"
+        self.position = end + 1
+        arguments = ("--mlir-print-op-generic", "--allow-unregistered-dialect", "-p", passes)
+        return PassText("mlir-opt", {"arguments": arguments})
+
+    def options(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        while self.peek() not in ("}", ""):
+            key = self.word("an option")
+            values: list[str] = []
+            if self.peek() == "=":
+                self.take()
+                values.append(self.value(key))
+                while self.peek() == "," and not self.key_follows():
+                    self.take()
+                    values.append(self.value(key))
+            yield key.replace("-", "_"), tuple(values)
+            if self.peek() == ",":
+                self.take()
+
+    def key_follows(self) -> bool:
+        """Whether the comma at hand separates options (`a=1,b=2`), not values (`a=1,2`)."""
+        return re.match(r"\s*,\s*[\w-]+\s*=", self.text[self.position :]) is not None
+
+    def value(self, key: str) -> str:
+        token = self.peek()
+        if not token or token in ",={}()[]":
+            raise self.fail(f"expected a value for option '{key}'")
+        self.take()
+        if token[0] == "'":
+            return token[1:-1]
+        return re.sub(r"\\(.)", r"\1", token[1:-1]) if token[0] == '"' else token
+
+
+def read_pipeline(text: str, name: str = "<pass-pipeline>") -> list[PassText]:
+    """The passes that a pipeline text names. Raises ParseError."""
+    reader = _Reader(text, name)
+    passes = list(reader.pipeline())
+    if not reader.at_end():
+        raise reader.fail("expected ',' or the end of the pass pipeline")
+    return passes
+
+
+def read_options(text: str, name: str) -> dict[str, tuple[str, ...]]:
+    """The options of one pass, as in `--plan-memory="alignment=512 method=greedy"`."""
+    reader = _Reader(text, name)
+    options = dict(reader.options())
+    if not reader.at_end():
+        raise reader.fail("expected an option")
+    return options
+
+
+# ---- types -----------------------------------------------------------------------------------
+
+
+def type_text(t: Any) -> str:
+    """A field's type as the user may write it: `int`, `int,...`, `exact|greedy`."""
+    origin, args = get_origin(t), get_args(t)
+    if origin is Literal:
+        return "|".join(map(str, args))
+    if origin in (Union, UnionType):
+        return " or ".join(type_text(a) for a in args if a is not NoneType)
+    if origin is tuple:
+        inner = [type_text(a) for a in args if a is not Ellipsis]
+        return f"{inner[0]},..." if Ellipsis in args else ",".join(inner)
+    return getattr(t, "__name__", str(t))
+
+
+def _scalar(value: str, t: Any) -> ParameterType | None:
+    """The value as type `t`, None when it is not one."""
+    origin = get_origin(t)
+    if origin is Literal:
+        return next((a for a in get_args(t) if str(a) == value), None)
+    if origin in (Union, UnionType):
+        found = (_scalar(value, a) for a in get_args(t) if a is not NoneType)
+        return next((v for v in found if v is not None), None)
+    if t is bool:
+        return {"true": True, "1": True, "false": False, "0": False}.get(value.lower())
+    try:
+        return t(value) if t in (int, float, str) else None
+    except ValueError:
+        return None
+
+
+def _convert(values: tuple[str, ...], t: Any) -> ParameterListType | None:
+    """The values as field type `t`, None when they do not fit."""
+    origin, args = get_origin(t), get_args(t)
+    if origin in (Union, UnionType):
+        if not values and NoneType in args:
+            return ()
+        found = (_convert(values, a) for a in args if a is not NoneType)
+        return next((v for v in found if v is not None), None)
+    if origin is tuple:
+        types = [args[0]] * len(values) if Ellipsis in args else list(args)
+        if len(types) != len(values):
+            return None
+        items = [_scalar(v, a) for v, a in zip(values, types, strict=True)]
+        return tuple(i for i in items if i is not None) if None not in items else None
+    if not values:
+        return (True,) if t is bool else None
+    item = _scalar(values[0], t) if len(values) == 1 else None
+    return None if item is None else (item,)
+
+
+def require_pass(name: str, available: PassTable) -> str:
+    """The name, if there is such a pass. Raises GeError with a suggestion otherwise."""
+    if name not in available:
+        hint = did_you_mean(name, sorted(available), "; --list-passes lists them")
+        raise GeError(f"unknown pass '{name}'{hint}")
+    return name
+
+
+@cache
+def _type_hints(cls: type[ModulePass]) -> dict[str, Any]:
+    """The types of a pass's fields, which are text until they are asked for."""
+    return get_type_hints(cls)
+
+
+def build_pass(text: PassText, available: PassTable) -> ModulePass:
+    """The pass that a text names. Raises GeError for an unknown pass or option, or a value of
+    the wrong type."""
+    cls = available[require_pass(text.name, available)]()
+    return _built(cls, text.name, tuple(text.options.items()))
+
+
+@cache
+def _built(
+    cls: type[ModulePass], name: str, options: tuple[tuple[str, tuple[str, ...]], ...]
+) -> ModulePass:
+    """The pass of a class with these options. Passes are frozen, so equal texts share one: a
+    pipeline is built again for each module of a process."""
+    types = _type_hints(cls)
+    fields = {f.name: f for f in dataclasses.fields(cls) if f.init and f.name != "name"}
+    typed: dict[str, ParameterListType] = {}
+    for key, values in options:
+        if key not in fields:
+            known = ", ".join(fields) or "none"
+            raise GeError(
+                f"pass '{name}' has no option '{key}'"
+                + did_you_mean(key, list(fields), f" (it has: {known})")
+            )
+        value = _convert(values, types[key])
+        if value is None:
+            given = ",".join(values) or "no value"
+            raise GeError(
+                f"option '{key}' of pass '{name}' expects {type_text(types[key])}, got {given}"
+            )
+        typed[key] = value
+    for key in sorted(cls.required_fields() & set(fields)):
+        if key not in typed:
+            raise GeError(f"pass '{name}' needs option '{key}' ({type_text(types[key])})")
+    try:
+        return cls.from_pass_spec(ArgSpec(name, typed))
+    except ValueError as e:  # __post_init__ of the pass refuses the value
+        raise GeError(f"pass '{name}': {e}") from None
+
+
+def build_pipeline(passes: Iterable[PassText], available: PassTable) -> tuple[ModulePass, ...]:
+    return tuple(build_pass(p, available) for p in passes)
+
+
+def pipeline_text(passes: Iterable[ModulePass]) -> str:
+    """The text that `read_pipeline` takes for these passes."""
+    return f"builtin.module({','.join(str(p.pipeline_pass_spec()) for p in passes)})"

@@ -1,0 +1,202 @@
+"""What others add to ge: from an installed package, or from a Python file.
+
+A package declares an entry point in the group `xdsl.universe` (an `xdsl.universe.Universe` of
+dialects and passes), as ge itself does; every xDSL tool sees it.
+
+A file, given with `--load-plugin FILE.py` or `GE_CUSTOM_PASS`, is run once. What it adds:
+- each `Universe` object, `Dialect` object and `ModulePass` class that it defines at top level;
+- what it registers itself, by `register_pass` (also a class decorator) and `register_dialect`.
+A name that exists already is an error.
+
+A pass class of a file (or one registered) with `LEVEL = "graph"`, or another level, is a part of
+the default pipeline: it runs last of the passes on that level, before the check of the level; on
+level fused it runs first, so that its rules come before ge's own.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Dialect
+from xdsl.passes import ModulePass
+from xdsl.universe import Universe
+
+from ge.dialects.support.errors import GeError
+
+if TYPE_CHECKING:
+    from ge.transforms.fusion.user_rules import Graph
+
+PassType = TypeVar("PassType", bound=type[ModulePass])
+
+REGISTERED = Universe()
+"""What `register_pass` and `register_dialect` have added in this process."""
+
+
+GraphFunction: TypeAlias = "Callable[[Graph], object]"
+
+
+@overload
+def register_pass(cls: PassType, /) -> PassType: ...
+
+
+@overload
+def register_pass(
+    name: str, /, level: str = "fused"
+) -> Callable[[GraphFunction], GraphFunction]: ...
+
+
+def register_pass(given: Any, /, level: str = "fused") -> Any:
+    """Make a pass known by its name to every tool in this process. Two forms:
+
+    `@register_pass` on a ModulePass class, and `@register_pass("my-fusion")` on a function of a
+    `Graph` (transforms/fusion/user_rules.py), which becomes a part of `level` in the pipeline.
+    """
+    if isinstance(given, str):
+
+        def decorate(function: GraphFunction) -> GraphFunction:
+            _register_class(_pass_of(given, function, level))
+            return function
+
+        return decorate
+    return _register_class(given)
+
+
+def _pass_of(name: str, function: GraphFunction, level: str) -> type[ModulePass]:
+    """The pass that runs a function on the module."""
+
+    def apply(self: ModulePass, ctx: Context, op: ModuleOp) -> None:
+        from ge.transforms.fusion.user_rules import Graph  # brings numpy
+
+        function(Graph(op, name))
+
+    body = {"name": name, "LEVEL": level, "apply": apply, "__doc__": function.__doc__}
+    body["__module__"] = function.__module__
+    cls = type(
+        "".join(w.capitalize() for w in re.split(r"\W|_", name)) + "Pass", (ModulePass,), body
+    )
+    return dataclass(frozen=True)(cls)
+
+
+def _register_class(cls: PassType) -> PassType:
+    if REGISTERED.all_passes.setdefault(cls.name, lambda: cls)() is not cls:
+        raise GeError(f"a pass named '{cls.name}' exists already")
+    return cls
+
+
+def register_dialect(dialect: Dialect) -> Dialect:
+    """Make a dialect known by its name to every tool in this process."""
+    if REGISTERED.all_dialects.setdefault(dialect.name, lambda: dialect)() is not dialect:
+        raise GeError(f"a dialect named '{dialect.name}' exists already")
+    return dialect
+
+
+@cache
+def _run_file(path: str) -> ModuleType:
+    name = "ge_plugin_" + re.sub(r"\W", "_", Path(path).stem)
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not Path(path).is_file():
+        raise GeError(f"cannot load plugin '{path}': no such Python file")
+    module = sys.modules[name] = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except GeError:
+        raise
+    except Exception as e:
+        line = _line_in(e, path)
+        raise GeError(f"cannot load plugin: {type(e).__name__}: {e}", f"{path}{line}") from e
+    return module
+
+
+def _line_in(error: Exception, path: str) -> str:
+    """`:LINE` where the file raised the error."""
+    if isinstance(error, SyntaxError) and error.filename == path:
+        return f":{error.lineno}"
+    lines = list[int]()
+    traceback = error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == path:
+            lines.append(traceback.tb_lineno)
+        traceback = traceback.tb_next
+    return f":{lines[-1]}" if lines else ""
+
+
+def _universes(module: ModuleType) -> Iterator[Universe]:
+    """What a plugin's top level defines."""
+    for value in list(vars(module).values()):
+        if isinstance(value, Universe):
+            yield value
+        elif isinstance(value, Dialect):
+            yield Universe(all_dialects={value.name: _constant(value)})
+        elif (
+            isinstance(value, type)
+            and issubclass(value, ModulePass)
+            and value.__module__ == module.__name__
+            and "name" in vars(value)
+            and value.name not in REGISTERED.all_passes
+        ):
+            yield Universe(all_passes={value.name: _constant(value)})
+
+
+def _constant(value: Any) -> Callable[[], Any]:
+    return lambda: value
+
+
+def _merge(into: Universe, other: Universe) -> None:
+    kinds = {"all_dialects": "dialect", "all_passes": "pass", "all_targets": "target"}
+    for kind, what in kinds.items():
+        known: dict[str, Any] = getattr(into, kind)
+        for name, factory in getattr(other, kind).items():
+            if name in known and known[name] is not factory:
+                raise GeError(f"a {what} named '{name}' exists already")
+            known[name] = factory
+
+
+def universe(*plugins: str) -> Universe:
+    """Everything known: xDSL, ge, installed packages, registered names, and the plugin files.
+    Raises GeError when a plugin cannot be loaded or a name is taken."""
+    found = Universe()
+    try:
+        _merge(found, _installed())
+    except ValueError as e:
+        raise GeError(f"installed packages clash: {e}") from None
+    _merge(found, _added(plugins))
+    return found
+
+
+@cache
+def _installed() -> Universe:
+    """What the installed packages define; looked for once, in the files of all of them."""
+    return Universe.get_multiverse()
+
+
+def passes_at_levels(*plugins: str) -> Iterator[tuple[str, str]]:
+    """(level, pass name) of each pass, of the plugin files or registered, that states a level."""
+    for name, factory in _added(plugins).all_passes.items():
+        level = getattr(factory(), "LEVEL", None)
+        if isinstance(level, str):
+            yield level, name
+
+
+def files_in_use(plugins: Sequence[str]) -> list[str]:
+    """These plugin files and those of `GE_CUSTOM_PASS`."""
+    custom = os.environ.get("GE_CUSTOM_PASS", "").split(os.pathsep)
+    return list(dict.fromkeys(p for p in (*plugins, *custom) if p))
+
+
+def _added(plugins: Sequence[str]) -> Universe:
+    """What the plugin files define (those of `GE_CUSTOM_PASS` too) and what is registered."""
+    found = Universe()
+    for path in files_in_use(plugins):
+        for part in _universes(_run_file(path)):
+            _merge(found, part)
+    _merge(found, REGISTERED)
+    return found

@@ -1,0 +1,392 @@
+"""Tensors become buffers: memrefs in a memory space, each with one owner.
+
+    func.func @main(%x: tensor<8x64xf32>) -> tensor<32x8xf32> {
+      %w = npu_task.constant #graph.weight<"w"> as tensor<64x32xf32>
+      %d = tensor.empty() : tensor<8x32xf32>
+      %0 = npu_task.launch @matmul_0 ins(%x, %w : ...) outs(%d : ...) -> tensor<8x32xf32>
+      %1 = graph.reshape %0 shape [32, 8] : tensor<8x32xf32> -> tensor<32x8xf32>
+      func.return %1 : tensor<32x8xf32>
+    }
+becomes (`host` and `hbm` stand for the memory spaces `#npu_task<space host>`, ...)
+    func.func @main(%x: memref<8x64xf32, host>) -> memref<32x8xf32, host> {
+      %0 = memref.alloc() {npu_task.io} : memref<8x64xf32, hbm>
+      npu_task.copy %x to %0 : ...
+      %w = npu_task.constant #graph.weight<"w"> as memref<64x32xf32, hbm>
+      %1 = memref.alloc() {npu_task.io} : memref<8x32xf32, hbm>
+      npu_task.launch @matmul_0 ins(%0, %w : ...) outs(%1 : ...)
+      %2 = memref.reinterpret_cast %1 to offset: [0], sizes: [32, 8], strides: [8, 1] : ...
+      %3 = memref.alloc() : memref<32x8xf32, host>
+      npu_task.copy %2 to %3 : ...
+      func.return %3 : memref<32x8xf32, host>
+    }
+
+Values whose shape is known only at run time are allocated by the device: they are results of what
+computes them, of `npu_task.transfer`, of control flow. `npu_task.io` marks the buffers of the
+model's inputs and outputs, which the arena does not hold. A branch computes its results where the
+`npu_task.if` wants them, if it can.
+
+With `share-io` the device reads the caller's inputs, and writes its outputs, where they are: the
+function takes and returns buffers of the device.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    FunctionType,
+    MemRefType,
+    ModuleOp,
+    NoneAttr,
+    StridedLayoutAttr,
+    UnitAttr,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.func import ReturnOp as FuncReturnOp
+from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
+from xdsl.dialects.tensor import EmptyOp
+from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from ge.dialects.graph.control import IfOp as GraphIfOp
+from ge.dialects.graph.control import LoopOp as GraphLoopOp
+from ge.dialects.graph.control import YieldOp as GraphYieldOp
+from ge.dialects.npu_task.ops import (
+    HBM,
+    HOST,
+    ConstantOp,
+    CopyOp,
+    IfOp,
+    LaunchOp,
+    LoopOp,
+    SpaceAttr,
+    TransferOp,
+    YieldOp,
+    is_dynamic,
+    segments,
+)
+from ge.dialects.support.diagnostics import error_at
+from ge.dialects.support.functions import main_function
+from ge.dialects.support.types import (
+    AnyTensor,
+    element_type,
+    numel,
+    set_type,
+    shape_of,
+    tensor_type,
+)
+from ge.transforms.analysis.views import row_major, view_offsets, whole_of
+
+IO = "npu_task.io"
+"""Attribute of the allocation of a buffer that holds an input or output of the model."""
+
+
+def buffer_type(tensor: SSAValue, space: SpaceAttr = HBM) -> MemRefType[Attribute]:
+    """The type of a buffer for a tensor."""
+    return _buffer_type(tensor_type(tensor), space)
+
+
+@lru_cache(maxsize=4096)
+def _buffer_type(tensor: AnyTensor, space: SpaceAttr) -> MemRefType[Attribute]:
+    return MemRefType(tensor.element_type, tensor.get_shape(), NoneAttr(), space)
+
+
+@dataclass
+class Bufferization:
+    """The buffers of one function's tensors. Blocks are rewritten in place, in order."""
+
+    share_io: bool = False
+    """Whether the function takes and returns buffers of the device."""
+    buffers: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    views: dict[SSAValue, tuple[SSAValue, int]] = field(
+        default_factory=dict[SSAValue, tuple[SSAValue, int]]
+    )
+    """Buffer that is a view -> the buffer that it is a part of, and its first element there."""
+    places: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """Tensor -> the buffer that it has to be computed into."""
+    outputs: set[SSAValue] = field(default_factory=set[SSAValue])
+    """Tensors whose buffers hold a result of the model."""
+
+    done: list[Operation] = field(default_factory=list[Operation])
+    """Ops on tensors that have been replaced, in order."""
+
+    def function(self, func: FuncOp) -> None:
+        """Put @main on buffers. Raises GeError when it does not end in func.return."""
+        block = func.body.block
+        returned = block.last_op
+        if not isinstance(returned, FuncReturnOp):
+            raise error_at(func, "@main does not end in func.return")
+        self.outputs = {whole_of(v) for v in returned.operands}
+        ops = list(block.ops)
+        block.insert_ops_before(tuple(self.inputs(block.args)), ops[0])
+        for op in ops:
+            self.visit(op)
+        for op in reversed(self.done):
+            op.detach()
+            op.erase()
+        for buffer in self.views:
+            if buffer.first_use is None and isinstance(cast := buffer.owner, ReinterpretCastOp):
+                cast.detach()
+                cast.erase()
+        assert block.last_op is not None
+        results = [o.type for o in block.last_op.operands]
+        func.properties["function_type"] = FunctionType.from_lists(list(block.arg_types), results)
+
+    def inputs(self, args: Sequence[SSAValue]) -> Iterator[Operation]:
+        """Turn arguments into host buffers; yields the ops that bring them to the device."""
+        for arg in args:
+            device = buffer_type(arg)
+            set_type(arg, device if self.share_io else buffer_type(arg, HOST))
+            if self.share_io:
+                self.buffers[arg] = arg
+            elif is_dynamic(device):
+                transfer = TransferOp(arg, device)
+                self.buffers[arg] = transfer.result
+                yield transfer
+            else:
+                alloc = _alloc(device, io=True)
+                self.buffers[arg] = alloc.memref
+                yield alloc
+                yield CopyOp(arg, alloc.memref)
+
+    def visit(self, op: Operation) -> None:
+        """Replace one op on tensors by ops on buffers."""
+        assert op.parent is not None
+        new = tuple(self.replacement(op))
+        for n in new:
+            n.location = op.location
+        op.parent.insert_ops_before(new, op)
+        self.done.append(op)
+
+    def replacement(self, op: Operation) -> Iterator[Operation]:
+        """The ops that replace `op`, in order; they are to be inserted before it."""
+        match op:
+            case EmptyOp():
+                return iter(())  # what is computed into it allocates
+            case ConstantOp():
+                return self.constant(op)
+            case LaunchOp():
+                return self.launch(op)
+            case GraphIfOp():
+                return self.branch(op)
+            case GraphLoopOp():
+                return self.loop(op)
+            case FuncReturnOp():
+                return self.results(op)
+            case _:
+                offsets = view_offsets(op)
+                if offsets is None:
+                    hint = "run lower-to-tasks first"
+                    raise error_at(op, f"{op.name} has no form on buffers", hint)
+                return self.view(op, offsets)
+
+    def constant(self, op: ConstantOp) -> Iterator[Operation]:
+        """The constant as a buffer."""
+        new = ConstantOp(op.value, buffer_type(op.result))
+        new.result.name_hint = op.result.name_hint
+        self.buffers[op.result] = new.result
+        yield new
+
+    def launch(self, op: LaunchOp) -> Iterator[Operation]:
+        """The launch with a buffer made for each static result; dynamic ones stay results."""
+        outs: list[SSAValue] = []
+        for result in op.results_:
+            if not is_dynamic(result.type):
+                yield from self.allocate(result)
+                outs.append(self.buffers[result])
+        dynamic = [r for r in op.results_ if is_dynamic(r.type)]
+        ins = [self.buffers[v] for v in op.ins]
+        new = LaunchOp(op.callee, ins, outs, [buffer_type(r) for r in dynamic])
+        self.buffers.update(zip(dynamic, new.results_, strict=True))
+        yield new
+
+    def allocate(self, result: SSAValue) -> Iterator[Operation]:
+        """Give a tensor its buffer: the one it has to be computed into, or a new one."""
+        place = self.places.get(result)
+        if place is None:
+            alloc = _alloc(buffer_type(result), io=result in self.outputs)
+            place = alloc.memref
+            place.name_hint = result.name_hint
+            yield alloc
+        self.buffers[result] = place
+
+    def view(self, op: Operation, offsets: Sequence[int]) -> Iterator[Operation]:
+        """A view at `offsets` (in elements) for each result that has another shape than its source;
+        views of views are made of the buffer itself."""
+        source = self.buffers[op.operands[0]]
+        owner, start = self.views.get(source, (source, 0))
+        for result, offset in zip(op.results, offsets, strict=True):
+            if shape_of(result) == shape_of(source):
+                self.buffers[result] = source
+                continue
+            cast = _view(owner, start + offset, result)
+            cast.result.name_hint = result.name_hint
+            self.buffers[result] = cast.result
+            self.views[cast.result] = owner, start + offset
+            yield cast
+
+    # ---- control flow
+
+    def branch(self, op: GraphIfOp) -> Iterator[Operation]:
+        """Both branches write static results into the same buffers; dynamic ones are returned."""
+        static = [r for r in op.outputs if not is_dynamic(r.type)]
+        dynamic = [r for r in op.outputs if is_dynamic(r.type)]
+        for result in static:
+            yield from self.allocate(result)
+        outs = [self.buffers[r] for r in static]
+        targets = [None if is_dynamic(r.type) else self.buffers[r] for r in op.outputs]
+        types = [buffer_type(r) for r in op.outputs]
+        then, otherwise = op.then_region, op.else_region
+        for region in (then, otherwise):
+            self.region(region, targets, types)
+            op.detach_region(region)
+        new = IfOp(
+            self.buffers[op.condition],
+            outs,
+            [buffer_type(r) for r in dynamic],
+            [t is not None for t in targets],
+            then,
+            otherwise,
+        )
+        self.buffers.update(zip(dynamic, new.results_, strict=True))
+        yield new
+
+    def loop(self, op: GraphLoopOp) -> Iterator[Operation]:
+        """What is carried has a buffer that each round overwrites; each round writes its part of a
+        stacked result; dynamic values are carried and returned as they are."""
+        count = len(op.carried)
+        carried, scans = op.outputs[:count], op.outputs[count:]
+        fixed: list[SSAValue] = []
+        inits: list[SSAValue] = []
+        for init, result in zip(op.carried, carried, strict=True):
+            value = self.buffers[init]
+            if is_dynamic(result.type):
+                yield from (moved := _to_dynamic(value, buffer_type(result)))
+                inits.append(moved[0].result if moved else value)
+            else:
+                yield from self.allocate(result)
+                fixed.append(self.buffers[result])
+                yield CopyOp(value, fixed[-1])
+        stacks = [r for r in scans if not is_dynamic(r.type)]
+        for result in stacks:
+            yield from self.allocate(result)
+        body = op.body
+        for arg in body.block.args:
+            set_type(arg, buffer_type(arg))
+            self.buffers[arg] = arg
+        types = [None, *(buffer_type(r) for r in carried), *(None for _ in scans)]
+        self.region(body, [None] * len(types), types)
+        op.detach_region(body)
+        dynamic = [r for r in op.outputs if is_dynamic(r.type)]
+        new = LoopOp(
+            None if op.trip_count is None else self.buffers[op.trip_count],
+            None if op.condition is None else self.buffers[op.condition],
+            fixed,
+            inits,
+            [self.buffers[r] for r in stacks],
+            [not is_dynamic(r.type) for r in carried],
+            [not is_dynamic(r.type) for r in scans],
+            [buffer_type(r) for r in dynamic],
+            body,
+        )
+        self.buffers.update(zip(dynamic, new.results_, strict=True))
+        yield new
+
+    def region(
+        self,
+        region: Region,
+        targets: Sequence[SSAValue | None],
+        types: Sequence[MemRefType[Attribute] | None],
+    ) -> None:
+        """Rewrite a region. What it yields is computed into `targets` where it can be, and moved
+        to a buffer of the device's where `types` has a dynamic type for it."""
+        block = region.block
+        last = block.last_op
+        assert isinstance(last, GraphYieldOp)
+        for value, target in zip(last.values, targets, strict=True):
+            computed = isinstance(value.owner, COMPUTED) and value.owner.parent is block
+            if computed and target is not None and buffer_type(value) == target.type:
+                self.places.setdefault(value, target)
+        for op in list(block.ops):
+            if op is not last:
+                self.visit(op)
+        values: list[SSAValue] = []
+        for value, t in zip(last.values, types, strict=True):
+            buffer = self.buffers[value]
+            moved = [] if t is None or not is_dynamic(t) else _to_dynamic(buffer, t)
+            block.insert_ops_before(tuple(moved), last)
+            values.append(moved[0].result if moved else buffer)
+        new = YieldOp(*values)
+        new.location = last.location
+        block.insert_op_before(new, last)
+        self.done.append(last)
+
+    def results(self, op: FuncReturnOp) -> Iterator[Operation]:
+        """Bring what the function returns to the host."""
+        returned: list[SSAValue] = []
+        for value in op.operands:
+            buffer = self.buffers[value]
+            t = _in_space(buffer, HBM if self.share_io else HOST)
+            if self.share_io and (is_dynamic(t) or self.is_output(buffer)):
+                returned.append(buffer)
+            elif is_dynamic(t):
+                transfer = TransferOp(buffer, t)
+                returned.append(transfer.result)
+                yield transfer
+            else:
+                alloc = _alloc(t, io=self.share_io)
+                returned.append(alloc.memref)
+                yield alloc
+                yield CopyOp(buffer, alloc.memref)
+        yield FuncReturnOp(*returned)
+
+    def is_output(self, buffer: SSAValue) -> bool:
+        """Whether a buffer is the whole of one that holds an output of the model alone."""
+        owner, _ = self.views.get(buffer, (buffer, 0))
+        made = isinstance(owner.owner, AllocOp) and IO in owner.owner.attributes
+        return made and numel(shape_of(owner)) == numel(shape_of(buffer))
+
+
+COMPUTED = (LaunchOp, GraphIfOp, GraphLoopOp)
+"""What computes its static results into buffers that it is given."""
+
+
+def _alloc(t: MemRefType[Attribute], io: bool = False) -> AllocOp:
+    properties = {"operandSegmentSizes": segments(0, 0)}
+    attributes = {IO: UnitAttr()} if io else {}
+    return AllocOp.create(result_types=[t], properties=properties, attributes=attributes)
+
+
+def _in_space(buffer: SSAValue, space: SpaceAttr) -> MemRefType[Attribute]:
+    """The type of a contiguous copy of a buffer in a memory space."""
+    return MemRefType(element_type(buffer), shape_of(buffer), NoneAttr(), space)
+
+
+def _view(owner: SSAValue, offset: int, result: SSAValue) -> ReinterpretCastOp:
+    """The part of `owner` from element `offset` on that the tensor `result` is."""
+    shape = shape_of(result)
+    strides = row_major(shape)
+    plain = not offset and numel(shape)  # LLVM gives empty buffers no static strides
+    layout = NoneAttr() if plain else StridedLayoutAttr(strides, offset)
+    t = MemRefType(element_type(result), shape, layout, HBM)
+    return ReinterpretCastOp(owner, (), (), (), [offset], shape, strides, t)
+
+
+def _to_dynamic(buffer: SSAValue, t: MemRefType[Attribute]) -> list[TransferOp]:
+    """A copy of a buffer that is not bound to a slot, none where it is not."""
+    return [] if is_dynamic(buffer.type) else [TransferOp(buffer, t)]
+
+
+@dataclass(frozen=True)
+class BufferizeTasksPass(ModulePass):
+    """Turn the tensors of @main into buffers in host and device memory."""
+
+    name = "bufferize-tasks"
+
+    share_io: bool = False
+    """Whether the device reads inputs and writes outputs in the caller's memory."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if (main := main_function(op)) is not None:
+            Bufferization(self.share_io).function(main)

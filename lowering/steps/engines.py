@@ -1,0 +1,117 @@
+"""Which engine executes a kernel: the rule, stated once.
+
+1. cube: the op has multiply-accumulates (products of matrices, convolution, attention, recurrence).
+2. host: shape arithmetic, that is, the op reads and writes only short vectors or scalars of
+   integers (or the dimensions of a tensor); or a result's shape depends on the *values* of the
+   operands (nonzero, unique, ...), so that somebody has to wait for it.
+3. vector: everything else.
+"""
+
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.fused_op import FusedOp
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.shape import is_shape_arithmetic
+from ge.dialects.npu_task.ops import Engine, is_dynamic
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import (
+    DYNAMIC,
+    AnyTensor,
+    set_type,
+    tensor,
+    tensor_type,
+)
+
+
+def choose_engine(op: TensorOp) -> Engine:
+    """The engine for a kernel that computes `op` (see the top of this file)."""
+    values = (*op.operands, *op.results)
+    dynamic = any(is_dynamic(v.type) for v in values)
+    instance = an_instance(op) if dynamic else op
+    work = None if instance is None else instance.work()
+    if work is not None and work.macs:
+        return Engine.CUBE
+    if all(is_shape_arithmetic(o) for o in (op.members if isinstance(op, FusedOp) else (op,))):
+        return Engine.HOST
+    if instance is not None and dynamic and shape_depends_on_values(op, instance):
+        return Engine.HOST
+    return Engine.VECTOR
+
+
+def shape_depends_on_values(op: TensorOp, instance: TensorOp) -> bool:
+    """Whether a result's shape is unknown although all that types and parameters can tell is
+    known. `instance` is the op with every dimension known."""
+    if isinstance(op, FusedOp) or any(getattr(op, name) is not None for name in op.PARAMETERS):
+        return False
+    if not any(is_dynamic(r.type) for r in op.results):
+        return False
+    try:
+        return any(is_dynamic(t) for t in instance.infer())
+    except VerifyException:
+        return False
+
+
+def an_instance(op: TensorOp) -> TensorOp | None:
+    """The op on operands and results without `?`: a dynamic dimension is taken to be 1, or
+    another one of the op's dimensions where 1 does not fit. None when nothing fits."""
+    sizes = {d for v in (*op.operands, *op.results) for d in _known(v) if d != DYNAMIC}
+    for size in (1, *sorted(sizes - {1})):
+        clone = _copy(op)
+        for value in _values(clone):
+            if not _fix(value, size):
+                return None
+        try:
+            if clone.work() is not None:
+                return clone
+        except VerifyException:
+            continue
+    return None
+
+
+def _copy(op: TensorOp) -> TensorOp:
+    """The op in a block of its own; what constants define stays constant."""
+    block = Block()
+    inside: dict[SSAValue, SSAValue] = {}
+    for value in op.operands:
+        if isinstance(value.owner, ConstantOp):
+            constant = value.owner.clone()
+            block.add_op(constant)
+            inside[value] = constant.result
+        elif value not in inside:
+            inside[value] = block.insert_arg(value.type, len(block.args))
+    clone = op.clone(inside)
+    block.add_op(clone)
+    return clone
+
+
+def _known(value: SSAValue) -> tuple[int, ...]:
+    return tensor_type(value).get_shape() if not is_unranked(value) else ()
+
+
+def is_unranked(value: SSAValue) -> bool:
+    """Whether not even the rank of a value is known."""
+    try:
+        tensor_type(value)
+    except VerifyException:
+        return True
+    return False
+
+
+def _values(op: Operation) -> list[SSAValue]:
+    """Operands and results of an op, and the values in its regions."""
+    values: list[SSAValue] = [*op.operands]
+    for inner in op.walk():
+        values.extend(inner.results)
+        values.extend(a for r in inner.regions for b in r.blocks for a in b.args)
+    return values
+
+
+def _fix(value: SSAValue, size: int) -> bool:
+    if is_unranked(value):
+        return False
+    t: AnyTensor = tensor_type(value)
+    if is_dynamic(t):
+        shape = (size if d == DYNAMIC else d for d in t.get_shape())
+        set_type(value, tensor(shape, t.element_type))
+    return True

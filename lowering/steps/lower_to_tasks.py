@@ -1,0 +1,240 @@
+"""Every op of `@main` becomes the launch of a kernel.
+
+    func.func @main(%x: tensor<8x64xf32>) -> tensor<8x32xf32> {
+      %w = graph.constant #graph.weight<"w"> : tensor<64x32xf32>
+      %c = graph.constant dense<2.0> : tensor<f32>
+      %0 = graph.matmul %x, %w : ...
+      %1 = graph.mul %0, %c : ...
+      func.return %1 : tensor<8x32xf32>
+    }
+becomes
+    npu_task.kernel @matmul_0 on cube tiling <...> {
+    ^bb0(%0: tensor<8x64xf32>, %1: tensor<64x32xf32>):
+      %2 = graph.matmul %0, %1 : ...
+      npu_task.return %2 : tensor<8x32xf32>
+    }
+    npu_task.kernel @mul_0 on vector tiling <...> {
+    ^bb0(%0: tensor<8x32xf32>):
+      %1 = graph.constant dense<2.0> : tensor<f32>
+      %2 = graph.mul %0, %1 : ...
+      npu_task.return %2 : tensor<8x32xf32>
+    }
+    func.func @main(%x: tensor<8x64xf32>) -> tensor<8x32xf32> {
+      %w = npu_task.constant #graph.weight<"w"> as tensor<64x32xf32>
+      %d = tensor.empty() : tensor<8x32xf32>
+      %0 = npu_task.launch @matmul_0 ins(%x, %w : ...) outs(%d : ...) -> tensor<8x32xf32>
+      %e = tensor.empty() : tensor<8x32xf32>
+      %1 = npu_task.launch @mul_0 ins(%0 : ...) outs(%e : ...) -> tensor<8x32xf32>
+      func.return %1 : tensor<8x32xf32>
+    }
+
+Equal ops (class, properties, types, wiring, small constants) share a kernel. Control flow keeps
+its structure, views (see `transforms/analysis/views.py`) stay graph ops. Other functions,
+`@prepare`, are untouched.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, LocationAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.func import ReturnOp as FuncReturnOp
+from xdsl.dialects.tensor import EmptyOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from ge.dialects.fused_op import PHASE
+from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
+from ge.dialects.graph.control import IfOp, LoopOp, YieldOp
+from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, ReturnOp, is_dynamic
+from ge.dialects.support.diagnostics import error_at
+from ge.dialects.support.functions import main_function
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import Dense, constant_value
+from ge.dialects.targets.target import DEFAULT_TARGET, TARGET, Target
+from ge.lowering.steps.engines import choose_engine, is_unranked
+from ge.runtime.costs.tiling import choose_tiling
+from ge.transforms.analysis.views import view_offsets
+
+SMALL_BYTES = 1024
+"""Constants in the text up to this size become part of the kernels that read them."""
+
+CONTROL = (IfOp, LoopOp, YieldOp, FuncReturnOp)
+"""What keeps its form at this level."""
+
+
+def small_constant(value: SSAValue) -> Dense | None:
+    """The elements of a constant that becomes part of a kernel, else None."""
+    op = value.owner
+    if not isinstance(op, GraphConstantOp):
+        return None
+    elements = constant_value(value)
+    small = elements is not None and len(elements.data.data) <= SMALL_BYTES
+    return elements if small else None
+
+
+def structure(op: Operation, wiring: Hashable) -> Hashable:
+    """What makes two ops compute the same: equal for equal class, properties, operand wiring,
+    types and bodies."""
+    bodies = tuple(_body_structure(b) for r in op.regions for b in r.blocks)
+    return type(op), frozenset(op.properties.items()), wiring, tuple(op.result_types), bodies
+
+
+def _body_structure(block: Block) -> Hashable:
+    numbers: dict[SSAValue, int] = {}
+    for arg in block.args:
+        numbers[arg] = len(numbers)
+    parts: list[Hashable] = [tuple(block.arg_types)]
+    for op in block.ops:
+        parts.append(structure(op, tuple(numbers.get(o, -1) for o in op.operands)))
+        for result in op.results:
+            numbers[result] = len(numbers)
+    return tuple(parts)
+
+
+def base_name(op: Operation) -> str:
+    """`linear` for `fused_op.linear`."""
+    return op.name.rpartition(".")[2]
+
+
+@dataclass
+class Lowering:
+    """Lowers one function, collecting the kernels and constants it needs."""
+
+    target: Target
+    symbols: set[str]
+    """Names that are taken."""
+    kernels: dict[Hashable, KernelOp] = field(default_factory=dict[Hashable, KernelOp])
+    constants: dict[Hashable, ConstantOp] = field(default_factory=dict[Hashable, ConstantOp])
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+
+    def lower_function(self, func: FuncOp) -> None:
+        """Lower the body; constants that launches read are put first, each once."""
+        entry = func.body.block
+        self.lower_block(entry)
+        for op in list(func.walk()):
+            if isinstance(op, GraphConstantOp):
+                self.share_constant(op)
+        if self.constants and entry.first_op is not None:
+            entry.insert_ops_before(tuple(self.constants.values()), entry.first_op)
+
+    def lower_block(self, block: Block) -> None:
+        """Launches for the ops of a block, but for control flow, views and constants. Raises
+        GeError at an op that no kernel is made of."""
+        for op in list(block.ops):
+            if isinstance(op, CONTROL):
+                check_ranked(op)
+                for region in op.regions:
+                    self.lower_block(region.block)
+            elif not isinstance(op, TensorOp):
+                raise error_at(op, f"{op.name} is no graph op: it cannot be lowered to a launch")
+            elif not isinstance(op, GraphConstantOp) and view_offsets(op) is None:
+                self.launch(op)
+
+    def launch(self, op: TensorOp) -> None:
+        """Replace an op by the launch of its kernel."""
+        check_ranked(op)
+        sunk = {v: c for v in op.operands if (c := small_constant(v)) is not None}
+        inputs = list(dict.fromkeys(v for v in op.operands if v not in sunk))
+        numbers = {v: i for i, v in enumerate(inputs)}
+        wiring = tuple(numbers[v] if v in numbers else sunk[v] for v in op.operands)
+        key = structure(op, (wiring, tuple(v.type for v in inputs)))
+        assert op.parent is not None
+        outs = [EmptyOp.create(result_types=[r.type]) for r in op.results if not is_dynamic(r.type)]
+        kernel = self.kernels.get(key)
+        name = self.new_name(op) if kernel is None else kernel.sym_name.data
+        destinations = [e.tensor for e in outs]
+        launch = LaunchOp(name, inputs, destinations, op.result_types)
+        op.parent.insert_ops_before((*outs, launch), op)
+        for new in (*outs, launch):
+            new.location = op.location
+        for old, new in zip(op.results, launch.results_, strict=True):
+            old.replace_all_uses_with(new)
+        op.detach()
+        if kernel is None:
+            self.kernels[key] = self.outline(op, name, inputs, sunk)
+        else:
+            op.erase()
+
+    def outline(
+        self,
+        op: TensorOp,
+        name: str,
+        inputs: Sequence[SSAValue],
+        sunk: dict[SSAValue, DenseIntOrFPElementsAttr],
+    ) -> KernelOp:
+        """A kernel with `op` (which is detached) as its body."""
+        block = Block(arg_types=[v.type for v in inputs])
+        inside: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
+        for value, attr in sunk.items():
+            constant = GraphConstantOp.make(attr, value.type)
+            constant.location = _location(value)
+            block.add_op(constant)
+            inside[value] = constant.result
+        op.operands = [inside[v] for v in op.operands]
+        block.add_op(op)
+        block.add_op(ReturnOp(*op.results))
+        engine = choose_engine(op)
+        kernel = KernelOp(name, engine, choose_tiling(op, engine, self.target), block)
+        kernel.location = op.location
+        return kernel
+
+    def new_name(self, op: TensorOp) -> str:
+        """A name for the kernel of an op that no other symbol has."""
+        base = base_name(op)
+        number = self.counts.get(base, 0)
+        while (name := f"{base}_{number}") in self.symbols:
+            number += 1
+        self.counts[base] = number + 1
+        return name
+
+    def share_constant(self, op: GraphConstantOp) -> None:
+        """Replace what is left of a constant by one that all launches share."""
+        if op.result.first_use is not None:
+            key = op.value, op.result.type
+            if key not in self.constants:
+                self.constants[key] = ConstantOp(*key)
+                self.constants[key].location = op.location
+            op.result.replace_all_uses_with(self.constants[key].result)
+        op.detach()
+        op.erase()
+
+
+def check_ranked(op: Operation) -> None:
+    """Raises GeError when the number of dimensions of a result is not known."""
+    for result in op.results:
+        if is_unranked(result):
+            raise error_at(op, f"the number of dimensions of the result of {op.name} is not known")
+
+
+def _location(value: SSAValue) -> LocationAttr:
+    assert isinstance(value.owner, Operation)
+    return value.owner.location
+
+
+def symbols_of(module: ModuleOp) -> set[str]:
+    """The symbols that a module defines."""
+    names: list[Attribute | None] = [op.properties.get("sym_name") for op in module.ops]
+    return {n.data for n in names if isinstance(n, StringAttr)}
+
+
+@dataclass(frozen=True)
+class LowerToTasksPass(ModulePass):
+    """Turn every op of @main into the launch of a kernel, with engine and tiling."""
+
+    name = "lower-to-tasks"
+
+    target: str = DEFAULT_TARGET
+    """Preset name, or path of a target file."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if (main := main_function(op)) is None:
+            return
+        for inner in main.walk():
+            inner.attributes.pop(PHASE, None)  # launches are made
+        lowering = Lowering(Target.load(self.target), symbols_of(op))
+        lowering.lower_function(main)
+        for kernel in lowering.kernels.values():
+            op.body.block.insert_op_before(kernel, main)
+        main.attributes[TARGET] = StringAttr(self.target)

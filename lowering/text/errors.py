@@ -1,0 +1,218 @@
+"""Exception -> diagnostic -> text: one clear message, its place, the source line and a caret."""
+
+import os
+import re
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import (
+    DiagnosticException,
+    MultipleSpansParseError,
+    ParseError,
+)
+from xdsl.utils.lexer import Span
+
+from ge.dialects.support.diagnostics import Diagnostic, Place, Severity, place_of
+from ge.dialects.support.errors import GeError
+from ge.lowering.cli.command_line import DEBUG
+from ge.lowering.text.printing import head_text
+from ge.lowering.text.reading import Source, describe
+
+BLAMED = {
+    "verify": "self",
+    "verify_": "self",
+    "infer": "self",
+    "emit_error": "self",
+    "match_and_rewrite": "op",
+}
+"""Function -> its local variable that holds the op an exception is about."""
+
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+"""Characters that would upset a terminal."""
+
+CONTEXT = re.compile(r"(in|after) pass '.*'")
+"""The note that says which pass was running."""
+
+PLACE = re.compile(r"^(?P<file>.*?):(?P<line>\d+)(?::(?P<column>\d+))?$")
+
+
+class Sources:
+    """The texts that diagnostics point into; files that were not given are read when needed."""
+
+    def __init__(self, *sources: Source) -> None:
+        self._lines: dict[str, list[str]] = {}
+        for source in sources:
+            self.add(source)
+
+    def add(self, source: Source) -> None:
+        self._lines[source.name] = source.text.split("\n")
+
+    def line(self, place: Place) -> str | None:
+        """The text of the line at a place, None when the file or the line is not there."""
+        if place.file not in self._lines:
+            try:
+                self.add(Source(place.file, Path(place.file).read_text(encoding="utf-8")))
+            except (OSError, ValueError):
+                self._lines[place.file] = []
+        lines = self._lines[place.file]
+        return lines[place.line - 1].rstrip("\r") if 0 < place.line <= len(lines) else None
+
+    def render(self, diagnostic: Diagnostic) -> str:
+        """The diagnostic, its notes, and the source lines that they point to."""
+        out = [CONTROL.sub(lambda m: f"\\x{ord(m[0]):02x}", str(diagnostic))]
+        place = diagnostic.place
+        if place.file and (line := self.line(place)) is not None:
+            shown, column = _window(CONTROL.sub("\ufffd", line), place.column)
+            blanks = re.sub(r"[^\t]", " ", shown[: max(column - 1, 0)])
+            out += [shown, f"{blanks}^"]
+        out += [self.render(note) for note in diagnostic.notes]
+        return "\n".join(out)
+
+
+def _window(line: str, column: int, width: int = 160) -> tuple[str, int]:
+    """The part of a long line around a column, and the column in it."""
+    if len(line) <= width:
+        return line, column
+    start = max(0, min(column - width // 2, len(line) - width))
+    left, right = ("..." if start else ""), ("..." if start + width < len(line) else "")
+    return f"{left}{line[start : start + width]}{right}", column - start + len(left)
+
+
+def _frames(error: BaseException) -> Iterator[FrameType]:
+    """The frames that an exception went through, the innermost first."""
+    frames = list[FrameType]()
+    entry = error.__traceback__
+    while entry is not None:
+        frames.append(entry.tb_frame)
+        entry = entry.tb_next
+    return reversed(frames)
+
+
+def blamed_op(error: BaseException) -> Operation | None:
+    """The op that was verified, inferred or rewritten when the exception arose."""
+    for frame in _frames(error):
+        variable = BLAMED.get(frame.f_code.co_name)
+        op = frame.f_locals.get(variable) if variable is not None else None
+        if isinstance(op, Operation):
+            return op
+    return None
+
+
+def _root(error: BaseException) -> BaseException:
+    """The verifier's exception, where printing the module around it failed in its turn."""
+    current: BaseException | None = error
+    while current is not None:
+        if isinstance(current, DiagnosticException):
+            return current
+        current = current.__context__
+    return error
+
+
+def _place_of_span(span: "Span[str] | Span[bytes]") -> Place:
+    """Where a span starts; the end of the input is right after its last character."""
+    text = span.input.content
+    if span.start >= len(text):
+        end = len(text.rstrip())
+        span = Span(end, end, span.input)  # pyright: ignore[reportArgumentType, reportAssignmentType]
+    return Place(*span.get_location())
+
+
+def _from_parse_error(error: ParseError) -> Diagnostic:
+    notes = ()
+    if isinstance(error, MultipleSpansParseError):
+        notes = tuple(
+            Diagnostic(Severity.NOTE, text or error.ref_text or "", _place_of_span(span))
+            for span, text in error.refs
+        )
+    message = " ".join(error.msg.split("\n")).strip()
+    return Diagnostic(Severity.ERROR, message, _place_of_span(error.span), notes)
+
+
+def _from_ge_error(error: GeError, context: str) -> Diagnostic:
+    message = f"{error.message}; {error.hint}" if error.hint else error.message
+    notes = tuple(Diagnostic(Severity.NOTE, text) for text in error.notes)
+    op = blamed_op(error)
+    if not error.where:
+        message = f"{message} ({context})" if context else message
+        place = place_of(op) if op is not None else Place()
+        return Diagnostic(Severity.ERROR, message, place, notes)
+    if (match := PLACE.match(error.where)) is not None:
+        place = Place(match["file"], int(match["line"]), int(match["column"] or 0))
+    else:
+        place = Place(error.where)
+    return Diagnostic(Severity.ERROR, message, place, notes)
+
+
+def is_internal(error: BaseException) -> bool:
+    """Whether the exception is a bug of ours (or of a plugin) rather than the user's error."""
+    known = GeError | ParseError | DiagnosticException | OSError | RecursionError | MemoryError
+    return not isinstance(_root(error), known) and not _in_verifier(error)
+
+
+def _in_verifier(error: BaseException) -> bool:
+    return any(f.f_code.co_name in ("verify", "verify_") for f in _frames(error))
+
+
+def diagnose(error: BaseException, context: str = "", notes: bool = True) -> Diagnostic:
+    """The diagnostic for any exception. `context` is what was going on: `in pass 'x'`;
+    by default what a note of the exception says."""
+    if isinstance(error, ParseError):
+        return _from_parse_error(error)
+    said_before: list[str] = getattr(error, "__notes__", [])
+    context = context or next((n for n in said_before if CONTEXT.fullmatch(n)), "")
+    if isinstance(error, GeError):
+        return _from_ge_error(error, context)
+    if isinstance(error, OSError):
+        name = f"'{error.filename}': " if error.filename else ""
+        return Diagnostic(Severity.ERROR, f"{name}{error.strerror or error}")
+    internal = is_internal(error)
+    error = _root(error)
+    op = blamed_op(error)
+    message = describe(error)
+    if internal:
+        message = " ".join(f"internal error: {type(error).__name__}: {error}".split())
+    elif op is not None and not isinstance(op, ModuleOp):
+        message = f"'{op.name}' op {message.removeprefix(f'Operation {op.name} ')}"
+    if context:
+        message = f"{message} ({context})"
+    place = place_of(op) if op is not None else Place()
+    said = _notes(op if context else None, internal) if notes else ()
+    return Diagnostic(Severity.ERROR, message, place, said)
+
+
+def _notes(op: Operation | None, internal: bool) -> tuple[Diagnostic, ...]:
+    """The op as it is now (after a pass the source line shows another one); how to go on."""
+    notes: list[str] = []
+    if op is not None and not isinstance(op, ModuleOp):
+        try:
+            notes.append(f"see current operation: {head_text(op)}")
+        except Exception:  # an op that does not verify may not print either
+            pass
+    if internal:
+        notes.append(
+            f"this is a bug in the compiler or a plugin: {DEBUG}=1 prints where, and "
+            "ge-opt --mlir-pass-pipeline-crash-reproducer=FILE saves what is needed to repeat it"
+        )
+    return tuple(Diagnostic(Severity.NOTE, text) for text in notes)
+
+
+def show_traceback(error: BaseException) -> None:
+    """Print Python's traceback if `GE_DEBUG` asks for it."""
+    if os.environ.get(DEBUG, "0") not in ("", "0"):
+        traceback.print_exception(error)
+
+
+def print_error(error: BaseException, tool: str = "") -> None:
+    """Print an error for people on stderr; `tool: ` before one without a place."""
+    show_traceback(error)
+    diagnostic = diagnose(error)
+    sources = Sources()
+    if isinstance(error, ParseError):
+        sources.add(Source(error.span.input.name, str(error.span.input.content)))
+    prefix = f"{tool}: " if tool and not str(diagnostic.place) else ""
+    print(prefix + sources.render(diagnostic), file=sys.stderr)

@@ -1,0 +1,337 @@
+"""MLIR text -> module: xDSL's parser, with a location on each op and a place in each error.
+
+`parse_module(ctx, read_source(path))` is the way in; it raises ParseError (position known) or
+GeError (the file cannot be read). `ge.lowering.text.errors` turns either into text for people.
+"""
+
+import re
+import struct
+import sys
+from bisect import bisect_right
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from math import prod
+from pathlib import Path
+from typing import Any, NoReturn
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    UNKNOWN_LOC,
+    AnyFloat,
+    ComplexType,
+    FileLineColLoc,
+    IndexType,
+    IntAttr,
+    IntegerType,
+    ModuleOp,
+    RankedStructure,
+    StringAttr,
+)
+from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
+from xdsl.parser import Parser, ParserState, UnresolvedOperand
+from xdsl.utils.exceptions import (
+    DiagnosticException,
+    MultipleSpansParseError,
+    ParseError,
+    PyRDLError,
+)
+from xdsl.utils.lexer import Input, Span
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
+
+from ge.dialects.support.errors import GeError
+
+STDIN = "<stdin>"
+RECURSION_LIMIT = 20_000
+"""Python frames; xDSL takes about ten for each nested region, four for each nested attribute."""
+
+NOT_ABOUT_THE_TEXT = (
+    ParseError,  # has its place already
+    RecursionError,
+    MemoryError,
+    ImportError,  # the last three: a dialect that does not load
+    SyntaxError,
+    PyRDLError,
+)
+
+DENSE_LIMIT = 1 << 24
+"""Elements of one `dense<...>`; xDSL expands even a splat."""
+
+SPLIT_MARKER = re.compile(r"^[ \t]*// -----.*$", re.MULTILINE)
+CODE = re.compile(r"^\s*(?!//)\S", re.MULTILINE)
+OP_NAME = re.compile(r'"?([\w.$]*)"?')
+SIMPLE_TYPE = re.compile(
+    r"(?:tensor|memref)<(?:(?:[0-9]+|\?)x)*[a-z]+[0-9]+"
+    r"(?:, strided<\[[0-9, ]*\](?:, offset: [0-9]+)?>)?(?:, #npu_task<space [a-z]+>)?>"
+)
+"""Types whose meaning depends on their text alone; most of the types of a program."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A text, or a part of it that begins after `lines_before` lines."""
+
+    name: str
+    text: str
+    lines_before: int = 0
+
+    def split(self) -> list["Source"]:
+        """The parts between lines `// -----`."""
+        parts: list[Source] = []
+        start = line = 0
+        for match in SPLIT_MARKER.finditer(self.text):
+            parts.append(Source(self.name, self.text[start : match.start()], line))
+            line += self.text.count("\n", start, match.start())
+            start = match.end()
+        parts.append(Source(self.name, self.text[start:], line))
+        return parts
+
+    @property
+    def has_code(self) -> bool:
+        """Whether there is anything but blanks and comments."""
+        return CODE.search(self.text) is not None
+
+
+def read_source(path: str | None) -> Source:
+    """The text of a file, of standard input for `-` or None.
+    Raises GeError when it cannot be read or is not text."""
+    name = STDIN if path in (None, "-") else str(path)
+    try:
+        data = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
+    except OSError as e:
+        raise GeError(f"cannot open '{name}': {e.strerror or e}") from None
+    if data.startswith(b"ML\xefR"):
+        raise GeError("this is MLIR bytecode", name, "convert it to text with mlir-opt")
+    try:
+        return Source(name, data.decode("utf-8"))
+    except UnicodeDecodeError as e:
+        line = data.count(b"\n", 0, e.start) + 1
+        column = e.start - data.rfind(b"\n", 0, e.start)
+        hint = "an ONNX model is read by ge-import" if name.endswith(".onnx") else ""
+        raise GeError(
+            f"byte 0x{data[e.start]:02x} is not UTF-8 text", f"{name}:{line}:{column}", hint
+        ) from None
+
+
+class Bits(Parser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage]
+    """A hexadecimal number in dense<...>, which for a float type gives the bits of the value.
+    xDSL prints inf, nan and some large values so, but reads the number itself."""
+
+    def to_type(self, parser: Any, type: AnyFloat | IntegerType | IndexType | ComplexType) -> Any:
+        """As upstream; a hexadecimal number is the bits of a float. Raises ParseError for too
+        many."""
+        if not isinstance(type, AnyFloat) or self.is_negative:
+            return super().to_type(parser, type)
+        bits, size = self.to_int(parser), type.compile_time_size
+        if bits.bit_length() > 8 * size:
+            parser.raise_error(f"{type} has only {8 * size} bits", at_position=self.span)
+        return type.unpack(bits.to_bytes(size, "little"), 1)[0]
+
+
+class _Lexer(MLIRLexer):
+    """xDSL's pattern for strings takes exponential time on one that is not closed."""
+
+    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
+
+
+class LocatingParser(Parser):
+    """Gives each op without explicit `loc(...)` the position of its name, and each failure
+    while parsing the position of the op, type or attribute that it is about."""
+
+    def __init__(self, ctx: Context, source: Source) -> None:
+        super().__init__(ctx, "", source.name)
+        # Blank lines instead of the parts before keep line numbers those of the whole file.
+        text = "\n" * source.lines_before + source.text
+        self._parser_state = ParserState(_Lexer(Input(text, source.name)))
+        self._file = StringAttr(source.name)
+        content = self.lexer.input.content
+        self._line_starts = [0, *(m.end() for m in re.finditer("\n", content))]
+        self._op_names: list[int] = []
+        self._first_uses: dict[str, Span] = {}
+        self._types: dict[str, TypeAttribute] = {}
+
+    def location(self, position: int) -> FileLineColLoc:
+        line = bisect_right(self._line_starts, position)
+        column = position - self._line_starts[line - 1] + 1
+        return FileLineColLoc(self._file, IntAttr(line), IntAttr(column))
+
+    def _fail(self, start: int, end: int, error: Exception, subject: str = "") -> NoReturn:
+        """Raise a bare exception again, as a ParseError with a position."""
+        message = describe(error)
+        raise ParseError(
+            Span(start, end, self.lexer.input), f"{subject} {message}" if subject else message
+        ) from error
+
+    # ---- ops ---------------------------------------------------------------------------------
+
+    def _parse_op_result_list(self) -> list[tuple[Span, int]]:
+        results = super()._parse_op_result_list()
+        self._op_names.append(self._current_token.span.start)
+        return results
+
+    def parse_operation(self) -> Operation:
+        try:
+            op = super().parse_operation()
+        except ParseError as e:
+            if e.msg.endswith("does not have a custom format."):
+                start, end, name = self._op_name()
+                form = f'"{name}"(...) : (...) -> (...)'
+                e.msg = f"'{name}' op has no custom format, write it as {form}"
+                e.span = Span(start, end, self.lexer.input)
+            raise
+        except NOT_ABOUT_THE_TEXT:
+            raise
+        except Exception as e:
+            start, end, name = self._op_name()
+            self._fail(start, end, e, f"'{name}' op")
+        start = self._op_names.pop()
+        if op.location == UNKNOWN_LOC:
+            op.location = self.location(start)
+        return op
+
+    def _op_name(self) -> tuple[int, int, str]:
+        """Start, end and name of the innermost op that is being parsed."""
+        start = self._op_names[-1] if self._op_names else self.pos
+        match = OP_NAME.match(self.lexer.input.content, start)
+        assert match is not None
+        return start, match.end(), match[1]
+
+    def _get_op_by_name(self, name: str) -> type[Operation]:
+        op = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
+        if op is not None:
+            return op
+        start, end, _ = self._op_name()
+        self.raise_error(self._unknown_op(name), start, end)
+
+    def _unknown_op(self, name: str) -> str:
+        dialect, _, mnemonic = name.rpartition(".")
+        known = sorted(self.ctx.registered_dialect_names)
+        if not dialect:
+            return f"unknown op '{name}'"
+        if dialect.partition(".")[0] not in known:
+            return f"unknown op '{name}': there is no dialect '{dialect}'" + did_you_mean(
+                dialect, known, "; --allow-unregistered-dialect accepts it in generic form"
+            )
+        names = [o.name.removeprefix(f"{dialect}.") for o in self.ctx.loaded_ops]
+        close = get_close_matches(mnemonic, names, 1)
+        hint = f"; did you mean '{dialect}.{close[0]}'?" if close else ""
+        return f"unknown op '{name}'{hint}"
+
+    # ---- values ------------------------------------------------------------------------------
+
+    def resolve_operand(self, operand: UnresolvedOperand, type: Attribute) -> SSAValue:  # pyright: ignore[reportIncompatibleMethodOverride]
+        name = operand.operand_name
+        if name not in self.ssa_values:
+            self._first_uses.setdefault(name, operand.span)
+        return super().resolve_operand(operand, type)
+
+    def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
+        """As upstream, with clearer errors. Raises ParseError."""
+        try:
+            return super().parse_module(allow_implicit_module)
+        except ParseError as e:
+            if self._current_token.kind == MLIRTokenKind.EOF and self.forward_ssa_references:
+                self._fail_undefined(e)
+            if e.msg == "Could not parse entire input!":
+                e.msg = "expected an operation"
+            raise
+        except (RecursionError, MemoryError) as e:
+            self._fail(self.pos, self.pos + 1, e)
+
+    def _fail_undefined(self, error: ParseError) -> NoReturn:
+        names = sorted(self.forward_ssa_references, key=lambda n: self._first_uses[n].start)
+        if not error.msg.startswith("values used"):
+            raise error
+        first, *others = (self._first_uses[n] for n in names)
+        raise MultipleSpansParseError(
+            first,
+            f"use of undefined value {first.text}",
+            None,
+            [(span, f"and of {span.text}") for span in others],
+        ) from None
+
+    # ---- types and attributes ----------------------------------------------------------------
+
+    def parse_optional_type(self) -> TypeAttribute | None:
+        """As upstream; a plain tensor or memref type is parsed once for each spelling."""
+        start = self.pos
+        match = SIMPLE_TYPE.match(self.lexer.input.content, start)
+        if match is not None and (known := self._types.get(match[0])) is not None:
+            self._resume_from(match.end())
+            return known
+        with self._place_errors(start):
+            parsed = super().parse_optional_type()
+        if match is not None and parsed is not None:
+            self._types[match[0]] = parsed
+        return parsed
+
+    def parse_optional_attribute(self) -> Attribute | None:
+        with self._place_errors(self.pos):
+            return super().parse_optional_attribute()
+
+    @contextmanager
+    def _place_errors(self, start: int) -> Generator[None]:
+        """Errors about the type or attribute that starts at `start` are placed there."""
+        try:
+            yield
+        except ParseError as e:
+            if e.msg.endswith("is not registered"):
+                e.msg = f"unknown type or attribute {e.msg.removesuffix(' is not registered')}"
+                e.span = Span(start, start + 1, self.lexer.input)
+            raise
+        except NOT_ABOUT_THE_TEXT:
+            raise
+        except Exception as e:
+            self._fail(start, self.pos, e)
+
+    def _parse_tensor_literal_element(self) -> Parser._TensorLiteralElement:
+        is_hexadecimal = self._current_token.text[:2] in ("0x", "0X")
+        element = super()._parse_tensor_literal_element()
+        if is_hexadecimal:
+            return Bits(element.is_negative, element.value, element.span)
+        return element
+
+    def _parse_dense_literal_type(
+        self,
+    ) -> RankedStructure[IntegerType | IndexType | AnyFloat | ComplexType]:
+        start = self.pos
+        parsed = super()._parse_dense_literal_type()
+        if (elements := prod(parsed.get_shape())) > DENSE_LIMIT:
+            self.raise_error(
+                f"{elements} elements are too many for dense<...>: keep them in the payload, "
+                "as #graph.weight<...>",
+                start,
+                self.pos,
+            )
+        return parsed
+
+
+def describe(error: BaseException) -> str:
+    """What an exception says, on one line."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    if isinstance(error, MemoryError):
+        return "too large for the memory of this machine"
+    text = " ".join(str(error).split("\n")).strip()
+    if isinstance(error, struct.error):
+        return f"holds a number that its type cannot: {text}"
+    if isinstance(error, DiagnosticException | ValueError) and text:
+        return text
+    return f"is malformed ({type(error).__name__}{': ' if text else ''}{text})"
+
+
+def did_you_mean(name: str, known: Sequence[str], otherwise: str = "") -> str:
+    """`; did you mean 'x'?` for the nearest of the known names, else the given text."""
+    close = get_close_matches(name, known, 1)
+    return f"; did you mean '{close[0]}'?" if close else otherwise
+
+
+def parse_module(ctx: Context, source: Source, *, implicit: bool = True) -> ModuleOp:
+    """Parse a text. Raises ParseError for what is wrong in it."""
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
+    if not source.has_code:
+        if source.lines_before == 0:
+            raise ParseError(Span(0, 0, Input(source.text, source.name)), "there is no operation")
+        return ModuleOp([])
+    return LocatingParser(ctx, source).parse_module(implicit)

@@ -1,0 +1,263 @@
+"""Proof of what a program claims about its memory: `npu_task.certificate` on @main.
+
+`check_certificate(module)` finds out from the text alone when each slot of the arena is used, in
+the order in which the host issues the tasks, and reports
+- a peak that is not that of the slots, or not the size of the arena;
+- a lower bound that is not the most bytes alive at one time;
+- tensors at the peak that are not alive together, or do not have as many bytes as stated;
+- a gap, or a word about optimality, that does not follow.
+
+`check_program(module)` proves plan and schedule as well, and the plans of the cores' memories.
+
+A slot is alive from the first to the last task that uses it. Branches and loops use all that is
+used in them and defined outside from their begin to their end. A pinned slot is alive always.
+Nothing here is shared with the planner in `transforms`; that no two slots in use at one time share
+bytes is proved by `sanitizer.check_plan`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    DictionaryAttr,
+    IntegerAttr,
+    ModuleOp,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.memref import ReinterpretCastOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp, LoopOp, SlotOp, TransferOp
+from ge.dialects.support.functions import main_function
+from ge.dialects.support.types import array_ints, byte_size
+from ge.runtime.check.cores import check_core_plans
+from ge.runtime.check.memory import PlanProblem, check_plan
+from ge.runtime.check.schedule import ScheduleProblem, check_schedule
+
+NAME = "npu_task.certificate"
+PINNED = "npu_task.pinned"
+SHOWN = 5
+"""Tensors that a message names."""
+
+SAID_BY_THE_PLAN = {"stream", "lost wake-up", "order"}
+"""Problems of a schedule that the plan's check finds as well, by bytes instead of elements."""
+
+
+@dataclass(slots=True)
+class Use:
+    """When a slot is used: the numbers of the first and of the last step."""
+
+    first: int
+    last: int
+
+
+@dataclass
+class Uses:
+    """Walks a program and notes when each slot of the arena is used."""
+
+    slots: dict[SSAValue, SlotOp] = field(default_factory=dict[SSAValue, SlotOp])
+    use: dict[SSAValue, Use] = field(default_factory=dict[SSAValue, Use])
+    step: int = 0
+    buffer: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """View, or argument of a loop -> what it is a part of."""
+
+    def touch(self, values: Iterable[SSAValue]) -> dict[SSAValue, None]:
+        """The slots behind some values are used now. Returns them."""
+        found: dict[SSAValue, None] = {}
+        for value in values:
+            while value in self.buffer:
+                value = self.buffer[value]
+            if value in self.slots:
+                self.use.setdefault(value, Use(self.step, self.step)).last = self.step
+                found[value] = None
+        return found
+
+    def walk(self, block: Block) -> dict[SSAValue, None]:
+        """Go through a block; returns the slots that it uses and does not define."""
+        used: dict[SSAValue, None] = {}
+        own: set[SSAValue] = set()
+        for op in block.ops:
+            match op:
+                case SlotOp():
+                    if op.segment.data == "arena":
+                        self.slots[op.result] = op
+                        own.add(op.result)
+                case ReinterpretCastOp():
+                    self.buffer[op.result] = op.source
+                case LaunchOp() | CopyOp() | TransferOp():
+                    self.step += 1
+                    used |= self.touch(op.operands)
+                case _ if op.regions:
+                    used |= self.control(op)
+                case _ if op is block.last_op:
+                    self.step += 1
+                    used |= self.touch(op.operands)
+                case _:
+                    pass
+        return {slot: None for slot in used if slot not in own}
+
+    def control(self, op: Operation) -> dict[SSAValue, None]:
+        """A branch or a loop uses what comes from outside from its begin to its end."""
+        if isinstance(op, LoopOp):
+            carried = iter(op.carried)
+            for arg, fixed in zip(op.body.block.args[2:], array_ints(op.order), strict=True):
+                if fixed:
+                    self.buffer[arg] = next(carried)
+        self.step += 1
+        begin = self.step
+        used = self.touch(op.operands)
+        for region in op.regions:
+            for block in region.blocks:
+                used |= self.walk(block)
+        self.step += 1
+        for slot in used:
+            use = self.use[slot]
+            use.first, use.last = min(use.first, begin), self.step
+        return used
+
+
+@dataclass
+class Claims:
+    """Checks the certificate of one function against what its text says."""
+
+    func: FuncOp
+    certificate: DictionaryAttr
+    problems: list[PlanProblem] = field(default_factory=list[PlanProblem])
+
+    def report(self, message: str, op: Operation | None = None) -> None:
+        self.problems.append(PlanProblem("certificate", message, op or self.func))
+
+    def number(self, name: str) -> int | None:
+        """An integer of the certificate; None, and a report, when it is not there."""
+        attr = self.certificate.data.get(name)
+        if isinstance(attr, IntegerAttr):
+            return attr.value.data
+        self.report(f"the certificate does not state {name}")
+        return None
+
+    def claim(self, name: str, found: int, what: str) -> None:
+        """Report a number of the certificate that is not what was found."""
+        stated = self.number(name)
+        if stated is not None and stated != found:
+            self.report(f"{name} is stated as {stated}, but {what} {found}")
+
+    def check(self) -> None:
+        """Report every claim that is not true."""
+        uses = Uses()
+        uses.walk(self.func.body.block)
+        for slot, op in uses.slots.items():
+            if PINNED in op.attributes:
+                uses.use[slot] = Use(0, uses.step)
+            elif slot not in uses.use:
+                self.report("the slot is used by no task", op)
+        alignment = max(1, _figure(self.func.attributes.get("npu_task.alignment")) or 1)
+        sizes = {v: -(-byte_size(v.type) // alignment) * alignment for v in uses.slots}
+        peak = max((op.offset.value.data + sizes[v] for v, op in uses.slots.items()), default=0)
+        bound = most_alive((use, sizes[slot]) for slot, use in uses.use.items())
+        self.claim("peak_bytes", peak, "the highest slot ends at byte")
+        self.claim("lower_bound_bytes", bound, "the most bytes alive at one time are")
+        self.claim("gap_bytes", peak - bound, "peak and lower bound differ by")
+        optimal = self.number("optimal")
+        if optimal is not None and bool(optimal) != (peak == bound):
+            text = "optimal" if optimal else "not optimal"
+            self.report(f"the plan is stated as {text}, with {peak} bytes and a bound of {bound}")
+        arena = _figure(self.func.attributes.get("npu_task.arena_bytes"))
+        if arena != peak:
+            self.report(f"the arena has {arena} bytes, but the highest slot ends at byte {peak}")
+        self.check_live(uses, sizes, bound)
+
+    def check_live(self, uses: Uses, sizes: dict[SSAValue, int], bound: int) -> None:
+        """Report live tensors that do not prove the lower bound."""
+        live = self.certificate.data.get("live")
+        if not isinstance(live, DenseArrayBase):
+            self.report("the certificate does not state live")
+            return
+        slots = list(uses.slots)
+        places = array_ints(cast("DenseArrayBase[Any]", live))
+        wrong = [i for i in places if not 0 <= i < len(slots) or slots[i] not in uses.use]
+        if wrong:
+            self.report(f"live names {wrong[:SHOWN]}, which are no used slots among {len(slots)}")
+            return
+        if len(set(places)) != len(places):
+            self.report("live names a slot twice")
+            return
+        named = [slots[i] for i in places]
+        total = sum(sizes[slot] for slot in named)
+        if total != bound:
+            text = f"the live tensors have {total} bytes together, the most alive at one time are"
+            self.report(f"{text} {bound}")
+        begin = max((uses.use[slot].first for slot in named), default=0)
+        for slot in [s for s in named if uses.use[s].last < begin][:SHOWN]:
+            text = "the tensor is stated as live at the peak, but is dead before others begin"
+            self.report(text, uses.slots[slot])
+
+
+def most_alive(buffers: Iterable[tuple[Use, int]]) -> int:
+    """The most bytes that are alive at one step."""
+    change: dict[int, int] = {}
+    for use, size in buffers:
+        change[use.first] = change.get(use.first, 0) + size
+        change[use.last + 1] = change.get(use.last + 1, 0) - size
+    alive = most = 0
+    for step in sorted(change):
+        alive += change[step]
+        most = max(most, alive)
+    return most
+
+
+def _figure(attr: Attribute | None) -> int | None:
+    return attr.value.data if isinstance(attr, IntegerAttr) else None
+
+
+def check_certificate(module: ModuleOp) -> list[PlanProblem]:
+    """What is not true in the certificate of a program; nothing if it is proved."""
+    main = main_function(module)
+    if main is None:
+        return [PlanProblem("certificate", "there is no @main", module)]
+    certificate = main.attributes.get(NAME)
+    if not isinstance(certificate, DictionaryAttr):
+        text = f"@main has no {NAME}: plan-memory was not run"
+        return [PlanProblem("certificate", text, main)]
+    claims = Claims(main, certificate)
+    claims.check()
+    return claims.problems
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What the checks of a program have found, and how many bytes they were about."""
+
+    problems: list[PlanProblem | ScheduleProblem]
+    figures: dict[str, int]
+
+    @property
+    def summary(self) -> str:
+        """The outcome in one line."""
+        if count := len(self.problems):
+            return f"not proved, {count} problem{'s' if count > 1 else ''}"
+        peak, bound = self.figures["peak_bytes"], self.figures["lower_bound_bytes"]
+        gap = "which is optimal" if peak == bound else f"{peak - bound} over the lower bound"
+        return (
+            f"proved, {self.figures['tasks']} tasks on {self.figures['streams']} streams, arena of "
+            f"{peak} bytes, {gap}, {self.figures['live']} tensors live at the peak, "
+            f"on-core plans of {self.figures['kernels']} kernels"
+        )
+
+
+def check_program(module: ModuleOp) -> Proof:
+    """Prove the memory plan, the schedule and the certificate of a program, and what its kernels
+    say about the memories of a core. Raises GeError when its target cannot be read."""
+    plan = check_plan(module)
+    schedule = [p for p in check_schedule(module) if not plan or p.kind not in SAID_BY_THE_PLAN]
+    problems = [*plan, *schedule, *check_certificate(module), *check_core_plans(module)]
+    figures: dict[str, int] = {}
+    if not problems and (main := main_function(module)) is not None:
+        claims = cast(DictionaryAttr, main.attributes[NAME]).data
+        figures = {name: _figure(claims[name]) or 0 for name in ("peak_bytes", "lower_bound_bytes")}
+        figures["live"] = len(cast(DenseArrayBase, claims["live"]))
+        figures["streams"] = _figure(main.attributes.get("npu_task.streams")) or 0
+        figures["kernels"] = sum(isinstance(o, KernelOp) and o.core is not None for o in module.ops)
+        figures["tasks"] = sum(isinstance(o, LaunchOp | CopyOp | TransferOp) for o in main.walk())
+    return Proof(problems, figures)

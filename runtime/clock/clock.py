@@ -1,0 +1,497 @@
+"""When a program's tasks run: a discrete-event simulation of streams, events and engines.
+
+- A stream is a queue: a task starts after the one before it on its stream. A wait holds the tasks
+  after it back until all that was issued before the record is done.
+- A task that may start is launched (`launch_us` for a task in the device's queue) and starts when
+  enough cores of its engine are free, first come first served. A cube kernel with vector work
+  holds the vector cores of its clusters as well.
+- Inside branches and loops the host issues tasks one after the other, `host_launch_us` each, from
+  the moment that it knows which way to go; a task does not start before it is issued. All streams
+  are idle before and after a branch and between iterations.
+- How long a task takes alone says the model of `cost.py`, with what L2 has of its operands when it
+  is issued (`l2.py`). Tasks that run together share the bandwidths of HBM and of L2: while they ask
+  for more than there is, each gets its fair share and is slowed down (`sharing.py`).
+- Of a branch the longer side counts, and what it leaves in L2. A loop counts as often as its
+  constant trip count says, each iteration like the first; a loop that ends by its data counts once.
+  `Timeline.notes` says where that happened.
+
+Idle time is that of the busiest of the two compute engines, by what went on meanwhile: the other
+one computed (`compute`), only copies ran (`memory`), a launch was under way (`schedule`), or
+nothing of these (`sync`: issue by the host, barriers).
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from heapq import heapify, heappop, heappush
+from typing import cast
+
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, ModuleOp
+from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from ge.dialects.npu_task import ops as task
+from ge.dialects.npu_task.ops import HOST, KernelOp, LaunchOp
+from ge.dialects.support.diagnostics import place_of
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import functions
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import array_ints, byte_size
+from ge.dialects.targets.target import Target
+from ge.runtime.clock.bounds import Job, lower_bound
+from ge.runtime.clock.dataflow import Regions, Writers
+from ge.runtime.clock.l2 import L2Cache
+from ge.runtime.clock.launched import Launched, launched, time_with
+from ge.runtime.clock.sharing import fair_speeds
+from ge.runtime.clock.timeline import (
+    COMPUTE,
+    COPY,
+    DMA_IN,
+    DMA_OUT,
+    SHOWN_ITERATIONS,
+    Gap,
+    Task,
+    Timeline,
+    bandwidth,
+    capacities,
+)
+from ge.runtime.clock.traffic import Traffic
+from ge.runtime.costs.cost import copy_pipes, link_time
+from ge.runtime.costs.pipes import Pipes, TaskTime, whole_l2_bytes_per_us
+
+TASKS = (LaunchOp, task.CopyOp, task.TransferOp)
+"""What runs on a stream."""
+
+PASSIVE = {task.SlotOp, task.ConstantOp, ReinterpretCastOp, AllocOp}
+"""What only names memory: most ops of a program."""
+
+
+class UnknownShapes(GeError):
+    """A program cannot be timed because shapes are known only at run time."""
+
+
+# ---- from the program to tasks ---------------------------------------------------------------
+
+
+class Builder:
+    """The tasks of the ops between two barriers, with what each has to wait for."""
+
+    def __init__(self, regions: Regions) -> None:
+        self.tasks: list[Task] = []
+        self._last: dict[int, Task] = {}
+        self._events: dict[int, Task | None] = {}
+        self._waits: dict[int, list[Task]] = {}
+        self._writers: Writers[Task] = Writers(regions)
+
+    def record(self, op: task.RecordOp) -> None:
+        self._events[op.event.value.data] = self._last.get(op.stream.value.data)
+
+    def wait(self, op: task.WaitOp) -> None:
+        """What is issued next to the stream waits for the event. Raises GeError when nobody
+        recorded it."""
+        event = op.event.value.data
+        if event not in self._events:
+            where = str(place_of(op))
+            raise GeError(f"event {event} is waited for but was not recorded before", where)
+        if (recorded := self._events[event]) is not None:
+            self._waits.setdefault(op.stream.value.data, []).append(recorded)
+
+    def add(
+        self,
+        op: Operation,
+        engine: str,
+        cores: tuple[tuple[str, int], ...],
+        time: TaskTime,
+        reads: Iterable[SSAValue],
+        writes: Iterable[SSAValue],
+        kernel: KernelOp | None = None,
+    ) -> None:
+        """Append a task to the stream that the op names (0 without), after what it waits for.
+        `cores`: how many of which engine it takes."""
+        stream = op.properties.get("stream")
+        number = stream.value.data if isinstance(stream, IntegerAttr) else 0
+        events = self._waits.pop(number, [])
+        after = [*events, self._last[number]] if number in self._last else list(events)
+        kind = COPY if kernel is None else kernel.sym_name.data
+        reads, writes = tuple(reads), tuple(writes)
+        new = Task(
+            op=op,
+            kind=kind,
+            engine=engine,
+            stream=number,
+            cores=cores,
+            time=time,
+            kernel=kernel,
+            reads=tuple(v.type for v in reads),
+            writes=tuple(v.type for v in writes),
+            after=after,
+            events=events,
+            needs=self._writers.of(reads),
+        )
+        self._writers.write(new, writes)
+        self.tasks.append(new)
+        self._last[number] = new
+
+
+class Program:
+    """A program as nested sequences of tasks."""
+
+    def __init__(self, module: ModuleOp, target: Target) -> None:
+        self.target = target
+        self.kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
+        self.notes: list[str] = []
+        self.regions = Regions()
+        self.traffic = Traffic(target.l2_bytes, self.regions)
+        self._known: dict[str, Launched] = {}
+        self._unknown: list[Operation] = []
+
+    def main(self, module: ModuleOp) -> Timeline:
+        """The timeline of the main function. Raises GeError when there is none."""
+        main = functions(module).get("main")
+        if main is None or not main.body.blocks:
+            raise GeError("the module has no function @main")
+        timeline = self.block(main.body.block, host_driven=False)
+        timeline.notes = self.notes
+        if self._unknown:
+            raise UnknownShapes(
+                f"{len(self._unknown)} tasks have shapes that are known only at run time, "
+                f"the first is {place_of(self._unknown[0]) or self._unknown[0].name}",
+                hint="fix the model's shapes with --shape, --dim or --inputs",
+            )
+        return timeline
+
+    def block(self, block: Block, host_driven: bool) -> Timeline:
+        """The timeline of a block: simulated piece by piece, since control flow waits for all that
+        was issued before. Raises GeError for what is no part of a program."""
+        return self.sequence(block.ops, host_driven)
+
+    def sequence(self, ops: Iterable[Operation], host_driven: bool) -> Timeline:
+        """The timeline of ops in the order in which the host issues them. Raises as `block`."""
+        result = Timeline(self.target)
+        builder = Builder(self.regions)
+        for op in ops:
+            if type(op) in PASSIVE:
+                continue
+            if isinstance(op, TensorOp) or (isinstance(op, TASKS) and op.stream is None):
+                what = "fixed on a stream" if isinstance(op, TASKS) else "a task"
+                hint = "compile it with ge-compile first"
+                raise GeError(f"{op.name} is not {what}: not a program", str(place_of(op)), hint)
+            match op:
+                case LaunchOp():
+                    self.launch(builder, op)
+                case task.CopyOp() | task.TransferOp():
+                    self.copy(builder, op, op.operands[0], (*op.operands, *op.results)[1])
+                case task.RecordOp():
+                    builder.record(op)
+                case task.WaitOp():
+                    builder.wait(op)
+                case task.IfOp() | task.LoopOp():
+                    result.append(self.run(builder, host_driven))
+                    builder = Builder(self.regions)
+                    found, times = self.branch(op) if isinstance(op, task.IfOp) else self.loop(op)
+                    result.append(found, times)
+                case task.YieldOp():
+                    result.append(self.run(builder, host_driven))
+                    builder = Builder(self.regions)
+                    self.carry(builder, op)
+                case _:
+                    pass
+        result.append(self.run(builder, host_driven))
+        return result
+
+    def alone(self, ops: Iterable[Operation]) -> Timeline:
+        """The timeline of ops when nothing ran before them. Raises as `block`."""
+        self.traffic = Traffic(self.target.l2_bytes, self.regions)
+        return self.sequence(ops, host_driven=False)
+
+    def run(self, builder: Builder, host_driven: bool) -> Timeline:
+        return Simulation(builder.tasks, self.target, host_driven).run()
+
+    def launch(self, builder: Builder, op: LaunchOp) -> None:
+        """Add the task of a launch; its time follows from the kernel and from what L2 has of its
+        operands."""
+        known = self._known.get(op.callee)
+        if known is None:
+            if op.callee not in self.kernels:
+                raise GeError(f"there is no kernel @{op.callee}", str(place_of(op)))
+            known = self._known[op.callee] = launched(self.kernels[op.callee], self.target)
+        kernel, operands, cost = self.kernels[op.callee], op.operands, known.cost
+        ins = operands[: known.inputs]
+        writes = (*operands[known.inputs :], *op.results)
+        if cost is None:
+            self._unknown.append(op)
+            return
+        if isinstance(cost, Pipes):
+            time = known.time(self.traffic.launch(ins, known.needed, writes), self.target)
+        else:
+            time = cost
+            for value in writes:
+                self.traffic.transfer(value)
+        builder.add(op, known.engine, known.cores, time, ins, writes, kernel)
+
+    def copy(self, builder: Builder, op: Operation, source: SSAValue, to: SSAValue) -> None:
+        """Add a copy: by DMA between host and device, by vector cores on the device."""
+        try:
+            size = byte_size(to.type)
+        except ValueError:
+            self._unknown.append(op)
+            return
+        spaces = [getattr(v.type, "memory_space", None) for v in (source, to)]
+        if HOST in spaces and spaces[0] != spaces[1]:
+            engine = DMA_IN if spaces[0] == HOST else DMA_OUT
+            time = link_time(size, self.target)
+            self.traffic.transfer(to)
+            builder.add(op, engine, ((engine, 1),), time, (source,), (to,))
+            return
+        cost = copy_pipes(size, self.target)
+        time = time_with(cost, self.traffic.copy(source, to), self.target)
+        builder.add(op, "vector", (("vector", cost.blocks),), time, (source,), (to,))
+
+    def carry(self, builder: Builder, op: task.YieldOp) -> None:
+        """What a branch or an iteration yields is copied where it is wanted."""
+        parent = op.parent_op()
+        if isinstance(parent, task.IfOp):
+            values, order, places = op.values, parent.order, parent.outs
+            inside: Sequence[SSAValue] = values
+        elif isinstance(parent, task.LoopOp):
+            order, places = parent.order, parent.carried
+            values, inside = op.values[1 : 1 + len(order)], parent.body.block.args[2:]
+        else:
+            return
+        targets = iter(places)
+        for value, arg, fixed in zip(values, inside, array_ints(order), strict=True):
+            if fixed:
+                place = next(targets)
+                in_place = value is place or (isinstance(parent, task.LoopOp) and value is arg)
+                if not in_place:
+                    self.copy(builder, op, value, place)
+
+    def branch(self, op: task.IfOp) -> tuple[Timeline, int]:
+        """The timeline of the longer branch; what it leaves in L2 is what comes after finds."""
+        before = self.traffic.cache
+        sides: list[tuple[Timeline, L2Cache]] = []
+        for region in (op.then, op.otherwise):
+            self.traffic.cache = before.copy()
+            timeline = self.block(region.block, host_driven=True)
+            sides.append((timeline, self.traffic.cache))
+        longest, self.traffic.cache = max(sides, key=lambda side: side[0].latency_us)
+        self.notes.append(f"{place_of(op) or op.name}: the longer branch is counted")
+        return longest, 1
+
+    def loop(self, op: task.LoopOp) -> tuple[Timeline, int]:
+        """The timeline of one iteration, and how many there are (1 where that is not known)."""
+        body = self.block(op.body.block, host_driven=True)
+        trips = constant_trips(op)
+        if trips is None:
+            self.notes.append(f"{place_of(op) or op.name}: one iteration is counted")
+        elif trips > SHOWN_ITERATIONS:
+            shown = f"{SHOWN_ITERATIONS} of {trips} iterations"
+            self.notes.append(f"{place_of(op) or op.name}: trace and summary show {shown}")
+        return body, 1 if trips is None else trips
+
+
+def constant_trips(op: task.LoopOp) -> int | None:
+    """How often a loop runs if that is known before it runs, else None."""
+    trips = None if op.trip is None else _constant(op.trip)
+    last = op.body.block.last_op
+    going = None if last is None else last.operands[0]
+    steady = going is op.body.block.args[1] or (going is not None and bool(_constant(going)))
+    starts = op.condition is None or bool(_constant(op.condition))
+    return max(trips, 0) if trips is not None and steady and starts else None
+
+
+def _constant(value: SSAValue) -> int | None:
+    """The number that a constant in the text is, else None."""
+    op = value.owner
+    if not isinstance(op, task.ConstantOp):
+        return None
+    if not isinstance(dense := op.value, DenseIntOrFPElementsAttr):
+        return None
+    values = cast(Sequence[int], dense.get_values())
+    return int(values[0]) if len(values) == 1 else None
+
+
+# ---- simulation ------------------------------------------------------------------------------
+
+
+class Simulation:
+    """Runs tasks from idle engines to idle engines."""
+
+    def __init__(self, tasks: Sequence[Task], target: Target, host_driven: bool) -> None:
+        self.tasks, self.target, self.host_driven = tasks, target, host_driven
+        self.free = capacities(target)
+        self.bandwidth = bandwidth(target)
+        self.bandwidths = self.bandwidth, whole_l2_bytes_per_us(target)
+        self.now = 0.0
+        self.launching: list[tuple[float, int]] = []
+        self.waiting: dict[tuple[str, ...], deque[tuple[int, int]]] = {}
+        """Engines -> the tasks that need cores of these, with numbers by which they came."""
+        self.arrivals = 0
+        self.running: dict[int, float] = {}
+        """Task -> microseconds that it would still take alone."""
+        self.speeds: dict[int, float] = {}
+        self.missing = [len(t.after) for t in tasks]
+        index = {t: i for i, t in enumerate(tasks)}
+        self.followers: list[list[int]] = [[] for _ in tasks]
+        for i, t in enumerate(tasks):
+            for before in t.after:
+                self.followers[index[before]].append(i)
+        self.timeline = Timeline(target, list(tasks))
+
+    def run(self) -> Timeline:
+        """Advance from event to event until every task has run."""
+        result = self.timeline
+        for i, t in enumerate(self.tasks):
+            result.bytes += t.time.bytes
+            for engine, cores in t.cores:
+                result.core_us[engine] += cores * t.time.total_us
+            if not t.after:
+                self.ready(i)
+        while self.launching or self.running or self.waiting:
+            self.advance()
+        result.latency_us = self.now
+        result.lower_bound_us, result.path_us = self.bounds()
+        return result
+
+    def bounds(self) -> tuple[float, float]:
+        """The lower bound for any schedule of these tasks, and their critical path."""
+        index = {t: i for i, t in enumerate(self.tasks)}
+        jobs = [
+            Job(
+                t.time.total_us,
+                [index[n] for n in t.needs],
+                {e: n / self.timeline.capacity[e] for e, n in t.cores},
+                t.time.bytes / self.bandwidth,
+            )
+            for t in self.tasks
+        ]
+        if not self.host_driven:
+            return lower_bound(jobs, self.target.launch_us)
+        # The host issues one task after the other, so that the launches alone add up.
+        bound, path = lower_bound(jobs, 0.0)
+        last = min((t.time.total_us for t in self.tasks), default=0.0)
+        return max(bound, len(jobs) * self.target.host_launch_us + last), path
+
+    def ready(self, i: int) -> None:
+        """All that task i has to wait for is done: launch it."""
+        self.launch(i)
+
+    def launch(self, i: int) -> None:
+        """Start the launch of a task."""
+        self.tasks[i].ready_us = self.now
+        if self.host_driven:
+            at = max(self.now, (i + 1) * self.target.host_launch_us)
+        else:
+            at = self.now + self.target.launch_us
+        heappush(self.launching, (at, i))
+
+    def advance(self) -> None:
+        """Go to the next moment at which something happens."""
+        then = self.launching[0][0] if self.launching else float("inf")
+        for i, left in self.running.items():
+            then = min(then, self.now + left / self.speeds[i])
+        self.account(then)
+        step, self.now = then - self.now, then
+        nearly = 1e-9 + 1e-12 * self.now  # what rounding may leave of a duration
+        done: list[int] = []
+        for i in self.running:
+            self.running[i] -= step * self.speeds[i]
+            if self.running[i] <= nearly:
+                done.append(i)
+        for i in done:
+            self.finish(i)
+        while self.launching and self.launching[0][0] <= self.now + nearly:
+            self.wait(heappop(self.launching)[1])
+        if self.start() or done:
+            self.share()
+
+    def finish(self, i: int) -> None:
+        """Free a task's cores, and launch what waited for it alone."""
+        t = self.tasks[i]
+        del self.running[i]
+        t.duration_us = self.now - t.start_us
+        for engine, cores in t.cores:
+            self.free[engine] += cores
+        for follower in self.followers[i]:
+            self.missing[follower] -= 1
+            if not self.missing[follower]:
+                self.ready(follower)
+
+    def wait(self, i: int) -> None:
+        """Task i waits for cores."""
+        self.arrivals += 1
+        engines = tuple(e for e, _ in self.tasks[i].cores)
+        self.waiting.setdefault(engines, deque()).append((self.arrivals, i))
+
+    def start(self) -> bool:
+        """Start the tasks for which cores are free; a task does not overtake another one that
+        waits for the same engine. Tasks that need the same engines are in one queue, of which
+        only the first can start."""
+        blocked: set[str] = set()
+        started = False
+        heads = [(queue[0], engines) for engines, queue in self.waiting.items()]
+        heapify(heads)
+        while heads:
+            (_, i), engines = heappop(heads)
+            cores = self.tasks[i].cores
+            if not blocked.isdisjoint(engines) or any(self.free[e] < n for e, n in cores):
+                blocked.update(engines)
+                continue
+            queue = self.waiting[engines]
+            queue.popleft()
+            if queue:
+                heappush(heads, (queue[0], engines))
+            else:
+                del self.waiting[engines]
+            self.begin(i)
+            started = True
+        return started
+
+    def begin(self, i: int) -> None:
+        """Task i takes its cores and runs."""
+        t = self.tasks[i]
+        for engine, cores in t.cores:
+            self.free[engine] -= cores
+        t.start_us = self.now
+        self.running[i] = t.time.total_us
+
+    def share(self) -> None:
+        """Give each running task its fair share of the bandwidths of HBM and L2."""
+        if len(self.running) < 2:
+            self.speeds = dict.fromkeys(self.running, 1.0)
+            return
+        running = list(self.running)
+        demands = [self.demands(i) for i in running]
+        totals = map(sum, zip(*demands, strict=True))
+        if all(t <= c for t, c in zip(totals, self.bandwidths, strict=True)):
+            self.speeds = dict.fromkeys(running, 1.0)
+        else:
+            self.speeds = dict(zip(running, fair_speeds(demands, self.bandwidths), strict=True))
+
+    def demands(self, i: int) -> tuple[float, float]:
+        """Bytes a microsecond of HBM and of L2 that a task moves at full speed."""
+        time = self.tasks[i].time
+        if not time.total_us:
+            return 0.0, 0.0
+        return time.bytes / time.total_us, time.l2_bytes / time.total_us
+
+    def account(self, then: float) -> None:
+        """Say what the engines do until then."""
+        active = {self.tasks[i].engine for i in self.running}
+        for engine in active:
+            self.timeline.busy_us[engine] += then - self.now
+        for engine in COMPUTE:
+            if engine in active:
+                continue
+            if active & {*COMPUTE, "host"}:
+                cause = "compute"
+            elif active:
+                cause = "memory"
+            else:
+                cause = "schedule" if self.launching and not self.host_driven else "sync"
+            self.timeline.idled(Gap(engine, cause, self.now, then))
+
+
+def simulate(module: ModuleOp, target: Target) -> Timeline:
+    """When the tasks of a program run. Raises GeError for a module that is no program and for
+    one whose shapes are known only at run time."""
+    return Program(module, target).main(module)

@@ -1,0 +1,71 @@
+"""What all launches of a kernel have in common, and how their times differ by what L2 has."""
+
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
+
+from ge.dialects.npu_task.ops import Engine, KernelOp, TilingAttr
+from ge.dialects.targets.target import Target
+from ge.runtime.clock.timeline import COMPUTE, DMA_IN, capacities
+from ge.runtime.clock.traffic import Moved, bytes_read
+from ge.runtime.costs.cost import kernel_cost
+from ge.runtime.costs.pipes import Pipes, TaskTime
+
+
+@dataclass
+class Launched:
+    """What all launches of a kernel have in common."""
+
+    inputs: int
+    """How many it has: they are the first operands of a launch."""
+    cost: Pipes | TaskTime | None
+    engine: str
+    cores: tuple[tuple[str, int], ...]
+    """How many of which engine; a kernel on the cube cores with an epilogue takes the vector cores
+    of their clusters too."""
+    needed: list[tuple[int, int]]
+    """Indices and bytes of what it reads."""
+    times: dict[Moved, TaskTime] = field(default_factory=dict[Moved, TaskTime])
+
+    @classmethod
+    def of(cls, kernel: KernelOp, target: Target) -> "Launched":
+        """Worked out from a kernel's body, engine and tiling."""
+        cost = kernel_cost(kernel.main, kernel.engine.data, kernel.tiling, target)
+        inputs = len(kernel.body.block.args)
+        engine = DMA_IN if kernel.engine.data is Engine.DMA else kernel.engine.data.value
+        if engine not in COMPUTE or not isinstance(cost, Pipes):
+            return cls(inputs, cost, engine, ((engine, 1),), [])
+        capacity = capacities(target)
+        blocks = capacity[engine] if kernel.tiling is None else kernel.tiling.blocks.data
+        cores = ((engine, min(blocks, capacity[engine])),)
+        if engine == "cube" and cost.vector_us:
+            cluster = max(capacity["vector"] // capacity["cube"], 1)
+            cores += (("vector", min(cores[0][1] * cluster, capacity["vector"])),)
+        return cls(inputs, cost, engine, cores, list(bytes_read(kernel)))
+
+    def time(self, moved: Moved, target: Target) -> TaskTime:
+        """The time of a launch on the cores, worked out once for all that agree in their hits."""
+        time = self.times.get(moved)
+        if time is None:
+            assert isinstance(self.cost, Pipes)
+            time = self.times[moved] = time_with(self.cost, moved, target)
+        return time
+
+
+_Key = tuple[Engine, TilingAttr | None, Target]
+
+_known: WeakKeyDictionary[KernelOp, dict[_Key, Launched]] = WeakKeyDictionary()
+"""A scheduler and a session simulate the same kernels again and again; bodies do not change."""
+
+
+def launched(kernel: KernelOp, target: Target) -> Launched:
+    """What all launches of a kernel have in common, worked out once."""
+    key = kernel.engine.data, kernel.tiling, target
+    known = _known.setdefault(kernel, {})
+    if key not in known:
+        known[key] = Launched.of(kernel, target)
+    return known[key]
+
+
+def time_with(cost: Pipes, moved: Moved, target: Target) -> TaskTime:
+    """The time of a task when L2 serves part of it."""
+    return cost.time(target, max(cost.read - moved.hits, 0), moved.evicted)

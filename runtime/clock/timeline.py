@@ -1,0 +1,178 @@
+"""The tasks of a program, and what a simulated run of them looked like."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from xdsl.ir import Attribute, Operation
+
+from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.support.diagnostics import place_of
+from ge.dialects.targets.target import Target
+from ge.runtime.costs.pipes import TaskTime, hbm_bytes_per_us
+
+DMA_IN, DMA_OUT = "dma_in", "dma_out"
+ENGINES = ("cube", "vector", DMA_IN, DMA_OUT, "host")
+COMPUTE = ("cube", "vector")
+CAUSES = ("compute", "memory", "schedule", "sync")
+
+COPY = "copy"
+
+SHOWN_ITERATIONS = 100
+"""Iterations of a loop whose tasks are in the timeline one by one; sums count all (`Task.runs`)."""
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """A task of the program, what it needs, and when it ran."""
+
+    op: Operation
+    kind: str
+    """The kernel's name, or `COPY`."""
+    engine: str
+    stream: int
+    cores: tuple[tuple[str, int], ...]
+    time: TaskTime
+    kernel: KernelOp | None
+    reads: tuple[Attribute, ...]
+    writes: tuple[Attribute, ...]
+    """The types of the buffers it reads and writes."""
+    after: "list[Task]" = field(repr=False)
+    """Tasks that must be done before: the one before on its stream, and those waited for."""
+    events: "list[Task]" = field(repr=False)
+    """Of these, the ones that an event makes it wait for."""
+    needs: "list[Task]" = field(repr=False)
+    """Tasks that write what it reads."""
+    ready_us: float = 0.0
+    """When the last task that it has to wait for was done."""
+    start_us: float = 0.0
+    duration_us: float = 0.0
+    runs: int = 1
+    """How many runs of the task it stands for in sums: the last iteration that is shown of a loop
+    stands for those that are not."""
+
+    @property
+    def name(self) -> str:
+        """What the model calls it, else its kind."""
+        return place_of(self.op).name or self.kind
+
+    @property
+    def wait_us(self) -> float:
+        return self.start_us - self.ready_us
+
+    @property
+    def end_us(self) -> float:
+        return self.start_us + self.duration_us
+
+
+@dataclass(slots=True)
+class Gap:
+    """A time in which no task of a compute engine ran, and its cause (see `clock.py`)."""
+
+    engine: str
+    cause: str
+    start_us: float
+    end_us: float
+
+
+@dataclass(slots=True)
+class Timeline:
+    """What a simulation found."""
+
+    target: Target
+    tasks: list[Task] = field(default_factory=list[Task])
+    latency_us: float = 0.0
+    lower_bound_us: float = 0.0
+    """No schedule of these tasks takes less (see `bounds.py`)."""
+    path_us: float = 0.0
+    """The longest chain of tasks of which each needs the one before."""
+    busy_us: dict[str, float] = field(default_factory=lambda: dict.fromkeys(ENGINES, 0.0))
+    """Time in which at least one task of the engine ran."""
+    core_us: dict[str, float] = field(default_factory=lambda: dict.fromkeys(ENGINES, 0.0))
+    """Cores times the time alone, of all tasks that hold cores of the engine."""
+    bytes: int = 0
+    gaps_us: dict[str, dict[str, float]] = field(
+        default_factory=lambda: {e: dict.fromkeys(CAUSES, 0.0) for e in COMPUTE}
+    )
+    """Sums of the gaps, of all iterations of loops."""
+    gaps: list[Gap] = field(default_factory=list[Gap])
+    """By end; what was idle for two causes, one after the other, is two gaps."""
+    barriers_us: list[float] = field(default_factory=list[float])
+    """When all that was issued before was done, and control flow went on."""
+    notes: list[str] = field(default_factory=list[str])
+
+    def idled(self, gap: Gap) -> None:
+        """A compute engine was idle, for the same cause as before or for another one."""
+        self.gaps_us[gap.engine][gap.cause] += gap.end_us - gap.start_us
+        for last in self.gaps[-len(COMPUTE) :]:
+            if (last.engine, last.cause, last.end_us) == (gap.engine, gap.cause, gap.start_us):
+                last.end_us = gap.end_us
+                return
+        if gap.end_us > gap.start_us:
+            self.gaps.append(gap)
+
+    def append(self, other: "Timeline", times: int = 1) -> None:
+        """What `other` describes happens next, so many times."""
+        shown = min(times, SHOWN_ITERATIONS)
+        for i in range(shown):
+            shift = self.latency_us + i * other.latency_us
+            runs = times - shown + 1 if i == shown - 1 else 1
+            again = shift > 0 or runs > 1
+            self.tasks += shifted(other.tasks, shift, runs) if again else other.tasks
+            self.barriers_us += [shift, *(b + shift for b in other.barriers_us)]
+            self.gaps += [
+                Gap(g.engine, g.cause, g.start_us + shift, g.end_us + shift) for g in other.gaps
+            ]
+        self.latency_us += times * other.latency_us
+        self.lower_bound_us += times * other.lower_bound_us
+        self.path_us += times * other.path_us
+        self.bytes += times * other.bytes
+        for engine in ENGINES:
+            self.busy_us[engine] += times * other.busy_us[engine]
+            self.core_us[engine] += times * other.core_us[engine]
+        for engine in COMPUTE:
+            for cause in CAUSES:
+                self.gaps_us[engine][cause] += times * other.gaps_us[engine][cause]
+        self.notes += other.notes
+
+    @property
+    def capacity(self) -> dict[str, int]:
+        """The cores of each engine."""
+        return capacities(self.target)
+
+    @property
+    def idle_us(self) -> dict[str, float]:
+        """Time in which the busiest compute engine did nothing, by cause."""
+        return self.gaps_us[max(COMPUTE, key=lambda e: self.busy_us[e])]
+
+
+def shifted(tasks: Sequence[Task], by_us: float, runs: int = 1) -> list[Task]:
+    """The tasks so much later and for so many runs, waiting for each other as before."""
+    new = [
+        replace(t, ready_us=t.ready_us + by_us, start_us=t.start_us + by_us, runs=t.runs * runs)
+        for t in tasks
+    ]
+    later = dict(zip(tasks, new, strict=True))
+    for t in new:
+        t.after, t.events = [later[b] for b in t.after], [later[b] for b in t.events]
+        t.needs = [later[b] for b in t.needs]
+    return new
+
+
+def capacities(target: Target) -> dict[str, int]:
+    return {
+        "cube": target.cube_cores,
+        "vector": target.vector_cores,
+        DMA_IN: 1,
+        DMA_OUT: 1,
+        "host": 1,
+    }
+
+
+def bandwidth(target: Target) -> float:
+    """Bytes a microsecond of the whole HBM."""
+    return hbm_bytes_per_us(target.cube_cores, target)
+
+
+def longest(timeline: Timeline, count: int = 10) -> Iterator[Task]:
+    """The slowest tasks, first the slowest."""
+    yield from sorted(timeline.tasks, key=lambda t: -t.duration_us)[:count]

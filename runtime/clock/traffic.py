@@ -1,0 +1,102 @@
+"""Which bytes of a program's tasks cross HBM: its buffers as places in memory, seen through L2."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Attribute, BlockArgument, SSAValue
+
+from ge.dialects.fused_op import Body, FusedOp
+from ge.dialects.npu_task.ops import HOST, KernelOp, SlotOp, data_type
+from ge.dialects.support.types import bitwidth, byte_size
+from ge.runtime.clock.dataflow import Regions
+from ge.runtime.clock.l2 import L2Cache, Place
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What L2 makes of an access: `hits` bytes that need not be read from HBM, and `evicted`
+    bytes that are written to HBM meanwhile."""
+
+    hits: int
+    evicted: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    place: Place
+    size: int
+
+
+class Traffic:
+    """The accesses of a program's tasks, in the order in which they are issued."""
+
+    def __init__(self, l2_bytes: int, regions: Regions) -> None:
+        self.regions = regions
+        self.cache = L2Cache(l2_bytes)
+        self._accesses: dict[SSAValue, _Access | None] = {}
+        self._segments: dict[SSAValue, int] = {}
+
+    def launch(
+        self,
+        ins: Sequence[SSAValue],
+        needed: Iterable[tuple[int, int]],
+        outs: Iterable[SSAValue],
+    ) -> Moved:
+        """A launch reads what its kernel needs of `ins` (see `bytes_read`) and writes `outs`."""
+        return self._moved([(ins[i], size) for i, size in needed], outs)
+
+    def copy(self, source: SSAValue, target: SSAValue) -> Moved:
+        """A copy by the cores."""
+        access = self._access(source)
+        return self._moved([(source, access.size)] if access else [], [target])
+
+    def transfer(self, target: SSAValue) -> None:
+        """Something else than a core writes a buffer, past L2."""
+        if (access := self._access(target)) is not None:
+            self.cache.forget(access.place)
+
+    def _moved(self, reads: Iterable[tuple[SSAValue, int]], writes: Iterable[SSAValue]) -> Moved:
+        before, hits = self.cache.written_back, 0
+        for value, size in reads:
+            if (access := self._access(value)) is not None:
+                size = min(size, access.size)
+                hits += size - self.cache.read(access.place, size)
+        for value in writes:
+            if (access := self._access(value)) is not None:
+                self.cache.write(access.place, access.size)
+        return Moved(hits, self.cache.written_back - before)
+
+    def _access(self, value: SSAValue) -> _Access | None:
+        """Where a buffer or view is, and its bytes; None for what is not on the device, and for
+        what has a shape that is not known."""
+        if value not in self._accesses:
+            self._accesses[value] = self._find(value)
+        return self._accesses[value]
+
+    def _find(self, value: SSAValue) -> _Access | None:
+        kind: Attribute = value.type
+        if getattr(kind, "memory_space", HOST) == HOST:
+            return None
+        buffer, region = self.regions.of(value)
+        try:
+            size = byte_size(kind)
+        except ValueError:
+            return None
+        width = bitwidth(data_type(kind)[0]) // 8
+        base, segment = 0, self._segments.setdefault(buffer, len(self._segments))
+        where: int | str = segment
+        if isinstance(buffer.owner, SlotOp):
+            base, where = buffer.owner.offset.value.data, buffer.owner.segment.data
+        return _Access(Place(where, base + region.low * width, base + region.high * width), size)
+
+
+def bytes_read(kernel: KernelOp) -> Iterable[tuple[int, int]]:
+    """Index and bytes of the operands of a launch that the kernel reads from memory. Raises
+    ValueError for a dynamic shape."""
+    main = kernel.main
+    body = Body.of(main)
+    needed = body.bytes_read()
+    operands = main.operands if isinstance(main, FusedOp) else body.inputs
+    for operand, inside in zip(operands, body.inputs, strict=True):
+        if isinstance(operand, BlockArgument):
+            yield operand.index, needed[inside]

@@ -1,0 +1,466 @@
+"""What one step of a kernel's tile loop keeps on the core: a buffer for the tile of each value.
+
+`Footprint.of(body, elements)` gives, for tiles of T of the `elements` elements of the kernel's
+longest value, how many elements of each other value a tile needs, and when:
+
+- a value takes its share T / elements of its own, and at least what the tiles of results computed
+  from it need: rows whole where they stay on the core, the halo of a window, all of a bias;
+- an input that is only looked up or moved is loaded to where the result has it, and a result that
+  is only moved is stored from where it was computed: neither has a tile of its own; views share
+  one with what they are of, and an input of one element is a register;
+- what crosses between memory and core has two copies while the loop is double-buffered, and is
+  then in use all the time; an input of which two tiles need all is loaded once and stays;
+- what lives in between has one copy, from the op that makes it to the last one that uses it, and
+  an elementwise op writes over an operand that dies there.
+
+Step 0 loads, step i is op i of the body, counted from 1; the last step stores.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from xdsl.ir import SSAValue
+
+from ge.dialects.fused_op import Body
+from ge.dialects.graph.elementwise import Elementwise
+from ge.dialects.graph.pooling import Pooling
+from ge.dialects.support.tensor_op import Access, TensorOp
+from ge.dialects.support.types import Shape, bitwidth, element_type, numel, shape_of
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Elements of a value that a tile needs: at most share / elements of the tile and `extra`, and
+    at most `most` / elements of it and `more`."""
+
+    share: int
+    extra: int
+    most: int
+    more: int
+
+    def joined(self, other: "Extent") -> "Extent":
+        """What is enough for both."""
+        return Extent(
+            max(self.share, other.share),
+            max(self.extra, other.extra),
+            max(self.most, other.most),
+            max(self.more, other.more),
+        )
+
+    def scaled(self, many: int, few: int, extra: int = 0) -> "Extent":
+        """many / few times as much, and `extra`."""
+        share = -(-self.share * many // few)
+        more = -(-self.extra * many // few) + extra
+        return Extent(share, more, share, more)
+
+    def within(self, other: "Extent", extra: int = 0) -> "Extent":
+        """The same, but never more than the other at its most, and `extra`."""
+        return Extent(self.share, self.extra, other.most, other.more + extra)
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The buffer of one value in UB."""
+
+    name: str = field(compare=False)
+    extent: Extent
+    all: int
+    """Elements of the value."""
+    width: int
+    """Bytes of an element on the core."""
+    moves: bool
+    """Whether it is loaded or stored, so that there are two copies in a double-buffered loop."""
+    loaded: bool
+    first: int
+    last: int
+    column: bool = False
+    """Whether a tile of a product needs one element for each of its columns."""
+    over: int | None = None
+    """The tile, by its place, whose bytes it takes over."""
+
+    def elements(self, tile: int, elements: int, columns: int) -> int:
+        """Elements that a tile needs."""
+        e = self.extent
+        needed = -(-e.share * tile // elements) + e.extra
+        bound = min(self.all, -(-e.most * tile // elements) + e.more)
+        return min(needed, bound, columns) if self.column else min(needed, bound)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A tile of a given size: bytes rounded up to the alignment, and its steps; None when it is in
+    use all the time."""
+
+    tile: Tile
+    bytes: int
+    copies: int
+    steps: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """The buffers in UB that a tile of the kernel needs."""
+
+    elements: int
+    """Elements that tiles cut: of the longest value."""
+    tiles: tuple[Tile, ...]
+    steps: int
+    """The last step."""
+    rows_stay: bool = True
+    """Whether rows and windows are on the core while they are worked on."""
+
+    def placed(self, tile: int, buffers: int, alignment: int, columns: int = 0) -> list[Placed]:
+        """The buffers for tiles of so many elements, in a loop with so many `buffers`."""
+        found: list[Placed] = []
+        for t in self.tiles:
+            count = t.elements(tile, self.elements, columns)
+            # Of a short input two copies of a tile may take more than all of it.
+            stays = t.loaded and t.all < self.elements and 2 * count >= t.all and buffers > 1
+            size = -(-(t.all if stays else count) * t.width // alignment) * alignment
+            always = buffers > 1 and t.moves
+            copies = buffers if t.moves and not stays else 1
+            found.append(Placed(t, size, copies, None if always else (t.first, t.last)))
+        return found
+
+    def peak(self, tile: int, buffers: int, alignment: int, columns: int = 0) -> int:
+        """The most bytes in use at one step. No plan takes less, and the plan may take more."""
+        change = [0] * (2 * self.steps + 3)
+        always = 0
+        for p in self.placed(tile, buffers, alignment, columns):
+            if p.steps is None:
+                always += p.bytes * p.copies
+            else:  # what is written over begins when the other one has been read
+                change[2 * p.steps[0] + (p.tile.over is not None)] += p.bytes * p.copies
+                change[2 * p.steps[1] + 1] -= p.bytes * p.copies
+        live = most = 0
+        for c in change:
+            live += c
+            most = max(most, live)
+        return always + most
+
+    def largest(self, limit: int, alignment: int, most: int) -> int:
+        """A large tile of at most `most` elements that fits twice into `limit` bytes; 0 when none
+        does. Bytes by element fall as tiles grow, so that a tile that is too large by some factor
+        may be made smaller by it without missing the largest one."""
+        tile = most
+        while tile and (peak := self.peak(tile, 2, alignment)) > limit:
+            tile = min(tile * limit // peak, tile - 1 - tile // 256)
+        return tile
+
+    @classmethod
+    def of(
+        cls,
+        body: Body,
+        elements: int,
+        rows_stay: bool = True,
+        whole_rows: bool = False,
+        within: "Within | None" = None,
+    ) -> "Footprint":
+        """The footprint of a body's ops. `rows_stay`: rows and windows are on the core while they
+        are worked on, else parts of them pass one by one; `whole_rows`: tiles are whole rows;
+        `within`: the body is a part of a kernel."""
+        return _Builder(
+            body, elements, rows_stay, whole_rows, within or Within.all_of(body)
+        ).build()
+
+
+@dataclass(frozen=True)
+class Within:
+    """Where a body stands in a kernel: the numbers of its inputs, the steps of its ops, and, for
+    products that come from L0C, the bytes of an element and the most columns of a tile."""
+
+    inputs: Mapping[SSAValue, int]
+    step: Mapping[TensorOp, int]
+    steps: int
+    arriving: Mapping[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    columns: int = 0
+
+    @classmethod
+    def all_of(cls, body: Body) -> "Within":
+        """The body is all of the kernel."""
+        inputs = {v: i for i, v in enumerate(body.inputs)}
+        return cls(inputs, {op: i for i, op in enumerate(body.ops, 1)}, len(body.ops) + 1)
+
+    def name(self, value: SSAValue) -> str:
+        """What a plan calls a value."""
+        if value in self.inputs:
+            return f"in{self.inputs[value]}"
+        op = value.owner
+        assert isinstance(op, TensorOp)
+        number, result = self.step[op] - 1, op.results.index(value)
+        return f"op{number}_{result}" if result else f"op{number}"
+
+
+def bytes_of(value: SSAValue) -> int:
+    """Bytes of one element."""
+    return bitwidth(element_type(value)) // 8
+
+
+class _Builder:
+    """Goes through a body forwards, to see what needs a tile, and backwards, for sizes."""
+
+    def __init__(
+        self, body: Body, elements: int, rows_stay: bool, whole_rows: bool, within: Within
+    ) -> None:
+        self.body, self.elements, self.within = body, elements, within
+        self.rows_stay, self.whole_rows = rows_stay, whole_rows
+        self.home: dict[SSAValue, SSAValue] = {}
+        """View -> what it is of."""
+        self.from_memory: set[SSAValue] = set(body.inputs)
+        """Inputs, and what is only moved or looked up on the way in."""
+        self.first: dict[SSAValue, int] = dict.fromkeys(body.inputs, 0)
+        self.last: dict[SSAValue, int] = {}
+        """Last step that uses a tile: only values with a tile are here."""
+        self.stored: set[SSAValue] = set()
+        self.extents: dict[SSAValue, Extent] = {}
+        self.columns: set[SSAValue] = set()
+
+    def build(self) -> Footprint:
+        self.find_tiles()
+        self.find_extents()
+        return Footprint(self.elements, tuple(self.tiles()), self.within.steps, self.rows_stay)
+
+    # ---- what needs a tile ----
+
+    def home_of(self, value: SSAValue) -> SSAValue:
+        return self.home.get(value, value)
+
+    def find_tiles(self) -> None:
+        """Which values have a tile, and when they are in use."""
+        used = {v for op in self.body.ops for v in op.operands}
+        outputs = set(self.body.outputs)
+        for op in self.body.ops:
+            step, kind = self.within.step[op], op.ACCESS
+            if kind is Access.VIEW:
+                self.home[op.results[0]] = self.home_of(op.operands[0])
+                self.use(op.operands[1:], step)
+                continue
+            moved = op.operands[:1] if kind is Access.LOOKUP else op.operands
+            if kind in (Access.MOVEMENT, Access.LOOKUP) and self.in_memory(moved):
+                begin = step if kind is Access.LOOKUP else 0
+                self.use(op.operands[len(moved) :], step)
+                self.from_memory.update(op.results)
+                self.first.update(dict.fromkeys(op.results, begin))
+            elif kind is Access.MOVEMENT and not any(r in used for r in op.results):
+                if not outputs.isdisjoint(op.results):  # the others of a split may be dead
+                    outputs -= set(op.results)
+                    self.store(op.operands)
+            else:
+                self.use(op.operands, step)
+                self.first.update(dict.fromkeys(op.results, step))
+                for r in op.results:
+                    self.last.setdefault(r, step)
+        self.store(v for v in self.body.outputs if v in outputs)
+
+    def in_memory(self, values: Iterable[SSAValue]) -> bool:
+        return all(self.home_of(v) in self.from_memory for v in values)
+
+    def use(self, values: Iterable[SSAValue], step: int) -> None:
+        for value in values:
+            home = self.home_of(value)
+            self.last[home] = max(self.last.get(home, 0), step)
+
+    def store(self, values: Iterable[SSAValue]) -> None:
+        for value in values:
+            self.stored.add(self.home_of(value))
+            self.use([value], self.within.steps)
+
+    # ---- how much of it ----
+
+    def find_extents(self) -> None:
+        """Shares of all values, and more where what follows from a value needs more of it."""
+        for v in (*self.body.inputs, *(r for op in self.body.ops for r in op.results)):
+            size = numel(shape_of(v))
+            self.extents[v] = Extent(size, 0, size, 0)
+        for op in reversed(self.body.ops):
+            result = self.extents[op.results[0]]
+            for other in op.results[1:]:
+                result = result.joined(self.extents[other])
+            pointwise = isinstance(op, Elementwise)
+            shape = shape_of(op.results[0])
+            for i, value in enumerate(op.operands):
+                if pointwise and shape_of(value) == shape and self.extents[value] == result:
+                    continue  # the usual case
+                if (needed := self.needed(op, i, result)) is not None:
+                    for v in {value, self.home_of(value)}:
+                        self.extents[v] = self.extents[v].joined(needed)
+
+    def needed(self, op: TensorOp, index: int, result: Extent) -> Extent | None:
+        """What a tile of the result needs of an operand; None where its share will do."""
+        value = op.operands[index]
+        size, made = numel(shape_of(value)), max(numel(shape_of(op.results[0])), 1)
+        kind = op.ACCESS
+        whole = Extent(0, size, 0, size)
+        if kind is Access.VIEW and not index:
+            return result
+        if kind is Access.MOVEMENT and size > 1:
+            return result
+        if kind is Access.POINTWISE:
+            return self.beside(op, index, result, size, made)
+        if kind is Access.LOOKUP:
+            if not index:
+                return result
+            shape, names = shape_of(op.results[0]), shape_of(value)
+            if shape[: len(names)] == names:
+                return result.scaled(size, made, 2)
+            if shape[: len(names) - 1] == names[:-1]:  # the last dimension names one place
+                return result.scaled(size, made, 2 * names[-1])
+            return whole.within(result)
+        if kind is Access.WINDOW:
+            if index:
+                return whole
+            return result.scaled(size, made, 2 * halo(op)) if self.rows_stay else None
+        if kind is Access.ROWS:
+            rows = op.rows()
+            if not self.rows_stay or rows is None:
+                return whole.within(result) if index else None
+            return (
+                whole
+                if index
+                else result.scaled(size, made, 0 if self.whole_rows else 2 * rows.length)
+            )
+        return None
+
+    def beside(
+        self, op: TensorOp, index: int, result: Extent, size: int, made: int
+    ) -> Extent | None:
+        """As `needed`, for an op that needs the elements at the place of the result."""
+        value = op.operands[index]
+        if parts := op.local_parts(index):
+            granule = made // parts
+            spare = 2 * (size // parts) if granule > 1 else 0
+            return result.scaled(size, made, spare).within(result, spare)
+        small, large = shape_of(value), shape_of(op.results[0])
+        if 1 < size <= self.within.columns:
+            self.columns.add(self.home_of(value))
+        if (same := common(small, large)) > 1:
+            return result.scaled(size, made, 2 * (size // same)).within(result)
+        # Tables and scales of an axis are not broadcast: a tile needs at most those of a row more.
+        row = 0 if same else prod(large[-1:])
+        return Extent(0, size, 0, size).within(result, row)
+
+    # ---- the tiles ----
+
+    def tiles(self) -> list[Tile]:
+        """The tiles, those that begin first first."""
+        found: list[Tile] = []
+        place: dict[SSAValue, int] = {}
+        taken: set[SSAValue] = set()
+        for value in sorted(self.last, key=lambda v: self.first[v]):
+            size = numel(shape_of(value))
+            loaded = value in self.from_memory
+            arriving = self.within.arriving.get(value)
+            if not size or (size == 1 and loaded and arriving is None):
+                continue
+            moves = loaded or value in self.stored
+            over = None if moves else self.written_over(value, taken)
+            if over is not None:
+                taken.add(over)
+            place[value] = len(found)
+            width = bytes_of(value) if arriving is None else arriving
+            found.append(
+                Tile(
+                    self.within.name(value),
+                    self.extents[value],
+                    size,
+                    width,
+                    moves,
+                    loaded and arriving is None,
+                    self.first[value],
+                    self.last[value],
+                    loaded and value in self.columns,
+                    None if over is None else place[over],
+                )
+            )
+        return found
+
+    def written_over(self, value: SSAValue, taken: set[SSAValue]) -> SSAValue | None:
+        """The operand that dies where a value is made and that may be written over."""
+        op = value.owner
+        if not isinstance(op, TensorOp) or op.ACCESS is not Access.POINTWISE:
+            return None
+        step, extent = self.within.step[op], self.extents[value]
+        for operand in op.operands:
+            home = self.home_of(operand)
+            if (
+                self.last.get(home) == step
+                and home not in taken
+                and home not in self.stored
+                and home not in self.from_memory
+                and bytes_of(home) == bytes_of(value)
+                and numel(shape_of(home)) == numel(shape_of(value))
+                and self.extents[home] == extent
+            ):
+                return home
+        return None
+
+
+def halo(op: TensorOp) -> int:
+    """Elements of the input beside its share that windows at the edge of a tile reach: rows of
+    the first spatial dimension (two of them where the op interpolates)."""
+    shape = shape_of(op.operands[0])
+    if not isinstance(op, Pooling):
+        return 2 * prod(shape[3:])
+    window = op.window()
+    return window.extent(0) * prod(shape[len(shape) - window.rank + 1 :])
+
+
+def common(small: Shape, large: Shape) -> int:
+    """The product of the leading dimensions in which a value that is broadcast to another one has
+    as many elements; 0 where it is not broadcast like an operand of an elementwise op."""
+    padded: Sequence[int] = (1,) * (len(large) - len(small)) + tuple(small)
+    if len(padded) > len(large) or any(a not in (1, b) for a, b in zip(padded, large, strict=True)):
+        return 0
+    same = 1
+    for a, b in zip(padded, large, strict=True):
+        if a != b:
+            break
+        same *= a
+    return same
+
+
+# ---- around products of matrices ---------------------------------------------------------------
+
+
+def around(
+    body: Body, products: list[TensorOp], columns: int, accumulator: int
+) -> tuple[Footprint | None, Footprint | None]:
+    """What the operands of products are computed from and what follows them, each None when the
+    vector unit has nothing to do there. A product comes to UB with `accumulator` bytes an element,
+    unless it goes to memory as it is."""
+    before = _before(body, products)
+    after = [op for op in body.ops if op not in before and op not in products]
+    names = Within.all_of(body)
+    prologue = epilogue = None
+    if any(op.ACCESS is not Access.VIEW for op in before):
+        part = _part(body, list(before), {v for op in products for v in op.operands})
+        longest = max(numel(shape_of(r)) for op in before for r in op.results)
+        prologue = Footprint.of(part, max(longest, 1), rows_stay=False, within=names)
+    if any(op.ACCESS is not Access.VIEW for op in after):
+        part = _part(body, after, set(body.outputs))
+        made = {r: accumulator for op in products for r in op.results}
+        arriving = {v: width for v, width in made.items() if v in part.inputs}
+        elements = max(sum(numel(shape_of(v)) for v in made), 1)
+        within = replace(names, arriving=arriving, columns=columns)
+        epilogue = Footprint.of(part, elements, whole_rows=True, within=within)
+    return prologue, epilogue
+
+
+def _before(body: Body, products: list[TensorOp]) -> dict[TensorOp, None]:
+    """The ops that operands of products follow from, in order."""
+    needed = {v for op in products for v in op.operands}
+    found: list[TensorOp] = []
+    for op in reversed(body.ops):
+        if op not in products and any(r in needed for r in op.results):
+            needed.update(op.operands)
+            found.append(op)
+    return dict.fromkeys(reversed(found))
+
+
+def _part(body: Body, ops: list[TensorOp], wanted: set[SSAValue]) -> Body:
+    """Some ops of a body as a body of their own."""
+    inside = {r for op in ops for r in op.results}
+    inputs = dict.fromkeys(v for op in ops for v in op.operands if v not in inside)
+    outputs = [r for op in ops for r in op.results if r in wanted or r in body.outputs]
+    return Body(ops, list(inputs), outputs, works=body.works)

@@ -1,0 +1,494 @@
+"""Products of matrices on the cube: what a tile of one costs, and the tilings that fit on a core.
+
+A cube kernel has tiles of m x n of its result and walks k in steps: operands pass L1, L0A and L0B
+(two of each, so that loading overlaps with computing), the result stands in L0C, and the vector
+unit takes it through UB for the epilogue. Convolution counts as an implicit matrix product with
+m = N*OH*OW, n = OC/group, k = IC/group*KH*KW; its windows overlap, and a tile reads each input
+element once where the target unfolds windows between L1 and L0A. Products of one operand count as
+one, n side by side.
+
+Attention has tiles of m queries by n keys: their scores in L0C beside the m results, never in
+memory; k is the step through a head's elements.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import ceil
+
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Attribute
+
+from ge.dialects.fused_op import Body
+from ge.dialects.graph.attention import AttentionLike, AttentionOp
+from ge.dialects.graph.convolution import ConvOp
+from ge.dialects.graph.support.window import Window
+from ge.dialects.npu_task.ops import TilingAttr
+from ge.dialects.support.tensor_op import Access, TensorOp, Work
+from ge.dialects.support.types import bitwidth, element_type, numel, shape_of
+from ge.dialects.targets.target import Target
+from ge.runtime.costs.core_tiles import Footprint, around, bytes_of
+from ge.runtime.costs.pipes import Pipes, l2_bytes_per_us, store_us
+
+FRACTAL = 16
+"""The cube's operands come in blocks of 16 x 16."""
+
+_ACCUMULATOR_BYTES = 4
+_EPILOGUE_ROWS = 16
+"""Rows of an output tile that the vector unit takes from L0C at a time."""
+
+_PROLOGUE = 1024
+"""Elements of the longest value before the product that the vector unit makes at a time."""
+
+_STATISTICS = 2
+"""Numbers that attention keeps for each query: the largest score and the sum of exponentials."""
+
+_TILE_SIZES = tuple(FRACTAL * i for i in (32, 24, 20, 16, 12, 10, 8, 6, 5, 4, 3, 2, 1))
+"""Sizes of tiles that are tried, made smaller until all tiles along an extent are alike; powers of
+two are tried as they are, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matrices:
+    """`batch` products of m x k and k x n matrices."""
+
+    batch: int
+    m: int
+    n: int
+    k: int
+
+    def tiles(self, m: int, n: int) -> int:
+        return self.batch * -(-self.m // m) * -(-self.n // n)
+
+
+def matrices(op: TensorOp, macs: int) -> Matrices:
+    """The matrix products that an op with `macs` multiply-accumulates comes to."""
+    shape = shape_of(op.results[0])
+    elements = max(numel(shape), 1)
+    k = max(macs // elements, 1)
+    group = op.properties.get("group")
+    if isinstance(group, IntegerAttr) and len(shape) > 1:
+        groups = max(group.value.data, 1)
+        n = max(shape[1] // groups, 1)
+        return Matrices(groups, max(elements // (n * groups), 1), n, k)
+    n = max(shape[-1], 1) if shape else 1
+    if len(shape) < 3 or len(op.operands) < 2 or len(shape_of(op.operands[1])) < 3:
+        return Matrices(1, max(elements // n, 1), n, k)
+    m = max(shape[-2], 1)
+    return Matrices(max(elements // (m * n), 1), m, n, k)
+
+
+def products(body: Body) -> list[tuple[TensorOp, int]]:
+    """The ops of a body for the cube, with their multiply-accumulates; the largest first."""
+    found = [(op, body.work_of(op).macs) for op in body.ops]
+    return sorted((p for p in found if p[1]), key=lambda p: -p[1])
+
+
+def combined(parts: Iterable[tuple[TensorOp, int]]) -> Matrices:
+    """All products of a body as one: n side by side where m and k agree, else in a row."""
+    shapes = [matrices(op, macs) for op, macs in parts]
+    first = shapes[0]
+    if all((p.batch, p.m, p.k) == (first.batch, first.m, first.k) for p in shapes):
+        return Matrices(first.batch, first.m, sum(p.n for p in shapes), first.k)
+    macs = sum(p.batch * p.m * p.n * p.k for p in shapes)
+    return Matrices(ceil(macs / (first.m * first.n * first.k)), first.m, first.n, first.k)
+
+
+def macs_per_cycle(element: Attribute, target: Target) -> float:
+    """Multiply-accumulates a cycle a cube core, as large products sustain them. A type the target
+    does not list is scaled from f16 by the square of its width (the area of a multiplier)."""
+    name = str(element).removeprefix("u").removeprefix("s")
+    if name in target.macs_per_cycle:
+        peak = float(target.macs_per_cycle[name])
+    else:
+        peak = target.macs_per_cycle["f16"] * (16 / max(bitwidth(element), 16)) ** 2
+    return peak * target.cube_efficiency
+
+
+def power_above(value: int) -> int:
+    """The smallest power of two that is not below a positive number."""
+    return 1 << (value - 1).bit_length()
+
+
+def round_up(value: int, unit: int) -> int:
+    return max(unit, -(-value // unit) * unit)
+
+
+# ---- windows of convolutions -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """How the windows of a convolution overlap in the last two spatial dimensions."""
+
+    columns: int
+    """Places of the window in a row of the output."""
+    strides: tuple[int, int]
+    extents: tuple[int, int]
+    """Input elements that a window spans."""
+    taps: int
+    """Kernel elements in these dimensions."""
+
+    @classmethod
+    def of(cls, op: TensorOp) -> "Windows | None":
+        """Those of a convolution; None for other ops and where no windows overlap."""
+        if not isinstance(op, ConvOp):
+            return None
+        window, columns = op.window(), shape_of(op.result)[-1]
+        strides, extents, taps = _last_two(window)
+        return None if taps == 1 else cls(columns, strides, extents, taps)
+
+    def read(self, m: int) -> float:
+        """Input elements that m places of the window in a row need, for each channel."""
+        rows, columns = max(ceil(m / self.columns), 1), min(m, self.columns)
+        high = (rows - 1) * self.strides[0] + self.extents[0]
+        wide = (columns - 1) * self.strides[1] + self.extents[1]
+        return min(high * wide, m * self.taps)
+
+
+def _last_two(window: Window) -> tuple[tuple[int, int], tuple[int, int], int]:
+    """Strides, extents and kernel elements in the last two dimensions (of one: in a row)."""
+    last = window.rank - 1
+    if not last:
+        return (1, window.strides[0]), (1, window.extent(0)), window.kernel[0]
+    taps = window.kernel[last - 1] * window.kernel[last]
+    extents = window.extent(last - 1), window.extent(last)
+    return (window.strides[last - 1], window.strides[last]), extents, taps
+
+
+# ---- products of matrices ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CubeKernel:
+    """What the choice of a tiling for products depends on, and what a tiling costs."""
+
+    target: Target
+    p: Matrices
+    element: Attribute
+    """Type of the cube's operands."""
+    work: Work
+    vector: float = 0.0
+    """Element-operations of the epilogue, of 16-bit lanes."""
+    whole_rows: bool = False
+    """Whether the epilogue needs all n of a row at a time."""
+    epilogue: Footprint | None = None
+    """What a part of the output tile needs in UB, for what follows the products."""
+    prologue: Footprint | None = None
+    """What is needed in UB for what the operands of the products are computed from."""
+    windows: Windows | None = None
+
+    @classmethod
+    def of(cls, body: Body, target: Target) -> "CubeKernel":
+        """The kernel of a static body with products."""
+        parts = products(body)
+        main, p = parts[0][0], combined(parts)
+        element = element_type(main.operands[0])
+        accumulator = max(_ACCUMULATOR_BYTES, bitwidth(element) // 8)
+        prologue, epilogue = around(body, [op for op, _ in parts], p.n, accumulator)
+        return cls(
+            target,
+            p,
+            element,
+            body.static_work(),
+            lane_operations(body),
+            any(op.ACCESS is Access.ROWS for op in body.ops),
+            epilogue,
+            prologue,
+            Windows.of(main) if target.unfolds_windows else None,
+        )
+
+    @property
+    def width(self) -> int:
+        return bitwidth(self.element) // 8
+
+    @cached_property
+    def macs_rate(self) -> float:
+        return macs_per_cycle(self.element, self.target)
+
+    # ---- which tilings there are ----
+
+    def candidates(self) -> Iterator[tuple[int, int, int]]:
+        """Tiles that fit on the core."""
+        widths = self.sizes(self.p.n)
+        if self.whole_rows:
+            widths = [round_up(self.p.n, min(self.target.cube_tiles, default=FRACTAL))]
+        for n in widths:
+            for m in self.sizes(self.p.m):
+                for k in self.step_sizes(m, n):
+                    yield m, n, k
+
+    def step_sizes(self, m: int, n: int) -> set[int]:
+        """Sizes of k for a tile: the largest, and that of the next larger powers of two, with
+        which the first operands come sooner."""
+        sizes = self.largest_k(m, n), self.largest_k(power_above(m), power_above(n))
+        return {k for k in sizes if k}
+
+    def sizes(self, extent: int) -> list[int]:
+        """Tile sizes for an extent: those of the target up to the first that holds all of it, or
+        multiples of 16 that cut it evenly, and powers of two."""
+        if given := self.target.cube_tiles:
+            return [s for i, s in enumerate(given) if not i or given[i - 1] < extent]
+        most = round_up(extent, FRACTAL)
+        even = (ceil(extent / ceil(extent / min(size, most))) for size in _TILE_SIZES)
+        powers = (FRACTAL << i for i in range(6) if FRACTAL << i < most)
+        return list(dict.fromkeys((*(round_up(size, FRACTAL) for size in even), *powers)))
+
+    def largest_k(self, m: int, n: int) -> int:
+        """The largest k whose operand tiles fit twice into L0A, L0B and L1, in whole fractals;
+        0 when none does or when the output tile does not fit into L0C or UB."""
+        t, twice = self.target, 2 * self.width
+        if m * n * self.accumulator > t.l0c_bytes:
+            return 0
+        most = min(
+            t.l0a_bytes // (twice * m), t.l0b_bytes // (twice * n), t.l1_bytes // (twice * (m + n))
+        )
+        unit = max(FRACTAL, 32 // self.width)
+        fits = most >= unit and self.ub_bytes(m, n, 2) <= t.ub_bytes
+        return min(most // unit * unit, round_up(self.p.k, unit)) if fits else 0
+
+    @property
+    def accumulator(self) -> int:
+        return max(_ACCUMULATOR_BYTES, self.width)
+
+    def own_buffers(self, m: int, n: int, k: int, buffers: int) -> list[tuple[str, str, int, int]]:
+        """The buffers of the product itself: memory, name, bytes and copies of each."""
+        lhs, rhs = m * k * self.width, k * n * self.width
+        return [
+            ("l1", "lhs", lhs, buffers),
+            ("l1", "rhs", rhs, buffers),
+            ("l0a", "lhs", lhs, buffers),
+            ("l0b", "rhs", rhs, buffers),
+            ("l0c", "sum", m * n * self.accumulator, 1),
+        ]
+
+    def parts(self, m: int, n: int) -> list[tuple[Footprint, int, int]]:
+        """The footprints in UB, with the elements of their tiles and the columns of those."""
+        found = [] if self.prologue is None else [(self.prologue, _PROLOGUE, _PROLOGUE)]
+        if self.epilogue is not None:
+            found.append((self.epilogue, min(m, _EPILOGUE_ROWS) * n, n))
+        return found
+
+    @cached_property
+    def _parts_bytes(self) -> dict[tuple[int, int, int], int]:
+        """What has been found out by `ub_bytes` for rows, columns and buffers."""
+        return {}
+
+    def ub_bytes(self, m: int, n: int, buffers: int) -> int:
+        """Bytes in UB."""
+        align = self.target.core_alignment
+        key = min(m, _EPILOGUE_ROWS), n, buffers
+        if key not in self._parts_bytes:
+            self._parts_bytes[key] = sum(
+                part.peak(tile, buffers, align, columns) for part, tile, columns in self.parts(m, n)
+            )
+        own = sum(
+            round_up(size, align) * copies
+            for memory, _, size, copies in self.own_buffers(m, n, FRACTAL, buffers)
+            if memory == "ub"
+        )
+        return own + self._parts_bytes[key]
+
+    def on_core(self, m: int, n: int, k: int, buffers: int) -> dict[str, int]:
+        """Bytes in each memory of a core."""
+        used = dict.fromkeys(self.target.core_memories, 0)
+        for memory, _, size, copies in self.own_buffers(m, n, k, buffers):
+            used[memory] += round_up(size, self.target.core_alignment) * copies
+        used["ub"] = self.ub_bytes(m, n, buffers)
+        return used
+
+    # ---- what a tiling costs ----
+
+    def tiling(self, m: int, n: int, k: int) -> TilingAttr:
+        """Tiles of this size on as many cores as there are tiles for."""
+        blocks = min(self.target.cube_cores, self.tiles(m, n))
+        return TilingAttr.of((m, n, k), blocks, 2 if self.loads(m, n, k, blocks) > 1 else 1)
+
+    def cycles(self, m: int, n: int, k: int) -> float:
+        """Cycles of the busiest core for its tiles, when loading and computing overlap."""
+        tiles = self.tiles(m, n)
+        rounds = -(-tiles // min(tiles, self.target.cube_cores))
+        return rounds * max(self.tile_cycles(m, n, k), self.tile_load(m, n)[0])
+
+    def loads(self, m: int, n: int, k: int, blocks: int) -> int:
+        """Loads of operands by the busiest core."""
+        return ceil(self.tiles(m, n) / blocks) * self.steps(m, n, k)
+
+    def pipes(self, m: int, n: int, k: int, blocks: int, double_buffered: bool) -> Pipes:
+        """What the busiest core does in each pipe."""
+        t, tiles = self.target, self.tiles(m, n)
+        rounds = ceil(tiles / blocks)
+        share = rounds / tiles
+        lanes = max(t.vector_cores / t.cube_cores, 1 / blocks) * t.vector_lanes
+        epilogue = share * self.vector / lanes
+        if self.vector:
+            epilogue = max(epilogue, share * self.work.written / t.l0c_to_ub_rate)
+        load, size = self.tile_load(m, n)
+        return Pipes(
+            cube_us=rounds * (self.tile_cycles(m, n, k) / t.cycles_per_us + t.tile_latency_us),
+            vector_us=epilogue / t.cycles_per_us,
+            load_us=max(rounds * load / t.cycles_per_us, tiles * size / l2_bytes_per_us(blocks, t)),
+            store_us=store_us(self.work.written, blocks, t),
+            read=self.work.read,
+            written=self.work.written,
+            l2_bytes=int(tiles * size) + self.work.written,
+            loads=rounds * self.steps(m, n, k),
+            stores=rounds,
+            blocks=blocks,
+            double_buffered=double_buffered,
+        )
+
+    def tiles(self, m: int, n: int) -> int:
+        return self.p.tiles(m, n)
+
+    def steps(self, m: int, n: int, k: int) -> int:
+        """Loads of operands for one tile."""
+        return ceil(self.p.k / k)
+
+    def tile_cycles(self, m: int, n: int, k: int) -> float:
+        """Cycles of a tile: multiply-accumulates, or filling L0 where that is slower."""
+        t = self.target
+        depth = -(-self.p.k // k) * k
+        feed = self.width * (m / t.l1_to_l0a_rate + n / t.l1_to_l0b_rate)
+        return depth * max(m * n / self.macs_rate, feed)
+
+    def tile_load(self, m: int, n: int) -> tuple[float, float]:
+        """Cycles and bytes of loading a tile's operands from L2, which holds what tiles share."""
+        rows = float(m * self.p.k)
+        if self.windows is not None:
+            rows = self.windows.read(m) * self.p.k / self.windows.taps
+        size = (rows + n * self.p.k) * self.width
+        return max(size, self.target.full_rate_bytes) / self.target.l2_read_rate, size
+
+
+def lane_operations(body: Body) -> float:
+    """Vector element-operations of a body, of 16-bit lanes."""
+    return sum(body.work_of(op).vector * lane_width(op) for op in body.ops)
+
+
+def lane_width(op: TensorOp) -> float:
+    """Lanes of 16 bits that an element of an op's result takes. Sums and exponentials of rows
+    (softmax, norms, attention) are computed in 32 bits."""
+    if not op.results:
+        return 1.0
+    rows = isinstance(op, AttentionLike) or op.ACCESS is Access.ROWS
+    return max(bitwidth(element_type(op.results[0])), 32 if rows else 16) / 16
+
+
+@dataclass(frozen=True)
+class AttentionKernel(CubeKernel):
+    """Attention with online softmax: tiles of m queries, which meet n keys at a time."""
+
+    value_size: int = 0
+    mask_bytes: int = 0
+    """Bytes of all masks for one score."""
+
+    @classmethod
+    def of(cls, body: Body, target: Target) -> "AttentionKernel":
+        """The sizes of the first attention in a body."""
+        op = products(body)[0][0]
+        assert isinstance(op, AttentionLike)
+        batch, heads, queries, size = op.sizes("query")
+        p = Matrices(batch * heads, queries, op.sizes("key")[2], round_up(size, FRACTAL))
+        value_size = op.sizes("value")[3] if isinstance(op, AttentionOp) else 0
+        value_size = round_up(value_size, FRACTAL) if value_size else 0
+        element = element_type(op.query)
+        accumulator = max(_ACCUMULATOR_BYTES, bitwidth(element) // 8)
+        prologue, epilogue = around(body, [op], value_size or p.n, accumulator)
+        return cls(
+            target,
+            p,
+            element,
+            body.static_work(),
+            lane_operations(body),
+            epilogue=epilogue,
+            prologue=prologue,
+            value_size=value_size,
+            mask_bytes=sum(bytes_of(v) for v in op.masks if numel(shape_of(v)) > 1),
+        )
+
+    def tiles(self, m: int, n: int) -> int:
+        return self.p.tiles(m, self.p.n)
+
+    def steps(self, m: int, n: int, k: int) -> int:
+        return ceil(self.p.n / n)
+
+    def largest_k(self, m: int, n: int) -> int:
+        t, twice = self.target, 2 * self.width
+        usage = self.on_core(m, n, FRACTAL, 2)
+        if any(usage[name] > limit for name, limit in t.core_memories.items()):
+            return 0
+        most = min(t.l0a_bytes // (twice * m), t.l0b_bytes // (twice * n))
+        unit = max(FRACTAL, 32 // self.width)
+        return min(most // unit * unit, round_up(max(self.p.k, self.value_size), unit))
+
+    def own_buffers(self, m: int, n: int, k: int, buffers: int) -> list[tuple[str, str, int, int]]:
+        """Those of the two products, of the block of scores that the vector unit works on, and of
+        what it has summed up so far."""
+        rows, width, wide = min(m, _EPILOGUE_ROWS), self.width, self.accumulator
+        found = [
+            ("l1", "query", m * self.p.k * width, 1),
+            ("l1", "key", n * self.p.k * width, buffers),
+            ("l1", "value", n * self.value_size * width, buffers),
+            ("l1", "weights", m * n * width if self.value_size else 0, buffers),
+            ("l0a", "lhs", m * k * width, buffers),
+            ("l0b", "rhs", k * n * width, buffers),
+            ("l0c", "scores", m * n * wide, 1),
+            ("l0c", "sum", m * self.value_size * wide, 1),
+            ("ub", "scores", rows * n * wide, buffers),
+            ("ub", "weights", rows * n * wide, buffers),
+            ("ub", "mask", rows * n * self.mask_bytes, buffers),
+            ("ub", "statistics", _STATISTICS * m * wide, 1),
+            ("ub", "sum", rows * self.value_size * wide, buffers),
+        ]
+        return [buffer for buffer in found if buffer[2]]
+
+    def parts(self, m: int, n: int) -> list[tuple[Footprint, int, int]]:
+        return super().parts(m, self.value_size or n)
+
+    def tile_cycles(self, m: int, n: int, k: int) -> float:
+        t, size = self.target, self.p.k + self.value_size
+        keys = self.steps(m, n, k) * n
+        feed = m * (self.p.k / n + 1) / t.l1_to_l0a_rate + size / t.l1_to_l0b_rate
+        return keys * max(m * size / self.macs_rate, self.width * feed)
+
+    def tile_load(self, m: int, n: int) -> tuple[float, float]:
+        size = (m * self.p.k + self.p.n * (self.p.k + self.value_size)) * self.width
+        return max(size, self.target.full_rate_bytes) / self.target.l2_read_rate, size
+
+
+def cube_kernel(body: Body, target: Target) -> CubeKernel:
+    """The kernel of a body with products."""
+    kernel = body.kernels.get((CubeKernel, target))
+    if kernel is None:
+        main = max(body.ops, key=lambda op: body.work_of(op).macs)
+        kind = AttentionKernel if isinstance(main, AttentionLike) else CubeKernel
+        kernel = body.kernels[CubeKernel, target] = kind.of(body, target)
+    return kernel
+
+
+@lru_cache(maxsize=8192)
+def cube_tiling(kernel: CubeKernel) -> TilingAttr:
+    """The tiling with the least time. Tiles are tried in the order of the time of the core alone,
+    which is a lower bound, so that most need not be looked at."""
+    t = kernel.target
+    tiles = sorted((kernel.cycles(*tile), -tile[0] * tile[1], tile) for tile in kernel.candidates())
+    best, found = float("inf"), None
+    for cycles, _, (m, n, k) in tiles:
+        if cycles / t.cycles_per_us >= best:
+            break
+        blocks = min(t.cube_cores, kernel.tiles(m, n))
+        double = kernel.loads(m, n, k, blocks) > 1
+        total = kernel.pipes(m, n, k, blocks, double).time(t).total_us
+        if total < best:
+            best, found = total, (m, n, k)
+    if found is not None:
+        return kernel.tiling(*found)
+    # No tile fits twice where there are more operands, or longer heads, than the core has memory
+    # for: take one of the smallest once, of the cube's own size if need be.
+    size = min(t.cube_tiles, default=FRACTAL)
+    used = kernel.on_core(size, size, FRACTAL, 1)
+    if any(used[name] > limit for name, limit in t.core_memories.items()):
+        size = FRACTAL
+    blocks = min(t.cube_cores, kernel.tiles(size, size))
+    return TilingAttr.of((size, size, FRACTAL), blocks, 1)

@@ -1,0 +1,104 @@
+"""What a launch asks of each pipe of a core, and how long that takes: see `cost.py`."""
+
+from dataclasses import dataclass
+
+from ge.dialects.targets.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTime:
+    """One launch alone on the machine, in microseconds, without its launch cost."""
+
+    cube_us: float = 0.0
+    vector_us: float = 0.0
+    in_us: float = 0.0
+    out_us: float = 0.0
+    ramp_us: float = 0.0
+    total_us: float = 0.0
+    bytes: int = 0
+    """Bytes that cross HBM, read and written."""
+    l2_bytes: int = 0
+    """Bytes that cross between the cores and L2, read and written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pipes:
+    """A kernel with a tiling: what the busiest core does in each pipe, times in microseconds."""
+
+    cube_us: float
+    vector_us: float
+    load_us: float
+    """Reading all tiles, if L2 has what they read."""
+    store_us: float
+    """Writing the results into L2."""
+    read: int
+    written: int
+    """Bytes of the operands that are needed and of the results, each once."""
+    l2_bytes: int
+    """Bytes between cores and L2, of all cores."""
+    loads: int
+    stores: int
+    """How many tiles the busiest core reads and writes."""
+    blocks: int
+    """Cores that work side by side."""
+    double_buffered: bool
+
+    def time(self, target: Target, read: int | None = None, evicted: int | None = None) -> TaskTime:
+        """The time alone on the machine. `read` bytes cross HBM because L2 does not have them (by
+        default all); `evicted` bytes leave L2 for HBM meanwhile (by default what is written)."""
+        missed = self.read if read is None else read
+        hbm = hbm_bytes_per_us(self.blocks, target)
+        least = self.blocks * target.full_rate_bytes
+        arrive, leave = self.load_us, self.store_us
+        if missed:
+            arrive = max(arrive, max(missed, least) / hbm)
+        if evicted is None:
+            evicted = self.written
+            leave = max(leave, max(evicted, least) / hbm) if evicted else leave
+        memory = (missed + evicted) / hbm
+        if target.vector_overlaps:
+            busy, work = max(self.cube_us, self.vector_us), self.cube_us + self.vector_us
+        else:
+            busy = work = self.cube_us + self.vector_us
+        if self.double_buffered:
+            ramp = arrive / self.loads + leave / self.stores
+            total = max(busy, arrive, leave, memory) + ramp
+        else:
+            ramp = 0.0
+            total = max(work + arrive + leave, memory)
+        return TaskTime(
+            self.cube_us,
+            self.vector_us,
+            arrive,
+            leave,
+            ramp,
+            total,
+            missed + evicted,
+            self.l2_bytes,
+        )
+
+
+def hbm_bytes_per_us(cores: int, target: Target) -> float:
+    """HBM bandwidth that `cores` cores get together. All cube cores saturate it."""
+    rate = target.hbm_rate * target.hbm_efficiency
+    return min(cores, target.cube_cores) * rate * target.cycles_per_us
+
+
+def l2_bytes_per_us(cores: int, target: Target) -> float:
+    """Bandwidth of reading L2 that `cores` cores get together. All cube cores saturate it."""
+    return min(cores, target.cube_cores) * target.l2_read_rate * target.cycles_per_us
+
+
+def whole_l2_bytes_per_us(target: Target) -> float:
+    """Bandwidth of reading L2 and of writing it, of the whole chip."""
+    return target.cube_cores * (target.l2_read_rate + target.l2_write_rate) * target.cycles_per_us
+
+
+def store_us(written: int, blocks: int, target: Target) -> float:
+    """Time of writing results into L2: through the path out of each core, and into L2 at the
+    rate that all cube cores reach together."""
+    if not written:
+        return 0.0
+    l2 = min(blocks, target.cube_cores) * target.l2_write_rate
+    slowest = min(blocks * target.ub_out_rate, l2)
+    return max(written, blocks * target.full_rate_bytes) / (slowest * target.cycles_per_us)

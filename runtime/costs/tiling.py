@@ -1,0 +1,133 @@
+"""How a kernel is cut into tiles that fit on the core, for the cost model and for the compiler.
+
+The tiling of a kernel is found by a small search over those that fit, by the model of `cost.py`.
+What it depends on (sizes, element types, work, target) is the key under which it is kept, so that
+equal kernels are searched once in a process; beyond that it is kept in the program's text.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ge.dialects.fused_op import Body
+from ge.dialects.npu_task.ops import Engine, TilingAttr
+from ge.dialects.support.tensor_op import TensorOp, Work
+from ge.dialects.targets.target import Target
+from ge.runtime.costs.cube import FRACTAL, cube_kernel, cube_tiling, products, round_up
+from ge.runtime.costs.pipes import Pipes
+from ge.runtime.costs.vector import vector_kernel, vector_tiling
+
+
+def static_work(body: Body) -> Work | None:
+    """The work of a body whose values have static shapes, else None."""
+    return body.work() if body.is_static else None
+
+
+def choose_tiling(op: TensorOp | Body, engine: Engine, target: Target) -> TilingAttr | None:
+    """The tiling with the least time by the cost model among those that fit on the core; None
+    for dynamic shapes and for engines that do not tile."""
+    body = Body.of(op)
+    if static_work(body) is None or engine not in (Engine.CUBE, Engine.VECTOR):
+        return None
+    if engine is Engine.CUBE and products(body):
+        return cube_tiling(cube_kernel(body, target))
+    return vector_tiling(vector_kernel(body, target).shape)
+
+
+def pipes(body: Body, tiling: TilingAttr | None, target: Target) -> Pipes:
+    """What a launch of a static body on the cores asks of each pipe, with the tiling given or the
+    best one. A tiling that was made for more cores than there are runs on those that there are."""
+    if products(body) if tiling is None else len(tiling.sizes) == 3:
+        kernel = cube_kernel(body, target)
+        tiling = tiling or cube_tiling(kernel)
+        m, n, k = tiling.sizes
+        blocks = min(tiling.blocks.data, target.cube_cores)
+        return kernel.pipes(m, n, k, blocks, tiling.buffers.data == 2)
+    shape = vector_kernel(body, target).shape
+    tiling = tiling or vector_tiling(shape)
+    (tile,) = tiling.sizes
+    blocks = min(tiling.blocks.data, target.vector_cores)
+    return shape.pipes(tile, blocks, tiling.buffers.data == 2)
+
+
+def on_core_bytes(op: TensorOp | Body, tiling: TilingAttr, target: Target) -> dict[str, int]:
+    """Bytes that one core needs in each of its memories: l1, l0a, l0b, l0c, ub."""
+    body, buffers = Body.of(op), tiling.buffers.data
+    if len(tiling.sizes) == 3:
+        return cube_kernel(body, target).on_core(*tiling.sizes, buffers)
+    return {
+        **dict.fromkeys(target.core_memories, 0),
+        "ub": vector_kernel(body, target).on_core(tiling.sizes[0], buffers),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """A buffer that a kernel needs in a memory of the core."""
+
+    name: str
+    bytes: int
+    copies: int
+    steps: tuple[int, int] | None
+    """The first and the last step of the tile loop that use it; None: all."""
+    over: str | None = None
+    """The buffer whose bytes it takes over at its first step."""
+
+
+def core_buffers(
+    op: TensorOp | Body, tiling: TilingAttr, target: Target
+) -> dict[str, list[Needed]]:
+    """The buffers of one core for a kernel with static shapes, by memory (see `npu_core.py`)."""
+    body, buffers, align = Body.of(op), tiling.buffers.data, target.core_alignment
+    found: dict[str, list[Needed]] = {name: [] for name in target.core_memories}
+    if len(tiling.sizes) == 3:
+        kernel = cube_kernel(body, target)
+        m, n, k = tiling.sizes
+        for memory, name, size, copies in kernel.own_buffers(m, n, k, buffers):
+            found[memory].append(Needed(name, round_up(size, align), copies, None))
+        parts = kernel.parts(m, n)
+    else:
+        parts = [(vector_kernel(body, target).footprint, tiling.sizes[0], 0)]
+    for footprint, tile, columns in parts:
+        for p in footprint.placed(tile, buffers, align, columns):
+            over = None if p.tile.over is None else footprint.tiles[p.tile.over].name
+            found["ub"].append(Needed(p.tile.name, p.bytes, p.copies, p.steps, over))
+    return {name: merged(needed) for name, needed in found.items() if needed}
+
+
+def tile_unit(op: TensorOp | Body, tiling: TilingAttr, target: Target) -> int:
+    """What the sizes of a kernel's tiles are multiples of."""
+    if len(tiling.sizes) == 3:
+        return min(target.cube_tiles, default=FRACTAL)
+    kernel = vector_kernel(Body.of(op), target)
+    return kernel.row if kernel.row > 1 and kernel.rows_fit else FRACTAL
+
+
+def merged(buffers: Iterable[Needed]) -> list[Needed]:
+    """The same with one buffer for each name: an input that is read both before and after a product
+    stays."""
+    found: dict[str, Needed] = {}
+    for b in buffers:
+        if (same := found.get(b.name)) is not None:
+            b = Needed(b.name, max(b.bytes, same.bytes), max(b.copies, same.copies), None)
+        found[b.name] = b
+    return list(found.values())
+
+
+def over_core(body: Body, target: Target) -> str | None:
+    """Why a static body with products is no kernel: even its smallest tile does not fit on a core.
+    None when one does, and for other bodies."""
+    if not products(body):
+        return None
+    kernel = cube_kernel(body, target)
+    tiling = cube_tiling(kernel)
+    m, n, k = tiling.sizes
+    used = kernel.on_core(m, n, k, tiling.buffers.data)
+    for memory, limit in target.core_memories.items():
+        if used[memory] > limit:
+            return f"a small tile needs {used[memory]} bytes of {limit} in {memory}"
+    return None
+
+
+def fits(usage: dict[str, int], target: Target) -> bool:
+    """Whether the on-core bytes of a tiling are within the target's."""
+    return all(usage[name] <= limit for name, limit in target.core_memories.items())

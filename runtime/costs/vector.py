@@ -1,0 +1,207 @@
+"""Kernels of the vector unit: what a tile of one costs, and the tilings that fit on a core.
+
+A vector kernel has tiles of elements of its longest value; UB holds two tiles of what is read and
+written, and one of what lives in between (`core_tiles.py`). Where rows do not fit (softmax, norms)
+the kernel passes over its inputs again for each statistic that it needs first.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import ceil
+
+from xdsl.ir import SSAValue
+
+from ge.dialects.fused_op import Body
+from ge.dialects.npu_task.ops import TilingAttr
+from ge.dialects.support.tensor_op import Access, TensorOp, Work
+from ge.dialects.support.types import numel, shape_of
+from ge.dialects.targets.target import Target
+from ge.runtime.costs.core_tiles import Footprint, bytes_of
+from ge.runtime.costs.cube import FRACTAL, lane_width, round_up
+from ge.runtime.costs.pipes import Pipes, l2_bytes_per_us, store_us
+
+
+@dataclass(frozen=True, slots=True)
+class VectorShape:
+    """What the choice of a tiling depends on, and what a tiling costs."""
+
+    target: Target
+    elements: int
+    """Elements of the longest value, which tiles cut."""
+    width: int
+    """Bytes that are moved for each of them."""
+    most: int
+    """Elements of the largest tile that fits into UB twice."""
+    work: Work
+    again: int
+    """Bytes that are read from L2 again, for rows that do not fit on the core."""
+    operations: tuple[tuple[float, int], ...]
+    """For each op the element-operations of 16-bit lanes, and the elements that it computes."""
+    row: int = 1
+    """Elements that a tile holds together: a row, where rows stay on the core."""
+
+    def candidates(self) -> Iterator[tuple[int, int]]:
+        """Tiles of whole rows that fit into UB twice, and blocks: no block with less than a
+        full-rate transfer, no tile with less than that unless it is all of a block."""
+        t, row = self.target, self.row
+        unit = row if row > 1 else FRACTAL
+        least = max(t.full_rate_bytes // self.width, 1)
+        most = max(self.most // unit * unit, row)
+        usable = max(1, min(t.vector_cores, ceil(self.elements / max(least, row))))
+        for blocks in dict.fromkeys((usable, min(usable, t.cube_cores), max(usable // 2, 1))):
+            share = ceil(self.elements / row / blocks) * row
+            parts = (max(ceil(share / n), least) for n in (4, 1, 2, 8, 16, 32))
+            for tile in dict.fromkeys(min(most, round_up(size, unit), share) for size in parts):
+                yield tile, blocks
+
+    def pipes(self, tile: int, blocks: int, double_buffered: bool) -> Pipes:
+        """What the busiest core does in each pipe."""
+        t, work, again = self.target, self.work, self.again
+        if again and work.read > t.l2_bytes:
+            work, again = work + Work(read=again), 0
+        rounds = ceil(self.elements / (blocks * tile))
+        return Pipes(
+            cube_us=0.0,
+            vector_us=self.lane_cycles(blocks) / t.vector_lanes / t.cycles_per_us,
+            load_us=(work.read + again) / l2_bytes_per_us(blocks, t),
+            store_us=store_us(work.written, blocks, t),
+            read=work.read,
+            written=work.written,
+            l2_bytes=work.read + again + work.written,
+            loads=rounds,
+            stores=rounds,
+            blocks=blocks,
+            double_buffered=double_buffered,
+        )
+
+    def lane_cycles(self, blocks: int) -> float:
+        """Cycles of one lane on each of the cores. Of a short value that is broadcast each core
+        computes what its tiles need."""
+        return sum(
+            operations * min(1.0, self.elements / (blocks * size))
+            for operations, size in self.operations
+        )
+
+
+@lru_cache(maxsize=8192)
+def vector_tiling(shape: VectorShape) -> TilingAttr:
+    """The tiling with the least time; the first of those that take it."""
+    best, found = float("inf"), (1, 1, False)
+    for tile, blocks in shape.candidates():
+        double = tile * blocks < shape.elements
+        total = shape.pipes(tile, blocks, double).time(shape.target).total_us
+        if total < best * (1 - 1e-9):
+            best, found = total, (tile, blocks, double)
+    tile, blocks, double = found
+    return TilingAttr.of((tile,), blocks, 2 if double else 1)
+
+
+class VectorKernel:
+    """What a kernel of the vector unit does, from its body."""
+
+    def __init__(self, body: Body, target: Target) -> None:
+        self.body, self.target = body, target
+        self.read = {v: size // bytes_of(v) for v, size in body.bytes_read().items()}
+        """Elements of each input that are needed."""
+
+    @cached_property
+    def elements(self) -> int:
+        """Elements of the longest value."""
+        inner = [numel(shape_of(r)) for op in self.body.ops for r in op.results]
+        return max(1, *self.read.values(), *inner)
+
+    @cached_property
+    def width(self) -> int:
+        """Bytes that are moved for each element of the longest value."""
+        moved = sum(n * bytes_of(v) for v, n in self.read.items())
+        moved += sum(numel(shape_of(v)) * bytes_of(v) for v in self.body.outputs)
+        return max(ceil(moved / self.elements), 1)
+
+    @cached_property
+    def footprint(self) -> Footprint:
+        """The buffers in UB that a tile needs."""
+        whole_rows = self.row > 1
+        if self.lengths or any(op.ACCESS is Access.WINDOW for op in self.body.ops):
+            stay = Footprint.of(self.body, self.elements, whole_rows=whole_rows)
+            longest = self.row if whole_rows else max(self.lengths, default=1)
+            if stay.peak(longest, 2, self.target.core_alignment) <= self.target.ub_bytes:
+                return stay
+        return Footprint.of(self.body, self.elements, rows_stay=False)
+
+    def on_core(self, tile: int, buffers: int) -> int:
+        """Bytes in UB while a tile of so many elements is worked on."""
+        return self.footprint.peak(tile, buffers, self.target.core_alignment)
+
+    @cached_property
+    def passes(self) -> int:
+        """How often the inputs are read: once when rows fit on the core, else again for each
+        statistic of a row that other elements of the row need."""
+        return 1 if self.rows_fit else _passes(self.body)
+
+    @cached_property
+    def lengths(self) -> list[int]:
+        """Elements of the rows that ops work on."""
+        return [r.length for op in self.body.ops if (r := op.rows()) is not None]
+
+    @property
+    def rows_fit(self) -> bool:
+        """Whether the core holds two of the longest rows; true without rows."""
+        return not self.lengths or self.footprint.rows_stay
+
+    @cached_property
+    def row(self) -> int:
+        """Elements of the longest rows that the longest value is cut into; 1 without."""
+        found = (op.rows() for op in self.body.ops)
+        whole = (r.length for r in found if r is not None and r.count * r.length == self.elements)
+        return max(whole, default=1)
+
+    @property
+    def shape(self) -> VectorShape:
+        """What the choice of a tiling depends on. Raises ValueError for a dynamic shape."""
+        work = self.body.static_work()
+        operations = tuple(_operations(self.body, op) for op in self.body.ops)
+        again = work.read * (self.passes - 1)
+        row = self.row if self.rows_fit else 1
+        t = self.target
+        most = self.footprint.largest(t.ub_bytes, t.core_alignment, self.elements)
+        return VectorShape(t, self.elements, self.width, most, work, again, operations, row)
+
+
+def vector_kernel(body: Body, target: Target) -> VectorKernel:
+    """The kernel of a body on the vector unit."""
+    kernel = body.kernels.get((VectorKernel, target))
+    if kernel is None:
+        kernel = body.kernels[VectorKernel, target] = VectorKernel(body, target)
+    return kernel
+
+
+def _operations(body: Body, op: TensorOp) -> tuple[float, int]:
+    """Element-operations of 16-bit lanes of an op, and the elements that it computes."""
+    work = body.work_of(op)
+    size = max(numel(shape_of(v)) for v in op.results) if op.results else 1
+    if op.ACCESS is Access.ROWS:
+        size = max(size, numel(shape_of(op.operands[0])))
+    return (work.vector + work.macs) * lane_width(op), max(size, 1)
+
+
+def _passes(body: Body) -> int:
+    """Passes over rows that do not fit. A statistic of rows is complete after a pass; what needs
+    it and elements of the rows is computed in the next one."""
+    rows: dict[SSAValue, int] = {v: 1 for v in body.inputs if numel(shape_of(v)) > 1}
+    statistics: dict[SSAValue, int] = {}
+    for op in body.ops:
+        now = max((rows[v] for v in op.operands if v in rows), default=0)
+        done = max((statistics[v] for v in op.operands if v in statistics), default=0)
+        if op.ACCESS is Access.ROWS:
+            size = numel(shape_of(op.operands[0]))
+            short = all(numel(shape_of(r)) < size for r in op.results)
+            now = max(now, done + 1)
+            (statistics if short else rows).update(
+                (r, now if short else now + 1) for r in op.results
+            )
+        elif now:
+            rows.update((r, max(now, done + 1)) for r in op.results)
+        else:
+            statistics.update((r, done) for r in op.results)
+    return max((rows.get(v, statistics.get(v, 1)) for v in body.outputs), default=1)

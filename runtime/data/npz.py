@@ -1,0 +1,62 @@
+"""Reads arrays by name from a .npz file that a user gives."""
+
+import zipfile
+import zlib
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ge.dialects.support.errors import GeError
+from ge.runtime.data.arrays import Array
+
+
+def read_npz(path: str | Path, wanted: Collection[str]) -> dict[str, Array]:
+    """The arrays of the wanted names; an entry with another name has no elements, so that it can
+    be complained about without being read. Raises GeError for what is no such file."""
+    archive: Any
+    try:
+        archive = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as e:
+        raise GeError(_reason(e, path), hint="np.savez writes it") from None
+    if not hasattr(archive, "files"):
+        raise GeError(f"'{path}' holds one array without a name", hint="use np.savez, not np.save")
+    arrays: dict[str, Array] = {}
+    with archive:
+        for name in archive.files:
+            if name not in wanted:
+                arrays[name] = np.empty(0)
+                continue
+            try:
+                arrays[name] = np.asarray(archive[name])
+            except MemoryError:
+                raise GeError(f"array '{name}' is too large", str(path)) from None
+            except _BROKEN as e:
+                raise GeError(f"array '{name}' cannot be read: {_text(e)}", str(path)) from None
+    return arrays
+
+
+_BROKEN = (
+    OSError,
+    ValueError,
+    EOFError,
+    KeyError,
+    SyntaxError,
+    TypeError,
+    NotImplementedError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What numpy and zipfile raise for an entry that is damaged."""
+
+
+def _reason(error: Exception, path: str | Path) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"cannot open '{path}': {error.strerror}"
+    return f"'{path}' is no .npz file"
+
+
+def _text(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,203 @@
+"""Weights: arrays by key, from where a module's `#graph.weight<"key">` constants take their values.
+
+A payload is anything with `get(key)`, so a plain dict is one. The module attribute
+`graph.payload = "NAME.safetensors"` names the file that stands beside the text.
+"""
+
+import json
+import math
+import mmap
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path, PurePath
+from typing import Any, BinaryIO, Protocol, cast
+from zlib import crc32
+
+import numpy as np
+from safetensors import SafetensorError, safe_open  # pyright: ignore[reportUnknownVariableType]
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+
+from ge.dialects.graph.constant import ConstantOp, WeightAttr
+from ge.dialects.npu_task.ops import ConstantOp as TaskConstantOp
+from ge.dialects.npu_task.ops import data_type
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import AnyTensor, tensor
+from ge.runtime.data.arrays import BFLOAT16, Array, dtype_of
+
+PAYLOAD = "graph.payload"
+"""The module attribute with the payload's file name."""
+
+PIECE = 1 << 26
+"""Bytes that are written at a time."""
+
+_DTYPES: dict[str, np.dtype[Any]] = {
+    code: BFLOAT16 if name == "bfloat16" else np.dtype(name)
+    for code, name in (
+        ("F64", "float64"), ("F32", "float32"), ("F16", "float16"), ("BF16", "bfloat16"),
+        ("BOOL", "bool"), ("I8", "int8"), ("I16", "int16"), ("I32", "int32"), ("I64", "int64"),
+        ("U8", "uint8"), ("U16", "uint16"), ("U32", "uint32"), ("U64", "uint64"),
+    )
+}  # fmt: skip
+"""safetensors' names of the dtypes that ge computes with."""
+
+_CODES = {dtype: code for code, dtype in _DTYPES.items()}
+
+
+class Payload(Protocol):
+    """Where weights come from. The arrays are read-only."""
+
+    def get(self, key: str, /) -> Array | None:
+        """The weight with this key, None if the payload does not have it."""
+        ...
+
+
+class SafetensorsPayload(Mapping[str, Array]):
+    """The tensors of a safetensors file, memory-mapped: a tensor that is not used is not read."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        try:
+            # the library checks the header and that the tensors fill the file; its own arrays
+            # would be copies, so the mapping is ours
+            with safe_open(self.path, framework="numpy"):
+                pass
+            with open(self.path, "rb") as file:
+                self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (SafetensorError, OSError, ValueError) as e:
+            raise GeError(f"cannot read the weights: {e}", where=str(path)) from e
+        size = int.from_bytes(self._bytes[:8], "little")
+        self._header: dict[str, dict[str, Any]] = json.loads(self._bytes[8 : 8 + size])
+        self._header.pop("__metadata__", None)
+        self._start = 8 + size
+
+    def __getitem__(self, key: str) -> Array:
+        entry = self._header[key]
+        dtype = _DTYPES.get(entry["dtype"])
+        if dtype is None:
+            raise GeError(f"weight '{key}' has dtype {entry['dtype']}", where=str(self.path))
+        shape = cast(list[int], entry["shape"])
+        offset = self._start + cast(int, entry["data_offsets"][0])
+        if 0 in shape:
+            return np.empty(shape, dtype)
+        return np.frombuffer(self._bytes, dtype, math.prod(shape), offset).reshape(shape)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._header)
+
+    def __len__(self) -> int:
+        return len(self._header)
+
+
+def write_safetensors(
+    file: BinaryIO,
+    tensors: Mapping[str, Array],
+    progress: Callable[[int, int], object] = lambda done, total: None,
+) -> None:
+    """Write tensors in the safetensors format, piece by piece: memory-mapped ones are never in
+    memory as a whole, as they would be with the library's writer, which takes `bytes`.
+    `progress` is told how many bytes of how many are written."""
+    # wide elements first, so that each tensor is aligned to its element
+    order = sorted(tensors, key=lambda k: (-tensors[k].itemsize, k))
+    header: dict[str, Any] = {}
+    offset = 0
+    for key in order:
+        array = tensors[key]
+        end = offset + array.nbytes
+        header[key] = {
+            "dtype": _CODES[array.dtype],
+            "shape": list(array.shape),
+            "data_offsets": [offset, end],
+        }
+        offset = end
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    file.write(len(text).to_bytes(8, "little"))
+    file.write(text)
+    done = 0
+    for key in order:
+        flat = np.ascontiguousarray(tensors[key]).reshape(-1).view(np.uint8)
+        for start in range(0, flat.size, PIECE):
+            done += file.write(flat[start : start + PIECE].data)
+            progress(done, offset)
+
+
+class RandomPayload:
+    """Seeded random weights of the right types, for running a model whose weights are not there.
+
+    Matrices and filters are normal with standard deviation 1/sqrt(fan-in), so that activations
+    keep their size through many layers; vectors (scales, biases, variances) are uniform in
+    [0.5, 1.5), integers other than 8-bit ones zero (an index that is valid everywhere).
+    A weight depends on its key and the seed alone.
+    """
+
+    def __init__(self, module: ModuleOp, seed: int = 0) -> None:
+        self.seed = seed
+        self.types = weights_of(module)
+        self._made: dict[str, Array] = {}
+
+    def get(self, key: str, /) -> Array | None:
+        if key not in self._made and key in self.types:
+            self._made[key] = np.asarray(self._make(key, self.types[key]))  # also of rank 0
+        return self._made.get(key)
+
+    def _make(self, key: str, t: AnyTensor) -> Array:
+        rng = np.random.default_rng((self.seed, crc32(key.encode())))
+        shape, dtype = t.get_shape(), dtype_of(t.element_type)
+        if dtype.kind in "iu":
+            limits = np.iinfo(dtype)
+            if limits.bits > 8:
+                return np.zeros(shape, dtype)
+            return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+        if dtype.kind == "b":
+            return np.ones(shape, dtype)
+        if len(shape) < 2:
+            return (rng.random(shape, np.float32) + np.float32(0.5)).astype(dtype, copy=False)
+        # a filter is [out, in, ...]; of a matrix either side may be the input
+        fan_in = math.prod(shape[1:]) if len(shape) > 2 else max(shape)
+        values = rng.standard_normal(shape, np.float32)
+        values *= np.float32(1 / math.sqrt(max(fan_in, 1)))
+        return values.astype(dtype, copy=False)
+
+
+def weights_of(module: ModuleOp) -> dict[str, AnyTensor]:
+    """The keys that a module of any level refers to, with the types of the weights."""
+    found: dict[str, AnyTensor] = {}
+    for op in module.walk():
+        if isinstance(op, ConstantOp | TaskConstantOp) and isinstance(op.value, WeightAttr):
+            element, shape = data_type(op.result.type)
+            found[op.value.data] = tensor(shape, element)
+    return found
+
+
+def payload_path(module: ModuleOp, folder: str | Path) -> Path | None:
+    """The payload file that a module names, None if it names none. `folder` holds the module's
+    text; raises GeError for a name that is not one of a file in that folder."""
+    attr = module.attributes.get(PAYLOAD)
+    if attr is None:
+        return None
+    name = attr.data if isinstance(attr, StringAttr) else ""
+    if not name or name in (".", "..") or PurePath(name).name != name or "\0" in name:
+        raise GeError(
+            f"{PAYLOAD} = {attr} does not name a file in the folder of the module",
+            hint="put the weights beside the text and give their file name alone",
+        )
+    return Path(folder) / name
+
+
+def open_payload(module: ModuleOp, folder: str | Path) -> Payload:
+    """The payload that a module names; an empty one if it names none or the file is not there
+    (a model compiles and is timed without its weights)."""
+    path = payload_path(module, folder)
+    if path is None or not path.exists():
+        return cast(dict[str, Array], {})
+    return SafetensorsPayload(path)
+
+
+class Fallback:
+    """Weights of one payload, or of another one where the first has none."""
+
+    def __init__(self, first: Payload, second: Payload) -> None:
+        self.first, self.second = first, second
+
+    def get(self, key: str, /) -> Array | None:
+        found = self.first.get(key)
+        return self.second.get(key) if found is None else found

@@ -1,0 +1,205 @@
+"""What a block of ops becomes before it runs: a list of steps over a file of registers.
+
+A step is a function of the registers, made once; running is a loop over steps. A register is
+emptied after its last use, so a large model does not keep its intermediate values.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from xdsl.ir import Operation
+
+from ge.dialects.support.diagnostics import place_of
+from ge.dialects.support.errors import GeError
+from ge.runtime.data.arrays import Array, type_of
+
+Registers: TypeAlias = list[Any]
+Step: TypeAlias = Callable[[Registers], None]
+Check: TypeAlias = Callable[[Any], Array]
+
+
+@dataclass(slots=True)
+class Call:
+    """A call of a kernel. `out` is the register of an array to write the result to (or of None:
+    then the kernel makes one); only a kernel that takes `out=` has one."""
+
+    function: Callable[..., Any]
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    checks: tuple[Check, ...]
+    into: bool
+    """Whether the kernel takes `out=`."""
+    in_place: bool
+    """Whether `out` may be one of the operands."""
+    out: int | None = None
+    overwritten: bool = False
+    """Whether a later step overwrites the result: then it must not be a view of an operand."""
+
+    def step(self) -> Step:
+        """The step that calls the kernel and checks what it gives."""
+        function, reads = self.function, self.reads
+        if len(self.writes) != 1:
+            return self._several()
+        if self.overwritten and self.out is None:
+            return self._owning()
+        (result,), (check,), out = self.writes, self.checks, self.out
+        if out is not None:
+
+            def into(registers: Registers) -> None:
+                arrays = [registers[r] for r in reads]
+                registers[result] = check(function(*arrays, out=registers[out]))
+
+            return into
+        if len(reads) == 2:
+            first, second = reads
+
+            def binary(registers: Registers) -> None:
+                registers[result] = check(function(registers[first], registers[second]))
+
+            return binary
+
+        def single(registers: Registers) -> None:
+            registers[result] = check(function(*[registers[r] for r in reads]))
+
+        return single
+
+    def _owning(self) -> Step:
+        function, reads, (result,), (check,) = self.function, self.reads, self.writes, self.checks
+
+        def owning(registers: Registers) -> None:
+            arrays = [registers[r] for r in reads]
+            y = check(function(*arrays))
+            shared = any(np.may_share_memory(y, a) for a in arrays)
+            registers[result] = y.copy() if shared else y
+
+        return owning
+
+    def _several(self) -> Step:
+        function, reads, writes, checks = self.function, self.reads, self.writes, self.checks
+
+        def several(registers: Registers) -> None:
+            values = function(*[registers[r] for r in reads])
+            for r, check, y in zip(writes, checks, values, strict=True):
+                registers[r] = check(y)
+
+        return several
+
+
+@dataclass(slots=True)
+class Instruction:
+    """A step, or the call that becomes one, with the op it comes from and the registers it reads
+    and writes (of nested blocks those that belong to a block around)."""
+
+    action: Step | Call
+    op: Operation
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Code:
+    """The steps of one block. `seal` is called once, when all instructions are there."""
+
+    named: bool = True
+    """Whether errors name the place of the op. The code of a kernel does not: its launch does."""
+    instructions: list[Instruction] = field(default_factory=list[Instruction])
+    order: Sequence[int] | None = None
+    """Another order of the steps, in which registers are not emptied; None: that of the text."""
+    _steps: list[tuple[Step, tuple[int, ...]]] = field(
+        default_factory=list[tuple[Step, tuple[int, ...]]]
+    )
+
+    def seal(self, arguments: Sequence[int], kept: set[int]) -> None:
+        """Decide after which step each register is emptied. `arguments` are written before the
+        first step; `kept` are registers that are read after the last one or hold constants."""
+        last: dict[int, int] = dict.fromkeys(arguments, -1)
+        for i, instruction in enumerate(self.instructions):
+            last.update(dict.fromkeys(instruction.writes, i))
+            last.update((r, i) for r in instruction.reads if r in last)
+        dead: list[list[int]] = [[] for _ in self.instructions]
+        for r, i in last.items():
+            if i >= 0 and r not in kept:
+                dead[i].append(r)
+        for instruction, registers in zip(self.instructions, dead, strict=True):
+            action = instruction.action
+            step = action.step() if isinstance(action, Call) else action
+            self._steps.append((step, tuple(registers)))
+
+    def read(self) -> set[int]:
+        return {r for i in self.instructions for r in i.reads}
+
+    def written(self) -> set[int]:
+        return {w for i in self.instructions for w in i.writes}
+
+    def after(self, index: int, extra: Callable[[], None]) -> None:
+        """Have `extra` run after the step with this index."""
+        step, dead = self._steps[index]
+
+        def both(registers: Registers) -> None:
+            step(registers)
+            extra()
+
+        self._steps[index] = (both, dead)
+
+    def run(self, registers: Registers) -> None:
+        """Run all steps. Raises GeError naming the op that failed, its place and its operands."""
+        index = 0
+        try:
+            if self.order is not None:
+                for index in self.order:
+                    self._steps[index][0](registers)
+                return
+            for index, (step, dead) in enumerate(self._steps):
+                step(registers)
+                for r in dead:
+                    registers[r] = None
+        except Exception as e:
+            raise self._located(e, index, registers) from e
+
+    def _located(self, error: Exception, index: int, registers: Registers) -> GeError:
+        instruction = self.instructions[index]
+        where = str(place_of(instruction.op)) if self.named else ""
+        if isinstance(error, GeError):
+            return error if error.where else GeError(error.message, where, error.hint)
+        operands = ", ".join(describe(registers[r]) for r in instruction.reads)
+        given = f" of ({operands})" if operands else ""
+        reason = "out of memory" if isinstance(error, MemoryError) else one_line(error)
+        return GeError(f"{instruction.op.name}{given} cannot be computed: {reason}", where)
+
+
+def reuse_operands(code: Code, kept: set[int], same_type: Callable[[int, int], bool]) -> None:
+    """Have kernels that may work in place write their result over an operand that nobody else
+    reads: memory that is in the cache already costs less than new memory."""
+    readers: dict[int, int] = {}
+    for instruction in code.instructions:
+        for r in instruction.reads:
+            readers[r] = readers.get(r, 0) + 1
+    fresh: dict[int, Call] = {}
+    for instruction in code.instructions:
+        call = instruction.action
+        if not isinstance(call, Call) or len(call.writes) != 1 or call.out is not None:
+            continue
+        (result,) = call.writes
+        if call.in_place:
+            for r in call.reads:
+                if r in fresh and readers[r] == 1 and r not in kept and same_type(r, result):
+                    call.out, fresh[r].overwritten = r, True
+                    break
+        if call.into:
+            fresh[result] = call
+
+
+def describe(value: Array | None) -> str:
+    """The type of an array, for messages."""
+    if value is None:
+        return "?"
+    try:
+        return str(type_of(value))
+    except GeError:
+        return f"{value.dtype}{list(value.shape)}"
+
+
+def one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

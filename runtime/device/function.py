@@ -1,0 +1,139 @@
+"""A function of a module, ready to run: its code, its constants in place, its device memory."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.memref import ReinterpretCastOp
+from xdsl.ir import Block, SSAValue
+
+import ge.runtime.device.program_ops  # registers the translation of tasks and buffers
+from ge.dialects.npu_task.ops import KernelOp, SlotOp, data_type
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import byte_size
+from ge.runtime.data.arrays import Array, dtype_of
+from ge.runtime.data.weights import Payload
+from ge.runtime.device.interleave import random_order
+from ge.runtime.device.interpreter import Translator
+from ge.runtime.device.memory import POISON, Device, Extent, Lifetime, dead_after, extent_of
+
+
+class Function:
+    """Translated once when made, then run many times. With `poison`, device memory that holds no
+    live value is garbage. With `timing`, each run has another random legal timing (and memory is
+    garbage at the start only). Raises GeError when an op cannot be run or a weight is missing."""
+
+    def __init__(
+        self,
+        module: ModuleOp,
+        func: FuncOp,
+        payload: Payload,
+        poison: bool = False,
+        timing: np.random.Generator | None = None,
+    ) -> None:
+        if len(func.body.blocks) != 1:
+            raise GeError(f"@{func.sym_name.data} has no body of one block")
+        block = func.body.block
+        self.timing = timing
+        self.device = Device.of(func, poison or timing is not None)
+        symbols = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
+        self._translator = Translator(payload, self.device, symbols)
+        self._outputs = bound_outputs(block)
+        self._translator.bound = set(self._outputs)
+        self._arguments = [self._translator.define(a) for a in block.args]
+        self.code, self._results = self._translator.block(block)
+        self._template = self._translator.template
+        self._pools = {id(pool) for pool in self.device.pools.values()}
+        if poison and timing is None:  # when a last use is over depends on the timing
+            self._poison(func)
+
+    def run(
+        self, arguments: Sequence[Array], outputs: Sequence[Array | None] | None = None
+    ) -> list[Array]:
+        """The results, in `outputs` where these are given (contiguous, of the right types), else in
+        memory of their own. Arguments are not written to."""
+        registers = self._template.copy()
+        for slot, index in self._outputs.items():
+            given = None if outputs is None else outputs[index]
+            registers[self._translator.use(slot)] = self._memory(slot, given)
+        for r, array in zip(self._arguments, arguments, strict=True):
+            registers[r] = array.view()
+            registers[r].flags.writeable = False
+        if self.device.poison:
+            self.device.poison_all()
+        if self.timing is not None:
+            for code in self._translator.codes:
+                code.order = random_order(code, self.timing)
+        with np.errstate(all="ignore"):
+            self.code.run(registers)
+        taken = set(self._pools)
+        results: list[Array] = []
+        for array in (registers[r] for r in self._results):
+            owner = id(_owner(array))
+            # constants and arguments are read-only; a result must not share memory with another
+            shared = not array.flags.writeable or owner in taken
+            results.append(array.copy() if shared else array)
+            taken.add(owner)
+        for i, out in enumerate(outputs or ()):
+            if out is not None:
+                np.copyto(out, results[i])  # nothing where it is that memory
+                results[i] = out
+        return results
+
+    def _memory(self, slot: SSAValue, given: Array | None) -> Array:
+        """The array that a slot stands for in a run: the caller's, or a new one."""
+        element, shape = data_type(slot.type)
+        array = np.empty(shape, dtype_of(element)) if given is None else given.reshape(shape)
+        if self.device.poison:
+            array.reshape(-1).view(np.uint8).fill(POISON)
+        return array
+
+    def _poison(self, func: FuncOp) -> None:
+        """Have the bytes of a slot turn to garbage after its last use."""
+        slots: dict[int, SlotOp] = {}
+        for op in func.walk():
+            if isinstance(op, SlotOp):
+                slots[self._translator.use(op.result)] = op
+            elif isinstance(op, ReinterpretCastOp):
+                origin = ge.runtime.device.program_ops.root(op.source).owner
+                if isinstance(origin, SlotOp):
+                    slots[self._translator.use(op.result)] = origin
+        touched = [(*i.reads, *i.writes) for i in self.code.instructions]
+        spans: dict[SlotOp, tuple[int, int]] = {}
+        for i, registers in enumerate([*touched, self._results]):
+            for slot in (slots[r] for r in registers if r in slots):
+                first, _ = spans.get(slot, (i, i))
+                spans[slot] = first, i
+        lifetimes = [Lifetime(extent_of(slot), *span) for slot, span in spans.items()]
+        for i, extents in dead_after(lifetimes).items():
+            if i < len(touched):
+                self.code.after(i, self._filler(extents))
+
+    def _filler(self, extents: Sequence[Extent]) -> Callable[[], None]:
+        views = [self.device.bytes(e) for e in extents]
+
+        def fill() -> None:
+            for view in views:
+                view.fill(POISON)
+
+        return fill
+
+
+def bound_outputs(block: Block) -> dict[SSAValue, int]:
+    """The slots that are results themselves, as a whole, with the number of the result: their
+    memory is not the device's but that of the caller."""
+    found: dict[SSAValue, int] = {}
+    last = block.last_op
+    for i, value in enumerate(() if last is None else last.operands):
+        slot = ge.runtime.device.program_ops.root(value)
+        if isinstance(slot.owner, SlotOp) and byte_size(slot.type) == byte_size(value.type):
+            found.setdefault(slot, i)
+    return found
+
+
+def _owner(array: Array) -> object:
+    """The array that owns the memory."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array

@@ -1,0 +1,113 @@
+"""Random legal timings of a program: other orders in which its tasks may take effect.
+
+A task starts when the one before it on its stream, and all that it waits for, are done. With a
+random duration for each task, and streams that are faster or slower by orders of magnitude, the
+times follow in one walk; sorted by them, the tasks are in an order that streams and events allow.
+Control flow keeps its place: all streams are idle before and after. A program without races gives
+the same bits in each of these orders.
+
+    launch @a on 0          times of stream 0: @a 0..7, of stream 1: @b 0..2, @c 7..8
+    launch @b on 1    ->    order @b, @a, @c
+    record 0 on 0
+    wait 0 on 1
+    launch @c on 1
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+from xdsl.ir import Operation
+
+from ge.dialects.npu_task.ops import CopyOp, LaunchOp, RecordOp, TransferOp, WaitOp
+from ge.runtime.device.executable import Code
+
+SPREAD = 4.0
+"""Streams differ in speed by up to about e to this power, both ways."""
+
+Task = LaunchOp | CopyOp | TransferOp
+
+
+class Timing:
+    """Start and end of each task between two barriers."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self.speeds: dict[int, float] = {}
+        self.now: dict[int, float] = {}
+        """When all that was issued to a stream so far is done."""
+        self.events: dict[int, float] = {}
+
+    def visit(self, op: Operation) -> tuple[float, float] | None:
+        """Issue an op; start and end of a task, None for what is none."""
+        match op:
+            case RecordOp():
+                self.events[op.event.value.data] = self.now.get(op.stream.value.data, 0.0)
+            case WaitOp():
+                stream = op.stream.value.data
+                happened = self.events.get(op.event.value.data, 0.0)
+                self.now[stream] = max(self.now.get(stream, 0.0), happened)
+            case LaunchOp() | CopyOp() | TransferOp():
+                stream = 0 if op.stream is None else op.stream.value.data
+                start = self.now.get(stream, 0.0)
+                end = self.now[stream] = start + self.duration(stream)
+                return start, end
+            case _:
+                pass
+        return None
+
+    def duration(self, stream: int) -> float:
+        """A random time for the next task of a stream."""
+        speed = self.speeds.get(stream)
+        if speed is None:
+            speed = self.speeds[stream] = float(np.exp(self.rng.normal(0.0, SPREAD / 2)))
+        return speed * float(np.exp(self.rng.normal())) + 1e-9
+
+
+def random_order(code: Code, rng: np.random.Generator) -> list[int]:
+    """The steps of a block in the order of a random legal timing. A task takes effect when it
+    starts or when it ends, the same for all tasks of an order; steps that are no tasks (views,
+    control flow) come when what they read is there."""
+    if not code.instructions:
+        return []
+    block = code.instructions[0].op.parent
+    assert block is not None
+    steps = {i.op: number for number, i in enumerate(code.instructions)}
+    at_end = bool(rng.integers(2))
+    order: list[int] = []
+    timed: list[tuple[float, int]] = []
+    timing = Timing(rng)
+    for op in block.ops:
+        span, step = timing.visit(op), steps.get(op)
+        if span is not None and step is not None:
+            timed.append((span[at_end], step))
+        elif op.regions:
+            order += in_time(timed)
+            order += [] if step is None else [step]
+            timed, timing = [], Timing(rng)
+    order += in_time(timed)
+    return with_views(code, order)
+
+
+def in_time(timed: Iterable[tuple[float, int]]) -> list[int]:
+    return [step for _, step in sorted(timed)]
+
+
+def with_views(code: Code, order: list[int]) -> list[int]:
+    """The order with the steps that it does not name before the first one that needs them."""
+    makers = {w: i for i, made in enumerate(code.instructions) for w in made.writes}
+    named, placed = set(order), set[int]()
+    result: list[int] = []
+
+    def place(step: int) -> None:
+        if step in placed:
+            return
+        placed.add(step)
+        for register in code.instructions[step].reads:
+            maker = makers.get(register)
+            if maker is not None and maker not in named:
+                place(maker)
+        result.append(step)
+
+    for step in (*order, *range(len(code.instructions))):
+        place(step)
+    return result

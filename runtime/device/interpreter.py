@@ -1,0 +1,468 @@
+"""Runs functions of any level on arrays: each op is translated once, then run many times.
+
+`Translator` turns the ops of a block into the steps of an `executable.Code`; all blocks of a
+function share one file of registers, so nested blocks see the values around them. An op with a
+kernel becomes a call of it; what every other op becomes stands in the functions under
+`@translates`, here for tensors, in `program.py` for tasks and buffers. Constants, and the slots
+of the program level, are in the registers before the first step.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, UnrankedTensorType
+from xdsl.dialects.func import ReturnOp as FuncReturnOp
+from xdsl.dialects.tensor import CastOp, EmptyOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from ge.dialects.fused_op import CustomOp, FusedOp
+from ge.dialects.fused_op import YieldOp as FusedYieldOp
+from ge.dialects.graph.constant import ConstantOp, WeightAttr
+from ge.dialects.graph.control import IfOp, LoopOp
+from ge.dialects.graph.control import YieldOp as GraphYieldOp
+from ge.dialects.graph.elementwise import Elementwise
+from ge.dialects.npu_task.ops import KernelOp, LaunchOp, ReturnOp, YieldOp, data_type
+from ge.dialects.support.diagnostics import place_of
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import Dense, is_static
+from ge.runtime import kernels
+from ge.runtime.data.arrays import Array, array_of, dtype_of, type_of
+from ge.runtime.data.weights import Payload
+from ge.runtime.device.executable import (
+    Call,
+    Check,
+    Code,
+    Instruction,
+    Registers,
+    Step,
+    reuse_operands,
+)
+from ge.runtime.device.memory import Device, machine_bytes
+
+OpT = TypeVar("OpT", bound=Operation)
+Handler = Callable[["Translator", Any], None]
+
+TERMINATORS: tuple[type[Operation], ...] = (
+    FuncReturnOp,
+    ReturnOp,
+    FusedYieldOp,
+    GraphYieldOp,
+    YieldOp,
+)
+
+_HANDLERS: dict[type[Operation], Handler] = {}
+
+
+def translates(*ops: type[OpT]) -> Callable[[Callable[["Translator", OpT], None]], Handler]:
+    """Register the function below as the translation of these op classes."""
+
+    def register(handler: Callable[["Translator", OpT], None]) -> Handler:
+        for op in ops:
+            _HANDLERS[op] = handler
+        return handler
+
+    return register
+
+
+# ---- checks of results -----------------------------------------------------------------------
+
+
+def checker(t: Attribute) -> Check:
+    """A function that returns its argument as an array after checking it against a type.
+    Raises GeError where they differ: a kernel is wrong, or an inferred type."""
+    if isinstance(t, UnrankedTensorType):
+        return check_unranked(cast(UnrankedTensorType[Attribute], t))
+    element, shape = data_type(t)
+    dtype, rank = dtype_of(element), len(shape)
+    known = [(i, d) for i, d in enumerate(shape) if d >= 0]
+
+    def mismatch(y: Any) -> GeError:
+        return GeError(f"the kernel gives {type_of(np.asarray(y))} where {t} is declared")
+
+    def check_static(y: Any) -> Array:
+        if type(y) is not np.ndarray:
+            y = np.asarray(y)
+        if y.shape != shape or y.dtype != dtype:
+            raise mismatch(y)
+        return y
+
+    def check_dynamic(y: Any) -> Array:
+        if type(y) is not np.ndarray:
+            y = np.asarray(y)
+        if y.ndim != rank or y.dtype != dtype or any(y.shape[i] != d for i, d in known):
+            raise mismatch(y)
+        return y
+
+    return check_static if is_static(shape) else check_dynamic
+
+
+def check_unranked(t: UnrankedTensorType[Attribute]) -> Check:
+    """The check of a result of which only the element type is declared."""
+    dtype = dtype_of(t.element_type)
+
+    def check(y: Any) -> Array:
+        array: Array = np.asarray(y)
+        if array.dtype != dtype:
+            raise GeError(f"the kernel gives {type_of(array)} where {t} is declared")
+        return array
+
+    return check
+
+
+# ---- translation -----------------------------------------------------------------------------
+
+
+class Translator:
+    """Translates the blocks of one function over one register file."""
+
+    def __init__(
+        self,
+        payload: Payload,
+        device: Device | None = None,
+        symbols: dict[str, KernelOp] | None = None,
+    ) -> None:
+        self.payload, self.device = payload, device or Device()
+        self.symbols = symbols or {}
+        """The kernels of the module by name."""
+        self.template: Registers = []
+        """The registers before the first step: constants in place, None elsewhere."""
+        self.types: list[Attribute] = []
+        """The type of each register."""
+        self.constants: set[int] = set()
+        self.bound: set[SSAValue] = set()
+        """Slots whose memory each run brings with it."""
+        self.code = Code()
+        self.codes: list[Code] = []
+        """The codes of all blocks outside of kernels."""
+        self._registers: dict[SSAValue, int] = {}
+        self._kernels: dict[str, KernelCode] = {}
+
+    # ---- registers
+
+    def define(self, value: SSAValue) -> int:
+        """A new register for a value."""
+        index = self._registers[value] = self.reserve(value.type)
+        return index
+
+    def reserve(self, t: Attribute) -> int:
+        """A new register."""
+        self.template.append(None)
+        self.types.append(t)
+        return len(self.template) - 1
+
+    def same_type(self, a: int, b: int) -> bool:
+        """Whether two registers hold arrays of one static type."""
+        element, shape = data_type(self.types[a])
+        return is_static(shape) and (element, shape) == data_type(self.types[b])
+
+    def constant(self, value: SSAValue, array: Array | None) -> None:
+        """A register that holds the same array in every run."""
+        index = self.define(value)
+        self.template[index] = array
+        self.constants.add(index)
+
+    def alias(self, value: SSAValue, of: SSAValue) -> None:
+        """Both values are the same array."""
+        self._registers[value] = self.use(of)
+
+    def use(self, value: SSAValue) -> int:
+        """The register of a value. Raises GeError before its definition."""
+        if value not in self._registers:
+            name = f" %{value.name_hint}" if value.name_hint else ""
+            raise GeError(f"value{name} is used before it is defined")
+        return self._registers[value]
+
+    def uses(self, values: Iterable[SSAValue]) -> tuple[int, ...]:
+        return tuple(self.use(v) for v in values)
+
+    # ---- blocks
+
+    def emit(
+        self,
+        op: Operation,
+        action: Step | Call,
+        reads: Sequence[int] = (),
+        writes: Sequence[int] = (),
+    ) -> None:
+        self.code.instructions.append(Instruction(action, op, tuple(reads), tuple(writes)))
+
+    def block(
+        self, block: Block, arguments: Sequence[int] | None = None
+    ) -> tuple[Code, tuple[int, ...]]:
+        """The code of a block without its terminator, and the registers that the terminator
+        reads. The caller has defined the registers of the block's arguments; `arguments` are
+        those that belong to the block, by default all."""
+        around, self.code = self.code, Code()
+        self.ops(block)
+        last = block.last_op
+        results = () if last is None else self.uses(last.operands)
+        code, self.code = self.code, around
+        self.seal(code, self.uses(block.args) if arguments is None else arguments, results)
+        self.codes.append(code)
+        return code, results
+
+    def seal(self, code: Code, arguments: Sequence[int], results: Sequence[int]) -> None:
+        kept = {*results, *self.constants}
+        reuse_operands(code, kept, self.same_type)
+        code.seal(arguments, kept)
+
+    def ops(self, block: Block) -> None:
+        """Translate the ops of a block but its terminator."""
+        for op in block.ops:
+            if isinstance(op, TERMINATORS):
+                return
+            handler = _HANDLERS.get(type(op))
+            try:
+                if handler is not None:
+                    handler(self, op)
+                elif isinstance(op, FusedOp):
+                    self.inline(op)
+                else:
+                    self.call(op)
+            except GeError as e:
+                raise e if e.where else GeError(e.message, str(place_of(op)), e.hint) from None
+
+    def inline(self, op: FusedOp) -> None:
+        """A fused op: the steps of its body, or the kernel that its author wrote."""
+        custom = kernels.find_custom(op.kind.data) if isinstance(op, CustomOp) else None
+        if custom is not None:
+            self.call(op, kernels.on_contiguous(custom))
+            return
+        for arg, value in zip(op.block.args, op.inputs, strict=True):
+            self.alias(arg, value)
+        self.ops(op.block)
+        for result, value in zip(op.results, op.yielded, strict=True):
+            self.alias(result, value)
+
+    def call(self, op: Operation, function: kernels.Fn | None = None) -> None:
+        """An op with a kernel: `function`, or the one registered for its class."""
+        for result in op.results:
+            self.check_size(result.type)
+        function = kernels.prepare(op) if function is None else function
+        found = kernels.find(type(op))
+        reads = self.uses(op.operands)
+        checks = tuple(checker(r.type) for r in op.results)
+        writes = tuple(self.define(r) for r in op.results)
+        into = found is not None and found.into
+        in_place = into and (
+            isinstance(function, np.ufunc) or (isinstance(op, Elementwise) and len(reads) == 1)
+        )
+        call = Call(function, reads, writes, checks, into, in_place)
+        self.emit(op, call, reads, writes)
+
+    def allocate(self, op: Operation, value: SSAValue, if_dynamic: str) -> None:
+        """Make `value` a new array each time, whatever is in it.
+        Raises GeError: `if_dynamic` for a dynamic shape, and for one too large."""
+        element, shape = data_type(value.type)
+        if not is_static(shape):
+            raise GeError(if_dynamic)
+        self.check_size(value.type)
+        dtype, register = dtype_of(element), self.define(value)
+
+        def empty(registers: Registers) -> None:
+            registers[register] = np.empty(shape, dtype)
+
+        self.emit(op, empty, (), (register,))
+
+    def check_size(self, t: Attribute) -> None:
+        """Refuse a value that this machine cannot hold. Raises GeError."""
+        element, shape = data_type(t)
+        size = dtype_of(element).itemsize
+        for d in shape:
+            size *= max(d, 1)
+        if size > machine_bytes():
+            raise GeError(
+                f"a value of {t} needs {size / 2**30:.1f} GiB, more than this machine has",
+                hint="--timing-only needs no memory",
+            )
+
+    def kernel(self, symbol: str) -> "KernelCode":
+        """The code of a kernel, shared by its launches. Raises GeError for an unknown one."""
+        if symbol not in self._kernels:
+            if symbol not in self.symbols:
+                raise GeError(f"there is no kernel @{symbol}")
+            self._kernels[symbol] = KernelCode(self.symbols[symbol], self.payload)
+        return self._kernels[symbol]
+
+    def value_of(self, value: Attribute, t: Attribute) -> Array:
+        """The elements of a constant, read-only. Raises GeError when they are missing."""
+        if isinstance(value, DenseIntOrFPElementsAttr):
+            array = array_of(cast(Dense, value))
+        elif isinstance(value, WeightAttr):
+            found = self.payload.get(value.data)
+            if found is None:
+                file = getattr(self.payload, "path", None)
+                raise GeError(
+                    f"weight '{value.data}' is not in {file or 'the payload'}",
+                    hint="put the weights beside the model, or use --random-weights or "
+                    "--timing-only",
+                )
+            array = found
+        else:
+            raise GeError(f"{value} is no constant")
+        if data_type(type_of(array)) != data_type(t):
+            raise GeError(f"the constant is {type_of(array)} where {t} is declared")
+        array = array.view()
+        array.flags.writeable = False
+        return array
+
+
+class KernelCode:
+    """The code of a kernel: run on input arrays and, for static results, destinations."""
+
+    def __init__(self, op: KernelOp, payload: Payload) -> None:
+        translator = Translator(payload)
+        block = op.body.block
+        self.output_types = op.output_types
+        self.inputs = tuple(translator.define(a) for a in block.args)
+        translator.ops(block)
+        last = block.last_op
+        self.results = () if last is None else translator.uses(last.operands)
+        self.outs = tuple(translator.reserve(t) for t in op.output_types)
+        self.code = translator.code
+        self.code.named = False
+        shared = self._shared()
+        self.views = [len(self.results) > 1 and r in shared for r in self.results]
+        """Results that may be views of an input, whose memory another result is written to."""
+        self._write_into_outs(shared)
+        translator.seal(self.code, self.inputs, self.results)
+        self.template = translator.template
+
+    def _shared(self) -> set[int]:
+        """The registers of the inputs and of what may be views of them."""
+        shared = set(self.inputs)
+        for instruction in self.code.instructions:
+            call = instruction.action
+            own = isinstance(call, Call) and call.into
+            if not own and any(r in shared for r in instruction.reads):
+                shared.update(instruction.writes)
+        return shared
+
+    def _write_into_outs(self, shared: set[int]) -> None:
+        """Have kernels write results where they belong, once nothing reads an input any more:
+        a destination may be the memory of an input."""
+        if any(self.views):
+            return
+        for instruction in reversed(self.code.instructions):
+            call = instruction.action
+            if isinstance(call, Call) and call.into and len(call.writes) == 1:
+                if self.results.count(call.writes[0]) == 1:
+                    call.out = self.outs[self.results.index(call.writes[0])]
+            if any(r in shared for r in instruction.reads):
+                return
+
+    def run(self, inputs: Sequence[Array], outs: Sequence[Array | None]) -> list[Array]:
+        """The results. Those with an array in `outs` are written there as well."""
+        registers = self.template.copy()
+        registers[: len(inputs)] = inputs
+        for r, out in zip(self.outs, outs, strict=True):
+            registers[r] = out if out is None or out.flags.c_contiguous else None
+        self.code.run(registers)
+        results = [
+            registers[r].copy() if view else registers[r]
+            for r, view in zip(self.results, self.views, strict=True)
+        ]
+        for i, (out, result) in enumerate(zip(outs, results, strict=True)):
+            if out is None:
+                results[i] = result if result.flags.c_contiguous else result.copy()
+            elif out is not result:
+                np.copyto(out, result)
+        return results
+
+
+# ---- ops on tensors --------------------------------------------------------------------------
+
+
+@translates(ConstantOp)
+def translate_constant(t: Translator, op: ConstantOp) -> None:
+    t.constant(op.result, t.value_of(op.value, op.result.type))
+
+
+@translates(EmptyOp)
+def translate_empty(t: Translator, op: EmptyOp) -> None:
+    if all(isinstance(use.operation, LaunchOp) for use in op.tensor.uses):
+        t.constant(op.tensor, None)  # only says where a result goes; the launch makes a new array
+        return
+    t.allocate(op, op.tensor, "a tensor.empty of dynamic shape has no value")
+
+
+@translates(CastOp)
+def translate_cast(t: Translator, op: CastOp) -> None:
+    t.alias(op.dest, op.source)
+
+
+def is_true(value: Array) -> bool:
+    return bool(value.item())
+
+
+def captured(t: Translator, code: Code, block: Block) -> set[int]:
+    """The registers of the blocks around that a nested block reads."""
+    last = block.last_op
+    results = () if last is None else t.uses(last.operands)
+    return {*code.read(), *results} - {*code.written(), *t.uses(block.args)}
+
+
+@translates(IfOp)
+def translate_if(t: Translator, op: IfOp) -> None:
+    condition = t.use(op.condition)
+    then, then_results = t.block(op.then_region.block)
+    otherwise, else_results = t.block(op.else_region.block)
+    inner = captured(t, then, op.then_region.block)
+    inner |= captured(t, otherwise, op.else_region.block)
+    checks = [checker(r.type) for r in op.results]
+    writes = tuple(t.define(r) for r in op.results)
+
+    def branch(registers: Registers) -> None:
+        taken = is_true(registers[condition])
+        (then if taken else otherwise).run(registers)
+        results = then_results if taken else else_results
+        for w, check, r in zip(writes, checks, results, strict=True):
+            registers[w] = check(registers[r])
+
+    t.emit(op, branch, (condition, *inner), writes)
+
+
+@translates(LoopOp)
+def translate_loop(t: Translator, op: LoopOp) -> None:
+    trip = None if op.trip_count is None else t.use(op.trip_count)
+    condition = None if op.condition is None else t.use(op.condition)
+    carried = t.uses(op.carried)
+    iteration, going, *state = (t.define(a) for a in op.body.block.args)
+    body, (next_going, *values) = t.block(op.body.block)
+    inner = captured(t, body, op.body.block)
+    checks = [checker(r.type) for r in op.results]
+    writes = tuple(t.define(r) for r in op.results)
+    count = len(carried)
+
+    def loop(registers: Registers) -> None:
+        limit = None if trip is None else int(registers[trip].item())
+        holds = condition is None or is_true(registers[condition])
+        now = [registers[r] for r in carried]
+        scans: list[list[Array]] = [[] for _ in writes[count:]]
+        i = 0
+        while holds and (limit is None or i < limit):
+            registers[iteration] = np.array(i, np.int64)
+            registers[going] = np.array(holds)
+            for r, value in zip(state, now, strict=True):
+                registers[r] = value
+            body.run(registers)
+            holds = is_true(registers[next_going])
+            now = [registers[r] for r in values[:count]]
+            for scan, r in zip(scans, values[count:], strict=True):
+                scan.append(registers[r])
+            i += 1
+        stacks = [stacked(s, r.type) for s, r in zip(scans, op.results[count:], strict=True)]
+        for w, check, value in zip(writes, checks, (*now, *stacks), strict=True):
+            registers[w] = check(value)
+
+    reads = [r for r in (trip, condition) if r is not None]
+    t.emit(op, loop, (*reads, *carried, *inner), writes)
+
+
+def stacked(slices: Sequence[Array], t: Attribute) -> Array:
+    """The slices along a new first axis; of none, an empty array of the type."""
+    if slices:
+        return np.stack(slices)
+    element, shape = data_type(t)
+    return np.empty([0, *(max(d, 0) for d in shape[1:])], dtype_of(element))

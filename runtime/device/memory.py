@@ -1,0 +1,134 @@
+"""The memory of the emulated NPU: one byte pool for each segment, slots are views into it.
+
+In poison mode every byte that holds no live value is 0xFF (nan in each float type, -1 in each
+signed integer type), so a plan that lets two lifetimes overlap, or that reads what was never
+written, gives wrong numbers instead of right ones by luck.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.func import FuncOp
+
+from ge.dialects.npu_task.ops import SlotOp
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import byte_size
+from ge.runtime.data.arrays import Array
+
+POISON = 0xFF
+
+Bytes = NDArray[np.uint8]
+
+
+def machine_bytes() -> int:
+    """The physical memory of this machine."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Bytes `start` to `end` of a segment."""
+
+    segment: str
+    start: int
+    end: int
+
+    def overlaps(self, other: "Extent") -> bool:
+        return self.segment == other.segment and self.start < other.end and other.start < self.end
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """A slot's bytes, and the first and last step that touches them."""
+
+    extent: Extent
+    first: int
+    last: int
+
+
+class Device:
+    """Segments of device memory by name."""
+
+    def __init__(self, sizes: dict[str, int] | None = None, poison: bool = False) -> None:
+        self.sizes, self.poison = sizes or {}, poison
+        if (total := sum(self.sizes.values())) > machine_bytes():
+            raise GeError(
+                f"the program needs {total / 2**30:.1f} GiB, more than this machine has",
+                hint="--timing-only needs no memory",
+            )
+        self.pools: dict[str, Bytes] = {n: np.empty(s, np.uint8) for n, s in self.sizes.items()}
+        if poison:
+            self.poison_all()
+
+    @classmethod
+    def of(cls, func: FuncOp, poison: bool = False) -> "Device":
+        """A device with room for the slots of a function."""
+        sizes: dict[str, int] = {}
+        for op in func.walk():
+            if isinstance(op, SlotOp):
+                end = op.offset.value.data + byte_size(op.result.type)
+                sizes[op.segment.data] = max(sizes.get(op.segment.data, 0), end)
+        return cls(sizes, poison)
+
+    def view(self, extent: Extent, dtype: np.dtype[Any], shape: Sequence[int]) -> Array:
+        """The bytes of an extent as an array."""
+        pool = self.pools[extent.segment]
+        return pool[extent.start : extent.end].view(dtype).reshape(shape)
+
+    def bytes(self, extent: Extent) -> Bytes:
+        return self.pools[extent.segment][extent.start : extent.end]
+
+    def poison_all(self) -> None:
+        for pool in self.pools.values():
+            pool.fill(POISON)
+
+
+def extent_of(op: SlotOp) -> Extent:
+    start = op.offset.value.data
+    return Extent(op.segment.data, start, start + byte_size(op.result.type))
+
+
+def strided_view(
+    base: Array, dtype: np.dtype[Any], offset: int, sizes: Sequence[int], strides: Sequence[int]
+) -> Array:
+    """A view of a contiguous buffer by offset, sizes and strides in elements. Raises GeError
+    when it reaches outside the buffer."""
+    reach = offset + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) + 1
+    if prod(sizes) and not 0 <= offset < reach <= base.size:
+        raise GeError(f"a view of elements {offset} to {reach} leaves its buffer of {base.size}")
+    raw = base.reshape(-1).view(np.uint8)
+    width = dtype.itemsize
+    return np.ndarray(sizes, dtype, raw, offset * width, [s * width for s in strides])
+
+
+def dead_after(lifetimes: Iterable[Lifetime]) -> dict[int, list[Extent]]:
+    """Step -> the bytes that hold no live value any more after it."""
+    by_segment: dict[str, list[Lifetime]] = defaultdict(list)
+    for lifetime in lifetimes:
+        by_segment[lifetime.extent.segment].append(lifetime)
+    dead: dict[int, list[Extent]] = defaultdict(list)
+    for members in by_segment.values():
+        for ended in members:
+            pieces = [ended.extent]
+            for other in members:
+                if other.first <= ended.last < other.last:
+                    pieces = [p for piece in pieces for p in _without(piece, other.extent)]
+            dead[ended.last] += pieces
+    return dead
+
+
+def _without(piece: Extent, hole: Extent) -> list[Extent]:
+    if not piece.overlaps(hole):
+        return [piece]
+    left = Extent(piece.segment, piece.start, hole.start)
+    right = Extent(piece.segment, hole.end, piece.end)
+    return [p for p in (left, right) if p.start < p.end]

@@ -1,0 +1,316 @@
+"""Load a module once, run it many times: `Session(module, payload).run({"x": x})`.
+
+The module may be at any level; all levels give the same numbers.
+"""
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+
+from ge.dialects.npu_task.ops import data_type
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import functions
+from ge.dialects.support.types import DYNAMIC, NUMPY_NAMES, Shape, shape_text
+from ge.dialects.targets.target import DEFAULT_TARGET, Target
+from ge.runtime.check.memory import require_safe
+from ge.runtime.check.schedule import require_schedule
+from ge.runtime.data.arrays import BFLOAT16, Array, dtype_of
+from ge.runtime.data.weights import Payload
+from ge.runtime.device.function import Function
+from ge.runtime.device.memory import machine_bytes
+from ge.runtime.profile.profiler import observe
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An input or output of a module. `dims` are the symbolic names of its dimensions, "" where
+    a dimension has none; dimensions of the same name have the same size."""
+
+    name: str
+    element: Attribute
+    shape: Shape
+    dims: tuple[str, ...]
+
+    def __str__(self) -> str:
+        sizes = [
+            (name or "?") if size == DYNAMIC else str(size)
+            for size, name in zip(self.shape, self.dims, strict=True)
+        ]
+        return f"{self.name}: {NUMPY_NAMES.get(self.element, self.element)}[{', '.join(sizes)}]"
+
+
+def ports(
+    types: Sequence[Attribute], attributes: ArrayAttr[DictionaryAttr] | None, default: str
+) -> list[Port]:
+    """Names and types of the arguments or results of a function."""
+    tables: list[Mapping[str, Attribute]] = [{} for _ in types]
+    if attributes is not None:
+        tables = [dict(table.data) for table in attributes.data]
+    found: list[Port] = []
+    for i, (t, table) in enumerate(zip(types, tables, strict=True)):
+        name, dims = table.get("graph.name"), table.get("graph.dims")
+        element, shape = data_type(t)
+        names = [d.data for d in _members(dims) if isinstance(d, StringAttr)]
+        if len(names) != len(shape):
+            names = [""] * len(shape)
+        text = name.data if isinstance(name, StringAttr) else f"{default}{i}"
+        found.append(Port(text, element, shape, tuple(names)))
+    return found
+
+
+def _members(array: Attribute | None) -> Sequence[Attribute]:
+    return cast(ArrayAttr[Attribute], array).data if isinstance(array, ArrayAttr) else ()
+
+
+def main_of(module: ModuleOp) -> FuncOp:
+    """The function that is run. Raises GeError when there is none."""
+    found = functions(module)
+    if "main" not in found:
+        names = ", ".join(f"@{n}" for n in found) or "none"
+        raise GeError("the module has no function @main", hint=f"its functions: {names}")
+    return found["main"]
+
+
+def input_ports(func: FuncOp) -> list[Port]:
+    return ports(func.function_type.inputs.data, func.arg_attrs, "arg")
+
+
+def output_ports(func: FuncOp) -> list[Port]:
+    return ports(func.function_type.outputs.data, func.res_attrs, "result")
+
+
+class Prepared:
+    """A payload with what `@prepare` has computed from it."""
+
+    def __init__(self, payload: Payload, module: ModuleOp) -> None:
+        self.payload = payload
+        self.path = getattr(payload, "path", None)
+        self.arrays: dict[str, Array] = {}
+        prepare = functions(module).get("prepare")
+        if prepare is not None:
+            values = Function(module, prepare, payload).run([])
+            self.arrays = dict(zip((p.name for p in output_ports(prepare)), values, strict=True))
+
+    def get(self, key: str, /) -> Array | None:
+        return self.arrays[key] if key in self.arrays else self.payload.get(key)
+
+
+SANITIZE = "GE_SANITIZE"
+"""Environment variable: 1 has every session of a program sanitized that does not say otherwise."""
+
+
+def sanitized(main: FuncOp) -> bool:
+    """Whether the environment wants a function sanitized: it does so for programs alone, since
+    there is no plan to be proved before. Raises GeError for a value that means nothing."""
+    text = os.environ.get(SANITIZE, "0")
+    if text not in ("0", "1"):
+        raise GeError(f"{SANITIZE} is 0 or 1, not '{text}'")
+    return text == "1" and "npu_task.streams" in main.attributes
+
+
+class Session:
+    """A loaded module. With `poison`, device memory that holds no live value is garbage, so that
+    a wrong memory plan gives wrong numbers. With `sanitize`, the program's plan and schedule are
+    proved first (see `sanitizer.py` and `replay.py`), and memory is poisoned; None: as GE_SANITIZE
+    says. Raises GeError when the module cannot be run, or is not safe."""
+
+    def __init__(
+        self,
+        module: ModuleOp,
+        payload: Payload | None = None,
+        target: Target | str = DEFAULT_TARGET,
+        poison: bool = False,
+        sanitize: bool | None = None,
+    ) -> None:
+        main = main_of(module)
+        sanitize = sanitized(main) if sanitize is None else sanitize
+        if sanitize:
+            require_safe(module)
+            require_schedule(module)
+        self.module = module
+        self.target = Target.load(target) if isinstance(target, str) else target
+        self.inputs, self.outputs = input_ports(main), output_ports(main)
+        self._weights: Payload = Prepared({} if payload is None else payload, module)
+        self._function = Function(module, main, self._weights, poison or sanitize)
+
+    @property
+    def input_names(self) -> list[str]:
+        return [p.name for p in self.inputs]
+
+    @property
+    def output_names(self) -> list[str]:
+        return [p.name for p in self.outputs]
+
+    def run(
+        self, inputs: Mapping[str, Any], outputs: Mapping[str, Array] | None = None
+    ) -> dict[str, Array]:
+        """The outputs by name: in the arrays of `outputs` where these are given, else in memory of
+        their own. A program that was compiled with `share_io` has neither inputs nor outputs
+        copied. Raises GeError for missing, unknown or ill-typed arrays and for what fails while
+        running."""
+        arrays = check_inputs(self.inputs, inputs)
+        given = None if outputs is None else check_outputs(self.outputs, outputs, arrays)
+        start = time.perf_counter()
+        results = self._function.run(arrays, given)
+        observe(self, time.perf_counter() - start)
+        return dict(zip(self.output_names, results, strict=True))
+
+    def fuzz_schedule(self, inputs: Mapping[str, Any], runs: int, seed: int = 0) -> None:
+        """Run the program in so many random legal timings (see `interleave.py`). Raises GeError
+        that names the run and the output when one is not bit-identical to that of `run`."""
+        arrays = check_inputs(self.inputs, inputs)
+        want = [w.tobytes() for w in self._function.run(arrays)]
+        timing = np.random.default_rng(seed)
+        function = Function(self.module, main_of(self.module), self._weights, timing=timing)
+        for number in range(runs):
+            for name, bits, got in zip(self.output_names, want, function.run(arrays), strict=True):
+                if got.tobytes() != bits:
+                    raise GeError(
+                        f"output '{name}' has other bits in random timing {number} of seed {seed}",
+                        hint="--sanitize tells which tasks race",
+                    )
+
+
+# ---- inputs ----------------------------------------------------------------------------------
+
+
+def check_inputs(expected: Sequence[Port], given: Mapping[str, Any]) -> list[Array]:
+    """The inputs in order, contiguous. Raises GeError that names everything that is wrong."""
+    problems: list[str] = []
+    arrays: list[Array] = []
+    sizes: dict[str, tuple[int, str]] = {}
+    names = [p.name for p in expected]
+    for name in given:
+        if name not in names:
+            near = get_close_matches(name, names, 1)
+            problems.append(
+                f"there is no input '{name}'" + (f" (did you mean '{near[0]}'?)" if near else "")
+            )
+    for port in expected:
+        if port.name not in given:
+            problems.append(f"input '{port.name}' is missing")
+            continue
+        array = _native(given[port.name], port.element)
+        if problem := _mismatch(port, array, sizes):
+            problems.append(problem)
+        arrays.append(array)
+    if problems:
+        listing = ", ".join(map(str, expected)) or "none"
+        raise GeError("; ".join(problems), hint=f"expected inputs: {listing}")
+    return arrays
+
+
+def check_outputs(
+    expected: Sequence[Port], given: Mapping[str, Array], inputs: Sequence[Array]
+) -> list[Array | None]:
+    """The arrays for outputs in order, None where none is given. Raises GeError for one that no
+    output is called for, of another type or static shape, that cannot be written to as it lies, or
+    that shares memory with an input or another output."""
+    if unknown := [name for name in given if all(p.name != name for p in expected)]:
+        listing = ", ".join(map(str, expected)) or "none"
+        raise GeError(f"there is no output '{unknown[0]}'", hint=f"outputs: {listing}")
+    arrays = [given.get(port.name) for port in expected]
+    seen = list(inputs)
+    for port, array in zip(expected, arrays, strict=True):
+        if array is None:
+            continue
+        if problem := _mismatch(port, array, {}):
+            raise GeError(problem.replace("input", "output", 1))
+        if not array.flags.c_contiguous or not array.flags.writeable:
+            raise GeError(f"the array for output '{port.name}' is not contiguous and writeable")
+        if any(np.may_share_memory(array, other) for other in seen):
+            raise GeError(f"the array for output '{port.name}' shares memory with another one")
+        seen.append(array)
+    return arrays
+
+
+def _native(value: Any, element: Attribute) -> Array:
+    """The value as a contiguous array in this machine's byte order."""
+    array = np.asarray(value, order="C")
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if array.dtype.kind == "V" and array.dtype.itemsize == 2 and dtype_of(element) == BFLOAT16:
+        array = array.view(BFLOAT16)  # what numpy.load makes of bfloat16
+    return array
+
+
+def _mismatch(port: Port, array: Array, sizes: dict[str, tuple[int, str]]) -> str | None:
+    """What is wrong with an input. `sizes` holds the symbolic dimensions seen so far."""
+    if array.dtype != dtype_of(port.element):
+        return f"input '{port.name}' is {array.dtype}, not {dtype_of(port.element)}"
+    given, want = shape_text(array.shape), str(port)
+    if array.ndim != len(port.shape):
+        return f"input '{port.name}' has shape {given}, not {want[len(port.name) + 2 :]}"
+    for size, declared, name in zip(array.shape, port.shape, port.dims, strict=True):
+        if declared not in (DYNAMIC, size):
+            return f"input '{port.name}' has shape {given}, not {want[len(port.name) + 2 :]}"
+        if name:
+            known, where = sizes.setdefault(name, (size, port.name))
+            if known != size:
+                return (
+                    f"dimension '{name}' is {size} in input '{port.name}', but {known} in '{where}'"
+                )
+    return None
+
+
+def random_inputs(
+    module: ModuleOp,
+    seed: int = 0,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+) -> dict[str, Array]:
+    """Seeded random inputs of the right types: standard normal floats, integers and truth values
+    0 or 1 (so that they are valid indices). Unknown dimensions come from `shapes` (by input),
+    from `dims` (by symbolic name), else they are 1. Raises GeError for what does not fit."""
+    rng = np.random.default_rng(seed)
+    expected = input_ports(main_of(module))
+    sizes = dict(dims or {})
+    for port in expected:
+        for size, name in zip((shapes or {}).get(port.name, ()), port.dims, strict=False):
+            if name:
+                sizes.setdefault(name, size)
+    arrays: dict[str, Array] = {}
+    for port in expected:
+        known = (shapes or {}).get(port.name)
+        shape = known or [
+            sizes.get(name, 1) if size == DYNAMIC else size
+            for size, name in zip(port.shape, port.dims, strict=True)
+        ]
+        dtype = dtype_of(port.element)
+        count = 1
+        for size in shape:
+            count *= size
+        if count * dtype.itemsize > machine_bytes():
+            raise GeError(f"input {port} is larger than the memory of this machine")
+        if dtype.kind in "biu":
+            arrays[port.name] = rng.integers(0, 2, shape).astype(dtype)
+        else:
+            arrays[port.name] = rng.standard_normal(shape, np.float32).astype(dtype)
+    check_inputs(expected, arrays)
+    return arrays
+
+
+def statistics(array: Array) -> dict[str, Any]:
+    """Figures of an array for reports: dtype, shape, smallest, largest and mean finite element,
+    and how many are nan or infinite, if any."""
+    figures: dict[str, Any] = {"dtype": str(array.dtype), "shape": list(array.shape)}
+    if array.dtype.kind in "biu":
+        values = array
+    else:
+        values = array.astype(np.float64)
+        if strange := int(values.size - np.isfinite(values).sum()):
+            figures["not_finite"] = strange
+            values = values[np.isfinite(values)]
+    if values.size:
+        number: Any = int if array.dtype.kind in "biu" else float
+        figures |= {"min": number(values.min()), "max": number(values.max())}
+        figures["mean"] = float(values.mean())
+    return figures

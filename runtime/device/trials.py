@@ -1,0 +1,387 @@
+"""Runs a module on several sets of inputs, to compare it with what a pass makes of it.
+
+Each function is tried with sets of four kinds: normal numbers; `edges` (zeros of both signs,
+denormals, ties of rounding, bounds of activations); `extremes` (these, and the largest numbers,
+infinities, nan, the least and greatest integers); zeros, all of one sign. There are more sets of
+special values where the inputs are too small to hold all of them at once. What a module refuses
+(an index out of range, sizes that do not fit) is chosen more carefully, up to small indices and
+one size for all dimensions. Weights that the payload lacks are random.
+"""
+
+import ast
+import math
+import operator
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from ge.dialects.support.diagnostics import warning
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import functions
+from ge.dialects.support.types import DYNAMIC, byte_size
+from ge.runtime.data.arrays import BFLOAT16, Array, dtype_of
+from ge.runtime.data.weights import Fallback, Payload, RandomPayload, weights_of
+from ge.runtime.device.function import Function
+from ge.runtime.device.memory import machine_bytes
+from ge.runtime.device.session import Port, Prepared, check_inputs, input_ports, output_ports
+
+KINDS = ("normal", "edges", "extremes", "zeros")
+
+Outcome = Mapping[str, Array] | GeError
+"""What a function gives: its outputs by name, or why there are none."""
+
+# ---- values ----------------------------------------------------------------------------------
+
+
+def edge_values(dtype: np.dtype[Any]) -> list[float]:
+    """Floats at which formulas go wrong, all finite and none large."""
+    info: Any = np.finfo(np.float32 if dtype == BFLOAT16 else dtype)
+    least = float(info.smallest_subnormal)
+    if dtype == BFLOAT16:
+        least *= 2.0**16
+    tiny, eps = float(info.tiny), float(info.eps)
+    positive = [0.0, least, 3 * least, tiny, eps, 0.5, 1.0, 1.0 + eps, 1.5, 2.5, 3.0, 6.0]
+    return [sign * v for v in positive for sign in (1.0, -1.0)]
+
+
+def extreme_values(dtype: np.dtype[Any]) -> list[float]:
+    """Values of a float type at which sums and products leave its range."""
+    largest = float(np.finfo(np.float32).max if dtype == BFLOAT16 else np.finfo(dtype).max)
+    if dtype == BFLOAT16:
+        largest = 3.3895313892515355e38
+    return [math.inf, math.nan, largest, -math.inf, -largest, math.sqrt(largest)]
+
+
+def with_special(
+    rng: np.random.Generator, values: Array, special: Array, share: float, turn: int
+) -> Array:
+    """Values, a share of them replaced by special ones, each of these as often: in small arrays
+    more of them, so that none is left out; the next `turn` goes on where the last one ended."""
+    size = values.size
+    count = max(int(size * share), min((size + 1) // 2, len(special)))
+    flat = values.reshape(-1)
+    flat[rng.permutation(size)[:count]] = np.resize(np.roll(special, -turn * count), count)
+    return flat.reshape(values.shape)
+
+
+def floats(
+    rng: np.random.Generator, kind: str, shape: Sequence[int], dtype: np.dtype[Any], turn: int = 0
+) -> Array:
+    """Floats of a kind: half of them of the kind's own values (an eighth for extremes). Zeros have
+    one sign, so that sums of them have it too."""
+    if kind == "zeros":
+        return np.full(shape, -0.0 if turn else 0.0).astype(dtype)
+    values = np.asarray(rng.standard_normal(shape, np.float32)).astype(dtype)
+    if kind == "normal":
+        return values
+    edges = np.array(edge_values(dtype), np.float64).astype(dtype)
+    values = with_special(rng, values, edges, 0.5, turn)
+    if kind == "extremes":
+        extremes = np.array(extreme_values(dtype), np.float64).astype(dtype)
+        values = with_special(rng, values, extremes, 0.125, turn)
+    return values
+
+
+def integers(
+    rng: np.random.Generator,
+    kind: str,
+    shape: Sequence[int],
+    dtype: np.dtype[Any],
+    bound: int | None,
+    turn: int = 0,
+) -> Array:
+    """Integers from 0 to below `bound`; without one, extremes are the limits of the type."""
+    info = np.iinfo(dtype)
+    if kind == "zeros":
+        return np.zeros(shape, dtype)
+    if bound is not None:
+        return np.asarray(rng.integers(0, min(bound, int(info.max)), shape)).astype(dtype)
+    if kind == "extremes":
+        values = np.array([info.min, info.max, info.min + 1, 0, 1, info.max // 2], dtype)
+        return with_special(rng, np.empty(shape, dtype), values, 1.0, turn)
+    low = 0 if info.min == 0 else -100
+    return np.asarray(rng.integers(low, 101, shape)).astype(dtype)
+
+
+def truth_values(rng: np.random.Generator, kind: str, shape: Sequence[int], turn: int) -> Array:
+    """Half of them true, a single one every other turn; none for zeros."""
+    false = np.zeros(shape, np.bool_)
+    if kind == "zeros":
+        return false
+    return with_special(rng, false, np.array([True, False]), 1.0, turn)
+
+
+BOUNDS = (None, 100, 8, 2)
+"""Limits of integer inputs, tried in turn."""
+
+# ---- dimensions ------------------------------------------------------------------------------
+
+NAME = re.compile(r"[^\W\d]\w*")
+ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: lambda a, b: a // b,
+}
+
+
+def size_of(text: str, sizes: Callable[[str], int]) -> int:
+    """The size of a symbolic dimension, which may be a formula: `past + 1`."""
+
+    def value(node: ast.expr) -> int:
+        match node:
+            case ast.Name(id=name):
+                return sizes(name)
+            case ast.Constant(value=int(number)):
+                return number
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in ARITHMETIC:
+                return ARITHMETIC[type(op)](value(left), value(right))
+            case _:
+                raise SyntaxError
+
+    try:
+        return max(value(ast.parse(text, mode="eval").body), 0)
+    except (SyntaxError, ZeroDivisionError):
+        return sizes(text)
+
+
+class Sizes:
+    """Sizes of dimensions that are not known: equal for equal names. `scheme` says which:
+    `differ` (from 2 to 5), `names` (those without a name are all 3), `same` (2), `one`."""
+
+    SCHEMES = ("differ", "names", "same", "one")
+
+    def __init__(self, scheme: str, rng: np.random.Generator) -> None:
+        self.scheme, self.rng = scheme, rng
+        self.free = [int(n) for n in rng.permutation([2, 3, 4, 5])]
+        self.known: dict[str, int] = {}
+
+    def of_name(self, name: str) -> int:
+        if name not in self.known:
+            self.known[name] = self.free[len(self.known) % len(self.free)]
+        return self.known[name]
+
+    def of(self, size: int, name: str) -> int:
+        """The size for a dimension that is declared as `size`, with the name `name` if it has
+        one."""
+        if size != DYNAMIC:
+            return size
+        if self.scheme in ("same", "one"):
+            return size_of(name, lambda _: 2 if self.scheme == "same" else 1) if name else 2
+        if name:
+            return size_of(name, self.of_name)
+        return int(self.rng.integers(2, 6)) if self.scheme == "differ" else 3
+
+
+def make_inputs(
+    ports: Sequence[Port], kind: str, scheme: str, bound: int | None, seed: int, turn: int = 0
+) -> dict[str, Array]:
+    """Inputs of a kind by name. The same arguments give the same inputs."""
+    rng = np.random.default_rng((seed, crc32(kind.encode()), turn))
+    sizes = Sizes(scheme, rng)
+    found: dict[str, Array] = {}
+    for port in ports:
+        shape = [sizes.of(d, n) for d, n in zip(port.shape, port.dims, strict=True)]
+        dtype = dtype_of(port.element)
+        if dtype.kind == "b":
+            found[port.name] = truth_values(rng, kind, shape, turn)
+        elif dtype.kind in "iu":
+            found[port.name] = integers(rng, kind, shape, dtype, bound, turn)
+        else:
+            found[port.name] = floats(rng, kind, shape, dtype, turn)
+    return found
+
+
+TURNS = 4
+
+
+def turns_of(inputs: Mapping[str, Array], kind: str) -> int:
+    """How many sets of a kind it takes, `TURNS` at most, until half of each input has been each
+    of the kind's values."""
+    wanted = [1.0]
+    for array in inputs.values():
+        if array.dtype.kind == "b":
+            wanted.append(1 if kind == "zeros" else 2 / max(array.size, 1))
+        elif array.dtype.kind not in "iu" and kind != "normal":
+            count = len(edge_values(array.dtype))
+            wanted.append(2 if kind == "zeros" else 2 * count / max(array.size, 1))
+    return min(math.ceil(max(wanted)), TURNS)
+
+
+# ---- changes by a few ULPs -------------------------------------------------------------------
+
+
+def nudged(array: Array, seed: int) -> Array:
+    """Floats up to two ULPs off; other arrays as they are."""
+    if array.dtype.kind in "biu":
+        return array
+    rng = np.random.default_rng((seed, array.size))
+    info: Any = np.finfo(np.float32 if array.dtype == BFLOAT16 else array.dtype)
+    eps = 2.0**-7 if array.dtype == BFLOAT16 else float(info.eps)
+    steps = rng.integers(-2, 3, array.shape) * eps
+    with np.errstate(all="ignore"):
+        return (array.astype(np.float64) * (1.0 + steps)).astype(array.dtype)
+
+
+class NudgedPayload:
+    """Weights up to two ULPs off."""
+
+    def __init__(self, payload: Payload, seed: int) -> None:
+        self.payload, self.seed = payload, seed
+
+    def get(self, key: str, /) -> Array | None:
+        array = self.payload.get(key)
+        return None if array is None else nudged(array, self.seed)
+
+
+# ---- trials ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A function and inputs for it."""
+
+    function: str
+    kind: str
+    inputs: Mapping[str, Array]
+
+    def __str__(self) -> str:
+        return f"@{self.function}, {self.kind} inputs" if self.inputs else f"@{self.function}"
+
+
+def tried(module: ModuleOp) -> Iterator[FuncOp]:
+    """The functions that are run: those with a body, without the one that makes weights."""
+    for name, func in functions(module).items():
+        if func.body.blocks and name != "prepare":
+            yield func
+
+
+def has_loop(func: FuncOp) -> bool:
+    return any(op.name.endswith((".loop", ".while", ".for")) for op in func.walk())
+
+
+class Callee:
+    """A function of a module, made ready once."""
+
+    def __init__(self, module: ModuleOp, name: str, payload: Payload) -> None:
+        self.name = name
+        self.function: Function | None = None
+        func = functions(module).get(name)
+        if func is None:
+            self.error = GeError(f"there is no function @{name} any more")
+            return
+        self.ports, self.names = input_ports(func), [p.name for p in output_ports(func)]
+        try:
+            self.function = Function(module, func, Prepared(payload, module), poison=True)
+        except Exception as e:
+            self.error = as_error(e)
+
+    def __call__(self, given: Mapping[str, Array]) -> Outcome:
+        """What the function gives; inputs that it has no more are left out."""
+        if self.function is None:
+            return self.error
+        known = {p.name: given[p.name] for p in self.ports if p.name in given}
+        try:
+            values = self.function.run(check_inputs(self.ports, known))
+            return dict(zip(self.names, values, strict=True))
+        except Exception as e:
+            return as_error(e)
+
+
+def as_error(error: Exception) -> GeError:
+    """Kernels may raise anything for operands that do not fit."""
+    return error if isinstance(error, GeError) else GeError(f"{type(error).__name__}: {error}")
+
+
+@dataclass
+class Trials:
+    """Inputs for the functions of a module that it can be run with. `seconds` limits the processor
+    time of one round: when the first sets take longer, there are no more.
+
+    Raises GeError for a module that cannot be run at all."""
+
+    module: ModuleOp
+    payload: Payload
+    seed: int = 0
+    seconds: float = 10.0
+    trials: list[Trial] = field(default_factory=list[Trial])
+    first: list[Outcome] = field(default_factory=list[Outcome])
+    """What the module gives."""
+
+    def __post_init__(self) -> None:
+        refuse_large(self.module)
+        self.payload = Fallback(self.payload, RandomPayload(self.module, self.seed))
+        start = time.process_time()
+        why: dict[FuncOp, GeError] = {}
+        for func in tried(self.module):
+            callee = Callee(self.module, func.sym_name.data, self.payload)
+            for kind in KINDS if func.body.block.args else KINDS[:1]:
+                if self.trials and time.process_time() - start > self.seconds:
+                    break
+                if error := self._find(func, callee, kind):
+                    why[func] = error
+        working = {t.function for t in self.trials}
+        lost = {f: e for f, e in why.items() if f.sym_name.data not in working}
+        if not self.trials:
+            text = next((f": {e.message}" for e in lost.values()), ": it has no functions")
+            raise GeError(f"the module cannot be run to be validated{text}")
+        for func, error in lost.items():
+            warning(func, f"@{func.sym_name.data} is not validated: {error.message}")
+
+    def _find(self, func: FuncOp, callee: Callee, kind: str) -> GeError | None:
+        """Add a trial of a kind; why there is none."""
+        ports, error = input_ports(func), None
+        dynamic = any(DYNAMIC in p.shape for p in ports)
+        indices = any(dtype_of(p.element).kind in "iu" for p in ports)
+        bounds = BOUNDS if indices and kind != "zeros" else BOUNDS[:1]
+        if indices and has_loop(func):
+            bounds = BOUNDS[2:]  # an input may be the number of rounds
+        for scheme in Sizes.SCHEMES if dynamic else Sizes.SCHEMES[:1]:
+            for bound in bounds:
+                inputs = make_inputs(ports, kind, scheme, bound, self.seed)
+                if (error := self._add(callee, kind, inputs)) is None:
+                    for turn in range(1, turns_of(inputs, kind)):
+                        more = make_inputs(ports, kind, scheme, bound, self.seed, turn)
+                        self._add(callee, kind, more)
+                    return None
+        return error
+
+    def _add(self, callee: Callee, kind: str, inputs: Mapping[str, Array]) -> GeError | None:
+        """Add a trial of a kind on these inputs; why it cannot be run."""
+        outcome = callee(inputs)
+        if isinstance(outcome, GeError):
+            return outcome
+        self.trials.append(Trial(callee.name, kind, inputs))
+        self.first.append(outcome)
+        return None
+
+    def run(self, module: ModuleOp, nudge: int = 0) -> list[Outcome]:
+        """What each trial gives with another module; with `nudge`, on inputs and weights that
+        are a few ULPs off, differently for each number."""
+        payload = NudgedPayload(self.payload, nudge) if nudge else self.payload
+        found: dict[str, list[Outcome]] = {}
+        for name in dict.fromkeys(t.function for t in self.trials):
+            inputs = [t.inputs for t in self.trials if t.function == name]
+            if nudge:
+                inputs = [{k: nudged(a, nudge) for k, a in i.items()} for i in inputs]
+            callee = Callee(module, name, payload)
+            found[name] = [callee(i) for i in inputs]
+        return [found[t.function].pop(0) for t in self.trials]
+
+
+def refuse_large(module: ModuleOp) -> None:
+    """Raise GeError when the weights, as they are and as `@prepare` leaves them, do not fit into
+    the memory of this machine."""
+    total = sum(byte_size(t) for t in weights_of(module).values())
+    if 3 * total > machine_bytes():
+        raise GeError(
+            f"the module cannot be validated: its weights take {total / 2**30:.1f} GiB",
+            hint="validate a model of the same structure with fewer channels",
+        )

@@ -1,0 +1,98 @@
+"""Profiling in Python: what ran between `start` and `stop`, and where its time went.
+
+profiler = ge.Profiler()
+profiler.start()
+session.run(inputs)
+profiler.stop()
+profiler.report()["runs"]           # one entry for each program
+profiler.operator_stats()           # one row for each kind of op, the most time first
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from ge.dialects.support.errors import GeError
+
+if TYPE_CHECKING:
+    from ge.runtime.clock.timeline import Timeline
+    from ge.runtime.device.session import Session
+
+
+@dataclass(slots=True, eq=False)
+class Profiled:
+    """A program that ran while a profiler listened."""
+
+    session: "Session"
+    runs: int = 0
+    seconds: float = 0.0
+    """What the emulation took."""
+    simulated: "Timeline | None" = None
+
+    @property
+    def timeline(self) -> "Timeline":
+        """The simulated run. Raises GeError for a module that is no program."""
+        if self.simulated is None:
+            from ge.runtime.clock.clock import simulate
+
+            self.simulated = simulate(self.session.module, self.session.target)
+        return self.simulated
+
+
+_listening: list["Profiler"] = []
+
+
+class Profiler:
+    """Listens to all sessions between `start` and `stop`; also a context manager."""
+
+    def __init__(self) -> None:
+        self.programs: dict[Session, Profiled] = {}
+
+    def start(self) -> None:
+        """Listen from now on. Raises GeError when it does already."""
+        if self in _listening:
+            raise GeError("the profiler has been started already", hint="stop it first")
+        _listening.append(self)
+
+    def stop(self) -> None:
+        """Listen no more. Raises GeError when it does not."""
+        if self not in _listening:
+            raise GeError("the profiler has not been started", hint="call start() first")
+        _listening.remove(self)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def record(self, session: "Session", seconds: float) -> None:
+        """Note a run of a session that took so long."""
+        entry = self.programs.setdefault(session, Profiled(session))
+        entry.runs += 1
+        entry.seconds += seconds
+
+    def report(self) -> dict[str, Any]:
+        """For each program: how often it ran, what the emulation took in seconds, and the `time`
+        part of the report of one run; the simulated time of all runs, in microseconds."""
+        from ge.runtime.profile import tables as tables
+
+        runs = [
+            {"runs": p.runs, "seconds": p.seconds, "time": tables.time_report(p.timeline)}
+            for p in self.programs.values()
+        ]
+        total = sum(p.runs * p.timeline.latency_us for p in self.programs.values())
+        return {"runs": runs, "latency_us": total}
+
+    def operator_stats(self) -> list[dict[str, Any]]:
+        """The rows of the op statistic over all runs, the most time first."""
+        from ge.runtime.profile import tables as tables
+
+        timelines = [p.timeline for p in self.programs.values() for _ in range(p.runs)]
+        return tables.op_statistic(timelines, "session")
+
+
+def observe(session: "Session", seconds: float) -> None:
+    """Tell all profilers that listen about a run."""
+    for profiler in _listening:
+        profiler.record(session, seconds)

@@ -1,0 +1,255 @@
+"""What a simulated run looked like: tables in the columns that Ascend users know, figures for the
+report, and a short table for people. (`trace.py` draws it, `critical_path.py` finds what decides.)
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.ir import Attribute
+
+from ge.dialects.npu_task.ops import data_type
+from ge.dialects.support.types import NUMPY_NAMES
+from ge.dialects.targets.target import Target
+from ge.runtime.clock.timeline import DMA_IN, DMA_OUT, Task, Timeline, longest
+from ge.runtime.profile.critical_path import critical_path, slack
+
+# ---- figures ---------------------------------------------------------------------------------
+
+
+def time_report(timeline: Timeline) -> dict[str, Any]:
+    """The `time` part of the report."""
+    latency = timeline.latency_us
+    report: dict[str, Any] = {
+        "latency_us": latency,
+        "lower_bound_us": timeline.lower_bound_us,
+        "engines": {
+            engine: {"busy_us": busy, "utilization": busy / latency if latency else 0.0}
+            for engine, busy in timeline.busy_us.items()
+        },
+        "idle": timeline.idle_us,
+    }
+    path = critical_path(timeline)
+    busy = sum(t.runs * t.duration_us for t in path)
+    report["critical_path"] = {"tasks": len(path), "busy_us": busy, "wait_us": latency - busy}
+    if timeline.notes:
+        report["notes"] = timeline.notes
+    return report
+
+
+def summary_table(
+    timeline: Timeline, report: dict[str, Any] | None = None, slowest: int = 10
+) -> str:
+    """The figures of the `time_report`, which may be given, in a few lines for people."""
+    report = time_report(timeline) if report is None else report
+    latency = report["latency_us"]
+    lines = [
+        f"latency {latency:,.1f} us, lower bound {report['lower_bound_us']:,.1f} us, "
+        f"{len(timeline.tasks)} tasks on {timeline.target.name}",
+        "engine        busy us   used",
+    ]
+    lines += [
+        f"{engine:8} {row['busy_us']:12,.1f} {row['utilization']:6.1%}"
+        for engine, row in report["engines"].items()
+        if row["busy_us"]
+    ]
+    idle = ", ".join(f"{cause} {us:,.1f}" for cause, us in report["idle"].items() if us)
+    lines.append(f"idle us of the busiest: {idle or 'none'}")
+    path = report["critical_path"]
+    lines.append(
+        f"critical path: {path['tasks']} tasks, {path['busy_us']:,.1f} us of work, "
+        f"{path['wait_us']:,.1f} us of launches and waits"
+    )
+    lines.append(f"the {min(slowest, len(timeline.tasks))} slowest tasks:")
+    for task in longest(timeline, slowest):
+        share = task.duration_us / latency if latency else 0.0
+        lines.append(f"{share:6.1%} {task.duration_us:12,.1f} us  {task.engine:7} {task.name}")
+    lines += [f"note: {note}" for note in dict.fromkeys(timeline.notes)]
+    return "\n".join(lines)
+
+
+# ---- tables ----------------------------------------------------------------------------------
+
+OP_SUMMARY = (
+    "Device_id",
+    "Model Name",
+    "Task ID",
+    "Stream ID",
+    "Op Name",
+    "OP Type",
+    "Task Type",
+    "Task Start Time(us)",
+    "Task Duration(us)",
+    "Task Wait Time(us)",
+    "Block Num",
+    "Mix Block Num",
+    "Input Shapes",
+    "Input Data Types",
+    "Input Formats",
+    "Output Shapes",
+    "Output Data Types",
+    "Output Formats",
+    "aicore_time(us)",
+    "aic_total_cycles",
+    "aic_mac_time(us)",
+    "aic_mac_ratio",
+    "aic_mte2_time(us)",
+    "aic_mte2_ratio",
+    "aic_fixpipe_time(us)",
+    "aic_fixpipe_ratio",
+    "aiv_time(us)",
+    "aiv_total_cycles",
+    "aiv_vec_time(us)",
+    "aiv_vec_ratio",
+    "aiv_mte2_time(us)",
+    "aiv_mte2_ratio",
+    "aiv_mte3_time(us)",
+    "aiv_mte3_ratio",
+    "memory_bound",
+    "cube_utilization(%)",
+    "Slack Time(us)",
+)
+"""The columns of msprof's op_summary that this emulator has values for. mte2 is the pipe into the
+core, mte3 and fixpipe the ones out of it; a task's cycles are those of all its cores.
+Slack, by how much the task might end later, is ours."""
+
+OP_STATISTIC = (
+    "Device_id",
+    "Model Name",
+    "OP Type",
+    "Core Type",
+    "Count",
+    "Total Time(us)",
+    "Min Time(us)",
+    "Avg Time(us)",
+    "Max Time(us)",
+    "Ratio(%)",
+)
+
+
+def op_summary(timeline: Timeline, model: str) -> list[dict[str, Any]]:
+    """One row for each task, by start."""
+    ordered, left = sorted(timeline.tasks, key=lambda t: t.start_us), slack(timeline)
+    rows = [_summary_row(i, t, timeline.target, model) for i, t in enumerate(ordered)]
+    for row, task in zip(rows, ordered, strict=True):
+        row["Slack Time(us)"] = _us(left[task])
+    return rows
+
+
+def _summary_row(number: int, task: Task, target: Target, model: str) -> dict[str, Any]:
+    time, cores, ins, outs = task.time, dict(task.cores), task.reads, task.writes
+    row: dict[str, Any] = dict.fromkeys(OP_SUMMARY, "N/A")
+    row |= {
+        "Device_id": 0,
+        "Model Name": model,
+        "Task ID": number,
+        "Stream ID": task.stream,
+        "Op Name": task.name,
+        "OP Type": op_type(task),
+        "Task Type": task_type(task),
+        "Task Start Time(us)": _us(task.start_us),
+        "Task Duration(us)": _us(task.duration_us),
+        "Task Wait Time(us)": _us(task.wait_us),
+        "Block Num": cores.get(task.engine, 0),
+        "Mix Block Num": cores.get("vector", 0) if task.engine == "cube" else 0,
+        "Input Shapes": _shapes(ins),
+        "Input Data Types": _dtypes(ins),
+        "Input Formats": ";".join("ND" for _ in ins),
+        "Output Shapes": _shapes(outs),
+        "Output Data Types": _dtypes(outs),
+        "Output Formats": ";".join("ND" for _ in outs),
+    }
+    duration = task.duration_us or 1.0
+    if "cube" in cores:
+        cycles = task.duration_us * target.cycles_per_us * cores["cube"]
+        row |= {"aicore_time(us)": _us(task.duration_us), "aic_total_cycles": round(cycles)}
+        row |= _pipe("aic_mac", time.cube_us, duration)
+        row |= _pipe("aic_mte2", time.in_us, duration) | _pipe("aic_fixpipe", time.out_us, duration)
+        full = target.cycles_per_us * target.cube_cores * duration
+        row["cube_utilization(%)"] = round(100 * cycles / full, 2)
+    if "vector" in cores:
+        cycles = task.duration_us * target.cycles_per_us * cores["vector"]
+        row |= {"aiv_time(us)": _us(task.duration_us), "aiv_total_cycles": round(cycles)}
+        row |= _pipe("aiv_vec", time.vector_us, duration)
+        if task.engine == "vector":
+            row |= _pipe("aiv_mte2", time.in_us, duration)
+            row |= _pipe("aiv_mte3", time.out_us, duration)
+    if task.engine in ("cube", "vector"):
+        busiest = max(time.cube_us, time.vector_us)
+        row["memory_bound"] = round(time.in_us / busiest, 3) if busiest else "N/A"
+    return row
+
+
+def _pipe(name: str, us: float, duration: float) -> dict[str, Any]:
+    return {f"{name}_time(us)": _us(us), f"{name}_ratio": round(us / duration, 4)}
+
+
+def op_statistic(timelines: Sequence[Timeline], model: str) -> list[dict[str, Any]]:
+    """One row for each kind of op and engine in these runs, the most time first."""
+    groups: dict[tuple[str, str], list[Task]] = defaultdict(list)
+    for task in (t for timeline in timelines for t in timeline.tasks):
+        groups[op_type(task), task_type(task)].append(task)
+    counts = {key: sum(t.runs for t in tasks) for key, tasks in groups.items()}
+    sums = {key: sum(t.runs * t.duration_us for t in tasks) for key, tasks in groups.items()}
+    total = sum(sums.values()) or 1.0
+    rows = [
+        {
+            "Device_id": 0,
+            "Model Name": model,
+            "OP Type": kind,
+            "Core Type": core,
+            "Count": counts[kind, core],
+            "Total Time(us)": _us(sums[kind, core]),
+            "Min Time(us)": _us(min(t.duration_us for t in tasks)),
+            "Avg Time(us)": _us(sums[kind, core] / counts[kind, core]),
+            "Max Time(us)": _us(max(t.duration_us for t in tasks)),
+            "Ratio(%)": round(100 * sums[kind, core] / total, 3),
+        }
+        for (kind, core), tasks in groups.items()
+    ]
+    return sorted(rows, key=lambda r: -float(r["Total Time(us)"]))
+
+
+def csv_text(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> str:
+    """Rows as CSV."""
+    import csv
+    import io
+
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def op_type(task: Task) -> str:
+    """The op that a task computes: `fused_op.linear`, `graph.softmax`, `copy`."""
+    return task.kind if task.kernel is None else task.kernel.main.name
+
+
+def task_type(task: Task) -> str:
+    """Ascend's name of what executes a task."""
+    if task.engine == "cube" and len(task.cores) > 1:
+        return "MIX_AIC"
+    return TASK_TYPES[task.engine]
+
+
+TASK_TYPES = {
+    "cube": "AI_CORE",
+    "vector": "AI_VECTOR_CORE",
+    "host": "AI_CPU",
+    DMA_IN: "MEMCPY_H2D",
+    DMA_OUT: "MEMCPY_D2H",
+}
+
+
+def _shapes(types: Sequence[Attribute]) -> str:
+    return ";".join(",".join(map(str, data_type(t)[1])) for t in types)
+
+
+def _dtypes(types: Sequence[Attribute]) -> str:
+    return ";".join(NUMPY_NAMES.get(data_type(t)[0], str(data_type(t)[0])).upper() for t in types)
+
+
+def _us(value: float) -> float:
+    return round(value, 3)

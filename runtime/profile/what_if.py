@@ -1,0 +1,107 @@
+"""The time of a program on a target that is better, or worse, in one respect.
+
+    ge-run model.onnx --timing-only --what-if hbm_bandwidth=2x --what-if launch_us=0.5
+
+A change names a field of the target (`clock_ghz`, `ub_out_rate`, ...) or one of `PARTS`, and
+gives a factor (`2x`) or, for a field, a value. The program stays as it was compiled: its tilings
+and its schedule are those for the target as it is. So what they were made for (`COMPILED_FOR`)
+cannot change; and as the order is fixed, a program may get a little slower where its tasks get
+faster, because they meet others than before (Graham, "Bounds on multiprocessing timing anomalies",
+SIAM J. Appl. Math. 17, 1969).
+"""
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from ge.dialects.support.errors import GeError
+from ge.dialects.targets.target import Target
+from ge.runtime.clock.clock import simulate
+
+PARTS: dict[str, tuple[str, ...]] = {
+    "hbm_bandwidth": ("hbm_rate",),
+    "l2_bandwidth": ("l2_read_rate", "l2_write_rate"),
+    "cube": ("macs_per_cycle",),
+    "vector": ("vector_lanes",),
+    "host_link": ("host_link_gbs",),
+    "launch": ("launch_us", "host_launch_us"),
+}
+"""Part of a target -> the fields that a factor changes."""
+
+COMPILED_FOR = {
+    *("cube_cores", "vector_cores", "unfolds_windows", "vector_overlaps"),
+    *("hbm_bytes", "l1_bytes", "l0a_bytes", "l0b_bytes", "l0c_bytes", "ub_bytes"),
+    *("hbm_alignment", "core_alignment", "max_streams", "max_events"),
+}
+"""Fields from which tilings, plans and schedules are made: their effect is not in the time of a
+program that was made for other values."""
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """The latency with a change, and as a part of the latency without."""
+
+    change: str
+    latency_us: float
+    ratio: float
+
+    def __str__(self) -> str:
+        return f"what if {self.change}: {self.latency_us:,.1f} us, {self.ratio:.3f} of the time"
+
+
+def changed(target: Target, change: str) -> Target:
+    """The target with a change, `name=2x` or `field=value`. Raises GeError for one that cannot be
+    read, for a name that the target does not have, and for what programs are compiled for."""
+    match = re.fullmatch(r"(\w+)=([0-9.eE+-]+)(x?)", change.replace(" ", ""))
+    if match is None:
+        raise GeError(f"cannot read the change '{change}'", hint="write name=2x or field=value")
+    name, number, factor = match[1], _number(change, match[2]), bool(match[3])
+    known = {f.name: getattr(target, f.name) for f in dataclasses.fields(target)}
+    numeric = [n for n, v in known.items() if isinstance(v, int | float | dict)]
+    if name not in PARTS and name not in numeric:
+        near = get_close_matches(name, [*PARTS, *numeric], 1)
+        hint = f"did you mean {near[0]}?" if near else f"parts: {', '.join(PARTS)}"
+        raise GeError(f"target {target.name} has no '{name}'", hint=hint)
+    if name in COMPILED_FOR:
+        hint = f"compile it for a target file with another {name}"
+        raise GeError(f"the program was made for the '{name}' that its target has", hint=hint)
+    if not factor and (name in PARTS or isinstance(known[name], dict)):
+        raise GeError(f"'{name}' takes a factor", hint=f"write {name}=2x")
+    fields = PARTS.get(name, (name,))
+    new: dict[str, Any] = {f: _scaled(known[f], number) if factor else number for f in fields}
+    for field, value in new.items():
+        if field.endswith("_efficiency") and value > 1:
+            raise GeError(f"'{field}' is a share, at most 1, not {value:g}")
+    return dataclasses.replace(target, name=f"{target.name} with {change}", **new)
+
+
+def _number(change: str, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise GeError(f"'{text}' in '{change}' is no positive number")
+    return number
+
+
+def _scaled(value: Any, factor: float) -> Any:
+    if isinstance(value, dict):
+        return {key: v * factor for key, v in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    return value * factor
+
+
+def what_if(
+    module: ModuleOp, target: Target, latency_us: float, changes: Sequence[str]
+) -> list[WhatIf]:
+    """The times with each of the changes alone. `latency_us` is the time without them."""
+    found: list[WhatIf] = []
+    for change in changes:
+        latency = simulate(module, changed(target, change)).latency_us
+        found.append(WhatIf(change, latency, latency / latency_us if latency_us else 1.0))
+    return found

@@ -1,0 +1,374 @@
+"""Which dimensions are surely equal, where types only say `?`.
+
+A dimension is a `Size`: a number times symbols, each symbol one dimension of one value that is
+known only at run time. Equal sizes are equal in every run:
+
+    %0 = graph.reshape %x shape(concat(dim 0 of %x, dim 1 of %x, -1, 16))   : ?x?x64 -> ?x?x?x16
+    %1 = graph.transpose %0 permutation [0, 2, 1, 3]                        : ?x?x?x16 -> ?x?x?x16
+
+The sizes of %1 are (x0, 4, x1, 16). They follow from operands op by op (broadcasts, matrix
+products, reshapes by computed shapes, ...); an op that says nothing makes new symbols. Arguments
+of a function whose dimensions have one name (`graph.dims`) share symbols.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import cast
+
+from xdsl.dialects.builtin import ArrayAttr, StringAttr, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, Region, SSAValue
+
+from ge.dialects.graph.attention import AttentionOp, RotaryEmbeddingOp
+from ge.dialects.graph.creation import RangeOp
+from ge.dialects.graph.elementwise import CastOp, ClampOp, Elementwise, MulOp
+from ge.dialects.graph.indexing import GatherOp
+from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.normalization import BatchNormOp, GroupNormOp, SoftmaxLike, TrailingNorm
+from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.graph.shape import (
+    BroadcastToOp,
+    ReshapeOp,
+    ShapeOfOp,
+    SqueezeOp,
+    TransposeOp,
+    UnsqueezeOp,
+)
+from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp, slice_bounds
+from ge.dialects.support.types import (
+    DYNAMIC,
+    array_ints,
+    constant_ints,
+    element_type,
+    is_integer,
+    is_static,
+    normalize_axis,
+    numel,
+    rank_of,
+    shape_of,
+)
+
+MOST_STEPS = 16
+"""How far up a chain of shape computations is followed."""
+
+MOST_ELEMENTS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """factor * the product of symbols."""
+
+    factor: int
+    symbols: tuple[tuple[int, int], ...] = ()
+    """Number of a value and dimension, in order; a symbol may come twice."""
+
+    def __mul__(self, other: "Size") -> "Size":
+        return Size(self.factor * other.factor, tuple(sorted(self.symbols + other.symbols)))
+
+    def over(self, other: "Size") -> "Size | None":
+        """The quotient, None where it is no Size. No symbol is taken for zero."""
+        if other.factor == 0 or self.factor % other.factor:
+            return None
+        left = list(self.symbols)
+        for symbol in other.symbols:
+            if symbol not in left:
+                return None
+            left.remove(symbol)
+        return Size(self.factor // other.factor, tuple(left))
+
+    @property
+    def number(self) -> int | None:
+        return None if self.symbols else self.factor
+
+
+ONE = Size(1)
+
+Sizes = tuple[Size, ...]
+
+
+def volume(sizes: Sequence[Size]) -> Size:
+    return prod(sizes, start=ONE)
+
+
+class Dimensions:
+    """The sizes of the values of a region. What the region computes later than this was made is
+    worked out from its operands when it is asked for."""
+
+    def __init__(self, region: Region | None = None) -> None:
+        self.sizes: dict[SSAValue, Sizes] = {}
+        self.names: dict[SSAValue, int] = {}
+        self.values: list[SSAValue] = []
+        self.cut: dict[Size, Size] = {}
+        """The size of an axis of which a slice keeps the first elements -> how many these are when
+        the axis has as many."""
+        if region is None:
+            return
+        if isinstance(func := region.parent, FuncOp):
+            self.name_arguments(func)
+        for op in region.walk():
+            for result in op.results:
+                self.of(result)  # in order: operands are known, nothing recurs deeply
+
+    def name_arguments(self, func: FuncOp) -> None:
+        """Dimensions of arguments that have the same name are the same."""
+        first: dict[str, Size] = {}
+        for argument, attributes in zip(func.args, func.arg_attrs or (), strict=False):
+            names = attributes.data.get("graph.dims")
+            sizes = list(self.of(argument))
+            if isinstance(names, ArrayAttr):
+                texts = cast(ArrayAttr[Attribute], names).data
+                for i, name in enumerate(texts if len(texts) == len(sizes) else ()):
+                    if isinstance(name, StringAttr) and name.data and sizes[i].number is None:
+                        sizes[i] = first.setdefault(name.data, sizes[i])
+                self.sizes[argument] = tuple(sizes)
+
+    def of(self, value: SSAValue) -> Sizes:
+        """The sizes of a ranked tensor's dimensions; () for anything else."""
+        if (known := self.sizes.get(value)) is not None:
+            return known
+        if not isinstance(value.type, TensorType):
+            return ()
+        shape = shape_of(value)
+        if is_static(shape):
+            result = tuple(map(Size, shape))
+        else:
+            found = self.follow(value)
+            if found is None or len(found) != len(shape):
+                found = (None,) * len(shape)
+            result = tuple(
+                Size(d) if d != DYNAMIC else s or self.symbol(value, i)
+                for i, (d, s) in enumerate(zip(shape, found, strict=True))
+            )
+        self.sizes[value] = result
+        return result
+
+    def same(self, a: SSAValue, b: SSAValue) -> bool:
+        """Whether two values surely have one shape."""
+        return rank_of(a) == rank_of(b) and self.of(a) == self.of(b)
+
+    def symbol(self, value: SSAValue, axis: int) -> Size:
+        """The unknown size of a value along an axis, as a symbol of its own."""
+        if value not in self.names:
+            self.names[value] = len(self.values)
+            self.values.append(value)
+        return Size(1, ((self.names[value], axis),))
+
+    def place(self, size: Size) -> tuple[SSAValue, int] | None:
+        """The value and dimension that a size is, if it is one as it stands."""
+        if size.factor != 1 or len(size.symbols) != 1:
+            return None
+        number, axis = size.symbols[0]
+        return self.values[number], axis
+
+    def follow(self, value: SSAValue) -> Sequence[Size | None] | None:
+        """The sizes of an op's result as far as they follow from its operands."""
+        op = value.owner
+        match op:
+            case ReshapeOp():
+                return self.reshaped(op)
+            case TransposeOp():
+                given = self.of(op.input)
+                return [given[i] for i in array_ints(op.permutation)]
+            case SqueezeOp() | UnsqueezeOp():
+                return self.squeezed(op)
+            case RotaryEmbeddingOp() | SoftmaxLike() | TrailingNorm() | ClampOp():
+                return self.of(op.operands[0])
+            case AttentionOp():
+                return self.attended(op)
+            case GroupNormOp() | BatchNormOp():
+                return self.of(op.input)
+            case Elementwise():
+                return self.broadcast([self.of(o) for o in op.operands], rank_of(value))
+            case MatmulOp():
+                return self.multiplied(op)
+            case ReduceOp():
+                return self.reduced(op)
+            case GatherOp():
+                return self.gathered(op)
+            case ConcatOp() | SliceOp() | SplitOp():
+                return self.along_axes(op)
+            case RangeOp():
+                return self.counted(op)
+            case BroadcastToOp():
+                target = self.elements(op.shape_value) if op.shape_value else None
+                if op.shape is not None:
+                    target = [Size(d) for d in array_ints(op.shape)]
+                if target is None:
+                    return None
+                return self.broadcast([self.of(op.input), target], rank_of(value))
+            case _:
+                return None
+
+    def broadcast(
+        self, operands: Sequence[Sequence[Size | None]], rank: int
+    ) -> Sequence[Size | None]:
+        """numpy's broadcasting: a size other than 1 wins, two of them are equal. So are n and the
+        least of n and a number d > 1: were n > d, then d would have to be 1 or n."""
+        result: list[Size | None] = []
+        for i in range(rank):
+            found: set[Size | None] = set()
+            for sizes in operands:
+                if (j := i - rank + len(sizes)) >= 0 and sizes[j] != ONE:
+                    found.add(sizes[j])
+            found -= {s for s in found if s is not None and self.cut.get(s) in found}
+            numbers = [s for s in found if s is not None and s.number is not None]
+            if not found:
+                result.append(ONE)
+            elif len(found) == 1 or numbers:
+                result.append(numbers[0] if numbers else found.pop())
+            else:
+                result.append(None)  # one of them may be 1
+        return result
+
+    def multiplied(self, op: MatmulOp) -> Sequence[Size | None]:
+        """The sizes of a matrix product: batches broadcast, then rows and columns."""
+        lhs, rhs = self.of(op.lhs), self.of(op.rhs)
+        batch = self.broadcast([lhs[:-2], rhs[:-2]], max(len(lhs), len(rhs)) - 2)
+        m = lhs[-1 if op.transpose_lhs.value.data else -2]
+        n = rhs[-2 if op.transpose_rhs.value.data else -1]
+        return [*batch, m, n]
+
+    def attended(self, op: AttentionOp) -> Sequence[Size]:
+        """The sizes of an attention: those of the query, the last one of the value."""
+
+        def sizes(name: str, value: SSAValue) -> Sizes:
+            a, b, c, d = self.of(value)
+            return (a, c, b, d) if op.tokens_first(name) else (a, b, c, d)
+
+        batch, heads, tokens, _ = sizes("query", op.query)
+        size = sizes("value", op.value)[3]
+        if op.tokens_first("result"):
+            return batch, tokens, heads, size
+        return batch, heads, tokens, size
+
+    def squeezed(self, op: SqueezeOp | UnsqueezeOp) -> Sequence[Size] | None:
+        """The sizes without, or with, those that are 1; None while the axes are unknown."""
+        axes, given = op.ints("axes"), self.of(op.input)
+        if axes is None:
+            return None
+        rank = rank_of(op.result) if isinstance(op, UnsqueezeOp) else len(given)
+        wanted = {normalize_axis(a, rank) for a in axes}
+        if isinstance(op, SqueezeOp):
+            return [s for i, s in enumerate(given) if i not in wanted]
+        rest = iter(given)
+        return [ONE if i in wanted else next(rest) for i in range(rank)]
+
+    def reshaped(self, op: ReshapeOp) -> Sequence[Size | None] | None:
+        """The sizes that a reshape states, 0 and -1 replaced; None while it states unknown ones."""
+        given = self.of(op.input)
+        if op.shape is not None:
+            target = [Size(d) for d in array_ints(op.shape)]
+        else:
+            target = self.elements(op.shape_value) if op.shape_value is not None else None
+        if target is None:
+            return None
+        keep = not op.allow_zero.value.data
+        result = [
+            given[i] if keep and s == Size(0) and i < len(given) else s
+            for i, s in enumerate(target)
+        ]
+        if Size(-1) in result:
+            hidden = result.index(Size(-1))
+            others = [s for i, s in enumerate(result) if i != hidden]
+            known = [s for s in others if s is not None]
+            whole = len(known) == len(others)
+            result[hidden] = volume(given).over(volume(known)) if whole else None
+        return result
+
+    def reduced(self, op: ReduceOp) -> Sequence[Size] | None:
+        """The sizes without the axes that are reduced; None while these are unknown."""
+        axes, given = op.reduced_axes(), self.of(op.input)
+        if axes is None:
+            return None
+        if op.keep_dims.value.data:
+            return [ONE if i in axes else s for i, s in enumerate(given)]
+        return [s for i, s in enumerate(given) if i not in axes]
+
+    def gathered(self, op: GatherOp) -> Sequence[Size]:
+        data, indices = self.of(op.operands[0]), self.of(op.operands[1])
+        axis = normalize_axis(op.axis.value.data, len(data))
+        return [*data[:axis], *indices, *data[axis + 1 :]]
+
+    def along_axes(self, op: ConcatOp | SliceOp | SplitOp) -> Sequence[Size | None] | None:
+        """Sizes of the axes that stay as they are."""
+        result: list[Size | None] = list(self.of(op.operands[0]))
+        if isinstance(op, SliceOp):
+            bounds = op.bounds()
+            if bounds is None:
+                return None
+            for axis, *_ in bounds:
+                result[axis] = self.first_elements(op, axis) if len(bounds) == 1 else None
+        else:
+            result[normalize_axis(op.axis.value.data, len(result))] = None
+        return result
+
+    def first_elements(self, op: SliceOp, axis: int) -> Size | None:
+        """The size of the one axis that is sliced, when that says how many elements it keeps of a
+        known number."""
+        whole = shape_of(op.input)[axis]
+        starts, steps = op.ints("starts"), op.ints("steps") or (1,)
+        ends = self.elements(op.ends_value) if op.ends_value is not None else None
+        if whole <= 1 or starts != (0,) or steps != (1,) or ends is None or ends[0] is None:
+            return None
+        size = self.symbol(op.result, axis)
+        if ends[0].number is None and ends[0].factor > 0:
+            self.cut[size] = ends[0]
+        return size
+
+    def counted(self, op: RangeOp) -> Sequence[Size] | None:
+        """The size of 0, 1, ..., n - 1, where n is a product of dimensions."""
+        start, limit, delta = (self.elements(o) for o in op.operands)
+        if start != [Size(0)] or delta != [ONE] or limit is None or limit[0] is None:
+            return None
+        return [limit[0]] if limit[0].factor >= 0 else None
+
+    def elements(self, value: SSAValue, steps: int = MOST_STEPS) -> list[Size | None] | None:
+        """The elements of a short vector or scalar of integers, None where they are no Size."""
+        if not isinstance(value.type, TensorType) or not is_integer(element_type(value)):
+            return None
+        shape = shape_of(value)
+        if not is_static(shape) or numel(shape) > MOST_ELEMENTS:
+            return None
+        if (constant := constant_ints(value)) is not None:
+            return [Size(c) for c in constant]
+        unknown: list[Size | None] = [None] * numel(shape)
+        if steps == 0 or not isinstance(value.owner, Operation):
+            return unknown
+        found = self.computed(value.owner, steps - 1)
+        return found if found is not None and len(found) == len(unknown) else unknown
+
+    def computed(self, op: Operation, steps: int) -> list[Size | None] | None:
+        """The elements of the result of a shape computation."""
+        match op:
+            case ShapeOfOp():
+                return list(self.of(op.input)[op.bounds()])
+            case ReshapeOp() | SqueezeOp() | UnsqueezeOp() | CastOp():
+                return self.elements(op.operands[0], steps)
+            case ConcatOp():
+                parts = [self.elements(i, steps) for i in op.inputs]
+                known = [p for p in parts if p is not None]
+                return [e for p in known for e in p] if len(known) == len(parts) else None
+            case GatherOp():
+                data, index = self.elements(op.operands[0], steps), constant_ints(op.operands[1])
+                if data is None or index is None or rank_of(op.operands[0]) != 1:
+                    return None
+                return [data[i] for i in index if -len(data) <= i < len(data)]
+            case SliceOp():
+                data, bounds = self.elements(op.input, steps), op.bounds()
+                if data is None or bounds is None or rank_of(op.input) != 1:
+                    return None
+                for _, start, end, step in bounds:
+                    if start is None or end is None or step is None:
+                        return None
+                    first, count = slice_bounds(start, end, step, len(data))
+                    data = [data[first + i * step] for i in range(count)]
+                return data
+            case MulOp():
+                a, b = self.elements(op.lhs, steps), self.elements(op.rhs, steps)
+                if a is None or b is None or len(a) != len(b):
+                    return None
+                pairs = zip(a, b, strict=True)
+                return [None if s is None or t is None else s * t for s, t in pairs]
+            case _:
+                return None

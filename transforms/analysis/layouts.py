@@ -1,0 +1,250 @@
+"""How the elements of a value lie in the memory of one that it is made from by moving only.
+
+    %1 = graph.reshape %0        [B, S, H*D] -> [B, S, H, D]
+    %2 = graph.transpose %1      -> [B, H, S, D]
+
+`Trace(%2)` goes up step by step. The dimensions of %2 are made of axes b, h, s and d; at %0 these
+lie in the order b, s, h, d. So a kernel that takes [B, S, H, D] can read %0 and needs no transpose.
+
+On the way up a reshape splits axes, a transpose exchanges them, a broadcast leaves some out (they
+are `repeated`; as in a gather of each place n times), an index picks one place of an axis that the
+value does not have (`chosen`), a product with a number is remembered as `factor`. Sizes may be
+symbols, see ge.transforms.analysis.dimensions.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+from ge.dialects.graph.elementwise import DivOp, MulOp
+from ge.dialects.graph.indexing import GatherOp
+from ge.dialects.graph.shape import (
+    BroadcastToOp,
+    ReshapeOp,
+    SqueezeOp,
+    TileOp,
+    TransposeOp,
+    UnsqueezeOp,
+)
+from ge.dialects.graph.slicing import SliceOp, SplitOp
+from ge.dialects.support.types import (
+    array_ints,
+    constant_ints,
+    normalize_axis,
+    numel,
+    rank_of,
+    shape_of,
+)
+from ge.transforms.analysis.dimensions import ONE, Dimensions, Size, volume
+from ge.transforms.rewriting.matching import number_of
+
+MOST_STEPS = 16
+
+
+class Axis:
+    """A run of elements at one distance from each other, or two of them once it is split."""
+
+    def __init__(self, size: Size, repeated: bool = False, chosen: int | None = None) -> None:
+        self.size, self.repeated, self.chosen = size, repeated, chosen
+        self.parts: tuple[Axis, ...] = ()
+
+    def split(self, outer: Size, inner: Size) -> None:
+        self.parts = tuple(Axis(size, self.repeated) for size in (outer, inner))
+
+    def leaves(self) -> "Iterator[Axis]":
+        """The axes that this one is made of, in order."""
+        if not self.parts:
+            yield self
+        for part in self.parts:
+            yield from part.leaves()
+
+
+Axes = list[Axis]
+"""The axes of one dimension, the outer ones first; none for a dimension of size 1."""
+
+
+def leaves(*dims: Axes) -> Axes:
+    """All axes in order, in their smallest parts."""
+    return [leaf for axes in dims for axis in axes for leaf in axis.leaves()]
+
+
+def new_axes(sizes: Iterable[Size]) -> list[Axes]:
+    """An axis for each dimension."""
+    return [[] if s == ONE else [Axis(s)] for s in sizes]
+
+
+def regroup(dims: Sequence[Axes], sizes: Sequence[Size]) -> list[Axes] | None:
+    """The axes in their order as dimensions of these sizes, split where needed. None where they
+    do not come out even."""
+    left = leaves(*dims)[::-1]
+    result: list[Axes] = []
+    for size in sizes:
+        group: Axes = []
+        while size != ONE:
+            if not left:
+                return None
+            axis = left.pop()
+            if (rest := size.over(axis.size)) is not None:
+                size = rest
+            elif axis.chosen is None and (rest := axis.size.over(size)) is not None:
+                axis.split(size, rest)
+                axis, inner = axis.parts
+                left.append(inner)
+                size = ONE
+            else:
+                return None
+            group.append(axis)
+        result.append(group)
+    return None if left else result
+
+
+def permute(dims: Sequence[Axes], order: Sequence[int]) -> list[Axes]:
+    return [dims[i] for i in order]
+
+
+class Trace:
+    """The dimensions of a value as axes (`dims`), and those of the value above it to which the
+    trace has come (`at`, `front`)."""
+
+    def __init__(self, value: SSAValue, dimensions: Dimensions, repeats: bool = True) -> None:
+        self.value, self.at, self.dimensions, self.repeats = value, value, dimensions, repeats
+        self.dims = new_axes(dimensions.of(value))
+        self.front = list(self.dims)
+        self.factor = 1.0
+        self.gain = 0
+        """How many transposes, broadcasts and products have been passed."""
+
+    def steps(self) -> Iterator[None]:
+        """Go up as far as possible, one op at a time."""
+        for _ in range(MOST_STEPS):
+            yield
+            if not self.up():
+                return
+
+    def order(self) -> Axes:
+        """The axes in the order of memory at the value come to."""
+        return leaves(*self.front)
+
+    def up(self) -> bool:
+        """Go up over one op; False where it does more than move elements."""
+        op = self.at.owner
+        match op:
+            case TransposeOp():
+                order = array_ints(op.permutation)
+                front = [self.front[order.index(i)] for i in range(len(order))]
+                self.gain += 1
+            case ReshapeOp() | SqueezeOp() | UnsqueezeOp():
+                front = regroup(self.front, self.dimensions.of(op.input))
+            case BroadcastToOp() | TileOp():
+                front = self.over_repetition(op)
+            case MulOp() | DivOp():
+                return self.over_factor(op)
+            case GatherOp() if rank_of(op.indices) == 1:
+                front = self.over_runs(op)
+            case GatherOp() | SliceOp() | SplitOp():
+                front = self.over_choice(op)
+            case _:
+                return False
+        if front is None:
+            return False
+        self.at, self.front = op.operands[0], front
+        return True
+
+    def over_repetition(self, op: BroadcastToOp | TileOp) -> list[Axes] | None:
+        """The axes of the input of a repetition; what it repeats is noted. None where that is not
+        allowed or not known."""
+        given = self.dimensions.of(op.input)
+        ahead = len(self.front) - len(given)
+        if not self.repeats or ahead < 0:
+            return None
+        repeated, front = leaves(*self.front[:ahead]), self.front[ahead:]
+        result: list[Axes] = []
+        for axes, size in zip(front, given, strict=True):
+            if size == ONE:
+                repeated += leaves(axes)
+                axes = []
+            elif volume([a.size for a in leaves(axes)]) != size:
+                return None
+            result.append(axes)
+        for axis in repeated:
+            axis.repeated = True
+        self.gain += 1
+        return result
+
+    def over_runs(self, op: GatherOp) -> list[Axes] | None:
+        """The axes of the input of a gather by 0, 0, 1, 1, ...: each place of an axis comes n
+        times, which is noted. None where that is not allowed or places come otherwise."""
+        axis = normalize_axis(op.axis.value.data, rank_of(op.operands[0]))
+        count, indices = self.dimensions.of(op.operands[0])[axis].number, constant_ints(op.indices)
+        if not self.repeats or not count or not indices or len(indices) % count:
+            return None
+        times = len(indices) // count
+        if any(i % count != place // times for place, i in enumerate(indices)):
+            return None
+        inside = regroup([self.front[axis]], [Size(count), Size(times)])
+        if inside is None or max(indices) >= count or min(indices) < -count:
+            return None
+        for repeated in leaves(inside[1]):
+            repeated.repeated = True
+        self.gain += 1
+        return [*self.front[:axis], inside[0], *self.front[axis + 1 :]]
+
+    def over_factor(self, op: MulOp | DivOp) -> bool:
+        """Step over a multiplication by one number, which is noted; whether it is one."""
+        for value, factor in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+            number = number_of(factor)
+            if (
+                not number
+                or numel(shape_of(factor)) > 1
+                or not self.dimensions.same(value, op.result)
+            ):
+                continue
+            if isinstance(op, DivOp) and factor is op.lhs:
+                continue
+            self.factor *= number if isinstance(op, MulOp) else 1 / number
+            self.at = value
+            self.gain += 1
+            return True
+        return False
+
+    def over_choice(self, op: GatherOp | SliceOp | SplitOp) -> list[Axes] | None:
+        """One place of an axis that the value does not have, or has with size 1."""
+        given = self.dimensions.of(op.operands[0])
+        place = one_place(op, self.at)
+        if place is None or given[place.axis].number is None:
+            return None
+        axis = Axis(given[place.axis], chosen=place.index)
+        rest = self.front[place.axis + (not place.dropped) :]
+        return [*self.front[: place.axis], [axis], *rest]
+
+
+@dataclass(frozen=True)
+class Place:
+    """One place of an axis; `dropped` says that the result does not have the axis."""
+
+    axis: int
+    index: int
+    dropped: bool
+
+
+def one_place(op: GatherOp | SliceOp | SplitOp, value: SSAValue) -> Place | None:
+    """Where the op takes one place of an axis for a value, one of its results."""
+    shape, rank = shape_of(op.operands[0]), rank_of(op.operands[0])
+    if isinstance(op, GatherOp):
+        axis, index = normalize_axis(op.axis.value.data, rank), constant_ints(op.indices)
+        if index is None or rank_of(op.indices) > 0:
+            return None
+        return Place(axis, index[0] % shape[axis], True) if shape[axis] > 0 else None
+    if isinstance(op, SplitOp):
+        axis = normalize_axis(op.axis.value.data, rank)
+        if any(shape_of(p)[axis] != 1 for p in op.parts):
+            return None
+        return Place(axis, next(i for i, p in enumerate(op.parts) if p is value), False)
+    bounds = op.bounds()
+    if bounds is None or len(bounds) != 1:
+        return None
+    axis, start, _, _ = bounds[0]
+    if start is None or shape_of(value)[axis] != 1 or shape[axis] < 1:
+        return None
+    return Place(axis, min(start % shape[axis] if start < 0 else start, shape[axis] - 1), False)

@@ -1,0 +1,219 @@
+"""Elementwise expressions as polynomials, so that a rule sees the function and not its spelling.
+
+    0.5 * x * (1 + t),   x * (t * 0.5 + 0.5),   x / 2 + t * (x / 2)
+
+are all 0.5 x + 0.5 x t. `Expansion.of` multiplies out sums, products, quotients and powers down to
+*atoms*: values that other ops define, or at which it is told to stop. An atom may have a
+fractional power: sqrt(v) is v^0.5, and x / sqrt(v) is x v^-0.5. What is inside of a root or a
+reciprocal of a sum is not multiplied out: it is an atom.
+
+Shapes do not show in a polynomial: constants count as numbers when they have one element (or
+any number of equal ones, with `splats`), and which shape the result has is for the rule to say.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import TypeAlias
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from ge.dialects.graph.elementwise import (
+    AddOp,
+    DivOp,
+    MulOp,
+    NegOp,
+    PowOp,
+    ReciprocalOp,
+    SqrtOp,
+    SubOp,
+)
+from ge.dialects.support.types import element_type, is_float, numel, shape_of
+from ge.transforms.rewriting.matching import near, number_of, tolerance
+
+Monomial: TypeAlias = frozenset[tuple[SSAValue, float]]
+"""A product of atoms, each with its power."""
+
+Polynomial: TypeAlias = dict[Monomial, float]
+"""The coefficient of each monomial."""
+
+ONE: Monomial = frozenset()
+
+POLYNOMIAL_OPS = (AddOp, SubOp, MulOp, DivOp, NegOp, PowOp, ReciprocalOp, SqrtOp)
+"""The ops that polynomials are made of."""
+
+MOST_TERMS = 12
+MOST_STEPS = 40
+MOST_REACHED = 10
+
+
+def monomial(powers: Mapping[SSAValue, float]) -> Monomial:
+    return frozenset((v, p) for v, p in powers.items() if p != 0)
+
+
+def times(a: Monomial, b: Monomial) -> Monomial:
+    """The product of two monomials: powers of equal values add up."""
+    powers = dict(a)
+    for value, power in b:
+        powers[value] = powers.get(value, 0) + power
+    return monomial(powers)
+
+
+def product(a: Polynomial, b: Polynomial) -> Polynomial:
+    """The product of two polynomials."""
+    result: Polynomial = {}
+    for m, c in a.items():
+        for n, d in b.items():
+            key = times(m, n)
+            result[key] = result.get(key, 0) + c * d
+    return result
+
+
+def total(a: Polynomial, b: Polynomial, factor: float = 1.0) -> Polynomial:
+    """a + factor * b"""
+    result = dict(a)
+    for m, c in b.items():
+        result[m] = result.get(m, 0) + factor * c
+    return {m: c for m, c in result.items() if c != 0}
+
+
+def same(a: Polynomial, b: Polynomial, relative: float) -> bool:
+    """Whether two polynomials are the same but for rounding of the coefficients."""
+    return a.keys() == b.keys() and all(near(c, b[m], relative) for m, c in a.items())
+
+
+def powers(value: SSAValue, coefficients: Mapping[int, float]) -> Polynomial:
+    """The polynomial in one atom with these coefficients by power."""
+    return {monomial({value: p}): c for p, c in coefficients.items()}
+
+
+class Expansion:
+    """Multiplies values out, down to the values of `stop` and those that no polynomial op
+    defines. `ops` collects the ops on the way, users before what they use."""
+
+    def __init__(self, stop: Collection[SSAValue] = (), splats: bool = False) -> None:
+        self.stop, self.splats = frozenset(stop), splats
+        self.ops: dict[Operation, None] = {}
+        self.steps = MOST_STEPS
+
+    def of(self, value: SSAValue) -> Polynomial:
+        """The polynomial that a value is; the value itself where it is none."""
+        if value in self.stop:
+            return {monomial({value: 1}): 1.0}
+        if (number := self.number(value)) is not None:
+            return {ONE: number} if number else {}
+        op = value.owner
+        if isinstance(op, POLYNOMIAL_OPS) and self.steps > 0:
+            self.steps -= 1
+            self.ops[op] = None
+            result = self.expand(op)
+            if result is not None and len(result) <= MOST_TERMS:
+                return result
+        return {monomial({value: 1}): 1.0}
+
+    def uses_all(self, value: SSAValue, end: SSAValue) -> bool:
+        """Whether everything made of `value` goes into `end`, by the ops of this expansion."""
+        stack, seen = [value], {value}
+        while stack:
+            for use in stack.pop().uses:
+                if use.operation not in self.ops:
+                    return False
+                result = use.operation.results[0]
+                if result is not end and result not in seen:
+                    seen.add(result)
+                    stack.append(result)
+        return True
+
+    def number(self, value: SSAValue) -> float | None:
+        """The number that a value is (everywhere, if it has several elements), else None."""
+        if not is_float(element_type(value)):
+            return None
+        number = number_of(value)
+        if number is None or self.splats or numel(shape_of(value)) == 1:
+            return number
+        return None
+
+    def expand(self, op: Operation) -> Polynomial | None:
+        """The polynomial that the op computes, None for one that computes no such thing."""
+        first, *rest = op.operands
+        match op:
+            case AddOp():
+                return total(self.of(first), self.of(rest[0]))
+            case SubOp():
+                return total(self.of(first), self.of(rest[0]), -1)
+            case MulOp():
+                return product(self.of(first), self.of(rest[0]))
+            case DivOp():
+                return product(self.of(first), self.power(rest[0], -1))
+            case NegOp():
+                return total({}, self.of(first), -1)
+            case ReciprocalOp():
+                return self.power(first, -1)
+            case SqrtOp():
+                return self.power(first, 0.5)
+            case _:
+                exponent = number_of(rest[0])
+                return None if exponent is None else self.power(first, exponent)
+
+    def power(self, value: SSAValue, exponent: float) -> Polynomial:
+        """value ^ exponent. Multiplied out for 2, 3 and 4; a product has the power of each
+        factor for integer exponents; everything else is an atom."""
+        whole = exponent == int(exponent)
+        base = self.of(value) if whole else self.root(value)
+        if len(base) == 1:
+            ((key, factor),) = base.items()
+            if factor > 0 or whole:
+                return {monomial({v: p * exponent for v, p in key}): factor**exponent}
+        if exponent in (2, 3, 4) and len(base) ** exponent <= MOST_TERMS * 4:
+            result = base
+            for _ in range(int(exponent) - 1):
+                result = product(result, base)
+            return result
+        return {monomial({value: exponent}): 1.0}
+
+    def root(self, value: SSAValue) -> Polynomial:
+        """What a fractional power is taken of: no product, as sqrt(x x) is not x, but the
+        reciprocal of a value is its power -1."""
+        if isinstance(value.owner, ReciprocalOp) and value not in self.stop:
+            self.ops[value.owner] = None
+            return {monomial({value.owner.input: -1}): 1.0}
+        return {monomial({value: 1}): 1.0}
+
+
+def element_tolerance(value: SSAValue) -> float:
+    """How far coefficients may be off: a few roundings to the value's element type."""
+    return 4 * tolerance(element_type(value))
+
+
+def atoms(polynomial: Polynomial) -> set[SSAValue]:
+    return {v for m in polynomial for v, _ in m}
+
+
+def reachable(value: SSAValue) -> list[SSAValue]:
+    """The value, and the nearest of those that polynomial ops of its block make of it: what may
+    be a polynomial in it."""
+    found = {value: None}
+    front = [value]
+    while front and len(found) < MOST_REACHED:
+        users = [use.operation for v in front for use in v.uses]
+        block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+        front = [
+            op.results[0] for op in users if isinstance(op, POLYNOMIAL_OPS) and op.parent is block
+        ]
+        found.update(dict.fromkeys(front))
+    return list(found)
+
+
+def inner_values(value: SSAValue, depth: int = 5) -> dict[SSAValue, None]:
+    """The values that an expression is made of, itself first, numbers left out: what it may be
+    a polynomial in."""
+    found: dict[SSAValue, None] = {}
+    front = [value]
+    for _ in range(depth):
+        deeper: list[SSAValue] = []
+        for v in front:
+            if v in found or number_of(v) is not None:
+                continue
+            found[v] = None
+            if isinstance(v.owner, POLYNOMIAL_OPS):
+                deeper.extend(v.owner.operands)
+        front = deeper
+    return found

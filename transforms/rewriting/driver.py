@@ -1,0 +1,171 @@
+"""Pattern rewriting to a fixpoint, on xDSL's walker: what ge's passes use.
+
+`rewrite(module, patterns)` differs from a plain `PatternRewriteWalker` in four ways: new ops get
+the location of what they replace, an op tries only the patterns for its class, a pattern that does
+not converge is an error, and the number of rewrites by pattern is returned.
+
+A pattern is a RewritePattern whose `match_and_rewrite` is decorated with `op_type_rewrite_pattern`
+(the annotation says for which ops it is), or that states `ops = (AddOp, SubOp)` in its class.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from types import UnionType
+from typing import Union, cast, get_args, get_origin
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    FusedLoc,
+    LocationAttr,
+    ModuleOp,
+    NoneAttr,
+    UnknownLoc,
+)
+from xdsl.ir import Attribute, Operation, Region
+from xdsl.pattern_rewriter import (
+    PatternRewriter,
+    PatternRewriterListener,
+    PatternRewriteWalker,
+    RewritePattern,
+)
+
+from ge.dialects.support.diagnostics import place_of
+from ge.dialects.support.errors import GeError
+
+REWRITES_PER_OP = 100
+"""More rewrites than this for each op of the input are taken for an endless loop."""
+
+
+MOST_LOCATIONS = 32
+"""Locations that one op keeps of those that became it: an op that thousands are folded into, one
+after the other, would name all of them each time."""
+
+
+def op_classes(pattern: RewritePattern) -> tuple[type[Operation], ...]:
+    """The op classes that a pattern is for; `(Operation,)` when it does not say."""
+    stated = getattr(pattern, "ops", None)
+    if stated is not None:
+        return tuple(stated)
+    function = getattr(type(pattern).match_and_rewrite, "__wrapped__", None)
+    function = function or type(pattern).match_and_rewrite
+    names, cells = function.__code__.co_freevars, function.__closure__ or ()
+    captured = dict(zip(names, cells, strict=True))
+    if "expected_type" not in captured:  # not made by op_type_rewrite_pattern
+        return (Operation,)
+    expected = captured["expected_type"].cell_contents
+    if get_origin(expected) in (Union, UnionType):
+        return get_args(expected)
+    return (cast(type[Operation], expected),)
+
+
+def fuse_locations(ops: Iterable[Operation]) -> LocationAttr:
+    """One location for what several ops became: the different ones, in order, up to
+    `MOST_LOCATIONS`."""
+    parts: dict[Attribute, None] = {}
+    for op in ops:
+        location = op.location
+        inner = (
+            cast(ArrayAttr[Attribute], location.locations)
+            if isinstance(location, FusedLoc)
+            else [location]
+        )
+        parts.update((part, None) for part in inner if not isinstance(part, UnknownLoc))
+        if len(parts) >= MOST_LOCATIONS:
+            break
+    if len(parts) > 1:
+        return FusedLoc(tuple(parts)[:MOST_LOCATIONS], NoneAttr())
+    return cast(LocationAttr, next(iter(parts), UnknownLoc()))
+
+
+class _Failure(BaseException):
+    """Carries an exception of a pattern past the walker, which would answer it by printing the
+    whole module."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+class _Dispatcher(RewritePattern):
+    """Tries the patterns for an op's class in the given order, until one rewrites."""
+
+    def __init__(self, patterns: Sequence[RewritePattern], limit: int) -> None:
+        self.patterns = [(p, op_classes(p)) for p in patterns]
+        self.by_class: dict[type[Operation], list[RewritePattern]] = {}
+        self.counts: Counter[type[RewritePattern]] = Counter()
+        self.limit = limit
+        self.inserted: list[Operation] = []
+        self.removed: list[Operation] = []
+
+    def listener(self) -> PatternRewriterListener:
+        return PatternRewriterListener(
+            operation_insertion_handler=[self.inserted.append],
+            operation_removal_handler=[self.removed.append],
+        )
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        kind = type(op)
+        if (patterns := self.by_class.get(kind)) is None:
+            patterns = [p for p, classes in self.patterns if issubclass(kind, classes)]
+            self.by_class[kind] = patterns
+        for pattern in patterns:
+            try:
+                pattern.match_and_rewrite(op, rewriter)
+            except Exception as e:
+                raise _Failure(e) from None
+            if rewriter.has_done_action:
+                self.note_rewrite(pattern, op)
+                return
+
+    def note_rewrite(self, pattern: RewritePattern, op: Operation) -> None:
+        self.set_locations(op)
+        self.counts[type(pattern)] += 1
+        self.limit -= 1
+        if self.limit < 0:
+            name, times = type(pattern).__name__, self.counts[type(pattern)]
+            raise _Failure(
+                GeError(
+                    f"rewriting does not end: pattern {name} was applied {times} times, "
+                    f"at last to '{op.name}'",
+                    str(place_of(op)),
+                )
+            )
+
+    def set_locations(self, op: Operation) -> None:
+        """New ops without location get that of the removed ones, else of the matched one."""
+        new = [o for top in self.inserted for o in top.walk() if isinstance(o.location, UnknownLoc)]
+        if new:
+            location = fuse_locations(self.removed or [op])
+            for o in new:
+                o.location = location
+        self.inserted.clear()
+        self.removed.clear()
+
+
+def rewrite(
+    scope: ModuleOp | Region,
+    patterns: Sequence[RewritePattern],
+    *,
+    once: bool = False,
+    reverse: bool = False,
+    inner_first: bool = False,
+) -> Counter[type[RewritePattern]]:
+    """Apply patterns to all ops below `scope` until none matches; returns the number of rewrites
+    by pattern class. With `once`, new and changed ops are not visited again; `reverse` visits
+    users before what they use; `inner_first` visits regions before the op around them.
+
+    Raises GeError when the patterns do not come to an end, and what a pattern raises."""
+    region = scope.body if isinstance(scope, ModuleOp) else scope
+    size = sum(1 for _ in region.walk())
+    dispatcher = _Dispatcher(patterns, REWRITES_PER_OP * (size + 10))
+    walker = PatternRewriteWalker(
+        dispatcher,
+        apply_recursively=not once,
+        walk_reverse=reverse,
+        walk_regions_first=inner_first,
+        listener=dispatcher.listener(),
+    )
+    try:
+        walker.rewrite_region(region)
+    except _Failure as failure:
+        raise failure.error from None
+    return dispatcher.counts

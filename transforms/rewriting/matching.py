@@ -1,0 +1,476 @@
+"""Patterns of ops, written down as trees and matched against a module.
+
+    x = Value("x")
+    SILU = Op(MulOp, x, Op(SigmoidOp, x))
+    NORM = Op(MulOp, x, Op(ReciprocalOp, Op(SqrtOp, Op(AddOp, Value("mean"), Number(name="eps")))))
+
+    found = SILU.match(value)      # a Match, or None
+    found["x"]                     # the value that x stands for
+    found.ops                      # the ops that the pattern took in, the root first
+
+What a pattern says:
+- `Op(kinds, *operands, ...)` one op of these classes; operands are patterns for its operand
+  definitions, in order. Both orders of a commutative op are tried (unless `ordered`).
+- `Value(name)` any value. The same name twice is the same value twice.
+- `Number(0.5)` a constant all of whose elements are that number, as near as its element type can
+  be; `Number(name="eps")` any such constant. It may have any shape.
+- `Constant(name)` a constant or weight of any content.
+- `a | b` one or the other; `Maybe(p)` an optional operand, absent or matching p;
+  `Many(name)` all values of a variadic operand; a tuple of patterns for exactly these.
+- `Through(kinds, p)` p, or p behind any number of ops of these classes (casts, reshapes).
+- `where=` a predicate on the op or value, which may have a docstring for `Miss`.
+
+An op inside of a match is gone after a rewrite, so its results may have no user outside of the
+match; `shared=True` allows them (the op then stays). The root's results are free. All ops of a
+match are in the root's block.
+
+Matching backtracks, so it finds a match where there is one. A pattern is matched against one
+root in time that depends on the pattern alone.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from types import EllipsisType
+from typing import Any, TypeAlias, TypeVar, cast
+
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    DenseIntOrFPElementsAttr,
+    Float16Type,
+    Float64Type,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import IRDLOperation, OptOperandDef, VarOperandDef
+from xdsl.traits import Commutative
+
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.support.tensor_op import Param, attribute
+from ge.dialects.support.types import constant_value
+from ge.runtime.data.arrays import array_of
+
+OpT = TypeVar("OpT", bound=Operation)
+
+OpClass: TypeAlias = type[Operation]
+Operand: TypeAlias = SSAValue | Sequence[SSAValue] | None
+"""What stands for one operand definition: a value, those of a variadic one, or nothing."""
+
+Bound: TypeAlias = SSAValue | Operation | tuple[SSAValue, ...]
+Predicate: TypeAlias = Callable[[Any], bool]
+
+
+# ---- results ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Match:
+    """What a pattern found: the ops in it, the root first, and what its names stand for."""
+
+    ops: tuple[Operation, ...]
+    bound: dict[str, Bound]
+
+    @property
+    def root(self) -> Operation:
+        return self.ops[0]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.bound
+
+    def __getitem__(self, name: str) -> SSAValue:
+        """The value of a name. Raises KeyError when the match has none."""
+        value = self.bound[name]
+        if not isinstance(value, SSAValue):
+            raise KeyError(f"'{name}' is not one value")
+        return value
+
+    def get(self, name: str) -> SSAValue | None:
+        """The value of a name, None when it is in a part that was absent."""
+        return self[name] if name in self.bound else None
+
+    def many(self, name: str) -> tuple[SSAValue, ...]:
+        """The values of a variadic operand."""
+        values = self.bound[name]
+        return values if isinstance(values, tuple) else (self[name],)
+
+    def op(self, name: str, kind: type[OpT]) -> OpT:
+        """The op of a name. Raises KeyError when it is of another class."""
+        op = self.bound[name]
+        if not isinstance(op, kind):
+            raise KeyError(f"'{name}' is no {kind.__name__}")
+        return op
+
+    def number(self, name: str) -> float:
+        """The number that a constant of the match repeats."""
+        value = number_of(self[name])
+        if value is None:
+            raise KeyError(f"'{name}' is no number")
+        return value
+
+
+@dataclass
+class Miss:
+    """Why a pattern did not match: the condition that failed in the attempt that got furthest."""
+
+    op: Operation | None = None
+    why: str = ""
+    depth: int = -1
+    """How many ops of the pattern had matched."""
+    ops: tuple[Operation, ...] = ()
+    """Those ops."""
+
+    def note(self, op: Operation | None, why: str, ops: tuple[Operation, ...]) -> None:
+        if len(ops) > self.depth:
+            self.op, self.why, self.depth, self.ops = op, why, len(ops), ops
+
+
+@dataclass(frozen=True)
+class State:
+    """How far an attempt has come. Never changed: attempts branch."""
+
+    ops: tuple[Operation, ...]
+    bound: dict[str, Bound]
+    shared: frozenset[Operation]
+    miss: Miss
+
+    def bind(self, name: str, item: Bound) -> "State | None":
+        """The state in which `name` stands for `item`, None when it stands for something else."""
+        if not name:
+            return self
+        if name in self.bound:
+            return self if self.bound[name] == item else None
+        return State(self.ops, {**self.bound, name: item}, self.shared, self.miss)
+
+    def take(self, op: Operation, shared: bool) -> "State":
+        """The state in which `op` is part of the match."""
+        if op in self.ops:
+            return self
+        free = self.shared | {op} if shared else self.shared
+        return State((*self.ops, op), self.bound, free, self.miss)
+
+    def fail(self, op: Operation | None, why: str) -> None:
+        self.miss.note(op, why, self.ops)
+
+    def used_outside(self) -> Operation | None:
+        """An op inside of the match, not shared, that an op outside uses."""
+        inside = set(self.ops)
+        for op in self.ops[1:]:
+            if op not in self.shared and any(
+                use.operation not in inside for r in op.results for use in r.uses
+            ):
+                return op
+        return None
+
+
+# ---- numbers ---------------------------------------------------------------------------------
+
+
+def number_of(value: SSAValue) -> float | None:
+    """The number that all elements of a constant in the text are, else None."""
+    attr = constant_value(value)
+    return None if attr is None else _number(attr)
+
+
+@lru_cache(maxsize=4096)
+def _number(attr: DenseIntOrFPElementsAttr) -> float | None:
+    elements = array_of(attr)
+    if elements.size == 0 or elements.dtype.kind == "b":
+        return None
+    first = elements.flat[0]
+    if elements.size > 1 and any(elements.strides) and not (elements == first).all():
+        return None
+    return float(first)
+
+
+def tolerance(element: Attribute) -> float:
+    """How far, relative to it, a constant of an element type may be off the number it stands
+    for. Exporters round to the type, and for f32 write seven digits, which is 4 ULPs; such a
+    constant in f64 is another number, as all its digits count."""
+    if isinstance(element, Float64Type):
+        return 2.0**-50
+    if isinstance(element, Float16Type):
+        return 2.0**-10
+    return 2.0**-7 if isinstance(element, BFloat16Type) else 2.0**-21
+
+
+def near(a: float, b: float, relative: float) -> bool:
+    """Whether two numbers are the same but for rounding."""
+    return a == b or abs(a - b) <= relative * max(abs(a), abs(b))
+
+
+# ---- patterns --------------------------------------------------------------------------------
+
+
+class Pattern(ABC):
+    """Base of the patterns. `find` yields each way in which the pattern matches."""
+
+    @abstractmethod
+    def find(self, operand: Operand, state: State) -> Iterator[State]:
+        """The states, `state` and what is bound on the way, in which the operand matches; none,
+        with the reason told to `state`, where it does not."""
+
+    def match(self, root: SSAValue | Operation, miss: Miss | None = None) -> Match | None:
+        """The first match at a value, or at an op by its first result. `miss` is told why not."""
+        value = root if isinstance(root, SSAValue) else root.results[0]
+        start = State((), {}, frozenset(), Miss() if miss is None else miss)
+        for state in self.find(value, start):
+            user = state.used_outside()
+            if user is None:
+                return Match(state.ops, state.bound)
+            state.fail(user, f"the result of {user.name} is used elsewhere too")
+        return None
+
+    def __or__(self, other: "Pattern") -> "OneOf":
+        return OneOf(self, other)
+
+
+@dataclass(frozen=True)
+class Value(Pattern):
+    """Any value; with `where`, one for which the predicate holds."""
+
+    name: str = ""
+    where: Predicate | None = None
+
+    def find(self, operand: Operand, state: State) -> Iterator[State]:
+        if not isinstance(operand, SSAValue):
+            return
+        if self.where is not None and not self.where(operand):
+            state.fail(_owner(operand), _reason(self.where))
+            return
+        bound = state.bind(self.name, operand)
+        if bound is None:
+            state.fail(_owner(operand), f"'{self.name}' is not the same value twice")
+            return
+        yield bound
+
+
+@dataclass(frozen=True)
+class Number(Pattern):
+    """A constant that repeats one number: `value` when given, else any. A whole number is matched
+    by itself alone, as every type has it."""
+
+    value: float | None = None
+    name: str = ""
+
+    def find(self, operand: Operand, state: State) -> Iterator[State]:
+        attr = constant_value(operand) if isinstance(operand, SSAValue) else None
+        number = None if attr is None else _number(attr)
+        if attr is None or number is None:
+            state.fail(_owner(operand), "a constant number is expected")
+            return
+        element = cast(Attribute, attr.get_element_type())
+        if self.value is not None and not self.stands_for(number, self.value, element):
+            state.fail(_owner(operand), f"the constant is {number:g}, not {self.value:g}")
+            return
+        bound = state.bind(self.name, cast(SSAValue, operand))
+        if bound is not None:
+            yield bound
+
+    @staticmethod
+    def stands_for(number: float, value: float, element: Attribute) -> bool:
+        return near(number, value, 0.0 if value == int(value) else tolerance(element))
+
+
+@dataclass(frozen=True)
+class Constant(Pattern):
+    """A constant in the text, or a weight in the payload."""
+
+    name: str = ""
+
+    def find(self, operand: Operand, state: State) -> Iterator[State]:
+        if not (isinstance(operand, SSAValue) and isinstance(operand.owner, ConstantOp)):
+            state.fail(_owner(operand), "a constant is expected")
+            return
+        if (bound := state.bind(self.name, operand)) is not None:
+            yield bound
+
+
+class OneOf(Pattern):
+    """The first of several patterns that leads to a match."""
+
+    def __init__(self, *choices: Pattern) -> None:
+        self.choices = choices
+
+    def find(self, operand: Operand, state: State) -> Iterator[State]:
+        for choice in self.choices:
+            yield from choice.find(operand, state)
+
+    def __or__(self, other: Pattern) -> "OneOf":
+        return OneOf(*self.choices, other)
+
+
+@dataclass(frozen=True)
+class Maybe(Pattern):
+    """An optional operand: absent, or matching the pattern."""
+
+    pattern: Pattern
+
+    def find(self, operand: Operand, state: State) -> Iterator[State]:
+        if operand is None:
+            yield state
+        else:
+            yield from self.pattern.find(operand, state)
+
+
+@dataclass(frozen=True)
+class Many(Pattern):
+    """All values of a variadic operand, `at_least` of them."""
+
+    name: str = ""
+    at_least: int = 0
+
+    def find(self, operand: Operand, state: State) -> Iterator[State]:
+        if operand is None:
+            return
+        values = (operand,) if isinstance(operand, SSAValue) else tuple(operand)
+        if len(values) < self.at_least:
+            state.fail(None, f"{len(values)} operands where {self.at_least} are expected")
+            return
+        if (bound := state.bind(self.name, values)) is not None:
+            yield bound
+
+
+class Through(Pattern):
+    """The pattern, at the value itself or behind ops of one operand of the given classes. The
+    ops on the way are part of the match; `shared` lets them have other users."""
+
+    def __init__(
+        self, kinds: OpClass | tuple[OpClass, ...], pattern: Pattern, *, shared: bool = False
+    ) -> None:
+        self.kinds, self.pattern, self.shared = kinds, pattern, shared
+
+    def find(self, operand: Operand, state: State) -> Iterator[State]:
+        yield from self.pattern.find(operand, state)
+        owner = _owner(operand)
+        if owner is not None and isinstance(owner, self.kinds) and len(owner.operands) == 1:
+            yield from self.find(owner.operands[0], state.take(owner, self.shared))
+
+
+OperandPattern: TypeAlias = Pattern | tuple[Pattern, ...] | EllipsisType | None
+
+
+class Op(Pattern):
+    """One op. Operand patterns stand for the op's operand definitions, in order: a pattern, a
+    tuple of patterns for a variadic operand, None for an absent optional one. Those that are not
+    listed are absent; `...` at the end lets them be anything.
+
+    `name` binds the op; the same name twice is the same op, so that two of its results can be
+    told apart by `result`. Keyword arguments are properties: a Python value that the property
+    equals, or a predicate on the attribute.
+    """
+
+    def __init__(
+        self,
+        kinds: OpClass | tuple[OpClass, ...],
+        *operands: OperandPattern,
+        name: str = "",
+        where: Predicate | None = None,
+        result: int | None = None,
+        ordered: bool = False,
+        shared: bool = False,
+        **properties: Param | Predicate,
+    ) -> None:
+        self.kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+        self.open = bool(operands) and operands[-1] is ...
+        self.operands = operands[:-1] if self.open else operands
+        self.name, self.where, self.result = name, where, result
+        self.ordered, self.shared, self.properties = ordered, shared, properties
+
+    def find(self, operand: Operand, state: State) -> Iterator[State]:
+        op = _owner(operand)
+        if op is None or not isinstance(op, self.kinds):
+            names = " or ".join(getattr(k, "name", k.__name__) for k in self.kinds)
+            found = "an argument" if op is None else op.name
+            state.fail(op, f"{names} is expected, not {found}")
+            return
+        if state.ops and op.parent is not state.ops[0].parent:
+            state.fail(op, f"{op.name} is in another block")
+            return
+        if self.result is not None and op.results[self.result] is not operand:
+            state.fail(op, f"result {self.result} of {op.name} is expected")
+            return
+        if not self._accepts(op, state):
+            return
+        bound = state.bind(self.name, op)
+        if bound is None:
+            state.fail(op, f"'{self.name}' is not the same op twice")
+            return
+        bound = bound.take(op, self.shared)
+        given = operands_of(op)
+        if len(self.operands) < len(given) and not self.open:
+            if any(g is not None and g != () for g in given[len(self.operands) :]):
+                state.fail(op, f"{op.name} has more operands than expected")
+                return
+        if len(self.operands) > len(given):
+            return
+        yield from _all(self.operands, given, bound)
+        if len(self.operands) == 2 and not self.ordered and op.has_trait(Commutative):
+            yield from _all(self.operands[::-1], given, bound)
+
+    def _accepts(self, op: Operation, state: State) -> bool:
+        for name, wanted in self.properties.items():
+            actual = getattr(op, name, None)
+            if callable(wanted):
+                ok = actual is not None and wanted(actual)
+            else:
+                ok = actual == attribute(wanted)
+            if not ok:
+                state.fail(op, f"{name} of {op.name} is {actual}")
+                return False
+        if self.where is not None and not self.where(op):
+            state.fail(op, _reason(self.where))
+            return False
+        return True
+
+
+def _all(
+    patterns: Sequence[OperandPattern], operands: Sequence[Operand], state: State
+) -> Iterator[State]:
+    """Each way in which all patterns match, operand by operand."""
+    if not patterns:
+        yield state
+        return
+    for one in _operand(patterns[0], operands[0], state):
+        yield from _all(patterns[1:], operands[1:], one)
+
+
+def _operand(pattern: OperandPattern, operand: Operand, state: State) -> Iterator[State]:
+    if isinstance(pattern, Pattern):
+        yield from pattern.find(operand, state)
+    elif isinstance(pattern, tuple):
+        if isinstance(operand, Sequence) and len(operand) == len(pattern):
+            yield from _all(pattern, operand, state)
+    elif pattern is None:
+        if operand is None or operand == ():
+            yield state
+    else:
+        yield state
+
+
+def operands_of(op: Operation) -> list[Operand]:
+    """What stands for each operand definition of an op, in order."""
+    names = _operand_names(type(op))
+    if names is None:
+        return list(op.operands)
+    fields = (cast(Operand, getattr(op, name)) for name in names)
+    return [f if f is None or isinstance(f, SSAValue) else tuple(f) for f in fields]
+
+
+@cache
+def _operand_names(kind: OpClass) -> tuple[str, ...] | None:
+    """The names of a class's operand definitions; None when each stands for one operand."""
+    if not issubclass(kind, IRDLOperation):
+        return None
+    operands = kind.get_irdl_definition().operands
+    plain = all(not isinstance(d, OptOperandDef | VarOperandDef) for _, d in operands)
+    return None if plain else tuple(name for name, _ in operands)
+
+
+def _owner(operand: Operand) -> Operation | None:
+    owner = operand.owner if isinstance(operand, SSAValue) else None
+    return owner if isinstance(owner, Operation) else None
+
+
+def _reason(predicate: Predicate) -> str:
+    text = predicate.__doc__ or getattr(predicate, "__name__", "a condition")
+    return f"does not hold: {text.strip().splitlines()[0]}"

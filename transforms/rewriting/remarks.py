@@ -1,0 +1,77 @@
+"""What each optimization did and what it nearly did, for people: `--remarks` of ge-opt and
+ge-compile; `expected-remark` in a FileCheck test.
+
+A pass says `applied("fuse-linear", op, "bias, gelu and residual in the epilogue")`, or
+`missed("fuse-linear", op, "the product is used twice", loss_us=1.2)` where a rule nearly matched.
+Nothing is kept unless somebody collects; test `wanted()` before working out a costly text.
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from xdsl.ir import Operation
+
+from ge.dialects.support import diagnostics
+
+
+@dataclass(frozen=True)
+class Remark:
+    """One remark about one op."""
+
+    rule: str
+    applied: bool
+    op: str
+    """Name of the op, `graph.matmul`."""
+    where: str
+    """Its place in the model or file."""
+    why: str
+    """What was done, or the condition that failed."""
+    loss_us: float | None = None
+    """Time that the missed chance costs, in microseconds, where it was estimated."""
+
+    def __str__(self) -> str:
+        state = "applied" if self.applied else "missed"
+        loss = "" if self.loss_us is None else f" (about {self.loss_us:.1f} us)"
+        why = f": {self.why}" if self.why else ""
+        return f"{self.rule} {state}{why}{loss}"
+
+
+_remarks: ContextVar[list[Remark] | None] = ContextVar("remarks", default=None)
+
+
+@contextmanager
+def collecting() -> Generator[list[Remark]]:
+    """Collect what passes remark inside the `with` block."""
+    remarks: list[Remark] = []
+    token = _remarks.set(remarks)
+    try:
+        yield remarks
+    finally:
+        _remarks.reset(token)
+
+
+def wanted() -> bool:
+    """Whether anybody collects remarks or listens to diagnostics."""
+    return _remarks.get() is not None or diagnostics.listening()
+
+
+def applied(rule: str, op: Operation, why: str = "") -> None:
+    """Remark that a rule was carried out at an op."""
+    _add(rule, True, op, why, None)
+
+
+def missed(rule: str, op: Operation, why: str, loss_us: float | None = None) -> None:
+    """Remark that a rule nearly matched at an op: which condition failed, and what it costs."""
+    _add(rule, False, op, why, loss_us)
+
+
+def _add(rule: str, done: bool, op: Operation, why: str, loss_us: float | None) -> None:
+    if not wanted():
+        return
+    remark = Remark(rule, done, op.name, str(diagnostics.place_of(op)), why, loss_us)
+    diagnostics.remark(op, str(remark))
+    remarks = _remarks.get()
+    if remarks is not None:
+        remarks.append(remark)
