@@ -18,8 +18,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
 from ge.dialects.support.errors import GeError
-
-DEFAULT_TARGET = "910b1"
+from ge.dialects.targets import DEFAULT_TARGET
 
 ELEMENTS = ("f16", "bf16", "f32", "f64", "i4", "i8", "i16", "i32", "i64")
 """Element types that products may have a rate of their own for."""

@@ -45,14 +45,13 @@ ROOMS: dict[str, set[str]] = {
     "transforms/schedule": {
         "dialects", "runtime/clock", "runtime/costs", "transforms/analysis",
     },
-    "lowering/text": {"dialects", "lowering/cli"},
-    "lowering/onnx": {"dialects", "runtime/data", "runtime/kernels", "lowering/cli"},
+    "lowering/text": {"dialects"},
+    "lowering/onnx": {"dialects", "runtime/data", "runtime/kernels", "lowering/text"},
     "lowering/steps": {"dialects", "runtime/costs", "transforms/analysis"},
     "lowering/levels": {"dialects", "runtime/check", "runtime/costs", "transforms/analysis"},
     "lowering/plugins": {"dialects", "transforms/fusion", "lowering/pipeline"},
     "lowering/pipeline": {
-        "dialects", "transforms", "lowering/cli", "lowering/driver", "lowering/plugins",
-        "lowering/text",
+        "dialects", "transforms", "lowering/driver", "lowering/plugins", "lowering/text",
     },
     "lowering/debugging": {
         "dialects", "runtime/data", "transforms/rewriting", "lowering/driver",
