@@ -240,7 +240,9 @@ def _number(text: str, what: str) -> int:
 
 def unpacked(data: Array, bits: int) -> Array:
     """The elements of fewer than 8 bits in bytes, each in a byte of its own, low bits first."""
-    return (data[:, None] >> np.arange(0, 8, bits, np.uint8) & (1 << bits) - 1).reshape(-1)
+    shifts = np.arange(0, 8, bits).astype(np.uint8)
+    parts: Array = data[:, None] >> shifts & ((1 << bits) - 1)
+    return parts.reshape(-1)
 
 
 def _typed(proto: TensorProto, dtype: np.dtype[Any], dims: tuple[int, ...], expected: int) -> Array:
