@@ -114,7 +114,7 @@ def lower(
         else:
             lowering.run(module, wanted, path)
     result.seconds = time.perf_counter() - start
-    if until == Level.PROGRAM:
+    if Level.named(until) is Level.PROGRAM:
         result.ops["launches"] = count_launches(module)
         result.memory = memory_figures(module)
     for counts in lowering.rules.values():

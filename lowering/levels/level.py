@@ -6,7 +6,7 @@ imports the dialects.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Attribute, Operation
 
-    from ge.lowering.levels.rules import Rule
+    from ge.lowering.levels.rules import Rules
 
 
 class Level(StrEnum):
     """Where a module is on its way down; the order is that of the pipeline."""
 
+    _value_: str
     summary: str
     """What an op is at this level."""
 
@@ -63,9 +64,9 @@ class Legality:
     """The ops of @main."""
     values: "tuple[type[Attribute], ...]"
     """The types of the values of @main."""
+    rules: "Rules"
     kernel: "frozenset[type[Operation]]" = frozenset()
     """The ops of kernels; none where there are no kernels."""
-    rules: "Mapping[type[Operation], tuple[Rule, ...]]" = field(default_factory=dict)
     mark: str = ""
     """An attribute of @main that no level above has."""
 
@@ -84,6 +85,7 @@ def legality() -> Mapping[Level, Legality]:
     from ge.dialects.graph.constant import ConstantOp
     from ge.dialects.npu_task import ops as npu
     from ge.lowering.levels import rules as r
+    from ge.lowering.levels.rules import Rules
     from ge.transforms.analysis.views import CANDIDATES
 
     graph_ops = frozenset({*Graph.operations, ReturnOp})
@@ -95,25 +97,25 @@ def legality() -> Mapping[Level, Legality]:
     buffers = {npu.LaunchOp, npu.ConstantOp, npu.CopyOp, npu.TransferOp, npu.IfOp, npu.LoopOp,
                npu.YieldOp, AllocOp, ReinterpretCastOp, ReturnOp}  # fmt: skip
     tensors = TensorType, UnrankedTensorType
-    sizes = {ConstantOp: (r.constant_size,)}
-    kernels = {**sizes, npu.KernelOp: (r.kernel_fits,), npu.ConstantOp: (r.constant_size,)}
+    sizes: Rules = {ConstantOp: (r.constant_size,)}
+    kernels: Rules = {**sizes, npu.KernelOp: (r.kernel_fits,), npu.ConstantOp: (r.constant_size,)}
     return {
-        Level.GRAPH: Legality(graph_ops, tensors, rules=sizes),
-        Level.FUSED: Legality(fused_ops, tensors, rules=sizes),
-        Level.TASKS: Legality(frozenset(tasks), (TensorType,), kernel, {
+        Level.GRAPH: Legality(graph_ops, tensors, sizes),
+        Level.FUSED: Legality(fused_ops, tensors, sizes),
+        Level.TASKS: Legality(frozenset(tasks), (TensorType,), {
             **kernels,
             npu.LaunchOp: (r.launch_matches, r.into_empty, r.on_no_stream),
             **dict.fromkeys(views, (r.is_view,)),
-        }),
-        Level.BUFFERS: Legality(frozenset(buffers), (MemRefType,), kernel, {
+        }, kernel),
+        Level.BUFFERS: Legality(frozenset(buffers), (MemRefType,), {
             **kernels,
             npu.LaunchOp: (r.launch_matches, r.on_no_stream),
             npu.CopyOp: (r.on_no_stream,),
             npu.TransferOp: (r.on_no_stream,),
             AllocOp: (r.in_known_space,),
-        }),
+        }, kernel),
         Level.PROGRAM: Legality(
-            frozenset(buffers | {npu.SlotOp, npu.RecordOp, npu.WaitOp}), (MemRefType,), kernel, {
+            frozenset(buffers | {npu.SlotOp, npu.RecordOp, npu.WaitOp}), (MemRefType,), {
                 **kernels,
                 npu.LaunchOp: (r.launch_matches, r.on_a_stream),
                 npu.CopyOp: (r.on_a_stream,),
@@ -122,7 +124,7 @@ def legality() -> Mapping[Level, Legality]:
                 npu.WaitOp: (r.on_a_stream, r.event_in_range),
                 npu.SlotOp: (r.slot_inside,),
                 AllocOp: (r.in_known_space, r.on_host),
-            }, "npu_task.streams",
+            }, kernel, "npu_task.streams",
         ),
     }  # fmt: skip
 

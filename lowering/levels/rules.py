@@ -42,6 +42,8 @@ class Surroundings:
 Rule = Callable[[Operation, Surroundings], Iterator[str]]
 """Yields what is wrong with an op."""
 
+Rules = Mapping[type[Operation], tuple[Rule, ...]]
+
 
 def constant_size(op: Operation, _: Surroundings) -> Iterator[str]:
     """A constant in the text has one element, or as many as its type."""

@@ -7,7 +7,7 @@ is
     error: not legal at the graph level: graph.relu uses operand 0 before it is defined
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
@@ -27,7 +27,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC
 from ge.dialects.targets.target import target_for
 from ge.lowering.levels.level import Legality, Level, legality
-from ge.lowering.levels.rules import Rule, Surroundings
+from ge.lowering.levels.rules import Rules, Surroundings
 
 
 def is_foreign(op: Operation) -> bool:
@@ -86,7 +86,7 @@ class Verification:
         self,
         block: Block,
         allowed: frozenset[type[Operation]],
-        rules: Mapping[type[Operation], tuple[Rule, ...]],
+        rules: Rules,
         defined: set[SSAValue],
     ) -> None:
         """Check a block in which the values in `defined` may be used."""
@@ -110,7 +110,7 @@ class Verification:
             local.extend(op.results)
         defined.difference_update(local)
 
-    def apply(self, op: Operation, rules: Mapping[type[Operation], tuple[Rule, ...]]) -> None:
+    def apply(self, op: Operation, rules: Rules) -> None:
         for rule in rules.get(type(op), ()):
             for message in rule(op, self.around):
                 raise self.fail(op, message)
