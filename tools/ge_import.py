@@ -33,9 +33,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(args: argparse.Namespace) -> int:
     from ge.lowering.cli.progress import progress_bar
-    from ge.lowering.driver.files import Outputs, write_module
     from ge.lowering.onnx.importer import import_file
     from ge.lowering.plugins.extensions import universe
+    from ge.lowering.text.files import Outputs, write_module
     from ge.lowering.text.values import parse_dims, parse_shapes
 
     universe(*options_from(args).plugins)  # they may import ops

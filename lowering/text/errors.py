@@ -200,16 +200,15 @@ def _notes(op: Operation | None, internal: bool) -> tuple[Diagnostic, ...]:
     return tuple(Diagnostic(Severity.NOTE, text) for text in notes)
 
 
-def show_traceback(error: BaseException) -> None:
-    """Print Python's traceback if `GE_DEBUG` asks for it."""
-    if debugging():
+def show_traceback(error: BaseException, debug: bool = False) -> None:
+    """Print Python's traceback if `--debug` or GE_DEBUG asks for it."""
+    if debug or debugging():
         traceback.print_exception(error)
 
 
 def print_error(error: BaseException, tool: str = "", debug: bool = False) -> None:
     """Print an error for people on stderr; `tool: ` before one without a place."""
-    if debug or debugging():
-        traceback.print_exception(error)
+    show_traceback(error, debug)
     diagnostic = diagnose(error)
     sources = Sources()
     if isinstance(error, ParseError):

@@ -49,7 +49,7 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
         try:
             shapes[name] = tuple(map(whole(), value.split("x") if value else []))
         except ValueError:
-            raise GeError(f"--shape {text}: '{value}' is no shape such as 1x3x224x224") from None
+            raise GeError(f"--shape {text}: '{value}' is not a shape such as 1x3x224x224") from None
     return shapes
 
 
@@ -61,7 +61,7 @@ def parse_dims(texts: Sequence[str]) -> dict[str, int]:
         try:
             dims[name] = whole()(value)
         except ValueError:
-            raise GeError(f"--dim {text}: '{value}' is no number of elements") from None
+            raise GeError(f"--dim {text}: '{value}' is not a number of elements") from None
     return dims
 
 

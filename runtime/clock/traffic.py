@@ -7,7 +7,8 @@ from xdsl.ir import Attribute, BlockArgument, SSAValue
 
 from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.npu_task.ops import HOST, KernelOp, SlotOp, data_type
-from ge.dialects.support.types import bitwidth, byte_size
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.types import byte_size
 from ge.runtime.clock.dataflow import Regions
 from ge.runtime.clock.l2 import L2Cache, Place
 
