@@ -54,6 +54,8 @@ class Body:
     """Work of ops that has been found already; bodies of the same ops may share it."""
     kernels: dict[Any, Any] = field(default_factory=dict[Any, Any], compare=False)
     """What the model of time has made of the body, so that it is made once."""
+    numbers: dict[TensorOp, int] = field(default_factory=dict[TensorOp, int], compare=False)
+    """Numbers that equal ops have in common, known already; shared like `works`."""
 
     @classmethod
     def of(cls, op: "TensorOp | Body") -> "Body":

@@ -25,7 +25,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(args: argparse.Namespace) -> int:
     from ge.dialects.support.diagnostics import Diagnostic, Severity, place_of
     from ge.dialects.support.errors import GeError
-    from ge.lowering.driver.compiler import context, level_of
+    from ge.lowering.driver.compiler import context
+    from ge.lowering.levels.level import Level, level_of
     from ge.lowering.levels.verify_level import VerifyLevelPass
     from ge.lowering.text.reading import parse_module, read_source
     from ge.runtime.check.certificate import check_program
@@ -33,12 +34,12 @@ def run(args: argparse.Namespace) -> int:
     source = read_source(None if args.program == "-" else args.program)
     ctx = context()
     module = parse_module(ctx, source)
-    if (level := level_of(module)) != "program":
+    if (level := level_of(module)) is not Level.PROGRAM:
         raise GeError(f"the module is at the {level} level", args.program, "compile it first")
     module.verify()
     proof = check_program(module)
     if not proof.problems:  # what the proof takes for granted: values defined before they are used
-        VerifyLevelPass("program").apply(ctx, module)
+        VerifyLevelPass(Level.PROGRAM).apply(ctx, module)
     for problem in proof.problems:
         print(Diagnostic(Severity.ERROR, problem.message, place_of(problem.op)), file=sys.stderr)
     print(f"{args.program}: {proof.summary}")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ge.lowering.cli.command_line import ArgumentParser, guarded
+from ge.lowering.levels.level import Level
 
 if TYPE_CHECKING:
     from ge.dialects.support.diagnostics import Handler
@@ -36,7 +37,7 @@ def build_parser() -> ArgumentParser:
     add("-o", "--output", metavar="P.mlir", help="the program; its weights go to a .safetensors "
         "file beside it (default: nothing is written)")  # fmt: skip
     add("--report", metavar="R.json", help="figures of the compilation as JSON; sizes in bytes")
-    add("--until", default="program", choices=["graph", "fused", "tasks", "buffers", "program"],
+    add("--until", default=Level.PROGRAM, choices=[*Level],
         help="stop at this level (default program)")  # fmt: skip
     add("--mlir-print-debuginfo", action="store_true", help="write locations into the program")
     add("--print-pipeline", action="store_true", help="print the passes and stop")

@@ -33,8 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(args: argparse.Namespace) -> int:
     from ge.lowering.cli.arguments import parse_dims, parse_shapes
     from ge.lowering.cli.progress import progress_bar
-    from ge.lowering.driver.files import Outputs, write_module
     from ge.lowering.onnx.importer import import_file
+    from ge.lowering.text.files import Outputs, write_module
 
     shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
     with progress_bar() as progress, Outputs() as out:

@@ -12,7 +12,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(version_text("ge-opt"))
         return 0
-    from ge.lowering.cli.command_line import DEBUG, guarded
+    from ge.dialects.support.errors import DEBUG
+    from ge.lowering.cli.command_line import guarded
 
     if "--debug" in args:
         os.environ[DEBUG] = "1"

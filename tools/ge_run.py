@@ -10,18 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ge.lowering.cli.command_line import ArgumentParser, guarded, whole_number
+from ge.lowering.levels.level import Level
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from ge.lowering.driver.compilation import Compilation
     from ge.lowering.driver.compiler import Loaded
-    from ge.lowering.driver.files import Outputs
     from ge.lowering.pipeline.options import Options
+    from ge.lowering.text.files import Outputs
     from ge.runtime.clock.timeline import Timeline
     from ge.runtime.data.arrays import Array
-
-LEVELS = ("graph", "fused", "tasks", "buffers", "program")
 
 EPILOG = """examples:
   ge-run model.onnx --inputs x.npz --outputs y.npz      (keys are the names of inputs and outputs)
@@ -55,7 +54,7 @@ def build_parser() -> ArgumentParser:
     add("--report", metavar="R.json", help="all figures as JSON; times in us, sizes in bytes")
 
     add = parser.add_argument_group("how it is compiled, where it is not yet").add_argument
-    add("--level", choices=LEVELS, help="lower to this level first (default: the program for a "
+    add("--level", choices=[*Level], help="lower to this level first (default: the program for a "
         "model and for timing, else the module runs as it is)")  # fmt: skip
     add("--target", metavar="NAME", help="preset name or .toml file (default: that of the program, "
         "else GE_TARGET, else 910b1)")  # fmt: skip
@@ -84,8 +83,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(args: argparse.Namespace) -> int:
     from ge.lowering.cli.arguments import parse_bytes, parse_names
-    from ge.lowering.driver.files import Outputs
     from ge.lowering.pipeline.options import Options
+    from ge.lowering.text.files import Outputs
 
     options = Options.from_environment(
         target=args.target, custom_pass=os.pathsep.join(args.load_plugin) or None,
@@ -128,7 +127,7 @@ def check_flags(args: argparse.Namespace) -> None:
 
 def check_writable(paths: Iterable[str]) -> None:
     """Raise GeError for a file that cannot be written, before work is done for it."""
-    from ge.lowering.driver.files import Outputs
+    from ge.lowering.text.files import Outputs
 
     try:
         with Outputs() as out:
@@ -195,15 +194,16 @@ def lower_for(
     """Lower the module as far as what is asked for needs; None where nothing was to be done."""
     from ge.dialects.support.errors import GeError
     from ge.lowering.cli.progress import progress_bar
-    from ge.lowering.driver.compiler import dumper, level_of, lower
+    from ge.lowering.driver.compiler import dumper, lower
+    from ge.lowering.levels.level import level_of
 
     level = level_of(loaded.module)
     timed = wants_time(args)
-    default = "program" if timed or args.input.endswith(".onnx") else level
-    wanted = args.level or default
-    if LEVELS.index(wanted) < LEVELS.index(level):
+    default = Level.PROGRAM if timed or args.input.endswith(".onnx") else level
+    wanted = Level(args.level or default)
+    if wanted.depth < level.depth:
         raise GeError(f"the module is at the {level} level, it cannot go back to {wanted}")
-    if timed and wanted != "program":
+    if timed and wanted is not Level.PROGRAM:
         raise GeError(f"time is known at the program level only, not at {wanted}")
     if wanted == level and not args.input.endswith(".onnx") and not options.outputs:
         return None
@@ -270,11 +270,11 @@ def wants_time(args: argparse.Namespace) -> bool:
 def time_of(args: argparse.Namespace, module: "ModuleOp", options: "Options") -> "Timeline | None":
     """The simulated timeline, if it is asked for and can be had."""
     from ge.dialects.targets.target import Target
-    from ge.lowering.driver.compiler import level_of
+    from ge.lowering.levels.level import level_of
     from ge.runtime.clock.clock import UnknownShapes, simulate
 
     required = wants_time(args)
-    if not required and (not args.report or level_of(module) != "program"):
+    if not required and (not args.report or level_of(module) is not Level.PROGRAM):
         return None
     try:
         return simulate(module, Target.load(options.target))

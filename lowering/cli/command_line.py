@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from ge.dialects.support.errors import GeError
 
-DEBUG = "GE_DEBUG"
-"""Environment variable: show tracebacks."""
-
 
 def guarded(run: Callable[[], int], tool: str = "") -> int:
     """The exit status of a command line tool: what `run` returns, 1 with one clear message for

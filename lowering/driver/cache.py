@@ -31,9 +31,9 @@ from xdsl.dialects.builtin import StringAttr
 from ge import dialects, lowering, runtime, transforms
 from ge.dialects.support.diagnostics import Diagnostic, Handler, Severity, diagnostic_handler
 from ge.dialects.support.errors import GeError
-from ge.lowering.driver.files import Outputs, is_device, link_or_copy
 from ge.lowering.pipeline.options import Options
 from ge.lowering.plugins.extensions import REGISTERED
+from ge.lowering.text.files import Outputs, is_device, link_or_copy
 
 if TYPE_CHECKING:
     from ge.lowering.driver.compiler import Program, Watch
@@ -270,3 +270,15 @@ def _reads(path: str) -> list[str]:
     from ge.lowering.onnx.model import external_files, read_model
 
     return external_files(read_model(path))
+
+
+def compile_model(
+    path: str,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+    **options: Any,
+) -> "Program":
+    """`ge.compile`: a model or module by path, options by name (see Options); what is not given
+    comes from the environment. Raises GeError for what is wrong with model or options."""
+    given = Options.from_environment(**options)
+    return Request(path, given, shapes=shapes or {}, dims=dims or {}).program()

@@ -54,7 +54,9 @@ class Importer:
         folder: Path | None = None,
         progress: Progress | None = None,
     ) -> None:
-        self.model = model = upgraded(model)
+        self.model = upgraded(model)
+        self.converted = self.model is not model
+        model = self.model
         self.fixed = fixed
         self.tensors = Tensors(folder)
         self.payload: dict[str, Array] = {}

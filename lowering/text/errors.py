@@ -1,6 +1,5 @@
 """Exception -> diagnostic -> text: one clear message, its place, the source line and a caret."""
 
-import os
 import re
 import sys
 import traceback
@@ -18,8 +17,7 @@ from xdsl.utils.exceptions import (
 from xdsl.utils.lexer import Span
 
 from ge.dialects.support.diagnostics import Diagnostic, Place, Severity, place_of
-from ge.dialects.support.errors import GeError
-from ge.lowering.cli.command_line import DEBUG
+from ge.dialects.support.errors import DEBUG, GeError, debugging
 from ge.lowering.text.printing import head_text
 from ge.lowering.text.reading import Source, describe
 
@@ -203,7 +201,7 @@ def _notes(op: Operation | None, internal: bool) -> tuple[Diagnostic, ...]:
 
 def show_traceback(error: BaseException) -> None:
     """Print Python's traceback if `GE_DEBUG` asks for it."""
-    if os.environ.get(DEBUG, "0") not in ("", "0"):
+    if debugging():
         traceback.print_exception(error)
 
 

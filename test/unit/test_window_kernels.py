@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.ir import Block
+from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.convolution import Col2ImOp, ConvOp, ConvTransposeOp, DeformConvOp
 from ge.dialects.graph.image import ResizeOp
@@ -174,6 +175,30 @@ def test_pool(case: Any, kind: str, include: bool) -> None:
     window = {"kernel": kernel, "strides": strides, "pads": pads, "dilations": dilations}
     result = run(PoolOp, x, kind=kind, p=3, count_include_pad=include, **window)
     np.testing.assert_allclose(result, expected)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("kernel", [1, 2, 3, 4])
+@pytest.mark.parametrize("pads", [(0, 0), (1, 0), (0, 1), (2, 2)])
+def test_ceil_mode(kernel: int, stride: int, pads: tuple[int, int]) -> None:
+    """Every window that starts inside the input or its begin pad and not more than a stride
+    after the last that fits; an average divides by the elements inside."""
+    for size in range(1, 7):
+        x = np.arange(1, size + 1, dtype=np.float32).reshape(1, 1, size)
+        window: dict[str, Any] = {
+            "kernel": [kernel], "strides": [stride], "pads": list(pads), "ceil_mode": True,
+        }  # fmt: skip
+        begin, end = pads
+        starts = range(-begin, min(size, size + end - kernel + stride), stride)
+        if not starts:
+            with pytest.raises(VerifyException, match="does not fit into spatial dimension 0"):
+                run(PoolOp, x, kind="max", **window)
+            continue
+        inside = [x[0, 0, max(start, 0) : max(start + kernel, 0)] for start in starts]
+        top = [v.max(initial=-np.inf) for v in inside]
+        mean = [v.mean() if v.size else 0 for v in inside]
+        assert run(PoolOp, x, kind="max", **window)[0, 0].tolist() == top
+        np.testing.assert_allclose(run(PoolOp, x, kind="average", **window)[0, 0], mean)
 
 
 def test_pool_keeps_nan_and_lowest_values() -> None:
