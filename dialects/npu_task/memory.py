@@ -41,7 +41,8 @@ from ge.dialects.npu_task.ops import (
     TransferOp,
     YieldOp,
 )
-from ge.dialects.support.types import Shape, array_ints, bitwidth
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.types import Shape, array_ints
 
 LOOP_ARGUMENTS = 2
 """A loop's body has these arguments before the carried ones: iteration number, condition."""

@@ -11,7 +11,8 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.npu_task.attributes import HBM, HOST, data_type, is_dynamic, space_of
 from ge.dialects.npu_task.memory import is_writable, owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import ConstantOp, CopyOp, IfOp, LaunchOp, LoopOp, TransferOp
-from ge.dialects.support.types import array_ints, bitwidth, numel
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.types import array_ints, numel
 
 
 def misuses(op: Operation) -> Iterator[str]:

@@ -16,13 +16,14 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from ge.dialects.npu_task.ops import data_type
+from ge.dialects.support.element_types import type_name
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions
-from ge.dialects.support.types import DYNAMIC, NUMPY_NAMES, Shape, shape_text
+from ge.dialects.support.types import DYNAMIC, Shape, shape_text
 from ge.dialects.targets.target import DEFAULT_TARGET, Target
 from ge.runtime.check.memory import require_safe
 from ge.runtime.check.schedule import require_schedule
-from ge.runtime.data.arrays import BFLOAT16, Array, dtype_of
+from ge.runtime.data.arrays import Array, dtype_of, kind_of
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.function import Function
 from ge.runtime.device.memory import machine_bytes
@@ -44,7 +45,7 @@ class Port:
             (name or "?") if size == DYNAMIC else str(size)
             for size, name in zip(self.shape, self.dims, strict=True)
         ]
-        return f"{self.name}: {NUMPY_NAMES.get(self.element, self.element)}[{', '.join(sizes)}]"
+        return f"{self.name}: {type_name(self.element)}[{', '.join(sizes)}]"
 
 
 def ports(
@@ -237,8 +238,9 @@ def _native(value: Any, element: Attribute) -> Array:
     array = np.asarray(value, order="C")
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    if array.dtype.kind == "V" and array.dtype.itemsize == 2 and dtype_of(element) == BFLOAT16:
-        array = array.view(BFLOAT16)  # what numpy.load makes of bfloat16
+    dtype = dtype_of(element)
+    if dtype.kind == "V" and array.dtype == np.dtype((np.void, dtype.itemsize)):
+        array = array.view(dtype)  # what numpy.load makes of the types of ml_dtypes
     return array
 
 
@@ -290,7 +292,7 @@ def random_inputs(
             count *= size
         if count * dtype.itemsize > machine_bytes():
             raise GeError(f"input {port} is larger than the memory of this machine")
-        if dtype.kind in "biu":
+        if kind_of(dtype) in "biu":
             arrays[port.name] = rng.integers(0, 2, shape).astype(dtype)
         else:
             arrays[port.name] = rng.standard_normal(shape, np.float32).astype(dtype)
@@ -302,7 +304,7 @@ def statistics(array: Array) -> dict[str, Any]:
     """Figures of an array for reports: dtype, shape, smallest, largest and mean finite element,
     and how many are nan or infinite, if any."""
     figures: dict[str, Any] = {"dtype": str(array.dtype), "shape": list(array.shape)}
-    if array.dtype.kind in "biu":
+    if (kind := kind_of(array.dtype)) in "biu":
         values = array
     else:
         values = array.astype(np.float64)
@@ -310,7 +312,7 @@ def statistics(array: Array) -> dict[str, Any]:
             figures["not_finite"] = strange
             values = values[np.isfinite(values)]
     if values.size:
-        number: Any = int if array.dtype.kind in "biu" else float
+        number: Any = int if kind in "biu" else float
         figures |= {"min": number(values.min()), "max": number(values.max())}
         figures["mean"] = float(values.mean())
     return figures
