@@ -38,10 +38,10 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.npu_task.ops import HBM, CopyOp, KernelOp, LaunchOp, is_dynamic
+from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import (
     array_ints,
-    bitwidth,
     byte_size,
     element_type,
     normalize_axis,
