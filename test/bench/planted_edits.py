@@ -2,8 +2,8 @@
 
     python test/bench/planted_edits.py [--cases 5000] [--seed N] [--only TEXT] [--show]
 
-Each case changes the text of one of the programs of `programs.py` (see `program_edits.py`). ge-check
-reads it as any file; `program_judge.py` finds out by brute force what it does. Wrong is
+Each case changes the text of one of the programs of `programs.py` (see `program_edits.py`).
+ge-check reads it as any file; `program_judge.py` finds out by brute force what it does. Wrong is
 - a hole: ge-check proves a program that does harm;
 - an end that names no rule: an internal error, a traceback, or an exit without an error.
 Harmless programs that are refused are counted by the rule that the error names.

@@ -1,8 +1,9 @@
 """Edits of the text of a program: one seeded change each, of the structure (operands, views, slots,
 events, streams, loops, kernels, plans, figures) or of the characters.
 
-`edit(program, rng)` gives the name of the change and the text; the text need not be a program any
-more. Structural changes are made in a clone of the module, so that most of them can be read back."""
+`edit(program, rng)` gives the name of the change and the text; the text need not be a program
+any more. Structural changes are made in a clone of the module, so that most of them can be read
+back."""
 
 import random
 import re
@@ -23,7 +24,7 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.dialects.memref import ReinterpretCastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -381,17 +382,20 @@ def remove(op: Operation) -> None:
     op.drop_all_references()
 
 
+def inner_ops(module: ModuleOp) -> list[Operation]:
+    ends = (YieldOp, FuncOp, ReturnOp)
+    return [op for op in ops_of(module, Operation) if not isinstance(op, ends)]
+
+
 def delete_op(module: ModuleOp, rng: random.Random) -> bool:
     """A task, a view, a slot or an alloc is missing."""
-    remove(rng.choice([o for o in ops_of(module, Operation)
-                       if not isinstance(o, YieldOp | FuncOp) and o.name != "func.return"]))  # fmt: skip
+    remove(rng.choice(inner_ops(module)))
     return True
 
 
 def move_op(module: ModuleOp, rng: random.Random) -> bool:
     """An op stands elsewhere in its block, mostly near by, or in another block."""
-    op = rng.choice([o for o in ops_of(module, Operation)
-                     if not isinstance(o, YieldOp | FuncOp) and o.name != "func.return"])  # fmt: skip
+    op = rng.choice(inner_ops(module))
     targets = [o for o in ops_of(module, Operation) if not isinstance(o, FuncOp)]
     if rng.random() < 0.7:
         same = [o for o in targets if o.parent is op.parent]

@@ -1,7 +1,7 @@
-"""Small compiled programs in which faults are planted: loops, nested loops, branches, scans, several
-streams, launches in pieces, shared inputs and outputs, dynamic results, views, and on-core plans of
-attention and convolution. `programs()` compiles each and gives it inputs with edge cases: scalars of
-integers are trip counts of 0, 1, 2 and 5, truth values both."""
+"""Small compiled programs in which faults are planted: loops, nested loops, branches, scans,
+several streams, launches in pieces, shared inputs and outputs, dynamic results, views, and on-core
+plans of attention and convolution. `programs()` compiles each and gives it inputs with edge cases:
+scalars of integers are trip counts of 0, 1, 2 and 5, truth values both."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -54,7 +54,8 @@ func.func @main(%x: {M}, %y: {M}) -> ({M}, {M}) {{
 }}"""
 
 VIEWS = """
-func.func @main(%x: tensor<4x6x8xf32>, %y: tensor<4x6x8xf32>) -> (tensor<4x12x8xf32>, tensor<8x6xf32>) {
+func.func @main(%x: tensor<4x6x8xf32>, %y: tensor<4x6x8xf32>)
+    -> (tensor<4x12x8xf32>, tensor<8x6xf32>) {
   %0 = graph.slice %x starts [1, 0] ends [4, 6] axes [1, 2] : tensor<4x6x8xf32> -> tensor<4x3x6xf32>
   %1 = graph.exp %0 : (tensor<4x3x6xf32>) -> tensor<4x3x6xf32>
   %2 = graph.slice %y starts [0, 2] ends [3, 8] axes [1, 2] : tensor<4x6x8xf32> -> tensor<4x3x6xf32>
@@ -84,9 +85,11 @@ CONV = f"""
 func.func @main(%x: {IMAGE}) -> {IMAGE} {{
   %w = graph.constant #graph.weight<"w"> : tensor<8x8x3x3xf32>
   %b = graph.constant #graph.weight<"b"> : tensor<8xf32>
-  %0 = graph.conv %x, %w bias %b pads [1, 1, 1, 1] : ({IMAGE}, tensor<8x8x3x3xf32>, tensor<8xf32>) -> {IMAGE}
+  %0 = graph.conv %x, %w bias %b pads [1, 1, 1, 1]
+    : ({IMAGE}, tensor<8x8x3x3xf32>, tensor<8xf32>) -> {IMAGE}
   %1 = graph.relu %0 : ({IMAGE}) -> {IMAGE}
-  %2 = graph.conv %1, %w bias %b pads [1, 1, 1, 1] : ({IMAGE}, tensor<8x8x3x3xf32>, tensor<8xf32>) -> {IMAGE}
+  %2 = graph.conv %1, %w bias %b pads [1, 1, 1, 1]
+    : ({IMAGE}, tensor<8x8x3x3xf32>, tensor<8xf32>) -> {IMAGE}
   %3 = graph.add %2, %x : ({IMAGE}, {IMAGE}) -> {IMAGE}
   func.return %3 : {IMAGE}
 }}"""
