@@ -30,7 +30,7 @@ ROOMS: dict[str, set[str]] = {
     "transforms/rewriting": {
         "dialects", "runtime/costs", "runtime/data", "transforms/analysis", "transforms/graph",
     },
-    "transforms/analysis": {"dialects", "transforms/rewriting", "transforms/memory"},
+    "transforms/analysis": {"dialects", "transforms/rewriting"},
     "transforms/graph": {
         "dialects", "runtime/data", "runtime/kernels", "transforms/analysis",
         "transforms/rewriting",

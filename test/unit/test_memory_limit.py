@@ -17,7 +17,7 @@ from ge.runtime.check.memory import check_plan
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session, random_inputs
 from ge.transforms.memory.over_limit import OverLimitError
-from ge.transforms.memory.spilling import Buffer, alive, choose
+from ge.transforms.memory.spilling import Buffer, choose, live_bytes
 
 MODELS = Path(__file__).resolve().parents[1] / "models"
 
@@ -150,7 +150,7 @@ def test_buffers_are_away_only_where_nobody_needs_them(
 ):
     buffers, steps = program
     inside = [0] * steps
-    before = alive(buffers, inside)
+    before = live_bytes(buffers, inside)
     gaps, peak = choose(buffers, inside, limit)
     bytes_alive = before.copy()
     for gap in gaps:
