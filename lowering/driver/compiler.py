@@ -15,7 +15,6 @@ from xdsl.dialects.func import Func
 from xdsl.dialects.memref import MemRef
 from xdsl.dialects.tensor import Tensor
 from xdsl.ir import Attribute
-from xdsl.printer import Printer
 
 from ge.dialects.fused_op import FusedOps
 from ge.dialects.graph import Graph
@@ -31,6 +30,7 @@ from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.stages import PassRecord, Progress, check_switches, stages
 from ge.lowering.plugins.extensions import universe
 from ge.lowering.text.files import Outputs, write_module
+from ge.lowering.text.printing import dump_text
 from ge.lowering.text.reading import parse_module, read_source
 from ge.runtime.data.weights import Payload, open_payload, payload_path
 from ge.transforms.graph.deduplicate_constants import share_equal_weights
@@ -220,6 +220,8 @@ def compile_file(
     options = options or Options.from_environment()
     start = time.perf_counter()
     loaded = load(path, shapes, dims, options.plugins)
+    if options.static_shape:
+        require_static(loaded.module, path)
     share_equal_weights(loaded.module, loaded.payload)
     seconds = time.perf_counter() - start
     watching = () if watch is None else watch(loaded)
@@ -227,6 +229,15 @@ def compile_file(
     compilation.passes.insert(0, PassRecord("import", seconds, 0))
     compilation.seconds += seconds
     return Program(loaded.module, loaded.payload, compilation, path)
+
+
+def require_static(module: ModuleOp, path: str) -> None:
+    """Raises GeError for inputs with dimensions of unknown size."""
+    main = main_function(module)
+    types = () if main is None else main.function_type.inputs.data
+    if any(is_dynamic(t) for t in types if is_shaped(t)):
+        hint = "fix them with --dim or --shape"
+        raise GeError("GE_STATIC_SHAPE wants the sizes of all inputs to be known", path, hint)
 
 
 def dumper(options: Options) -> Callable[[str, ModuleOp], None] | None:
@@ -242,8 +253,9 @@ def dumper(options: Options) -> Callable[[str, ModuleOp], None] | None:
 
     def dump(name: str, module: ModuleOp) -> None:
         nonlocal number
+        text = dump_text(module, options.dump_graph)
         with Outputs() as out:
-            out.text(folder / f"{number:02d}-{name}.mlir", lambda f: Printer(f).print_op(module))
+            out.text(folder / f"{number:02d}-{name}.mlir", text)
         number += 1
 
     return dump

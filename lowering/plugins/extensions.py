@@ -31,6 +31,7 @@ from xdsl.ir import Dialect
 from xdsl.passes import ModulePass
 from xdsl.universe import XDSL_UNIVERSE, Universe
 
+from ge.dialects.support.environment import variables
 from ge.dialects.support.errors import GeError
 from ge.lowering.plugins.universe import GE_UNIVERSE
 
@@ -112,13 +113,13 @@ def _run_file(path: str) -> ModuleType:
         spec.loader.exec_module(module)
     except GeError:
         raise
-    except Exception as e:
+    except (Exception, SystemExit) as e:
         line = _line_in(e, path)
         raise GeError(f"cannot load plugin: {type(e).__name__}: {e}", f"{path}{line}") from e
     return module
 
 
-def _line_in(error: Exception, path: str) -> str:
+def _line_in(error: BaseException, path: str) -> str:
     """`:LINE` where the file raised the error."""
     if isinstance(error, SyntaxError) and error.filename == path:
         return f":{error.lineno}"
@@ -203,7 +204,7 @@ def passes_at_levels(*plugins: str) -> Iterator[tuple[str, str]]:
 
 def files_in_use(plugins: Sequence[str]) -> list[str]:
     """These plugin files and those of `GE_CUSTOM_PASS`."""
-    custom = os.environ.get("GE_CUSTOM_PASS", "").split(os.pathsep)
+    custom = variables().get("GE_CUSTOM_PASS", "").split(os.pathsep)
     return list(dict.fromkeys(p for p in (*plugins, *custom) if p))
 
 

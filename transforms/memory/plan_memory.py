@@ -43,7 +43,7 @@ from ge.dialects.targets.target import Target, target_for
 from ge.transforms.analysis.aliasing import IO, in_arena
 from ge.transforms.analysis.liveness import Liveness
 from ge.transforms.memory.certificate import certify
-from ge.transforms.memory.over_limit import OverLimitError, describe_peak
+from ge.transforms.memory.over_limit import OverLimitError, describe_peak, size_text
 from ge.transforms.memory.packing import Packing, Problem, pack
 from ge.transforms.memory.packing_problem import orderings, problem_in_order, problem_of
 from ge.transforms.memory.pinning import PINNED, check_kinds, pinned_buffers
@@ -179,14 +179,17 @@ class Planner:
         weights, and of inputs and outputs."""
         arena, weights, io = needed
         room = self.target.hbm_bytes - weights - io
-        if arena > room:
+        peak = describe_peak(func, liveness, self.alignment)
+        if weights > self.target.hbm_bytes:
+            peak, has = [], size_text(self.target.hbm_bytes)
+            message = f"the weights alone take {size_text(weights)}, {self.target.name} has {has}"
+        elif arena > room:
             message = (
                 f"the program needs {sum(needed)} bytes (arena {arena}, weights {weights}, "
                 f"inputs and outputs {io}), {self.target.name} has {self.target.hbm_bytes}"
             )
         else:
             message = f"the arena needs {arena} bytes, its limit is {self.limit}"
-        peak = describe_peak(func, liveness, self.alignment)
         limit = min(room, self.limit or room)
         return OverLimitError(func, message, peak, arena, lower_bound, limit)
 
