@@ -39,7 +39,7 @@ from ge.dialects.graph.control import IfOp, LoopOp
 from ge.dialects.graph.indexing import Picking
 from ge.dialects.support.functions import functions, main_function
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import byte_size, is_static, numel, shape_of
+from ge.dialects.support.types import byte_size, has_size, numel, shape_of
 from ge.transforms.analysis.views import whole_of
 
 FUNCTION = "prepare"
@@ -76,7 +76,7 @@ def constant_expressions(block: Block, limit: int) -> dict[Operation, None]:
             and not op.regions
             and op.has_trait(Pure)
             and all(o.owner in found for o in op.operands)
-            and all(is_static(shape_of(r)) for r in op.results)
+            and all(map(has_size, op.results))
             and not _grows(op, limit)
             and (op.parent is block or not op.can_fail())
         ):
