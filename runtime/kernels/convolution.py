@@ -73,17 +73,9 @@ def conv(op: g.ConvOp) -> Fn:
         assert target is not None
 
         inside = then if exact == dtype else None
-
-        def finish(block: Array, first: int, part: Array) -> None:
-            if bias is not None:
-                terms = bias[first : first + len(block)].reshape(-1, *[1] * (block.ndim - 1))
-                np.add(block, terms, out=part if inside is None else block)
-            if inside is not None:
-                inside(block, part)
-
         Correlation(
             x.astype(wide, copy=False), weight.convert(w, wide), window, groups, product, target,
-            None if bias is None and inside is None else finish,
+            bias, inside,
         ).run(bands)  # fmt: skip
         result = target if direct else rounded(target, dtype, out)
         if then is not None and inside is None:

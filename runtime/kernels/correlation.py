@@ -8,9 +8,11 @@ that what is worked on stays in the processor's cache.
 - For all others the windows are copied out as columns of a matrix (im2col).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
+from threading import local
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -23,15 +25,32 @@ from ge.runtime.kernels.linear import Kept
 Product = Callable[[Array, Array, Array], object]
 """Multiplies the first two arrays (of matrices) into the third."""
 
-Finish = Callable[[Array, int, Array], object]
-"""What is done to each block [channels, ...] of the product, whose first channel has this number,
-to get the block of the result, which goes to the second array (it may be the block itself)."""
+Then = Callable[[Array, Array], object]
+"""Makes of each block of a result another one, in the second array, which may be the first."""
 
 BLOCK_BYTES = 1 << 19
 """A block of a result, or of the columns for it."""
 
 BAND_ROWS = 8
 """Rows of the image between the first ones of the windows that one band matrix is for."""
+
+
+class Scratch(local):
+    """Memory for blocks, one for each use, kept by each thread: new memory has to be made by the
+    system page by page, which takes as long as to work on it."""
+
+    def __init__(self) -> None:
+        self.bytes: dict[str, Array] = {}
+
+    def __call__(self, use: str, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+        """An array with any elements, valid until the next one for this use."""
+        size = prod(shape) * dtype.itemsize
+        if use not in self.bytes or self.bytes[use].size < size:
+            self.bytes[use] = np.empty(size, np.uint8)
+        return self.bytes[use][:size].view(dtype).reshape(shape)
+
+
+scratch = Scratch()
 
 
 def padded(x: Array, window: Window) -> Array:
@@ -82,7 +101,8 @@ class Correlation:
     groups: int
     product: Product
     out: Array
-    finish: Finish | None = None
+    bias: Array | None = None
+    then: Then | None = None
 
     def run(self, kept: Kept) -> None:
         """`kept` holds band matrices from run to run."""
@@ -94,16 +114,31 @@ class Correlation:
         else:
             self.by_columns()
 
-    def multiply(self, rows: Array, columns: Array, first: int, target: Array) -> None:
+    def multiply(
+        self, rows: Array, columns: Array, first: int, target: Array, bias: Array | None
+    ) -> None:
         """A block of the result, which starts with channel `first`. The product gets memory of its
         own where the result's is in many parts, as these are slower to go over twice."""
-        if self.finish is None:
-            self.product(rows, columns, target)
-            return
-        whole = target.flags.c_contiguous
-        block = target if whole else np.empty(target.shape, target.dtype)
+        direct = target.flags.c_contiguous or (bias is None and self.then is None)
+        block = target if direct else scratch("block", target.shape, target.dtype)
         self.product(rows, columns, block)
-        self.finish(block, first, target)
+        self.finish(block, first, target, bias)
+
+    def finish(self, block: Array, first: int, target: Array, bias: Array | None) -> None:
+        """Add the bias to a block of products and apply `then`, into `target`."""
+        if bias is not None:
+            terms = bias[first : first + len(block)].reshape(-1, *[1] * (block.ndim - 1))
+            np.add(block, terms, out=target if self.then is None else block)
+        if self.then is not None:
+            self.then(block, target)
+
+    def with_bias(self, rows: Array) -> tuple[Array, Array | None]:
+        """The weight [groups, outputs, terms] with the bias as one more term, if the sums are of
+        floats and that costs less than to add it; the bias that is to be added to the products."""
+        few = 4 * rows.shape[2] < prod(self.out.shape[2:])
+        if self.bias is None or self.groups > 1 or self.out.dtype.kind != "f" or not few:
+            return rows, self.bias
+        return np.concatenate([rows, self.bias.astype(rows.dtype)[None, :, None]], axis=2), None
 
     def by_points(self) -> None:
         batch, groups, count = len(self.x), self.groups, prod(self.out.shape[2:])
@@ -112,29 +147,43 @@ class Correlation:
         result = self.out.reshape(batch, groups, rows.shape[1], count)
         row_bytes = max(sum(rows.shape[1:]) * self.x.itemsize, 1)
         step = max(BLOCK_BYTES // row_bytes, 64)
+        terms, bias = rows.shape[2], self.bias
+        if rows.shape[1] >= 2 * terms:  # a copy of the image costs less than to add the bias
+            rows, bias = self.with_bias(rows)
+        extended = rows.shape[2] > terms
         for image in range(batch):
             for group in range(groups):
                 for start in range(0, count, step):
                     some = image, group, slice(None), slice(start, start + step)
-                    self.multiply(rows[group], points[some], group * rows.shape[1], result[some])
+                    block = points[some]
+                    if extended:
+                        block = scratch("columns", (terms + 1, block.shape[1]), block.dtype)
+                        block[:terms], block[terms] = points[some], 1
+                    first = group * rows.shape[1]
+                    self.multiply(rows[group], block, first, result[some], bias)
 
     def by_columns(self) -> None:
         x, window, groups = self.x, self.window, self.groups
         rows = self.weight.reshape(groups, len(self.weight) // groups, prod(self.weight.shape[1:]))
-        places = self.out.shape[2:]
+        places, terms = self.out.shape[2:], rows.shape[2]
         result = self.out.reshape(len(x), groups, rows.shape[1], prod(places))
         view = windows(padded(x, window), window, places)
         line = prod(places[1:])
         line_bytes = x.shape[1] * prod(window.kernel) * line * x.itemsize
         step = max(1, 4 * BLOCK_BYTES // max(line_bytes, 1))
         before = (slice(None),) * (1 + window.rank)  # the dimensions before an image's places
+        rows, bias = self.with_bias(rows)
         for image in range(len(x)):
             for start in range(0, places[0], step):
                 piece = view[image][(*before, slice(start, start + step))]
-                columns = np.ascontiguousarray(piece).reshape(groups, rows.shape[2], -1)
+                shape = (groups, rows.shape[2], piece.size // max(groups * terms, 1))
+                columns = scratch("columns", shape, x.dtype)
+                columns[:, :terms].reshape(piece.shape)[...] = piece
+                columns[:, terms:] = 1
                 part = result[image, :, :, start * line : (start + step) * line]
                 for group in range(groups):
-                    self.multiply(rows[group], columns[group], group * rows.shape[1], part[group])
+                    first = group * rows.shape[1]
+                    self.multiply(rows[group], columns[group], first, part[group], bias)
 
     def by_bands(self, kept: Kept) -> None:
         """A band matrix multiplies rows that windows do not meet by zero: where that could make a
@@ -148,7 +197,8 @@ class Correlation:
         taken = (height - 1) * window.strides[0] + window.extent(0)
         taps = window.kernel[1]
         step = max(1, BLOCK_BYTES // ((taken * taps + height * several) * width * x.itemsize))
-        shifted = np.zeros((min(step, channels), taken, taps, width), x.dtype)
+        shifted = scratch("columns", (min(step, channels), taken, taps, width), x.dtype)
+        shifted[...] = 0
         ranges = [tap_range(window, 1, t, x.shape[3], width) for t in range(taps)]
         top = window.pads[0]
         count = min(x.shape[2], taken - top)
@@ -156,11 +206,11 @@ class Correlation:
         for image in range(len(x)):
             for first in range(0, channels, step):
                 some = slice(first, first + step)
-                part, block = self.out[image, first * several : (first + step) * several], None
-                for t, (at, elements) in enumerate(ranges):
-                    block = x[image, some, :count, elements]
-                    shifted[: len(block), top : top + count, t, at] = block
+                part = self.out[image, first * several : (first + step) * several]
                 target = part.reshape(-1, several, height, width)
+                inside = shifted[: len(target), top : top + count]
+                for t, (at, elements) in enumerate(ranges):
+                    inside[:, :, t, at] = x[image, some, :count, elements]
                 whole = height // rows
                 self.tiles(bands[some], lines, 0, whole, target)
                 if height % rows:
@@ -174,8 +224,7 @@ class Correlation:
                         self.product,
                         part[None],
                     ).by_columns()
-                if self.finish is not None:
-                    self.finish(part, first * several, part)
+                self.finish(part, first * several, part, self.bias)
 
     def tiles(self, bands: Array, lines: Array, first: int, tiles: int, target: Array) -> None:
         """So many times as many rows of the result as `bands` has, from row `first` on."""
