@@ -20,7 +20,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from hashlib import file_digest, sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -31,9 +31,9 @@ from xdsl.dialects.builtin import StringAttr
 from ge import dialects, lowering, runtime, transforms
 from ge.dialects.support.diagnostics import Diagnostic, Handler, Severity, diagnostic_handler
 from ge.dialects.support.errors import GeError
-from ge.lowering.driver.files import Outputs, is_device, link_or_copy
 from ge.lowering.pipeline.options import Options
 from ge.lowering.plugins.extensions import REGISTERED
+from ge.lowering.text.files import Outputs, is_device, link_or_copy
 
 if TYPE_CHECKING:
     from ge.lowering.driver.compiler import Program, Watch
@@ -43,9 +43,6 @@ TEXT, WEIGHTS, ENTRY = "program.mlir", "program.safetensors", "entry.json"
 
 PAYLOAD = re.compile(r'graph\.payload = ("(?:[^"\\]|\\.)*")')
 """The name of the file with weights, in the attributes of a module."""
-
-NO_PART = ("cache_dir", "dump_graph", "dump_path")
-"""Options that programs do not follow from."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +124,7 @@ def _entry_of(request: Request) -> Path | None:
             "compiler": list(_own_files()),
             "name": Path(request.path).name,  # the report tells it
             "files": [_hash(p) for p in (request.path, options.target, *options.plugins)],
-            "options": {k: v for k, v in asdict(options).items() if k not in NO_PART},
+            "options": options.of_program(),
             "shapes": {k: list(v) for k, v in request.shapes.items()},
             "dims": dict(request.dims),
             "until": request.until,
@@ -270,3 +267,15 @@ def _reads(path: str) -> list[str]:
     from ge.lowering.onnx.model import external_files, read_model
 
     return external_files(read_model(path))
+
+
+def compile_model(
+    path: str,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+    **options: Any,
+) -> "Program":
+    """`ge.compile`: a model or module by path, options by name (see Options); what is not given
+    comes from the environment. Raises GeError for what is wrong with model or options."""
+    given = Options.from_environment(**options)
+    return Request(path, given, shapes=shapes or {}, dims=dims or {}).program()

@@ -58,6 +58,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, element_type, set_type, shape_of, tensor
 from ge.lowering.debugging.delta import reduce
 from ge.lowering.driver.compiler import lower
+from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import FUSION_MODES, Options
 from ge.lowering.plugins.extensions import universe
 from ge.lowering.text.printing import op_text
@@ -277,7 +278,7 @@ class Reference:
 def lowered(module: ModuleOp, mode: str, until: str) -> Iterator[tuple[str, ModuleOp]]:
     """The module at the levels down to one, by one compilation."""
     found: dict[str, ModuleOp] = {}
-    order = iter(("graph", "fused", "tasks", "buffers", "program"))
+    order = iter(Level)
 
     def keep(name: str, current: ModuleOp) -> None:
         if name == "verify-level" and (level := next(order)) in LEVELS:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ge.dialects.support.errors import GeError
-from ge.lowering.driver.files import Outputs, write_text
+from ge.lowering.text.files import Outputs, write_text
 
 
 def write_two(first: Path, second: Path) -> None:

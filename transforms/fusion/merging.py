@@ -117,6 +117,7 @@ class Merger:
     )
     """Time of a group when it had so many ops."""
     _works: dict[TensorOp, Work] = field(default_factory=dict[TensorOp, Work])
+    _numbers: dict[TensorOp, int] = field(default_factory=dict[TensorOp, int])
 
     def body(self, groups: Iterable[Group]) -> Body:
         """What the groups would be as one launch."""
@@ -132,7 +133,9 @@ class Merger:
         )
         outputs = dict.fromkeys(_source(r, inside) for r in used)
         tensor_ops = [op for op in ops if isinstance(op, TensorOp)]
-        return Body(tensor_ops, list(inputs), list(outputs), works=self._works)
+        return Body(
+            tensor_ops, list(inputs), list(outputs), works=self._works, numbers=self._numbers
+        )
 
     def time_us(self, group: Group) -> float | None:
         """Time of a group as a launch of its own; views take none."""
