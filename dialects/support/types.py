@@ -106,6 +106,11 @@ def byte_size(t: Attribute) -> int:
     return size
 
 
+def align_up(size: int, alignment: int) -> int:
+    """The least multiple of the alignment that is not below a size."""
+    return -(-size // alignment) * alignment
+
+
 def broadcast_dims(a: int, b: int) -> int:
     """One dimension of numpy broadcasting; `?` against 1 or `?` stays `?`, against n > 1 is n."""
     if a == b or b == 1:
