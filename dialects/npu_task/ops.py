@@ -41,7 +41,6 @@ from xdsl.ir import (
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     BaseAttr,
-    IRDLOperation,
     ParsePropInAttrDict,
     irdl_op_definition,
     lazy_traits_def,
@@ -77,6 +76,7 @@ from ge.dialects.npu_task.control import LoopOp as LoopOp
 from ge.dialects.npu_task.control import YieldOp as YieldOp
 from ge.dialects.npu_task.control import flags as flags
 from ge.dialects.npu_task.core_plan import CorePlanAttr
+from ge.dialects.support.operation import GeOp
 from ge.dialects.support.tensor_op import TensorOp
 
 SHAPED = BaseAttr(TensorType) | BaseAttr(MemRefType)
@@ -87,7 +87,7 @@ SHAPED = BaseAttr(TensorType) | BaseAttr(MemRefType)
 
 
 @irdl_op_definition
-class ReturnOp(IRDLOperation):
+class ReturnOp(GeOp):
     """The results of a kernel."""
 
     name = "npu_task.return"
@@ -100,7 +100,7 @@ class ReturnOp(IRDLOperation):
 
 
 @irdl_op_definition
-class KernelOp(IRDLOperation):
+class KernelOp(GeOp):
     """What one launch computes, on tensors: one graph or fused op, and the constants it needs.
     Launches of equal kernels share one. `engine`, `tiling` and `core`, the plan of the core's
     memories, hold for every launch."""
@@ -175,7 +175,7 @@ class KernelOp(IRDLOperation):
 
 
 @irdl_op_definition
-class LaunchOp(IRDLOperation):
+class LaunchOp(GeOp):
     """One launch of a kernel (see the top of this file for its form at each level)."""
 
     name = "npu_task.launch"
@@ -234,7 +234,7 @@ class LaunchOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ConstantOp(IRDLOperation):
+class ConstantOp(GeOp):
     """A constant that a launch reads: `dense<...>`, or `#graph.weight<"key">` into the payload.
     On memrefs it is a buffer of the weight segment."""
 
@@ -253,7 +253,7 @@ class ConstantOp(IRDLOperation):
 
 
 @irdl_op_definition
-class SlotOp(IRDLOperation):
+class SlotOp(GeOp):
     """A buffer at a fixed byte offset of a segment of device memory: "arena" (activations and
     workspaces, reused) or "io" (the model's inputs and outputs)."""
 
@@ -282,7 +282,7 @@ class SlotOp(IRDLOperation):
 
 
 @irdl_op_definition
-class CopyOp(IRDLOperation):
+class CopyOp(GeOp):
     """Copies a buffer to another one of the same type but for memory space and layout. Where one
     of them is dynamic, its shape at run time is that of the other."""
 
@@ -307,7 +307,7 @@ class CopyOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TransferOp(IRDLOperation):
+class TransferOp(GeOp):
     """Copies a buffer to a new one, which the device allocates: its shape is known only at run
     time, or its lifetime is not that of its slot."""
 
@@ -334,7 +334,7 @@ class TransferOp(IRDLOperation):
 
 
 @irdl_op_definition
-class RecordOp(IRDLOperation):
+class RecordOp(GeOp):
     """The event happens when all that was issued to the stream before is done."""
 
     name = "npu_task.record"
@@ -348,7 +348,7 @@ class RecordOp(IRDLOperation):
 
 
 @irdl_op_definition
-class WaitOp(IRDLOperation):
+class WaitOp(GeOp):
     """What is issued to the stream after this starts when the event has happened."""
 
     name = "npu_task.wait"

@@ -4,7 +4,7 @@ result types (`infer`), work (`work`), and which attributes may also come as run
 An op is added by writing one class (here), one kernel (`runtime/kernels`) and one test.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -25,10 +25,10 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Operation, Region, SSAValue
-from xdsl.irdl import IRDLOperation
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.element_types import bitwidth, check_computed
+from ge.dialects.support.operation import GeOp
 from ge.dialects.support.types import (
     DYNAMIC,
     UNKNOWN,
@@ -165,7 +165,7 @@ def aligned_axes(axis: int, rank: int, operands: Iterable[SSAValue]) -> tuple[in
     return tuple(i if i >= 0 and s[i] != 1 else None for i, s in zip(places, shapes, strict=True))
 
 
-class TensorOp(IRDLOperation, ABC):
+class TensorOp(GeOp):
     """An op on tensors that infers its result types and states its work.
 
     `infer` is also the verifier: it raises VerifyException for operands and attributes that do

@@ -1,0 +1,34 @@
+"""The base of all ops of ge: an xDSL op that is cheap to ask.
+
+xDSL's classes are abstract base classes, so that `isinstance` runs Python code for each op that is
+no instance, dictionaries call a `__hash__` written in Python, and each question about a trait walks
+a list. Compilation asks these things millions of times.
+"""
+
+from abc import ABCMeta
+from functools import cache
+from typing import TypeVar
+
+from xdsl.irdl import IRDLOperation
+from xdsl.traits import OpTrait
+
+Trait = TypeVar("Trait", bound=OpTrait)
+
+
+class OpClass(ABCMeta):
+    """Class of op classes: an op is an instance of its class and of that class's bases alone."""
+
+    __instancecheck__ = type.__instancecheck__
+    __subclasscheck__ = type.__subclasscheck__
+
+
+class GeOp(IRDLOperation, metaclass=OpClass):
+    """Base of all ops of ge."""
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    @classmethod
+    @cache
+    def get_trait(cls, trait: type[Trait] | Trait) -> Trait | None:
+        return super().get_trait(trait)
