@@ -1,6 +1,6 @@
 """A lit format that runs ge's tools and filecheck in a forked child of the lit worker, where the
 compiler is imported once; other commands are processes. A RUN line that is more than a pipe (`;`,
-`&&`, shell variables) makes the whole test a ShTest, as does GE_LIT_SHELL=1 (see lit.cfg)."""
+`&&`, shell variables) makes the whole test a ShTest, as does LIT_SHELL=1 (see lit.cfg)."""
 
 import gc
 import io

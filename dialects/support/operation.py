@@ -6,9 +6,10 @@ a list. Compilation asks these things millions of times.
 """
 
 from abc import ABCMeta
-from functools import cache
+from functools import cache, lru_cache
 from typing import TypeVar
 
+from xdsl.dialects.builtin import DenseArrayBase, i32
 from xdsl.irdl import IRDLOperation
 from xdsl.traits import OpTrait
 
@@ -32,3 +33,9 @@ class GeOp(IRDLOperation, metaclass=OpClass):
     @cache
     def get_trait(cls, trait: type[Trait] | Trait) -> Trait | None:
         return super().get_trait(trait)
+
+
+@lru_cache(maxsize=4096)
+def segments(*sizes: int) -> DenseArrayBase:
+    """How many operands belong to each of an op's groups."""
+    return DenseArrayBase.from_list(i32, sizes)

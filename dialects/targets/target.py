@@ -19,8 +19,7 @@ from xdsl.ir import Operation
 
 from ge.dialects.support.element_types import ELEMENT_TYPES
 from ge.dialects.support.errors import GeError
-
-DEFAULT_TARGET = "910b1"
+from ge.dialects.targets import DEFAULT_TARGET
 
 RATE_KEYS = tuple(dict.fromkeys(row.rate_key for row in ELEMENT_TYPES))
 """Element types that matmuls may have a rate of their own for."""

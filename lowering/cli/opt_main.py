@@ -367,7 +367,7 @@ class GeOptMain(xDSLOptMain):
                 print("Success, can shrink")
                 raise SystemExit(0) from None
             except Exception as e:
-                show_traceback(e)
+                show_traceback(e, self.args.debug)
                 error = diagnose(e, self.manager.context, notes=not self.args.verify_diagnostics)
                 if not str(error.place):
                     error = replace(error, place=Place(part.name))

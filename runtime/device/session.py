@@ -3,7 +3,6 @@
 The module may be at any level; all levels give the same numbers.
 """
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,10 +16,12 @@ from xdsl.ir import Attribute
 
 from ge.dialects.npu_task.ops import data_type
 from ge.dialects.support.element_types import type_name
+from ge.dialects.support.environment import switch
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions
 from ge.dialects.support.types import DYNAMIC, Shape, shape_text
-from ge.dialects.targets.target import DEFAULT_TARGET, Target
+from ge.dialects.targets import DEFAULT_TARGET
+from ge.dialects.targets.target import Target
 from ge.runtime.check.memory import require_safe
 from ge.runtime.check.schedule import require_schedule
 from ge.runtime.data.arrays import Array, dtype_of, kind_of
@@ -104,19 +105,6 @@ class Prepared:
         return self.arrays[key] if key in self.arrays else self.payload.get(key)
 
 
-SANITIZE = "GE_SANITIZE"
-"""Environment variable: 1 has every session of a program sanitized that does not say otherwise."""
-
-
-def sanitized(main: FuncOp) -> bool:
-    """Whether the environment wants a function sanitized: it does so for programs alone, since
-    there is no plan to be proved before. Raises GeError for a value that means nothing."""
-    text = os.environ.get(SANITIZE, "0")
-    if text not in ("0", "1"):
-        raise GeError(f"{SANITIZE} is 0 or 1, not '{text}'")
-    return text == "1" and "npu_task.streams" in main.attributes
-
-
 class Session:
     """A loaded module. With `poison`, device memory that holds no live value is garbage, so that
     a wrong memory plan gives wrong numbers. With `sanitize`, the program's plan and schedule are
@@ -132,7 +120,8 @@ class Session:
         sanitize: bool | None = None,
     ) -> None:
         main = main_of(module)
-        sanitize = sanitized(main) if sanitize is None else sanitize
+        if sanitize is None:  # before the program level there is no plan to be proved
+            sanitize = switch("GE_SANITIZE") and "npu_task.streams" in main.attributes
         if sanitize:
             require_safe(module)
             require_schedule(module)
