@@ -7,7 +7,7 @@ a list. Compilation asks these things millions of times.
 
 from abc import ABCMeta
 from functools import cache, lru_cache
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from xdsl.dialects.builtin import DenseArrayBase, i32
 from xdsl.irdl import IRDLOperation
@@ -26,13 +26,17 @@ class OpClass(ABCMeta):
 class GeOp(IRDLOperation, metaclass=OpClass):
     """Base of all ops of ge."""
 
-    __eq__ = object.__eq__
+    __eq__ = object.__eq__  # pyright: ignore[reportAssignmentType]
     __hash__ = object.__hash__
 
     @classmethod
-    @cache
     def get_trait(cls, trait: type[Trait] | Trait) -> Trait | None:
-        return super().get_trait(trait)
+        return cast(Trait | None, _trait(cls, trait))
+
+
+@cache
+def _trait(kind: type[GeOp], trait: type[OpTrait] | OpTrait) -> OpTrait | None:
+    return super(GeOp, kind).get_trait(trait)
 
 
 @lru_cache(maxsize=4096)
