@@ -29,7 +29,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.passes import ModulePass
@@ -46,7 +46,7 @@ from ge.transforms.memory.certificate import certify
 from ge.transforms.memory.over_limit import OverLimitError, describe_peak
 from ge.transforms.memory.packing import Packing, Problem, pack
 from ge.transforms.memory.packing_problem import orderings, problem_in_order, problem_of
-from ge.transforms.memory.pinning import PINNED, check_kinds, pinned_buffers
+from ge.transforms.memory.pinning import NO_REUSE, PINNED, check_kinds, pinned_buffers
 from ge.transforms.memory.print_liveness import liveness_table
 from ge.transforms.schedule.events import add_orderings
 
@@ -226,6 +226,7 @@ class PlanMemoryPass(ModulePass):
             alignment = self.alignment or target.hbm_alignment
             if self.no_reuse:
                 check_kinds(self.no_reuse, ctx.loaded_ops)
+                main.attributes[NO_REUSE] = ArrayAttr(map(StringAttr, self.no_reuse))
             pinned = filter(in_arena, pinned_buffers(op, main, self.no_reuse))
             planner = Planner(
                 target, alignment, self.reuse, self.search, self.print_liveness, self.limit
