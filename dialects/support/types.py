@@ -40,6 +40,10 @@ _SHAPE, _BYTES = "_ge_shape", "_ge_bytes"
 """What is asked of types again and again is kept with them: they are immutable."""
 
 
+class NotStatic(VerifyException, ValueError):
+    """The rank or the number of elements is asked for of a type that does not state it."""
+
+
 def tensor_type(value: SSAValue) -> AnyTensor:
     """The ranked tensor type of a value. Raises VerifyException for any other type."""
     t = value.type
@@ -48,8 +52,17 @@ def tensor_type(value: SSAValue) -> AnyTensor:
     return cast(AnyTensor, t)
 
 
+def is_ranked(value: SSAValue) -> bool:
+    return isinstance(value.type, TensorType | MemRefType)
+
+
+def has_size(value: SSAValue) -> bool:
+    """Whether rank and all dimensions of a value are known."""
+    return is_ranked(value) and is_static(shape_of(value))
+
+
 def shape_of(value: SSAValue) -> Shape:
-    """The shape of a tensor or memref value."""
+    """The shape of a tensor or memref value. Raises NotStatic for an unranked one."""
     t = value.type
     shape = vars(t).get(_SHAPE)
     if shape is not None:
@@ -57,7 +70,7 @@ def shape_of(value: SSAValue) -> Shape:
     if isinstance(t, TensorType | MemRefType):
         shape = vars(t)[_SHAPE] = cast(AnyTensor, t).get_shape()
         return shape
-    raise VerifyException(f"expected a ranked tensor or memref, got {t}")
+    raise NotStatic(f"expected a ranked tensor or memref, got {t}")
 
 
 def element_type(value: SSAValue) -> Attribute:
@@ -87,17 +100,17 @@ def is_static(shape: Sequence[int]) -> bool:
 
 
 def numel(shape: Sequence[int]) -> int:
-    """Number of elements. Raises ValueError for a dynamic shape."""
+    """Number of elements. Raises NotStatic for a dynamic shape."""
     n = 1
     for d in shape:
         if d == DYNAMIC:
-            raise ValueError("the number of elements of a dynamic shape is not known")
+            raise NotStatic("the number of elements of a dynamic shape is not known")
         n *= d
     return n
 
 
 def byte_size(t: Attribute) -> int:
-    """Bytes of a static tensor or memref type. Raises ValueError for a dynamic one."""
+    """Bytes of a static tensor or memref type. Raises NotStatic for a dynamic one."""
     size = vars(t).get(_BYTES)
     if size is None:
         assert isinstance(t, TensorType | MemRefType)

@@ -29,7 +29,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation
@@ -44,7 +44,7 @@ from ge.transforms.analysis.aliasing import IO, in_arena
 from ge.transforms.analysis.liveness import Liveness
 from ge.transforms.memory.packing import Packing, Problem, pack
 from ge.transforms.memory.packing_problem import orderings, problem_in_order, problem_of
-from ge.transforms.memory.pinning import PINNED, check_kinds, pinned_buffers
+from ge.transforms.memory.pinning import NO_REUSE, PINNED, check_kinds, pinned_buffers
 from ge.transforms.memory.planned_slots import streams_of
 from ge.transforms.memory.print_liveness import liveness_table
 from ge.transforms.schedule.events import add_orderings
@@ -180,6 +180,7 @@ class AssignOffsetsPass(ModulePass):
             alignment = self.alignment or target.hbm_alignment
             if self.no_reuse:
                 check_kinds(self.no_reuse, ctx.loaded_ops)
+                main.attributes[NO_REUSE] = ArrayAttr(map(StringAttr, self.no_reuse))
             pinned = filter(in_arena, pinned_buffers(op, main, self.no_reuse))
             planner = Planner(target, alignment, self.reuse, self.search, self.print_liveness)
             planner.plan(main, dict.fromkeys(pinned))
