@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     from ge.lowering.cli.progress import progress_bar
     from ge.lowering.driver.cache import Request
     from ge.lowering.pipeline.options import Options
-    from ge.lowering.pipeline.stages import pipeline
+    from ge.lowering.plugins.extensions import files_in_use
 
     options = Options.from_environment(
         target=args.target, fusion=args.fusion, memory=args.memory,
@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
         fusion_disable=None if args.fusion_disable is None else parse_names(args.fusion_disable),
         no_reuse=None if args.no_reuse is None else parse_names(args.no_reuse),
         share_io=args.share_io,
-        custom_pass=os.pathsep.join(args.load_plugin) or None,
+        custom_pass=os.pathsep.join(files_in_use(args.load_plugin)) or None,
         outputs=parse_names(args.outputs), drop_unused_inputs=args.drop_unused_inputs,
         print_liveness=args.print_liveness,
         print_core_plans=args.print_core_plans,
@@ -112,7 +112,10 @@ def run(args: argparse.Namespace) -> int:
     )  # fmt: skip
     Target.load(options.target)  # an unknown one is an error even where nothing is compiled
     if args.print_pipeline:
-        print(",".join(pipeline(options)))
+        from ge.lowering.pipeline.pass_options import text_of
+        from ge.lowering.pipeline.stages import pipeline
+
+        print(",".join(map(str, map(text_of, pipeline(options)))))
         return 0
     if not args.input:
         raise GeError("no input", hint="give a .onnx or .mlir file; see ge-compile --help")
@@ -132,16 +135,16 @@ def run(args: argparse.Namespace) -> int:
 def watcher(args: argparse.Namespace, options: "Options") -> "Watch":
     """Makes what validates each pass."""
     from ge.lowering.debugging.validation import Validation
-    from ge.lowering.driver.compiler import Loaded, context
-    from ge.lowering.pipeline.instrumentation import Instrumentation
-    from ge.lowering.plugins.extensions import files_in_use
+    from ge.lowering.driver.compiler import context
+    from ge.lowering.driver.program import Program
+    from ge.lowering.pipeline.pass_manager import Instrumentation
     from ge.runtime.device.trials import Trials
 
-    def watch(loaded: Loaded) -> list[Instrumentation]:
+    def watch(program: Program) -> list[Instrumentation]:
         return [
             Validation(
-                Trials, context(options.plugins), loaded.payload,
-                args.validate_output, files_in_use(options.plugins),
+                Trials, context(options.plugins), program.payload,
+                args.validate_output, options.plugins,
             )
         ]  # fmt: skip
 

@@ -2,6 +2,10 @@
 
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ge.dialects.support.diagnostics import Diagnostic
 
 DEBUG = "GE_DEBUG"
 """Environment variable: show tracebacks."""
@@ -19,7 +23,11 @@ class GeError(Exception):
     """
 
     def __init__(
-        self, message: str, where: str = "", hint: str = "", notes: Sequence[str] = ()
+        self,
+        message: str,
+        where: str = "",
+        hint: str = "",
+        notes: "Sequence[str | Diagnostic]" = (),
     ) -> None:
         super().__init__(message)
         self.message, self.where, self.hint, self.notes = message, where, hint, tuple(notes)
@@ -28,5 +36,8 @@ class GeError(Exception):
         place = f"{self.where}: " if self.where else ""
         hint = f"; {self.hint}" if self.hint else ""
         return "\n".join(
-            (f"{place}error: {self.message}{hint}", *(f"note: {n}" for n in self.notes))
+            (
+                f"{place}error: {self.message}{hint}",
+                *(f"note: {n}" if isinstance(n, str) else str(n) for n in self.notes),
+            )
         )

@@ -36,8 +36,9 @@ from ge.lowering.plugins.extensions import REGISTERED
 from ge.lowering.text.files import Outputs, is_device, link_or_copy
 
 if TYPE_CHECKING:
-    from ge.lowering.driver.compiler import Program, Watch
-    from ge.lowering.pipeline.stages import Progress
+    from ge.lowering.driver.compiler import Watch
+    from ge.lowering.driver.program import Program
+    from ge.lowering.pipeline.instrumentation import Progress
 
 TEXT, WEIGHTS, ENTRY = "program.mlir", "program.safetensors", "entry.json"
 
@@ -205,9 +206,9 @@ def _restore(request: Request, entry: Path, found: Mapping[str, Any]) -> None:
 
 def _recall(request: Request, entry: Path, found: Mapping[str, Any]) -> "Program":
     """The program of an entry, in memory."""
-    from ge.lowering.driver.compilation import Compilation
-    from ge.lowering.driver.compiler import Program, context
-    from ge.lowering.pipeline.stages import PassRecord
+    from ge.lowering.driver.compiler import context
+    from ge.lowering.driver.program import Compilation, Program
+    from ge.lowering.pipeline.instrumentation import PassRecord
     from ge.lowering.text.reading import Source, parse_module
     from ge.runtime.data.weights import PAYLOAD as ATTRIBUTE
     from ge.runtime.data.weights import open_payload
@@ -222,7 +223,7 @@ def _recall(request: Request, entry: Path, found: Mapping[str, Any]) -> "Program
         request.options, passes, report["compile"]["seconds"],
         report["ops"], report["fusion"], report["memory"],
     )  # fmt: skip
-    return Program(module, payload, compilation, request.path)
+    return Program(module, payload, request.path, compilation)
 
 
 def _keep(request: Request, entry: Path, program: "Program") -> None:

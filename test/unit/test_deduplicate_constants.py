@@ -5,7 +5,7 @@ from xdsl.parser import Parser
 
 from ge.lowering.driver.compiler import context
 from ge.runtime.data.weights import weights_of
-from ge.transforms.graph.deduplicate_constants import share_equal_weights
+from ge.transforms.graph.share_equal_weights import share_equal_weights
 
 TEXT = """
 func.func @main() {
