@@ -16,7 +16,7 @@ from abc import ABC
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import gcd, prod
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
@@ -127,6 +127,7 @@ class FusedOp(TensorOp, ABC):
     inputs = var_operand_def()
     outputs = var_result_def()
     body = region_def("single_block")
+    TAKES_STORED: ClassVar = True
     traits = traits_def(Pure(), IsolatedFromAbove())
     assembly_format = (
         "`(` $inputs `)` `:` functional-type($inputs, $outputs) attr-dict-with-keyword $body"

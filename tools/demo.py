@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     from ge.lowering.cli.command_line import guarded
 
-    return guarded(lambda: run(args), "demo")
+    return guarded("demo", argv, lambda _: run(args))
 
 
 def run(args: argparse.Namespace) -> int:

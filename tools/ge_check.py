@@ -5,6 +5,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from ge.lowering.cli.arguments import add_options
 from ge.lowering.cli.command_line import ArgumentParser, guarded
 
 EPILOG = """examples:
@@ -15,11 +16,12 @@ EPILOG = """examples:
 def build_parser() -> ArgumentParser:
     parser = ArgumentParser("ge-check", __doc__, EPILOG)
     parser.add_argument("program", help="a .mlir at the program level; - for standard input")
+    add_options(parser, "ge-check")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return guarded(lambda: run(build_parser().parse_args(argv)), "ge-check")
+    return guarded("ge-check", argv, lambda args: run(build_parser().parse_args(args)))
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ where even the ranks differ it is unranked (`tensor<*xf32>`), which ops that nee
 """
 
 from collections.abc import Sequence
-from typing import cast
+from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import TensorType, UnrankedTensorType, i1, i64
 from xdsl.ir import Attribute, Region, SSAValue
@@ -126,6 +126,7 @@ class IfOp(TensorOp):
     outputs = var_result_def()
     then_region = region_def("single_block")
     else_region = region_def("single_block")
+    TAKES_STORED: ClassVar = True
     traits = traits_def(RecursiveMemoryEffect(), RecursivelySpeculatable())
     assembly_format = (
         "$condition `:` type($condition) `->` `(` type($outputs) `)` $then_region `else` "
@@ -171,6 +172,7 @@ class LoopOp(TensorOp):
     carried = var_operand_def()
     outputs = var_result_def()
     body = region_def("single_block")
+    TAKES_STORED: ClassVar = True
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(RecursiveMemoryEffect(), RecursivelySpeculatable())
 

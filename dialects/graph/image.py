@@ -30,6 +30,7 @@ from ge.dialects.graph.support.parameters import (
     partial_ints,
 )
 from ge.dialects.graph.support.window import spatial_dims
+from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.tensor_op import Access, TensorOp, Work
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -37,8 +38,6 @@ from ge.dialects.support.types import (
     array_floats,
     constant_value,
     element_type,
-    is_float,
-    is_integer,
     merge_dims,
     numel,
     shape_of,

@@ -149,3 +149,8 @@ def data_type(t: Attribute) -> tuple[Attribute, tuple[int, ...]]:
         return t, ()
     typed: Any = t  # pyright: ignore[reportUnknownVariableType]
     return typed.element_type, typed.get_shape()
+
+
+def space_of(t: Attribute) -> Attribute | None:
+    """The memory space of a memref type, None for any other type."""
+    return cast("MemRefType[Attribute]", t).memory_space if isinstance(t, MemRefType) else None

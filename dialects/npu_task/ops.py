@@ -20,11 +20,14 @@ written once, by what defines it, and lives as long as it is used.
 """
 
 from collections.abc import Sequence
+from typing import cast
 
 from xdsl.dialects.builtin import (
     I64,
+    DenseIntOrFPElementsAttr,
     IntegerAttr,
     MemRefType,
+    NoneAttr,
     StringAttr,
     SymbolNameConstraint,
     SymbolRefAttr,
@@ -69,6 +72,7 @@ from ge.dialects.npu_task.attributes import (
     is_dynamic,
     number,
     segments,
+    space_of,
     symbol,
 )
 from ge.dialects.npu_task.attributes import Space as Space
@@ -78,6 +82,7 @@ from ge.dialects.npu_task.control import YieldOp as YieldOp
 from ge.dialects.npu_task.control import flags as flags
 from ge.dialects.npu_task.core_plan import CorePlanAttr
 from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import Dense
 
 SHAPED = BaseAttr(TensorType) | BaseAttr(MemRefType)
 """What a launch is on: tensors, or memrefs once there are buffers."""
@@ -248,8 +253,31 @@ class ConstantOp(IRDLOperation):
     def __init__(self, value: Attribute, t: Attribute):
         super().__init__(properties={"value": value}, result_types=[t])
 
+    def verify_(self) -> None:
+        check_buffer(self.result.type)
+        value = self.value
+        if isinstance(value, DenseIntOrFPElementsAttr):
+            stated = cast(Dense, value).type
+            if data_type(stated) != data_type(self.result.type):
+                raise VerifyException(f"a constant of {stated} is read as {self.result.type}")
+
 
 # ---- buffers ---------------------------------------------------------------------------------
+
+
+def check_buffer(t: Attribute) -> None:
+    """Check the type of a buffer of the device. Raises VerifyException."""
+    if space_of(t) not in (HBM, None):
+        raise VerifyException(f"{t} is not in the memory of the device")
+    if isinstance(t, MemRefType) and not isinstance(t.layout, NoneAttr):
+        raise VerifyException(f"a buffer is dense; only views have a layout, not {t}")
+
+
+def check_spaces(source: Attribute, target: Attribute) -> None:
+    """Check that a copy is from or to the device. Raises VerifyException."""
+    spaces = {space_of(source), space_of(target)}
+    if HBM not in spaces or not spaces <= {HOST, HBM}:
+        raise VerifyException(f"a copy is from or to the device, not {source} to {target}")
 
 
 @irdl_op_definition
@@ -279,6 +307,7 @@ class SlotOp(IRDLOperation):
             raise VerifyException(f"offset is at least 0, got {self.offset.value.data}")
         if is_dynamic(self.result.type):
             raise VerifyException(f"a slot has a static shape, not {self.result.type}")
+        check_buffer(self.result.type)
 
 
 @irdl_op_definition
@@ -304,6 +333,7 @@ class CopyOp(IRDLOperation):
     def verify_(self) -> None:
         if not fits(self.source.type, self.target.type):
             raise VerifyException(f"{self.source.type} does not fit into {self.target.type}")
+        check_spaces(self.source.type, self.target.type)
 
 
 @irdl_op_definition
@@ -328,6 +358,7 @@ class TransferOp(IRDLOperation):
     def verify_(self) -> None:
         if not fits(self.source.type, self.result.type):
             raise VerifyException(f"{self.source.type} does not become {self.result.type}")
+        check_spaces(self.source.type, self.result.type)
 
 
 # ---- events ----------------------------------------------------------------------------------

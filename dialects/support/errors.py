@@ -1,18 +1,10 @@
 """The error that a user can cause: tools print it as one line and exit with status 1."""
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ge.dialects.support.diagnostics import Diagnostic
-
-DEBUG = "GE_DEBUG"
-"""Environment variable: show tracebacks."""
-
-
-def debugging() -> bool:
-    return os.environ.get(DEBUG, "").lower() not in ("", "0", "false", "off")
 
 
 class GeError(Exception):

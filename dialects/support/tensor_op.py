@@ -28,12 +28,12 @@ from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.support.element_types import bitwidth, check_computed
 from ge.dialects.support.types import (
     DYNAMIC,
     UNKNOWN,
     Shape,
     array_ints,
-    bitwidth,
     byte_size,
     constant_ints,
     element_type,
@@ -100,6 +100,10 @@ class Access(Enum):
     WINDOW = "the elements of the first operand in a window around its place"
     ROWS = "a row of elements: see `TensorOp.rows`"
     WHOLE = "any elements"
+
+
+MOVING = frozenset((Access.VIEW, Access.MOVEMENT, Access.LOOKUP))
+"""How elements get to other places as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +181,10 @@ class TensorOp(IRDLOperation, ABC):
 
     ACCESS: ClassVar[Access] = Access.WHOLE
     """How results follow from operands; `WHOLE` is never wrong."""
+
+    TAKES_STORED: ClassVar[bool] = False
+    """Whether operands may be of types that are only stored (`ElementType.storage_only`), as they
+    may be for ops that move elements."""
 
     NAMES_PLACES: ClassVar[bool] = False
     """Whether an operand says where elements are; the kernel refuses places that do not exist."""
@@ -291,6 +299,7 @@ class TensorOp(IRDLOperation, ABC):
         if location is not None:
             op.location = location
         try:
+            op.check_stored()
             inferred = op.infer()
         except Exception:
             op.drop_all_references()
@@ -313,6 +322,14 @@ class TensorOp(IRDLOperation, ABC):
                 return constant_ints(value)
         return None
 
+    def check_stored(self) -> None:
+        """Raises VerifyException for an operand that the op would have to compute with, and whose
+        type is only stored."""
+        if self.TAKES_STORED or self.ACCESS in MOVING:
+            return
+        for value in self.operands:
+            check_computed(getattr(value.type, "element_type", value.type))
+
     def verify_parameters(self) -> None:
         """Each parameter is given at most once, as property or as operand."""
         for operand, prop in self.PARAMETERS.items():
@@ -321,6 +338,7 @@ class TensorOp(IRDLOperation, ABC):
 
     def verify_(self) -> None:
         self.verify_parameters()
+        self.check_stored()
         inferred = self.infer()
         if len(inferred) != len(self.results):
             raise VerifyException(f"expected {len(inferred)} results, got {len(self.results)}")

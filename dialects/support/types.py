@@ -11,30 +11,19 @@ from typing import Any, TypeAlias, cast
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
-    BFloat16Type,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
-    Float16Type,
-    Float32Type,
-    Float64Type,
     IntegerType,
     MemRefType,
-    Signedness,
     TensorType,
     UnrankedTensorType,
-    bf16,
-    f16,
     f32,
-    f64,
-    i1,
-    i8,
-    i16,
-    i32,
-    i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import ConstantLike
 from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.support.element_types import storage_bytes
 
 DYNAMIC = DYNAMIC_INDEX
 """The dimension that is known only at run time; `?` in the text."""
@@ -44,32 +33,10 @@ AnyTensor: TypeAlias = TensorType[Attribute]
 Dense: TypeAlias = DenseIntOrFPElementsAttr[Any]
 """The elements of a constant that stands in the text."""
 
-ui8, ui16, ui32, ui64 = (IntegerType(w, Signedness.UNSIGNED) for w in (8, 16, 32, 64))
-
 UNKNOWN = UnrankedTensorType(f32)
 """Placeholder type of a result whose type has not been inferred yet."""
 
-ELEMENT_TYPES: dict[str, Attribute] = {
-    "float64": f64,
-    "float32": f32,
-    "float16": f16,
-    "bfloat16": bf16,
-    "bool": i1,
-    "int8": i8,
-    "int16": i16,
-    "int32": i32,
-    "int64": i64,
-    "uint8": ui8,
-    "uint16": ui16,
-    "uint32": ui32,
-    "uint64": ui64,
-}
-"""numpy's name of each element type that ge computes with (bfloat16 is ml_dtypes')."""
-
-NUMPY_NAMES: dict[Attribute, str] = {t: n for n, t in ELEMENT_TYPES.items()}
-
-
-_SHAPE, _BITS, _BYTES = "_ge_shape", "_ge_bits", "_ge_bytes"
+_SHAPE, _BYTES = "_ge_shape", "_ge_bytes"
 """What is asked of types again and again is kept with them: they are immutable."""
 
 
@@ -115,20 +82,6 @@ def tensor(shape: Iterable[int], element: Attribute) -> AnyTensor:
     return _tensor(tuple(shape), element)
 
 
-def _width(t: Attribute) -> int:
-    """Bits of an integer type, 0 for any other one."""
-    return cast(IntegerType[int, Signedness], t).width.data if isinstance(t, IntegerType) else 0
-
-
-def is_float(t: Attribute) -> bool:
-    return isinstance(t, AnyFloat)
-
-
-def is_integer(t: Attribute) -> bool:
-    """Whether t is an integer type other than i1 (which stands for truth values)."""
-    return _width(t) > 1
-
-
 def is_static(shape: Sequence[int]) -> bool:
     return DYNAMIC not in shape
 
@@ -143,34 +96,19 @@ def numel(shape: Sequence[int]) -> int:
     return n
 
 
-def bitwidth(t: Attribute) -> int:
-    """Bits that one element takes in memory; i1 is stored as a byte."""
-    bits = vars(t).get(_BITS)
-    if bits is None:
-        bits = vars(t)[_BITS] = _bits(t)
-    return bits
-
-
-def _bits(t: Attribute) -> int:
-    if width := _width(t):
-        return max(width, 8)
-    if isinstance(t, Float64Type):
-        return 64
-    if isinstance(t, Float32Type):
-        return 32
-    if isinstance(t, Float16Type | BFloat16Type):
-        return 16
-    raise VerifyException(f"element type {t} has no storage size")
-
-
 def byte_size(t: Attribute) -> int:
     """Bytes of a static tensor or memref type. Raises ValueError for a dynamic one."""
     size = vars(t).get(_BYTES)
     if size is None:
         assert isinstance(t, TensorType | MemRefType)
         typed = cast(AnyTensor, t)
-        size = vars(t)[_BYTES] = numel(typed.get_shape()) * bitwidth(typed.element_type) // 8
+        size = vars(t)[_BYTES] = storage_bytes(numel(typed.get_shape()), typed.element_type)
     return size
+
+
+def align_up(size: int, alignment: int) -> int:
+    """The least multiple of the alignment that is not below a size."""
+    return -(-size // alignment) * alignment
 
 
 def broadcast_dims(a: int, b: int) -> int:

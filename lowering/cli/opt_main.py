@@ -39,7 +39,7 @@ from ge.lowering.pipeline.pass_options import (
     read_pipeline,
     require_pass,
 )
-from ge.lowering.plugins.extensions import files_in_use, universe
+from ge.lowering.plugins.extensions import universe
 from ge.lowering.plugins.universe import rules
 from ge.lowering.text.errors import Sources, diagnose, show_traceback
 from ge.lowering.text.files import write_text
@@ -104,8 +104,8 @@ class GeOptMain(xDSLOptMain):
     """One run of ge-opt."""
 
     def __init__(self, args: Sequence[str]) -> None:
-        self.plugins = files_in_use(plugin_files(args))
         self.options = Options.from_environment()
+        self.plugins = (*plugin_files(args), *self.options.plugins)
         self.universe = universe(*self.plugins)
         self.command_line = list(args)
         self.pass_flags: list[PassText] = []
@@ -364,7 +364,7 @@ class GeOptMain(xDSLOptMain):
                 print("Success, can shrink")
                 raise SystemExit(0) from None
             except Exception as e:
-                show_traceback(e)
+                show_traceback(e, self.args.debug)
                 error = diagnose(e, self.manager.context, notes=not self.args.verify_diagnostics)
                 if not str(error.place):
                     error = replace(error, place=Place(part.name))

@@ -20,7 +20,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from hashlib import file_digest, sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -44,9 +44,6 @@ TEXT, WEIGHTS, ENTRY = "program.mlir", "program.safetensors", "entry.json"
 
 PAYLOAD = re.compile(r'graph\.payload = ("(?:[^"\\]|\\.)*")')
 """The name of the file with weights, in the attributes of a module."""
-
-NO_PART = ("cache_dir", "dump_graph", "dump_path")
-"""Options that programs do not follow from."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +125,7 @@ def _entry_of(request: Request) -> Path | None:
             "compiler": list(_own_files()),
             "name": Path(request.path).name,  # the report tells it
             "files": [_hash(p) for p in (request.path, options.target, *options.plugins)],
-            "options": {k: v for k, v in asdict(options).items() if k not in NO_PART},
+            "options": options.of_program(),
             "shapes": {k: list(v) for k, v in request.shapes.items()},
             "dims": dict(request.dims),
             "until": request.until,

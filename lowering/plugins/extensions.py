@@ -13,7 +13,6 @@ the default pipeline: it runs last of the passes on that level, before the check
 level fused it runs first, so that its rules come before ge's own.
 """
 
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -209,12 +208,6 @@ def passes_at_levels(*plugins: str) -> Iterator[tuple[str, type[ModulePass]]]:
 def left_out(what: str, error: Exception) -> None:
     why = error.message if isinstance(error, GeError) else f"{type(error).__name__}: {error}"
     print(f"warning: {what} is left out: {why}", file=sys.stderr)
-
-
-def files_in_use(flags: Sequence[str]) -> list[str]:
-    """The plugin files that a command line gives, and those of `GE_CUSTOM_PASS`."""
-    custom = os.environ.get("GE_CUSTOM_PASS", "").split(os.pathsep)
-    return list(dict.fromkeys(p for p in (*flags, *custom) if p))
 
 
 def _added(plugins: Sequence[str]) -> Universe:

@@ -8,7 +8,7 @@ import re
 import struct
 import sys
 from bisect import bisect_right
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -41,6 +41,7 @@ from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
 from ge.dialects.support.errors import GeError
+from ge.lowering.text.values import did_you_mean
 
 STDIN = "<stdin>"
 RECURSION_LIMIT = 20_000
@@ -319,12 +320,6 @@ def describe(error: BaseException) -> str:
     if isinstance(error, DiagnosticException | ValueError) and text:
         return text
     return f"is malformed ({type(error).__name__}{': ' if text else ''}{text})"
-
-
-def did_you_mean(name: str, known: Sequence[str], otherwise: str = "") -> str:
-    """`; did you mean 'x'?` for the nearest of the known names, else the given text."""
-    close = get_close_matches(name, known, 1)
-    return f"; did you mean '{close[0]}'?" if close else otherwise
 
 
 def parse_module(ctx: Context, source: Source, *, implicit: bool = True) -> ModuleOp:

@@ -40,7 +40,8 @@ from ge.dialects.npu_task.ops import (
     is_dynamic,
 )
 from ge.dialects.support.diagnostics import error_at, listing, place_of
-from ge.dialects.support.types import array_ints, bitwidth, element_type, numel, shape_of
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.types import array_ints, element_type, numel, shape_of
 from ge.runtime.check.byte_history import Bytes, Comb, History, combs_of
 
 Memory = str | SSAValue

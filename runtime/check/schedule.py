@@ -26,6 +26,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from ge.dialects.npu_task.memory import Region, owner_of, view_of
 from ge.dialects.npu_task.ops import (
     HBM,
     CopyOp,
@@ -40,7 +41,6 @@ from ge.dialects.support.diagnostics import error_at, listing, place_of
 from ge.dialects.support.functions import functions
 from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target, target_for
-from ge.runtime.clock.dataflow import Region, region_of
 
 CAP = "npu_task.cap_bytes"
 """Attribute of a function: bytes that are alive at one time at most."""
@@ -202,26 +202,26 @@ class Queues:
         reads: dict[SSAValue, list[tuple[Region, Item]]] = {}
         for item in (i for i in self.items if i.is_task):
             read, written = uses(item.op)
-            places = [(region_of(v), "reads", (writes,)) for v in read]
-            places += [(region_of(v), "writes", (writes, reads)) for v in written]
-            for (buffer, region), verb, tables in places:
+            places = [(view_of(v).region, "reads", (writes,)) for v in read]
+            places += [(view_of(v).region, "writes", (writes, reads)) for v in written]
+            for region, verb, tables in places:
                 for table in tables:
-                    for other_region, other in table.get(buffer, ()):
+                    for other_region, other in table.get(region.owner, ()):
                         if not region.meets(other_region) or item.follows(other):
                             continue
                         done = "written" if table is writes else "read"
                         text = f"{name_of(item.op)} {verb} what {name_of(other.op)} may not have"
                         self.report("order", item.op, f"{text} {done} yet")
-            for (buffer, region), verb, _ in places:
+            for region, verb, _ in places:
                 if verb == "reads":
-                    reads.setdefault(buffer, []).append((region, item))
-            for (buffer, region), verb, _ in places:
+                    reads.setdefault(region.owner, []).append((region, item))
+            for region, verb, _ in places:
                 if verb == "writes":
                     for table in (reads, writes):
-                        table[buffer] = [
-                            e for e in table.get(buffer, ()) if not region.covers(e[0])
+                        table[region.owner] = [
+                            e for e in table.get(region.owner, ()) if not region.covers(e[0])
                         ]
-                    writes[buffer].append((region, item))
+                    writes[region.owner].append((region, item))
 
 
 def event_of(op: Operation) -> int:
@@ -281,7 +281,7 @@ def arena_buffers(op: Operation) -> Iterator[SSAValue]:
         for value in (*inner.operands, *inner.results):
             if not isinstance(value.type, MemRefType):
                 continue
-            buffer, _ = region_of(value)
+            buffer = owner_of(value)
             owner = buffer.owner
             if isinstance(owner, SlotOp) and owner.segment.data == "arena":
                 yield buffer

@@ -23,22 +23,22 @@ nothing of these (`sync`: issue by the host, barriers).
 from collections import deque
 from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
-from typing import cast
 
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.npu_task import ops as task
+from ge.dialects.npu_task.memory import Regions, moves, trips
 from ge.dialects.npu_task.ops import HOST, KernelOp, LaunchOp
 from ge.dialects.support.diagnostics import place_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import array_ints, byte_size
+from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.bounds import Job, lower_bound
-from ge.runtime.clock.dataflow import Regions, Writers
+from ge.runtime.clock.dataflow import Writers
 from ge.runtime.clock.l2 import L2Cache
 from ge.runtime.clock.launched import Launched, launched, time_with
 from ge.runtime.clock.sharing import fair_speeds
@@ -248,22 +248,11 @@ class Program:
 
     def carry(self, builder: Builder, op: task.YieldOp) -> None:
         """What a branch or an iteration yields is copied where it is wanted."""
-        parent = op.parent_op()
-        if isinstance(parent, task.IfOp):
-            values, order, places = op.values, parent.order, parent.outs
-            inside: Sequence[SSAValue] = values
-        elif isinstance(parent, task.LoopOp):
-            order, places = parent.order, parent.carried
-            values, inside = op.values[1 : 1 + len(order)], parent.body.block.args[2:]
-        else:
-            return
-        targets = iter(places)
-        for value, arg, fixed in zip(values, inside, array_ints(order), strict=True):
-            if fixed:
-                place = next(targets)
-                in_place = value is place or (isinstance(parent, task.LoopOp) and value is arg)
-                if not in_place:
-                    self.copy(builder, op, value, place)
+        for value, place, row in moves(op):
+            if place is None or row:
+                continue
+            if self.regions.of(value) != self.regions.of(place):
+                self.copy(builder, op, value, place)
 
     def branch(self, op: task.IfOp) -> tuple[Timeline, int]:
         """The timeline of the longer branch; what it leaves in L2 is what comes after finds."""
@@ -280,34 +269,13 @@ class Program:
     def loop(self, op: task.LoopOp) -> tuple[Timeline, int]:
         """The timeline of one iteration, and how many there are (1 where that is not known)."""
         body = self.block(op.body.block, host_driven=True)
-        trips = constant_trips(op)
-        if trips is None:
+        least, most = trips(op)
+        if least != most:
             self.notes.append(f"{place_of(op) or op.name}: one iteration is counted")
-        elif trips > SHOWN_ITERATIONS:
-            shown = f"{SHOWN_ITERATIONS} of {trips} iterations"
+        elif least > SHOWN_ITERATIONS:
+            shown = f"{SHOWN_ITERATIONS} of {least} iterations"
             self.notes.append(f"{place_of(op) or op.name}: trace and summary show {shown}")
-        return body, 1 if trips is None else trips
-
-
-def constant_trips(op: task.LoopOp) -> int | None:
-    """How often a loop runs if that is known before it runs, else None."""
-    trips = None if op.trip is None else _constant(op.trip)
-    last = op.body.block.last_op
-    going = None if last is None else last.operands[0]
-    steady = going is op.body.block.args[1] or (going is not None and bool(_constant(going)))
-    starts = op.condition is None or bool(_constant(op.condition))
-    return max(trips, 0) if trips is not None and steady and starts else None
-
-
-def _constant(value: SSAValue) -> int | None:
-    """The number that a constant in the text is, else None."""
-    op = value.owner
-    if not isinstance(op, task.ConstantOp):
-        return None
-    if not isinstance(dense := op.value, DenseIntOrFPElementsAttr):
-        return None
-    values = cast(Sequence[int], dense.get_values())
-    return int(values[0]) if len(values) == 1 else None
+        return body, least if least == most else 1
 
 
 # ---- simulation ------------------------------------------------------------------------------

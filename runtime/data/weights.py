@@ -17,13 +17,15 @@ from zlib import crc32
 import numpy as np
 from safetensors import SafetensorError, safe_open  # pyright: ignore[reportUnknownVariableType]
 from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Attribute
 
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.npu_task.ops import ConstantOp as TaskConstantOp
 from ge.dialects.npu_task.ops import data_type
+from ge.dialects.support.element_types import ELEMENT_TYPES, row_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import AnyTensor, tensor
-from ge.runtime.data.arrays import BFLOAT16, Array, dtype_of
+from ge.runtime.data.arrays import Array, dtype_of, integer_limits, kind_of
 
 PAYLOAD = "graph.payload"
 """The module attribute with the payload's file name."""
@@ -31,17 +33,20 @@ PAYLOAD = "graph.payload"
 PIECE = 1 << 26
 """Bytes that are written at a time."""
 
-_DTYPES: dict[str, np.dtype[Any]] = {
-    code: BFLOAT16 if name == "bfloat16" else np.dtype(name)
-    for code, name in (
-        ("F64", "float64"), ("F32", "float32"), ("F16", "float16"), ("BF16", "bfloat16"),
-        ("BOOL", "bool"), ("I8", "int8"), ("I16", "int16"), ("I32", "int32"), ("I64", "int64"),
-        ("U8", "uint8"), ("U16", "uint16"), ("U32", "uint32"), ("U64", "uint64"),
-    )
-}  # fmt: skip
-"""safetensors' names of the dtypes that ge computes with."""
+_CODES = {dtype_of(row.type): row.safetensors for row in ELEMENT_TYPES}
+"""safetensors' names of dtypes. Types of 4 bits have none and are written as bytes."""
 
-_CODES = {dtype: code for code, dtype in _DTYPES.items()}
+_DTYPES = {
+    row.safetensors: dtype_of(row.type) for row in sorted(ELEMENT_TYPES, key=lambda row: row.bits)
+}
+
+
+def restored(array: Array, element: Attribute) -> Array:
+    """A weight as the payload has it, in its own type if the file has no name for that."""
+    row = row_of(element)
+    if row is None or _DTYPES[row.safetensors] != array.dtype:
+        return array
+    return array.astype(dtype_of(element), copy=False)
 
 
 class Payload(Protocol):
@@ -133,7 +138,8 @@ def write_safetensors(
     file.write(text)
     done = 0
     for key in order:
-        flat = np.ascontiguousarray(tensors[key]).reshape(-1).view(np.uint8)
+        array = tensors[key].astype(_DTYPES[_CODES[tensors[key].dtype]], copy=False)
+        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         for start in range(0, flat.size, PIECE):
             done += file.write(flat[start : start + PIECE].data)
             progress(done, offset)
@@ -161,20 +167,21 @@ class RandomPayload:
     def _make(self, key: str, t: AnyTensor) -> Array:
         rng = np.random.default_rng((self.seed, crc32(key.encode())))
         shape, dtype = t.get_shape(), dtype_of(t.element_type)
-        if dtype.kind in "iu":
-            limits = np.iinfo(dtype)
-            if limits.bits > 8:
+        if (kind := kind_of(dtype)) in "iu":
+            if dtype.itemsize > 1:
                 return np.zeros(shape, dtype)
-            return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
-        if dtype.kind == "b":
+            limits, byte = integer_limits(dtype), np.int8 if kind == "i" else np.uint8
+            values = rng.integers(limits.min, limits.max, shape, byte, endpoint=True)
+            return values.astype(dtype, copy=False)
+        if kind == "b":
             return np.ones(shape, dtype)
         if len(shape) < 2:
             return (rng.random(shape, np.float32) + np.float32(0.5)).astype(dtype, copy=False)
         # a filter is [out, in, ...]; of a matrix either side may be the input
         fan_in = math.prod(shape[1:]) if len(shape) > 2 else max(shape)
-        values = rng.standard_normal(shape, np.float32)
-        values *= np.float32(1 / math.sqrt(max(fan_in, 1)))
-        return values.astype(dtype, copy=False)
+        normal = rng.standard_normal(shape, np.float32)
+        normal *= np.float32(1 / math.sqrt(max(fan_in, 1)))
+        return normal.astype(dtype, copy=False)
 
 
 def weights_of(module: ModuleOp) -> dict[str, AnyTensor]:

@@ -28,7 +28,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import Dense, is_static
 from ge.runtime import kernels
 from ge.runtime.data.arrays import Array, array_of, dtype_of, type_of
-from ge.runtime.data.weights import Payload
+from ge.runtime.data.weights import Payload, restored
 from ge.runtime.device.executable import (
     Call,
     Check,
@@ -298,7 +298,7 @@ class Translator:
                     hint="put the weights beside the model, or use --random-weights or "
                     "--timing-only",
                 )
-            array = found
+            array = restored(found, data_type(t)[0])
         else:
             raise GeError(f"{value} is no constant")
         if data_type(type_of(array)) != data_type(t):

@@ -12,11 +12,11 @@ from weakref import ref
 import numpy as np
 
 from ge.dialects.graph import linear as g
-from ge.dialects.support.types import element_type, is_float
-from ge.runtime.data.arrays import BFLOAT16, Array, dtype_of
+from ge.dialects.support.element_types import is_float
+from ge.dialects.support.types import element_type
+from ge.runtime.data.arrays import NARROW_FLOATS, Array, dtype_of
 from ge.runtime.kernels import Fn, kernel
 
-HALF = (np.dtype(np.float16), BFLOAT16)
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
@@ -44,7 +44,7 @@ class Converted:
 
 def compute_dtype(x: Array) -> np.dtype[Any]:
     """The dtype in which floats of the dtype of x are computed."""
-    return FLOAT32 if x.dtype in HALF else x.dtype
+    return FLOAT32 if x.dtype in NARROW_FLOATS else x.dtype
 
 
 def magnitude(x: Array) -> int:

@@ -30,7 +30,7 @@ ROOMS: dict[str, set[str]] = {
     "transforms/rewriting": {
         "dialects", "runtime/costs", "runtime/data", "transforms/analysis", "transforms/graph",
     },
-    "transforms/analysis": {"dialects", "transforms/rewriting", "transforms/memory"},
+    "transforms/analysis": {"dialects", "transforms/rewriting"},
     "transforms/graph": {
         "dialects", "runtime/data", "runtime/kernels", "transforms/analysis",
         "transforms/rewriting",
@@ -46,12 +46,12 @@ ROOMS: dict[str, set[str]] = {
         "dialects", "runtime/clock", "runtime/costs", "transforms/analysis",
     },
     "lowering/text": {"dialects", "runtime/data"},
-    "lowering/onnx": {"dialects", "runtime/data", "runtime/kernels", "lowering/cli"},
+    "lowering/onnx": {"dialects", "runtime/data", "runtime/kernels", "lowering/text"},
     "lowering/steps": {"dialects", "runtime/costs", "transforms/analysis"},
     "lowering/levels": {"dialects", "runtime/check", "runtime/costs", "transforms/analysis"},
     "lowering/plugins": {"dialects", "transforms"},
     "lowering/pipeline": {
-        "dialects", "transforms", "lowering/cli", "lowering/levels", "lowering/plugins",
+        "dialects", "transforms", "lowering/levels", "lowering/plugins",
         "lowering/steps", "lowering/text",
     },
     "lowering/debugging": {

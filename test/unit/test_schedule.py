@@ -24,7 +24,7 @@ from ge.transforms.memory.plan_memory import PlanMemoryPass
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
 from ge.transforms.schedule.events import add_orderings
 from ge.transforms.schedule.list_scheduling import ListScheduler, Streams, path_lengths
-from ge.transforms.schedule.memory_cap import MemoryCap, memory_orderings, program_peak
+from ge.transforms.schedule.memory_cap import MemoryCap, memory_orderings, profile
 
 TARGET = Target.load()
 CONTEXT = context()
@@ -232,7 +232,7 @@ def test_a_task_out_of_order_must_leave_a_way_for_the_others() -> None:
         Buffer(4, [1, 3], held=False, kept=False),
         Buffer(4, [2, 3], held=False, kept=False),
     ]
-    assert program_peak(buffers, 4) == 12
+    assert profile(buffers, 4).peak == 12
     order = [buffers[0], Buffer(4, [3, 4], False, False), Buffer(4, [2, 4], False, False)]
     memory = MemoryCap(order, 5, 8)
     memory.start(0)
@@ -285,7 +285,7 @@ def test_orderings_beyond_the_limit_change_nothing(text: str) -> None:
 @pytest.mark.parametrize("held", [False, True])
 def test_peak_of_the_program_order(held: bool) -> None:
     buffers = [Buffer(4, [1], held, False), Buffer(2, [], True, True), Buffer(8, [2], False, False)]
-    assert program_peak(buffers, 3) == 10
+    assert profile(buffers, 3).peak == 10
 
 
 def test_events_beyond_the_limit_are_an_error() -> None:

@@ -15,7 +15,7 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.npu_task.ops import HBM, ConstantOp, WaitOp, is_dynamic
-from ge.dialects.support.types import array_ints, byte_size, numel, shape_of
+from ge.dialects.support.types import align_up, array_ints, byte_size, numel, shape_of
 from ge.transforms.analysis.aliasing import Task, accesses, owner_of
 
 IO = "npu_task.io"
@@ -215,7 +215,7 @@ def buffers_of(parts: Sequence[Segment | Operation], alignment: int) -> list[lis
         alive |= dict.fromkeys(starting[i])
         found: list[Buffer] = []
         for value in alive:
-            size = -(-byte_size(value.type) // alignment) * alignment
+            size = align_up(byte_size(value.type), alignment)
             found.append(Buffer(size, users.get(value, []), first[value] < i, last[value] > i))
         result.append(found)
         alive = {v: None for v in alive if last[v] > i}

@@ -51,6 +51,13 @@ def whole_of(value: SSAValue) -> SSAValue:
     return value
 
 
+def storage(value: SSAValue) -> SSAValue:
+    """The value whose memory a view shows, or shows a part of."""
+    while isinstance(op := value.owner, Operation) and view_offsets(op) is not None:
+        value = op.operands[0]
+    return value
+
+
 def _starts(op: SliceOp, shape: Shape) -> list[int] | None:
     """The first index in each dimension, None unless all steps are 1."""
     starts = [0] * len(shape)

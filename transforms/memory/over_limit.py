@@ -10,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from ge.dialects.npu_task.ops import IfOp, LaunchOp, LoopOp
 from ge.dialects.support.diagnostics import place_of
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import align_up
 from ge.transforms.analysis.liveness import Lifetime, Liveness
 
 SHOWN = 10
@@ -30,7 +31,7 @@ class OverLimitError(GeError):
 
 def describe_peak(func: FuncOp, liveness: Liveness, alignment: int) -> list[str]:
     """Lines about the step at which the most bytes are alive, and its largest buffers."""
-    alive = liveness.alive_at_peak(alignment)
+    alive = liveness.live_at_peak(alignment)
     if not alive:
         return []
     order = {op: i for i, op in enumerate(func.walk())}
@@ -40,7 +41,7 @@ def describe_peak(func: FuncOp, liveness: Liveness, alignment: int) -> list[str]
 
     step = users(max(alive, key=lambda b: b.start))[0]
     total = sum(b.bytes for b in alive)
-    padded = sum(-(-b.bytes // alignment) * alignment for b in alive)
+    padded = sum(align_up(b.bytes, alignment) for b in alive)
     text = f"the peak is at {describe(step)}, with {len(alive)} buffers of {total} bytes"
     lines = [f"{text}{f', {padded} with padding to {alignment}' * (padded > total)}:"]
     alive.sort(key=lambda b: (-b.bytes, b.start))

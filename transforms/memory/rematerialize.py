@@ -33,9 +33,9 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.costs.cost import task_time
-from ge.transforms.analysis.views import view_offsets
-from ge.transforms.memory.order_tasks import storage, task_graph
-from ge.transforms.memory.orders import TaskGraph
+from ge.transforms.analysis.task_graph import TaskGraph
+from ge.transforms.analysis.views import storage, view_offsets
+from ge.transforms.memory.order_tasks import task_graph
 from ge.transforms.memory.recomputation import Plan, Step, best_plan
 
 RECOMPUTED = "npu_task.recomputed"

@@ -38,10 +38,10 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.npu_task.ops import HBM, CopyOp, KernelOp, LaunchOp, is_dynamic
+from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import (
     array_ints,
-    bitwidth,
     byte_size,
     element_type,
     normalize_axis,
@@ -49,6 +49,7 @@ from ge.dialects.support.types import (
     shape_of,
 )
 from ge.transforms.analysis.aliasing import Uses, find_uses, owner_of
+from ge.transforms.analysis.live_profile import LiveProfile
 from ge.transforms.analysis.views import row_major
 from ge.transforms.memory.plan_memory import IO
 
@@ -107,25 +108,14 @@ class Joining:
         return byte_size(self.op.ins[index].type)
 
 
-class Profile:
-    """The bytes of the arena that are alive after each op of a block."""
-
-    def __init__(self, uses: Uses) -> None:
-        steps = [0] * (len(uses.ops) + 1)
-        for buffer, first in uses.first.items():
-            if isinstance(op := buffer.owner, AllocOp) and in_arena(op):
-                steps[first] += byte_size(op.memref.type)
-                steps[uses.last[buffer]] -= byte_size(op.memref.type)
-        self.alive = list(accumulate(steps))
-        self.most = max(self.alive)
-
-    def reserve(self, start: int, end: int, extra: int) -> bool:
-        """Have `extra` more bytes alive from one op to another, if the most allows it."""
-        if max(self.alive[start:end], default=0) + extra > self.most:
-            return False
-        for i in range(start, end):
-            self.alive[i] += extra
-        return True
+def profile_of(uses: Uses) -> LiveProfile:
+    """The bytes of the arena that are live after each op of a block."""
+    lives = (
+        (byte_size(buffer.type), first, uses.last[buffer] - 1)
+        for buffer, first in uses.first.items()
+        if isinstance(op := buffer.owner, AllocOp) and in_arena(op)
+    )
+    return LiveProfile.of(lives, len(uses.ops) + 1)
 
 
 def in_arena(op: AllocOp) -> bool:
@@ -144,7 +134,7 @@ class PartWriting:
 
     def block(self, block: Block, uses: Uses) -> None:
         """Rewrite the concatenations of a block in order: one may be an operand of another."""
-        profile: Profile | None = None
+        profile: LiveProfile | None = None
         for position, op in enumerate(uses.ops):
             if not isinstance(op, LaunchOp) or (parts := self.parts(op)) is None:
                 continue
@@ -156,7 +146,7 @@ class PartWriting:
             joining = Joining(op, position, parts, alloc)
             self.choose(joining, uses)
             if in_arena(alloc):
-                profile = profile or Profile(uses)
+                profile = profile or profile_of(uses)
                 reserve(joining, uses, profile)
             copied = [i for i in range(len(op.ins)) if i not in joining.direct]
             least = sum(map(joining.size, joining.direct))
@@ -239,7 +229,7 @@ def geometry(cast: ReinterpretCastOp) -> tuple[int, Sequence[int], Sequence[int]
     return offset, array_ints(cast.static_sizes), array_ints(cast.static_strides)
 
 
-def reserve(joining: Joining, uses: Uses, profile: Profile) -> None:
+def reserve(joining: Joining, uses: Uses, profile: LiveProfile) -> None:
     """Keep only those operands in their places for which there is room from when they are made:
     from the last one on, since each begins the life of the result earlier."""
     total = byte_size(joining.result.type)

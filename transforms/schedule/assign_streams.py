@@ -48,7 +48,7 @@ from ge.runtime.clock.timeline import Timeline
 from ge.transforms.analysis.dependencies import Buffer, Segment, buffers_of, segments
 from ge.transforms.schedule.events import EventIds, issue_tasks, remove_events, with_events
 from ge.transforms.schedule.list_scheduling import ListScheduler, Schedule, Streams, path_lengths
-from ge.transforms.schedule.memory_cap import MemoryCap, memory_orderings, program_peak
+from ge.transforms.schedule.memory_cap import MemoryCap, memory_orderings, profile
 
 CUBE, VECTOR, DMA_IN, DMA_OUT, CONTROL = range(5)
 STREAMS = 5
@@ -106,7 +106,7 @@ class StreamAssignment:
         parts = list(segments(func.body.block))
         buffers = buffers_of(parts, self.target.hbm_alignment)
         tasks = [len(p.tasks) if isinstance(p, Segment) else 0 for p in parts]
-        peaks = [program_peak(b, n) for b, n in zip(buffers, tasks, strict=True)]
+        peaks = [profile(b, n).peak for b, n in zip(buffers, tasks, strict=True)]
         cap = max(self.memory_limit, *peaks)
         for part, alive in zip(parts, buffers, strict=True):
             if isinstance(part, Segment):
