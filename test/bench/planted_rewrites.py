@@ -370,6 +370,7 @@ def main(args: Sequence[str] | None = None) -> None:
     power = measure(seeds, given.only, given.mode, show if given.show else None)
     print(power)
     print(f"caught {power.share():.1%} of the visible")
+    sys.exit(power.share() < 1)
 
 
 if __name__ == "__main__":
