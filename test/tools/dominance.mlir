@@ -1,10 +1,10 @@
 // A value is defined before it is used, in the input and after each pass.
 // RUN: ge-opt %s --split-input-file --verify-diagnostics
-// RUN: not ge-opt %S/Inputs/two_adds.mlir --load-plugin=%S/Inputs/plugin.py -p 'plug-fail{how=order}' 2>&1 | filecheck %s --check-prefix=PASS
-// RUN: ge-opt %S/Inputs/two_adds.mlir --load-plugin=%S/Inputs/plugin.py -p 'plug-fail{how=order}' --verify-each=false
+// RUN: not ge-opt %S/Inputs/two_adds.in --load-plugin=%S/Inputs/plugin.py -p 'plug-fail{how=order}' 2>&1 | filecheck %s --check-prefix=PASS
+// RUN: ge-opt %S/Inputs/two_adds.in --load-plugin=%S/Inputs/plugin.py -p 'plug-fail{how=order}' --verify-each=false
 
-// PASS:      two_adds.mlir:{{.*}}: error: operand #0 does not dominate this use (after pass 'plug-fail')
-// PASS:      two_adds.mlir:{{.*}}: note: operand defined here (op in the same block)
+// PASS:      two_adds.in:{{.*}}: error: operand #0 does not dominate this use (after pass 'plug-fail')
+// PASS:      two_adds.in:{{.*}}: note: operand defined here (op in the same block)
 
 func.func @f(%x: i32) -> i32 {
   // expected-error@+1 {{operand #1 does not dominate this use}}
