@@ -32,7 +32,7 @@ from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.lowering.pipeline.stages import check_switches, stages
 from ge.lowering.plugins.extensions import universe
 from ge.lowering.text.reading import parse_module, read_source
-from ge.runtime.data.weights import Payload, open_payload, weights_at_hand
+from ge.runtime.data.weights import Payload, open_payload, payload_path, weights_at_hand
 from ge.transforms.rewriting.counts import disabling
 
 
@@ -148,7 +148,14 @@ def load(
         raise GeError("--shape and --dim are for .onnx models", path, "import the model anew")
     module = parse_module(ctx, read_source(None if path == "-" else path))
     verify(module)
-    return Program(module, open_payload(module, Path(path).parent), path)
+    return Program(module, open_payload(module, text_folder(module, Path(path))), path)
+
+
+def text_folder(module: ModuleOp, path: Path) -> Path:
+    """Where the weights of a text stand: beside it, or beside the file that it is a link to."""
+    file = payload_path(module, path.parent)
+    is_here = file is None or file.exists() or not path.is_symlink()
+    return path.parent if is_here else path.resolve().parent
 
 
 Watch = Callable[[Program], Sequence[Instrumentation]]

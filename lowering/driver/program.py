@@ -1,6 +1,6 @@
 """A module on its way, its weights, and what the compiler did to it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -78,12 +78,19 @@ class Program:
     def report(self) -> dict[str, Any]:
         return self.compilation.report(self.name)
 
-    def save(self, output: str | None, report: str | None, debug_info: bool = False) -> None:
-        """Write program, weights and report: all of them or, when one fails, none."""
-        with Outputs() as out:
-            if output:
+    def save(
+        self,
+        output: str | None,
+        report: str | None,
+        debug_info: bool = False,
+        inputs: Iterable[Path | str] = (),
+    ) -> None:
+        """Write program, weights and report: all of them or, when one fails, none; `inputs` are
+        files that they must not replace."""
+        with Outputs(inputs) as out:
+            if output is not None:
                 write_module(out, output, self.module, self.payload, debug_info)
-            if report:
+            if report is not None:
                 out.json(report, self.report())
 
     def summary(self, name: str) -> str:
