@@ -136,7 +136,7 @@ def test_every_event_of_the_program_order_is_needed(text: str) -> None:
         assert block is not None
         assert after is not None
         wait.detach()
-        assert {p.kind for p in check_schedule(module, TARGET)} & {"order"}
+        assert {p.kind for p in check_schedule(module, TARGET)} & {"race"}
         block.insert_op_before(wait, after)
 
 
