@@ -29,10 +29,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import ReinterpretCastOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp, LoopOp, SlotOp, TransferOp
+from ge.dialects.npu_task.ops import CopyOp, LaunchOp, LoopOp, SlotOp, TransferOp
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import array_ints, byte_size
-from ge.runtime.check.cores import check_core_plans
+from ge.runtime.check.cores import prove_core_plans
 from ge.runtime.check.memory import PlanProblem, check_plan
 from ge.runtime.check.schedule import ScheduleProblem, check_schedule
 
@@ -231,6 +231,8 @@ class Proof:
 
     problems: list[PlanProblem | ScheduleProblem]
     figures: dict[str, int]
+    cores: str = ""
+    """What the proof of the core plans comes to."""
 
     @property
     def summary(self) -> str:
@@ -242,7 +244,7 @@ class Proof:
         return (
             f"proved, {self.figures['tasks']} tasks on {self.figures['streams']} streams, arena of "
             f"{peak} bytes, {gap}, {self.figures['live']} tensors live at the peak, "
-            f"on-core plans of {self.figures['kernels']} kernels"
+            f"{self.cores}"
         )
 
 
@@ -251,13 +253,13 @@ def check_program(module: ModuleOp) -> Proof:
     say about the memories of a core. Raises GeError when its target cannot be read."""
     plan = check_plan(module)
     schedule = [p for p in check_schedule(module) if not plan or p.kind not in SAID_BY_THE_PLAN]
-    problems = [*plan, *schedule, *check_certificate(module), *check_core_plans(module)]
+    cores = prove_core_plans(module)
+    problems = [*plan, *schedule, *check_certificate(module), *cores.problems]
     figures: dict[str, int] = {}
     if not problems and (main := main_function(module)) is not None:
         claims = cast(DictionaryAttr, main.attributes[NAME]).data
         figures = {name: _figure(claims[name]) or 0 for name in ("peak_bytes", "lower_bound_bytes")}
         figures["live"] = len(cast(DenseArrayBase, claims["live"]))
         figures["streams"] = _figure(main.attributes.get("npu_task.streams")) or 0
-        figures["kernels"] = sum(isinstance(o, KernelOp) and o.core is not None for o in module.ops)
         figures["tasks"] = sum(isinstance(o, LaunchOp | CopyOp | TransferOp) for o in main.walk())
-    return Proof(problems, figures)
+    return Proof(problems, figures, cores.summary)
