@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo check lint test lit unit clean
+.PHONY: demo check lint test lit unit soak clean
 
 demo: $(VENV)/.demo       ## a real model goes down every level and runs on the emulated NPU
 	$(BIN)/python -m ge.tools.demo test/models/bert_base.tiny.onnx
@@ -23,6 +23,20 @@ lit: $(VENV)/.check
 
 unit: $(VENV)/.check
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal
+
+SEED ?= 0
+FOLDER ?= test/models
+# $(call cases,N): N cases where CASES says nothing else
+cases = --seed $(SEED) --cases $(or $(CASES),$(1))
+
+soak: $(VENV)/.check      ## what takes hours; SEED=, CASES= and FOLDER= (models) as wanted
+	$(BIN)/python -m pytest -q -m soak
+	$(BIN)/python test/bench/planted_edits.py $(call cases,5000)
+	$(BIN)/python test/bench/planted_faults.py $(call cases,10000)
+	$(BIN)/python test/bench/planted_rewrites.py $(call cases,1000)
+	$(BIN)/python test/bench/random_graphs.py $(call cases,10000)
+	$(BIN)/python test/bench/accuracy.py $(FOLDER) --timings 5
+	$(BIN)/python test/bench/validate.py $(FOLDER)
 
 $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)

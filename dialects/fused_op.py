@@ -16,12 +16,11 @@ from abc import ABC
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import gcd, prod
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     lazy_traits_def,
     prop_def,
@@ -33,6 +32,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, ReturnLike
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.support.operation import GeOp
 from ge.dialects.support.tensor_op import Access, TensorOp, Work, same_bytes
 from ge.dialects.support.types import (
     byte_size,
@@ -61,6 +61,8 @@ class Body:
     """Work of ops that has been found already; bodies of the same ops may share it."""
     kernels: dict[Any, Any] = field(default_factory=dict[Any, Any], compare=False)
     """What the model of time has made of the body, so that it is made once."""
+    numbers: dict[TensorOp, int] = field(default_factory=dict[TensorOp, int], compare=False)
+    """Numbers that equal ops have in common, known already; shared like `works`."""
 
     @classmethod
     def of(cls, op: "TensorOp | Body") -> "Body":
@@ -134,7 +136,7 @@ def needs_elements(op: TensorOp) -> bool:
 
 
 @irdl_op_definition
-class YieldOp(IRDLOperation):
+class YieldOp(GeOp):
     """The results of a fused op's body."""
 
     name = "fused_op.yield"
@@ -152,6 +154,7 @@ class FusedOp(TensorOp, ABC):
     inputs = var_operand_def()
     outputs = var_result_def()
     body = region_def("single_block")
+    TAKES_STORED: ClassVar = True
     traits = traits_def(Pure(), IsolatedFromAbove())
     assembly_format = (
         "`(` $inputs `)` `:` functional-type($inputs, $outputs) attr-dict-with-keyword $body"

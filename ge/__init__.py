@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ge.dialects.support.errors import GeError
     from ge.dialects.targets.target import Target
+    from ge.lowering.driver.cache import compile_model as compile
     from ge.lowering.driver.compiler import Program, load, lower
-    from ge.lowering.driver.compiler import compile_model as compile
     from ge.lowering.pipeline.options import Options
     from ge.lowering.plugins.extensions import register_dialect, register_pass
     from ge.runtime.device.session import Session
@@ -55,7 +55,7 @@ _HOME = {
     "Program": "ge.lowering.driver.compiler",
     "Session": "ge.runtime.device.session",
     "Target": "ge.dialects.targets.target",
-    "compile": "ge.lowering.driver.compiler:compile_model",
+    "compile": "ge.lowering.driver.cache:compile_model",
     "load": "ge.lowering.driver.compiler",
     "lower": "ge.lowering.driver.compiler",
 }

@@ -10,14 +10,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-LEVELS = {
-    "graph": "mathematics on tensors",
-    "fused": "one op is one kernel launch",
-    "tasks": "kernels and launches, on tensors",
-    "buffers": "the same on buffers",
-    "program": "streams, events, one static memory pool",
-}
-
 
 def excerpt(text: str, lines: int, marks: Sequence[str], width: int = 110) -> str:
     """A few lines of a module's main function, from the first that holds one of `marks`."""
@@ -37,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     from ge.lowering.cli.command_line import guarded
 
-    return guarded(lambda: run(args), "demo")
+    return guarded("demo", argv, lambda _: run(args))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -46,6 +38,7 @@ def run(args: argparse.Namespace) -> int:
     from ge.dialects.support.errors import GeError
     from ge.lowering.driver.compilation import count_work
     from ge.lowering.driver.compiler import load, lower
+    from ge.lowering.levels.level import Level
     from ge.lowering.pipeline.options import Options
     from ge.runtime.clock.clock import simulate
     from ge.runtime.device.session import Session
@@ -58,19 +51,13 @@ def run(args: argparse.Namespace) -> int:
     start = time.perf_counter()
     loaded = load(args.model)
     print(f"{args.model}: imported in {time.perf_counter() - start:.2f} s")
-    marks = {
-        "graph": ("graph.matmul", "graph.conv"),
-        "fused": ("fused_op.",),
-        "tasks": ("npu_task.launch",),
-        "buffers": ("npu_task.launch",),
-        "program": ("npu_task.wait", "npu_task.launch"),
-    }
-    for level, meaning in LEVELS.items():
+    marks = ("npu_task.wait", "npu_task.launch", "fused_op.", "graph.matmul", "graph.conv")
+    for level in Level:
         result = lower(loaded.module, options, until=level)
-        head = f"\n--- {level}: {meaning} ({result.seconds:.2f} s"
-        head += f", {count_work(loaded.module)} ops)" if level in ("graph", "fused") else ")"
-        print(head)
-        print(excerpt(str(loaded.module), args.lines, marks[level]))
+        head = f"\n--- {level}: {level.summary} ({result.seconds:.2f} s"
+        counted = level in (Level.GRAPH, Level.FUSED)
+        print(head + (f", {count_work(loaded.module)} ops)" if counted else ")"))
+        print(excerpt(str(loaded.module), args.lines, marks))
     session = Session(loaded.module, loaded.payload, target=options.target)
     data = np.load(reference)
     inputs = {k[3:]: data[k] for k in data.files if k.startswith("in:")}

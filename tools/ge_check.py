@@ -5,6 +5,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from ge.lowering.cli.arguments import add_options
 from ge.lowering.cli.command_line import ArgumentParser, guarded
 
 EPILOG = """examples:
@@ -15,32 +16,35 @@ EPILOG = """examples:
 def build_parser() -> ArgumentParser:
     parser = ArgumentParser("ge-check", __doc__, EPILOG)
     parser.add_argument("program", help="a .mlir at the program level; - for standard input")
+    add_options(parser, "ge-check")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return guarded(lambda: run(build_parser().parse_args(argv)), "ge-check")
+    return guarded("ge-check", argv, lambda args: run(build_parser().parse_args(args)))
 
 
 def run(args: argparse.Namespace) -> int:
     from ge.dialects.support.diagnostics import Diagnostic, Severity, place_of
     from ge.dialects.support.errors import GeError
-    from ge.lowering.driver.compiler import context, level_of
+    from ge.lowering.driver.compiler import context
+    from ge.lowering.levels.level import Level, level_of
     from ge.lowering.levels.verify_level import VerifyLevelPass
     from ge.lowering.text.reading import parse_module, read_source
-    from ge.runtime.check.certificate import check_program
+    from ge.runtime.check.proof import check_program
 
     source = read_source(None if args.program == "-" else args.program)
     ctx = context()
     module = parse_module(ctx, source)
-    if (level := level_of(module)) != "program":
+    if (level := level_of(module)) is not Level.PROGRAM:
         raise GeError(f"the module is at the {level} level", args.program, "compile it first")
     module.verify()
     proof = check_program(module)
     if not proof.problems:  # what the proof takes for granted: values defined before they are used
-        VerifyLevelPass("program").apply(ctx, module)
+        VerifyLevelPass(Level.PROGRAM).apply(ctx, module)
     for problem in proof.problems:
-        print(Diagnostic(Severity.ERROR, problem.message, place_of(problem.op)), file=sys.stderr)
+        text = f"{problem.message} [{problem.kind}]"
+        print(Diagnostic(Severity.ERROR, text, place_of(problem.op)), file=sys.stderr)
     print(f"{args.program}: {proof.summary}")
     return 1 if proof.problems else 0
 

@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from ge.lowering.cli.arguments import add_model_arguments, add_options, options_from
 from ge.lowering.cli.command_line import ArgumentParser, guarded
 
 EPILOG = """examples:
@@ -19,29 +20,35 @@ def build_parser() -> ArgumentParser:
     add("model", help="the .onnx file; external data is read from its folder")
     add("-o", "--output", default="-", help="the text; its weights go to a .safetensors file "
         "beside it (default: the text alone, to standard output)")  # fmt: skip
-    add("--shape", action="append", default=[], metavar="NAME=1x3x224x224", help="fix an input")
-    add("--dim", action="append", default=[], metavar="NAME=N", help="fix a symbolic dimension")
     add("--mlir-print-debuginfo", "--print-debuginfo", action="store_true",
         help="write the names of the model's nodes as locations")  # fmt: skip
+    add_model_arguments(parser)
+    add_options(parser, "ge-import")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return guarded(lambda: run(build_parser().parse_args(argv)), "ge-import")
+    return guarded("ge-import", argv, lambda args: run(build_parser().parse_args(args)))
 
 
 def run(args: argparse.Namespace) -> int:
-    from ge.lowering.cli.arguments import parse_dims, parse_shapes
     from ge.lowering.cli.progress import progress_bar
-    from ge.lowering.driver.files import Outputs, write_module
     from ge.lowering.onnx.importer import import_file
+    from ge.lowering.plugins.extensions import universe
+    from ge.lowering.text.files import Outputs, write_module
+    from ge.lowering.text.values import parse_dims, parse_shapes
+    from ge.runtime.data.weights import files_of
 
+    plugins = options_from(args).plugins
+    universe(*plugins)  # they may import ops
     shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
-    with progress_bar() as progress, Outputs() as out:
+    with progress_bar() as progress:
         imported = import_file(args.model, shapes, dims, progress)
-        write_module(
-            out, args.output, imported.module, imported.payload, args.mlir_print_debuginfo, progress
-        )
+        with Outputs([args.model, *plugins, *files_of(imported.payload)]) as out:
+            write_module(
+                out, args.output, imported.module, imported.payload, args.mlir_print_debuginfo,
+                progress,
+            )  # fmt: skip
     return 0
 
 

@@ -1,23 +1,13 @@
 """ge-opt: run any passes on a module of any level. `ge-opt --help` and `--list-passes` say how."""
 
-import os
 import sys
 from collections.abc import Sequence
 
+from ge.lowering.cli.command_line import guarded
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    args = list(sys.argv[1:] if argv is None else argv)
-    if {"--version", "-v"} & set(args):  # before the compiler is imported
-        from ge.tools.version import version_text
-
-        print(version_text("ge-opt"))
-        return 0
-    from ge.lowering.cli.command_line import DEBUG, guarded
-
-    if "--debug" in args:
-        os.environ[DEBUG] = "1"
-        args.remove("--debug")
-    return guarded(lambda: run(args), "ge-opt")
+    return guarded("ge-opt", argv, run)
 
 
 def run(args: list[str]) -> int:

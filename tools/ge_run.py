@@ -2,26 +2,32 @@
 
 import argparse
 import dataclasses
-import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ge.lowering.cli.command_line import ArgumentParser, guarded, whole_number
+from ge.lowering.cli.arguments import (
+    add_model_arguments,
+    add_options,
+    argument,
+    given,
+    options_from,
+)
+from ge.lowering.cli.command_line import ArgumentParser, guarded
+from ge.lowering.levels.level import Level
+from ge.lowering.text.values import parse_dims, parse_shapes, whole
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from ge.lowering.driver.compilation import Compilation
     from ge.lowering.driver.compiler import Loaded
-    from ge.lowering.driver.files import Outputs
     from ge.lowering.pipeline.options import Options
+    from ge.lowering.text.files import Outputs
     from ge.runtime.clock.timeline import Timeline
     from ge.runtime.data.arrays import Array
-
-LEVELS = ("graph", "fused", "tasks", "buffers", "program")
 
 EPILOG = """examples:
   ge-run model.onnx --inputs x.npz --outputs y.npz      (keys are the names of inputs and outputs)
@@ -34,17 +40,15 @@ def build_parser() -> ArgumentParser:
     parser = ArgumentParser("ge-run", __doc__, EPILOG)
     parser.add_argument("input", metavar="IN", help="a .mlir module of any level, or a .onnx model")
 
-    add = parser.add_argument_group("numbers").add_argument
+    add = parser.section("numbers")
     add("--inputs", metavar="X.npz", help="input arrays by name (default: seeded random ones)")
     add("--outputs", metavar="Y.npz", help="where the output arrays go (default: only figures of "
         "them are printed)")  # fmt: skip
-    add("--keep-outputs", action="append", default=[], metavar="NAME,...",
-        help="compute only these outputs (default: all)")  # fmt: skip
     add("--random-weights", action="store_true", help="random values for weights that are missing")
-    add("--seed", type=whole_number(0), default=0, metavar="N",
+    add("--seed", type=argument(whole(0)), default=0, metavar="N",
         help="seed of random inputs and weights (default 0)")  # fmt: skip
 
-    add = parser.add_argument_group("time, at the program level").add_argument
+    add = parser.section("time, at the program level")
     add("--timing-only", action="store_true", help="simulate the time, compute no numbers")
     add("--trace", metavar="T.json", help="timeline as a Chrome trace, in us")
     add("--op-summary", metavar="S.csv", help="a row for each task, times in us")
@@ -54,49 +58,36 @@ def build_parser() -> ArgumentParser:
         "cube, vector, host_link, launch, or a field of the target (a rate, a time)")  # fmt: skip
     add("--report", metavar="R.json", help="all figures as JSON; times in us, sizes in bytes")
 
-    add = parser.add_argument_group("how it is compiled, where it is not yet").add_argument
-    add("--level", choices=LEVELS, help="lower to this level first (default: the program for a "
+    add = parser.section("how it is compiled, where it is not yet")
+    add("--level", choices=[*Level], help="lower to this level first (default: the program for a "
         "model and for timing, else the module runs as it is)")  # fmt: skip
-    add("--target", metavar="NAME", help="preset name or .toml file (default: that of the program, "
-        "else GE_TARGET, else 910b1)")  # fmt: skip
-    add("--memory-limit", metavar="BYTES", help="the arena may not take more (512K, 64M, 1.5G; "
-        "default: what the target has beside weights, inputs and outputs)")  # fmt: skip
-    add("--shape", action="append", default=[], metavar="NAME=1x3x224x224",
-        help="fix the shape of an input of a .onnx model")  # fmt: skip
-    add("--dim", action="append", default=[], metavar="NAME=N",
-        help="fix a symbolic dimension of a .onnx model, in elements")  # fmt: skip
-    add("--load-plugin", action="append", default=[], metavar="FILE.py",
-        help="add its dialects, and its passes at the level that they state")  # fmt: skip
 
-    add = parser.add_argument_group("checks").add_argument
+    add = parser.section("checks")
     add("--poison", action="store_true", help="fill device memory that holds no value with garbage")
-    add("--sanitize", action="store_true", help="prove memory plan and schedule of the program "
-        "first: races, unwritten and recycled bytes, events; and run with --poison "
-        "(GE_SANITIZE=1: always)")  # fmt: skip
-    add("--fuzz-schedule", type=whole_number(1), default=0, metavar="N", help="run N random legal "
-        "timings as well: the outputs have to be bit-identical (default: none)")  # fmt: skip
+    add("--fuzz-schedule", type=argument(whole(1)), default=0, metavar="N", help="run N random "
+        "legal timings as well: the outputs have to be bit-identical (default: none)")  # fmt: skip
+    add_model_arguments(parser)
+    add_options(parser, "ge-run")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return guarded(lambda: run(build_parser().parse_args(argv)), "ge-run")
+    return guarded("ge-run", argv, lambda args: run(build_parser().parse_args(args)))
 
 
 def run(args: argparse.Namespace) -> int:
-    from ge.lowering.cli.arguments import parse_bytes, parse_names
-    from ge.lowering.driver.files import Outputs
-    from ge.lowering.pipeline.options import Options
+    from ge.lowering.text.files import Outputs
+    from ge.runtime.data.weights import files_of
 
-    options = Options.from_environment(
-        target=args.target, custom_pass=os.pathsep.join(args.load_plugin) or None,
-        outputs=parse_names(args.keep_outputs),
-        memory_limit=None if args.memory_limit is None else parse_bytes(args.memory_limit),
-    )  # fmt: skip
+    options = options_from(args)
     check_flags(args)
     written = (args.outputs, args.trace, args.op_summary, args.op_statistic, args.report)
-    check_writable([path for path in written if path])
+    sources = [args.input, options.target, *options.plugins, args.inputs or args.input]
+    check_writable([path for path in written if path is not None], sources)
     loaded, inputs = load_model(args, options)
-    options = replace(options, target=args.target or compiled_for(loaded.module) or options.target)
+    options = replace(
+        options, target=given(args, "target") or compiled_for(loaded.module) or options.target
+    )
     check_changes(args.what_if, options.target)
     compilation = lower_for(args, loaded, options)
     report = describe(loaded, compilation)
@@ -104,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.timing_only:
         outputs, report["numerics"] = compute(args, loaded, options, inputs)
     timeline = time_of(args, loaded.module, options)
-    with Outputs() as out:
+    with Outputs([*sources, *files_of(loaded.payload)]) as out:
         if args.outputs:
             out.npz(args.outputs, outputs)
         if timeline is not None:
@@ -120,18 +111,21 @@ def check_flags(args: argparse.Namespace) -> None:
     """Raise GeError for what --timing-only leaves nothing to do for."""
     from ge.dialects.support.errors import GeError
 
-    for name in ("outputs", "poison", "sanitize", "fuzz_schedule") if args.timing_only else ():
-        if getattr(args, name):
-            flag = f"--{name.replace('_', '-')}"
+    numeric = {
+        "--outputs": args.outputs, "--poison": args.poison, "--sanitize": given(args, "sanitize"),
+        "--fuzz-schedule": args.fuzz_schedule,
+    }  # fmt: skip
+    for flag, value in numeric.items() if args.timing_only else ():
+        if value:
             raise GeError(f"{flag} needs numbers, and --timing-only computes none", hint="drop one")
 
 
-def check_writable(paths: Iterable[str]) -> None:
+def check_writable(paths: Iterable[str], inputs: Iterable[str]) -> None:
     """Raise GeError for a file that cannot be written, before work is done for it."""
-    from ge.lowering.driver.files import Outputs
+    from ge.lowering.text.files import Outputs
 
     try:
-        with Outputs() as out:
+        with Outputs(inputs) as out:
             for path in paths:
                 out.stage(path)
             raise InterruptedError  # nothing is to be put in place yet
@@ -155,7 +149,6 @@ def load_model(
 ) -> tuple["Loaded", "dict[str, Array] | None"]:
     """The model and the inputs given. A model with symbolic dimensions is fixed to the shapes of
     its inputs (unless GE_STATIC_SHAPE=0)."""
-    from ge.lowering.cli.arguments import parse_dims, parse_shapes
     from ge.lowering.driver.compiler import load
     from ge.runtime.data.npz import read_npz
     from ge.runtime.data.weights import Fallback, RandomPayload
@@ -171,7 +164,7 @@ def load_model(
         inputs = read_npz(args.inputs, [p.name for p in ports])
         check_inputs(ports, inputs)
         open_dims = any(size < 0 for p in ports for size in p.shape)
-        if open_dims and options.static_shape and args.input.endswith(".onnx"):
+        if open_dims and options.static_shape is not False and args.input.endswith(".onnx"):
             loaded = load(args.input, {n: a.shape for n, a in inputs.items()}, dims)
     if args.random_weights:
         loaded.payload = Fallback(loaded.payload, RandomPayload(loaded.module, args.seed))
@@ -195,15 +188,16 @@ def lower_for(
     """Lower the module as far as what is asked for needs; None where nothing was to be done."""
     from ge.dialects.support.errors import GeError
     from ge.lowering.cli.progress import progress_bar
-    from ge.lowering.driver.compiler import dumper, level_of, lower
+    from ge.lowering.driver.compiler import dumper, lower
+    from ge.lowering.levels.level import level_of
 
     level = level_of(loaded.module)
     timed = wants_time(args)
-    default = "program" if timed or args.input.endswith(".onnx") else level
-    wanted = args.level or default
-    if LEVELS.index(wanted) < LEVELS.index(level):
+    default = Level.PROGRAM if timed or args.input.endswith(".onnx") else level
+    wanted = Level(args.level or default)
+    if wanted.depth < level.depth:
         raise GeError(f"the module is at the {level} level, it cannot go back to {wanted}")
-    if timed and wanted != "program":
+    if timed and wanted is not Level.PROGRAM:
         raise GeError(f"time is known at the program level only, not at {wanted}")
     if wanted == level and not args.input.endswith(".onnx") and not options.outputs:
         return None
@@ -234,7 +228,6 @@ def compute(
     """Run the module on the inputs, or on random ones. Also the `numerics` part of the report."""
     import time
 
-    from ge.lowering.cli.arguments import parse_dims, parse_shapes
     from ge.runtime.check.memory import useless_events
     from ge.runtime.device.session import Session, random_inputs, statistics
 
@@ -242,7 +235,7 @@ def compute(
         shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
         inputs = random_inputs(loaded.module, args.seed, shapes, dims)
     module, payload = loaded.module, loaded.payload
-    sanitize = args.sanitize or None  # without the flag as the environment says
+    sanitize = given(args, "sanitize")  # None: as the environment says
     session = Session(module, payload, options.target, args.poison, sanitize)
     start = time.perf_counter()
     outputs = session.run(inputs)
@@ -253,7 +246,7 @@ def compute(
         session.fuzz_schedule(inputs, args.fuzz_schedule, args.seed)
         numerics["random_timings"] = args.fuzz_schedule
         print(f"{args.fuzz_schedule} random timings: the same bits", file=sys.stderr)
-    if args.sanitize:
+    if sanitize:
         for note in useless_events(module):
             print(f"note: {note}", file=sys.stderr)
         print("memory plan and schedule are safe", file=sys.stderr)
@@ -270,11 +263,11 @@ def wants_time(args: argparse.Namespace) -> bool:
 def time_of(args: argparse.Namespace, module: "ModuleOp", options: "Options") -> "Timeline | None":
     """The simulated timeline, if it is asked for and can be had."""
     from ge.dialects.targets.target import Target
-    from ge.lowering.driver.compiler import level_of
+    from ge.lowering.levels.level import level_of
     from ge.runtime.clock.clock import UnknownShapes, simulate
 
     required = wants_time(args)
-    if not required and (not args.report or level_of(module) != "program"):
+    if not required and (not args.report or level_of(module) is not Level.PROGRAM):
         return None
     try:
         return simulate(module, Target.load(options.target))

@@ -46,14 +46,13 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.normalization import check_broadcast_to, check_floats
 from ge.dialects.graph.support.parameters import INT, Parameter, parameter
+from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.tensor_op import Access, TensorOp, Work, aligned_axes
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
     broadcast,
     element_type,
-    is_float,
-    is_integer,
     is_static,
     merge_dims,
     numel,

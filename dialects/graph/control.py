@@ -7,13 +7,12 @@ where even the ranks differ it is unranked (`tensor<*xf32>`), which ops that nee
 """
 
 from collections.abc import Sequence
-from typing import cast
+from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import TensorType, UnrankedTensorType, i1, i64
 from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    IRDLOperation,
     irdl_op_definition,
     lazy_traits_def,
     operand_def,
@@ -35,6 +34,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.support.operation import GeOp
 from ge.dialects.support.tensor_op import TensorOp, Work
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -88,7 +88,7 @@ def check_single(value: SSAValue, element: Attribute, what: str) -> None:
 
 
 @irdl_op_definition
-class YieldOp(IRDLOperation):
+class YieldOp(GeOp):
     """The values with which a branch or the body of a loop ends."""
 
     name = "graph.yield"
@@ -126,6 +126,7 @@ class IfOp(TensorOp):
     outputs = var_result_def()
     then_region = region_def("single_block")
     else_region = region_def("single_block")
+    TAKES_STORED: ClassVar = True
     traits = traits_def(RecursiveMemoryEffect(), RecursivelySpeculatable())
     assembly_format = (
         "$condition `:` type($condition) `->` `(` type($outputs) `)` $then_region `else` "
@@ -171,6 +172,7 @@ class LoopOp(TensorOp):
     carried = var_operand_def()
     outputs = var_result_def()
     body = region_def("single_block")
+    TAKES_STORED: ClassVar = True
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(RecursiveMemoryEffect(), RecursivelySpeculatable())
 

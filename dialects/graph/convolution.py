@@ -24,13 +24,12 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.graph.linear import product_element
 from ge.dialects.graph.support.parameters import INT, INTS, Parameter, dims, parameter, partial_ints
 from ge.dialects.graph.support.window import WINDOW, Window, WindowedOp, agree, spatial_dims
+from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.tensor_op import Work
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
     element_type,
-    is_float,
-    is_integer,
     is_static,
     merge_dims,
     numel,
@@ -253,7 +252,7 @@ class DeformConvOp(WindowedOp):
         group, parts = self.group.value.data, self.offset_group.value.data
         if group < 1 or weight[0] % group or shape[1] not in (DYNAMIC, weight[1] * group):
             raise VerifyException(
-                f"{shape[1]} channels and a weight of shape {shape_text(weight)} do not fit "
+                f"input {shape_text(shape)} and weight {shape_text(weight)} do not fit "
                 f"group {group}"
             )
         if parts < 1 or weight[1] * group % parts:

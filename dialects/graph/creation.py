@@ -37,6 +37,7 @@ from ge.dialects.graph.support.parameters import (
     partial_ints,
     vector_length,
 )
+from ge.dialects.support.element_types import is_float
 from ge.dialects.support.tensor_op import Access, TensorOp, Work
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -44,7 +45,6 @@ from ge.dialects.support.types import (
     byte_size,
     constant_value,
     element_type,
-    is_float,
     is_static,
     numel,
     shape_of,

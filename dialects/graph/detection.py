@@ -18,13 +18,13 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import check_indices, check_same_element, check_scalar
+from ge.dialects.support.element_types import is_float
 from ge.dialects.support.tensor_op import TensorOp, Work
 from ge.dialects.support.types import (
     DYNAMIC,
     byte_size,
     constant_ints,
     element_type,
-    is_float,
     merge_dims,
     shape_of,
     tensor,

@@ -34,16 +34,9 @@ from ge.dialects.graph.support.elementwise_bases import (
     is_bits,
     is_number,
 )
+from ge.dialects.support.element_types import bitwidth, is_float, is_integer
 from ge.dialects.support.tensor_op import Access, Permuted, TensorOp
-from ge.dialects.support.types import (
-    bitwidth,
-    broadcast,
-    element_type,
-    is_float,
-    is_integer,
-    shape_of,
-    tensor,
-)
+from ge.dialects.support.types import broadcast, element_type, shape_of, tensor
 
 # ---- arithmetic of one operand ---------------------------------------------------------------
 
@@ -398,6 +391,7 @@ class ClampOp(TensorOp, HasFolderInterface):
     result = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     traits = traits_def(Pure())
+    TAKES_STORED: ClassVar = True
     ACCESS: ClassVar = Access.POINTWISE
     VECTOR_COST: ClassVar = 2
     assembly_format = (
@@ -435,6 +429,7 @@ class CastOp(Unary):
 
     name = "graph.cast"
     ACCEPTS = staticmethod(any_type)
+    TAKES_STORED: ClassVar = True
     to = prop_def(Attribute)
     assembly_format = "$input `to` $to attr-dict `:` functional-type(operands, results)"
 

@@ -30,6 +30,7 @@ from ge.dialects.graph.support.parameters import (
     partial_ints,
 )
 from ge.dialects.graph.support.window import spatial_dims
+from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.tensor_op import Access, TensorOp, Work
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -37,8 +38,6 @@ from ge.dialects.support.types import (
     array_floats,
     constant_value,
     element_type,
-    is_float,
-    is_integer,
     merge_dims,
     numel,
     shape_of,
@@ -91,7 +90,8 @@ class ResizeOp(TensorOp):
     """The input resampled along `axes` (all when absent), to `sizes` or by `scales`.
 
     Place i of the result reads the input around a coordinate that `coordinates` gives, for input
-    size n, result size m, scale s = m / n or as given:
+    size n, scale s and result size m = n * s. Where scales are stated m may be fractional, as in
+    ONNX's reference implementation and node tests (onnxruntime takes the whole number):
       half_pixel (i + 0.5) / s - 0.5; half_pixel_symmetric the same about the image's centre;
       pytorch_half_pixel the same, 0 when m = 1; align_corners i * (n - 1) / (m - 1);
       asymmetric i / s; tf_half_pixel_for_nn (i + 0.5) / s;

@@ -1,8 +1,9 @@
 """Products of matrices: matmul, einsum, determinant."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
-from xdsl.dialects.builtin import BoolAttr, StringAttr, i8, i32
+from xdsl.dialects.builtin import BoolAttr, StringAttr, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     ParsePropInAttrDict,
@@ -16,32 +17,31 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.support.element_types import bitwidth, check_computed, is_float, is_integer
 from ge.dialects.support.tensor_op import TensorOp, Work, aligned_axes
 from ge.dialects.support.types import (
     Shape,
-    bitwidth,
     broadcast,
     broadcast_dims,
     element_type,
-    is_float,
-    is_integer,
     merge_dims,
     numel,
     shape_of,
     shape_text,
     tensor,
-    ui8,
 )
 
 
 def product_element(lhs: SSAValue, rhs: SSAValue) -> Attribute:
-    """The element type of a sum of products: that of the operands, i32 for 8-bit integers
-    (which may differ in sign). Raises VerifyException for element types that do not multiply."""
+    """The element type of a sum of products: that of the operands, i32 for integers of at most
+    8 bits (which may differ in sign and width). Raises VerifyException for element types that do
+    not multiply."""
     a, b = element_type(lhs), element_type(rhs)
-    if a in (i8, ui8) and b in (i8, ui8):
+    if all(is_integer(t) and bitwidth(t) == 8 for t in (a, b)):
         return i32
     if a != b:
         raise VerifyException(f"element types differ: {a} and {b}")
+    check_computed(a)
     if is_float(a) or (is_integer(a) and bitwidth(a) >= 32):
         return a
     raise VerifyException(f"element type {a} is not supported")
@@ -50,7 +50,7 @@ def product_element(lhs: SSAValue, rhs: SSAValue) -> Attribute:
 @irdl_op_definition
 class MatmulOp(TensorOp):
     """Matrix product of the last two dimensions, which `transpose_lhs` and `transpose_rhs`
-    exchange first; the dimensions before them broadcast. 8-bit integers give i32."""
+    exchange first; the dimensions before them broadcast. Integers of at most 8 bits give i32."""
 
     name = "graph.matmul"
     lhs = operand_def()
@@ -58,6 +58,7 @@ class MatmulOp(TensorOp):
     transpose_lhs = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     transpose_rhs = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     result = result_def()
+    TAKES_STORED: ClassVar = True
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)"

@@ -18,12 +18,12 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.support.element_types import is_float
 from ge.dialects.support.tensor_op import Access, Permuted, Rows, TensorOp, aligned_axes, rows_along
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
     element_type,
-    is_float,
     merge_dims,
     normalize_axis,
     rank_of,

@@ -5,14 +5,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import ClassVar
 
-from xdsl.dialects.builtin import (
-    BoolAttr,
-    FloatAttr,
-    IntegerAttr,
-    StringAttr,
-    i1,
-    i64,
-)
+from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, StringAttr, i1, i64
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     ParsePropInAttrDict,
@@ -29,13 +22,12 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import INT, INTS, Parameter, parameter
 from ge.dialects.graph.support.window import WINDOW, Window, WindowedOp, agree, spatial_dims
+from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.tensor_op import Access, TensorOp, Work
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
     element_type,
-    is_float,
-    is_integer,
     numel,
     shape_of,
     shape_text,

@@ -9,7 +9,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntegerAttr, i8, i16, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     ParsePropInAttrDict,
@@ -24,12 +24,12 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.support.element_types import ELEMENT_TYPES, is_float, ui8
 from ge.dialects.support.tensor_op import Access, Permuted, TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
     element_type,
-    is_float,
     is_static,
     merge_dims,
     normalize_axis,
@@ -37,11 +37,11 @@ from ge.dialects.support.types import (
     shape_of,
     shape_text,
     tensor,
-    ui8,
-    ui16,
 )
 
-STORAGE_TYPES = (i8, ui8, i16, ui16, i32)
+STORAGE_TYPES = [row.type for row in ELEMENT_TYPES if not row.is_float and 1 < row.bits <= 16] + [
+    i32
+]
 """The element types that hold quantized values."""
 
 
@@ -63,6 +63,7 @@ class Granular(TensorOp, ABC):
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     ACCESS: ClassVar = Access.POINTWISE
+    TAKES_STORED: ClassVar = True
 
     def local_parts(self, index: int) -> int | None:
         """Scales and zero points are not broadcast like operands of elementwise ops."""

@@ -33,12 +33,12 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.normalization import check_floats
+from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.tensor_op import TensorOp, Work
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
     element_type,
-    is_integer,
     merge_dims,
     numel,
     shape_of,

@@ -33,12 +33,12 @@ from ge.dialects.graph.support.parameters import (
     check_scalar,
     parameter,
 )
+from ge.dialects.support.element_types import is_float
 from ge.dialects.support.tensor_op import TensorOp, Work
 from ge.dialects.support.types import (
     DYNAMIC,
     constant_ints,
     element_type,
-    is_float,
     normalize_axis,
     numel,
     shape_of,

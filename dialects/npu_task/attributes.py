@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import (
     SymbolRefAttr,
     TensorType,
     UnrankedTensorType,
-    i32,
     i64,
 )
 from xdsl.dialects.utils import EnumAttribute
@@ -35,12 +34,6 @@ def number(value: int) -> IntegerAttr[I64]:
 @lru_cache(maxsize=65536)
 def symbol(name: str) -> SymbolRefAttr:
     return SymbolRefAttr(name)
-
-
-@lru_cache(maxsize=65536)
-def segments(*sizes: int) -> DenseArrayBase:
-    """How many operands belong to each of an op's groups."""
-    return DenseArrayBase.from_list(i32, sizes)
 
 
 class Space(StrEnum):
@@ -149,3 +142,8 @@ def data_type(t: Attribute) -> tuple[Attribute, tuple[int, ...]]:
         return t, ()
     typed: Any = t  # pyright: ignore[reportUnknownVariableType]
     return typed.element_type, typed.get_shape()
+
+
+def space_of(t: Attribute) -> Attribute | None:
+    """The memory space of a memref type, None for any other type."""
+    return cast("MemRefType[Attribute]", t).memory_space if isinstance(t, MemRefType) else None

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DenseArrayBase, MemRefType, i64
+from xdsl.dialects.builtin import DenseArrayBase, MemRefType, i1, i64
 from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    IRDLOperation,
     irdl_op_definition,
     lazy_traits_def,
     operand_def,
@@ -16,20 +15,21 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.traits import IsTerminator
+from xdsl.traits import HasParent, IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.npu_task.attributes import fits
-from ge.dialects.support.types import array_ints
+from ge.dialects.npu_task.attributes import HBM, data_type, fits, space_of
+from ge.dialects.support.operation import GeOp
+from ge.dialects.support.types import DYNAMIC, array_ints
 
 
 @irdl_op_definition
-class YieldOp(IRDLOperation):
+class YieldOp(GeOp):
     """The values of a branch or of a loop's iteration."""
 
     name = "npu_task.yield"
     values = var_operand_def(MemRefType)
-    traits = lazy_traits_def(lambda: (IsTerminator(),))
+    traits = lazy_traits_def(lambda: (IsTerminator(), HasParent(IfOp, LoopOp)))
     assembly_format = "($values^ `:` type($values))? attr-dict"
 
     def __init__(self, *values: SSAValue):
@@ -37,7 +37,7 @@ class YieldOp(IRDLOperation):
 
 
 @irdl_op_definition
-class IfOp(IRDLOperation):
+class IfOp(GeOp):
     """Runs one of two branches, by a buffer of one i1. All streams are idle before and after.
 
         %n = npu_task.if %c : memref<i1, ...> outs(%y : ...) -> memref<?xf32, ...>
@@ -48,7 +48,7 @@ class IfOp(IRDLOperation):
         }
 
     Each branch yields one buffer for each entry of `order`. 1: it is copied to the next of
-    `outs` (nothing is copied where it is that buffer); 0: it is the next result.
+    `outs` (nothing is copied where it is that buffer); 0: it is copied to the next result.
     """
 
     name = "npu_task.if"
@@ -80,6 +80,8 @@ class IfOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
+        _check_single(self.condition, i1, "the condition")
+        _check_places(self.outs, self.results)
         _check_order(self.order, "order", len(self.outs), len(self.results))
         for region in (self.then, self.otherwise):
             values = _yielded(region, "a branch")
@@ -91,7 +93,7 @@ class IfOp(IRDLOperation):
 
 
 @irdl_op_definition
-class LoopOp(IRDLOperation):
+class LoopOp(GeOp):
     """Runs the body `trip` times (a buffer of one i64; absent: no limit) while `condition` (one
     i1; absent: always) holds. All streams are idle before and after each iteration.
 
@@ -145,21 +147,38 @@ class LoopOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        values = _yielded(self.body, "the body")
+        values, args = _yielded(self.body, "the body"), self.body.block.args
         carried, scans = len(self.order), len(self.stacked)
         if len(values) != 1 + carried + scans:
             raise VerifyException(
                 f"the body yields {len(values)} values; 1 condition, {carried} carried and "
                 f"{scans} scanned ones are expected"
             )
-        if len(self.body.block.args) != 2 + carried:
+        if len(args) != 2 + carried:
             raise VerifyException(f"the body takes {2 + carried} arguments")
+        if self.trip is not None:
+            _check_single(self.trip, i64, "the trip count")
+        if self.condition is not None:
+            _check_single(self.condition, i1, "the condition")
+        _check_single(args[0], i64, "the iteration number", ())
+        _check_single(args[1], i1, "the condition in the body", ())
+        _check_single(values[0], i1, "the next condition")
+        _check_places((*self.carried, *self.scans), (*args[2:], *self.results))
         _check_order(self.order, "order", len(self.carried), len(self.inits))
         dynamic = len(self.results) - len(self.inits)
         _check_order(self.stacked, "stacked", len(self.scans), dynamic)
-        results = self.results[: len(self.inits)]
-        _check_fit(self.body.block.args[2:], self.order, self.carried, self.inits)
-        _check_fit(values[1 : 1 + carried], self.order, self.carried, results)
+        results, stacks = self.results[: len(self.inits)], self.results[len(self.inits) :]
+        moving = [a for a, f in zip(args[2:], array_ints(self.order), strict=True) if not f]
+        for arg, result, init in zip(moving, results, self.inits, strict=True):
+            _check_type(init, arg.type)
+            _check_type(init, result.type)
+        for arg, buffer in zip((a for a in args[2:] if a not in moving), self.carried, strict=True):
+            if arg.type != buffer.type:
+                raise VerifyException(f"argument {arg.index} is {arg.type}, not {buffer.type}")
+        last = values[1 : 1 + carried]
+        _check_fit(last, self.order, self.carried, results)
+        _check_fit(last, self.order, self.carried, moving)
+        _check_fit(values[1 + carried :], self.stacked, self.scans, stacks, row=True)
 
 
 def flags(values: Sequence[bool]) -> DenseArrayBase:
@@ -184,10 +203,36 @@ def _check_fit(
     order: DenseArrayBase,
     buffers: Sequence[SSAValue],
     results: Sequence[SSAValue],
+    row: bool = False,
 ) -> None:
-    """Each value fits where `order` sends it."""
+    """Each value fits where `order` sends it: into a `row` if it is one of several slices."""
     fixed, passed = iter(buffers), iter(results)
     for value, static in zip(values, array_ints(order), strict=True):
-        target = next(fixed) if static else next(passed)
-        if not fits(value.type, target.type):
-            raise VerifyException(f"{value.type} does not fit into {target.type}")
+        _check_type(value, (next(fixed) if static else next(passed)).type, row)
+
+
+def _check_type(value: SSAValue, target: Attribute, row: bool = False) -> None:
+    element, place = data_type(target)
+    if row and not place:
+        raise VerifyException(f"{target} has no rows")
+    if not fits(value.type, MemRefType(element, place[row:])) or space_of(value.type) != HBM:
+        raise VerifyException(f"{value.type} does not fit into {'a row of ' * row}{target}")
+
+
+def _check_single(
+    value: SSAValue, element: Attribute, what: str, shape: tuple[int, ...] | None = None
+) -> None:
+    """The value is one element in the device's memory."""
+    t, dims = data_type(value.type)
+    one = all(d in (1, DYNAMIC) for d in dims) if shape is None else dims == shape
+    if t != element or not one or space_of(value.type) != HBM:
+        raise VerifyException(f"{what} is one {element} of the device, not {value.type}")
+
+
+def _check_places(buffers: Sequence[SSAValue], new: Sequence[SSAValue]) -> None:
+    """All that control flow writes to is the device's, and no buffer is written to twice."""
+    for value in (*buffers, *new):
+        if space_of(value.type) != HBM:
+            raise VerifyException(f"{value.type} is not in the memory of the device")
+    if len(set(buffers)) != len(buffers):
+        raise VerifyException("a buffer takes two of the values")

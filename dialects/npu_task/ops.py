@@ -20,11 +20,14 @@ written once, by what defines it, and lives as long as it is used.
 """
 
 from collections.abc import Sequence
+from typing import cast
 
 from xdsl.dialects.builtin import (
     I64,
+    DenseIntOrFPElementsAttr,
     IntegerAttr,
     MemRefType,
+    NoneAttr,
     StringAttr,
     SymbolNameConstraint,
     SymbolRefAttr,
@@ -41,7 +44,6 @@ from xdsl.ir import (
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     BaseAttr,
-    IRDLOperation,
     ParsePropInAttrDict,
     irdl_op_definition,
     lazy_traits_def,
@@ -68,7 +70,7 @@ from ge.dialects.npu_task.attributes import (
     fits,
     is_dynamic,
     number,
-    segments,
+    space_of,
     symbol,
 )
 from ge.dialects.npu_task.attributes import Space as Space
@@ -77,7 +79,9 @@ from ge.dialects.npu_task.control import LoopOp as LoopOp
 from ge.dialects.npu_task.control import YieldOp as YieldOp
 from ge.dialects.npu_task.control import flags as flags
 from ge.dialects.npu_task.core_plan import CorePlanAttr
+from ge.dialects.support.operation import GeOp, segments
 from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import Dense
 
 SHAPED = BaseAttr(TensorType) | BaseAttr(MemRefType)
 """What a launch is on: tensors, or memrefs once there are buffers."""
@@ -87,7 +91,7 @@ SHAPED = BaseAttr(TensorType) | BaseAttr(MemRefType)
 
 
 @irdl_op_definition
-class ReturnOp(IRDLOperation):
+class ReturnOp(GeOp):
     """The results of a kernel."""
 
     name = "npu_task.return"
@@ -100,7 +104,7 @@ class ReturnOp(IRDLOperation):
 
 
 @irdl_op_definition
-class KernelOp(IRDLOperation):
+class KernelOp(GeOp):
     """What one launch computes, on tensors: one graph or fused op, and the constants it needs.
     Launches of equal kernels share one. `engine`, `tiling` and `core`, the plan of the core's
     memories, hold for every launch."""
@@ -175,7 +179,7 @@ class KernelOp(IRDLOperation):
 
 
 @irdl_op_definition
-class LaunchOp(IRDLOperation):
+class LaunchOp(GeOp):
     """One launch of a kernel (see the top of this file for its form at each level)."""
 
     name = "npu_task.launch"
@@ -234,7 +238,7 @@ class LaunchOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ConstantOp(IRDLOperation):
+class ConstantOp(GeOp):
     """A constant that a launch reads: `dense<...>`, or `#graph.weight<"key">` into the payload.
     On memrefs it is a buffer of the weight segment."""
 
@@ -248,12 +252,35 @@ class ConstantOp(IRDLOperation):
     def __init__(self, value: Attribute, t: Attribute):
         super().__init__(properties={"value": value}, result_types=[t])
 
+    def verify_(self) -> None:
+        check_buffer(self.result.type)
+        value = self.value
+        if isinstance(value, DenseIntOrFPElementsAttr):
+            stated = cast(Dense, value).type
+            if data_type(stated) != data_type(self.result.type):
+                raise VerifyException(f"a constant of {stated} is read as {self.result.type}")
+
 
 # ---- buffers ---------------------------------------------------------------------------------
 
 
+def check_buffer(t: Attribute) -> None:
+    """Check the type of a buffer of the device. Raises VerifyException."""
+    if space_of(t) not in (HBM, None):
+        raise VerifyException(f"{t} is not in the memory of the device")
+    if isinstance(t, MemRefType) and not isinstance(t.layout, NoneAttr):
+        raise VerifyException(f"a buffer is dense; only views have a layout, not {t}")
+
+
+def check_spaces(source: Attribute, target: Attribute) -> None:
+    """Check that a copy is from or to the device. Raises VerifyException."""
+    spaces = {space_of(source), space_of(target)}
+    if HBM not in spaces or not spaces <= {HOST, HBM}:
+        raise VerifyException(f"a copy is from or to the device, not {source} to {target}")
+
+
 @irdl_op_definition
-class SlotOp(IRDLOperation):
+class SlotOp(GeOp):
     """A buffer at a fixed byte offset of a segment of device memory: "arena" (activations and
     workspaces, reused) or "io" (the model's inputs and outputs)."""
 
@@ -279,10 +306,11 @@ class SlotOp(IRDLOperation):
             raise VerifyException(f"offset is at least 0, got {self.offset.value.data}")
         if is_dynamic(self.result.type):
             raise VerifyException(f"a slot has a static shape, not {self.result.type}")
+        check_buffer(self.result.type)
 
 
 @irdl_op_definition
-class CopyOp(IRDLOperation):
+class CopyOp(GeOp):
     """Copies a buffer to another one of the same type but for memory space and layout. Where one
     of them is dynamic, its shape at run time is that of the other."""
 
@@ -304,10 +332,11 @@ class CopyOp(IRDLOperation):
     def verify_(self) -> None:
         if not fits(self.source.type, self.target.type):
             raise VerifyException(f"{self.source.type} does not fit into {self.target.type}")
+        check_spaces(self.source.type, self.target.type)
 
 
 @irdl_op_definition
-class TransferOp(IRDLOperation):
+class TransferOp(GeOp):
     """Copies a buffer to a new one, which the device allocates: its shape is known only at run
     time, or its lifetime is not that of its slot."""
 
@@ -328,13 +357,14 @@ class TransferOp(IRDLOperation):
     def verify_(self) -> None:
         if not fits(self.source.type, self.result.type):
             raise VerifyException(f"{self.source.type} does not become {self.result.type}")
+        check_spaces(self.source.type, self.result.type)
 
 
 # ---- events ----------------------------------------------------------------------------------
 
 
 @irdl_op_definition
-class RecordOp(IRDLOperation):
+class RecordOp(GeOp):
     """The event happens when all that was issued to the stream before is done."""
 
     name = "npu_task.record"
@@ -348,7 +378,7 @@ class RecordOp(IRDLOperation):
 
 
 @irdl_op_definition
-class WaitOp(IRDLOperation):
+class WaitOp(GeOp):
     """What is issued to the stream after this starts when the event has happened."""
 
     name = "npu_task.wait"

@@ -5,36 +5,24 @@ Nothing here imports numpy: these helpers run at start-up of every tool.
 """
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
-    BFloat16Type,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
-    Float16Type,
-    Float32Type,
-    Float64Type,
     IntegerType,
     MemRefType,
-    Signedness,
     TensorType,
     UnrankedTensorType,
-    bf16,
-    f16,
     f32,
-    f64,
-    i1,
-    i8,
-    i16,
-    i32,
-    i64,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.traits import ConstantLike
 from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.support.element_types import storage_bytes
 
 DYNAMIC = DYNAMIC_INDEX
 """The dimension that is known only at run time; `?` in the text."""
@@ -44,33 +32,15 @@ AnyTensor: TypeAlias = TensorType[Attribute]
 Dense: TypeAlias = DenseIntOrFPElementsAttr[Any]
 """The elements of a constant that stands in the text."""
 
-ui8, ui16, ui32, ui64 = (IntegerType(w, Signedness.UNSIGNED) for w in (8, 16, 32, 64))
-
 UNKNOWN = UnrankedTensorType(f32)
 """Placeholder type of a result whose type has not been inferred yet."""
 
-ELEMENT_TYPES: dict[str, Attribute] = {
-    "float64": f64,
-    "float32": f32,
-    "float16": f16,
-    "bfloat16": bf16,
-    "bool": i1,
-    "int8": i8,
-    "int16": i16,
-    "int32": i32,
-    "int64": i64,
-    "uint8": ui8,
-    "uint16": ui16,
-    "uint32": ui32,
-    "uint64": ui64,
-}
-"""numpy's name of each element type that ge computes with (bfloat16 is ml_dtypes')."""
-
-NUMPY_NAMES: dict[Attribute, str] = {t: n for n, t in ELEMENT_TYPES.items()}
-
-
-_SHAPE, _BITS, _BYTES = "_ge_shape", "_ge_bits", "_ge_bytes"
+_SHAPE, _BYTES, _TENSORS = "_ge_shape", "_ge_bytes", "_ge_tensors"
 """What is asked of types again and again is kept with them: they are immutable."""
+
+
+class NotStatic(VerifyException, ValueError):
+    """The rank or the number of elements is asked for of a type that does not state it."""
 
 
 def tensor_type(value: SSAValue) -> AnyTensor:
@@ -81,8 +51,17 @@ def tensor_type(value: SSAValue) -> AnyTensor:
     return cast(AnyTensor, t)
 
 
+def is_ranked(value: SSAValue) -> bool:
+    return isinstance(value.type, TensorType | MemRefType)
+
+
+def has_size(value: SSAValue) -> bool:
+    """Whether rank and all dimensions of a value are known."""
+    return is_ranked(value) and is_static(shape_of(value))
+
+
 def shape_of(value: SSAValue) -> Shape:
-    """The shape of a tensor or memref value."""
+    """The shape of a tensor or memref value. Raises NotStatic for an unranked one."""
     t = value.type
     shape = vars(t).get(_SHAPE)
     if shape is not None:
@@ -90,7 +69,7 @@ def shape_of(value: SSAValue) -> Shape:
     if isinstance(t, TensorType | MemRefType):
         shape = vars(t)[_SHAPE] = cast(AnyTensor, t).get_shape()
         return shape
-    raise VerifyException(f"expected a ranked tensor or memref, got {t}")
+    raise NotStatic(f"expected a ranked tensor or memref, got {t}")
 
 
 def element_type(value: SSAValue) -> Attribute:
@@ -105,28 +84,12 @@ def rank_of(value: SSAValue) -> int:
     return len(shape_of(value))
 
 
-@lru_cache(maxsize=4096)
-def _tensor(shape: Shape, element: Attribute) -> AnyTensor:
-    return TensorType(element, shape)
-
-
 def tensor(shape: Iterable[int], element: Attribute) -> AnyTensor:
     """The tensor type; a model has few different ones, so they are made once."""
-    return _tensor(tuple(shape), element)
-
-
-def _width(t: Attribute) -> int:
-    """Bits of an integer type, 0 for any other one."""
-    return cast(IntegerType[int, Signedness], t).width.data if isinstance(t, IntegerType) else 0
-
-
-def is_float(t: Attribute) -> bool:
-    return isinstance(t, AnyFloat)
-
-
-def is_integer(t: Attribute) -> bool:
-    """Whether t is an integer type other than i1 (which stands for truth values)."""
-    return _width(t) > 1
+    known: dict[Shape, AnyTensor] = vars(element).setdefault(_TENSORS, {})
+    if (t := known.get(dims := tuple(shape))) is None:
+        t = known[dims] = TensorType(element, dims)
+    return t
 
 
 def is_static(shape: Sequence[int]) -> bool:
@@ -134,43 +97,28 @@ def is_static(shape: Sequence[int]) -> bool:
 
 
 def numel(shape: Sequence[int]) -> int:
-    """Number of elements. Raises ValueError for a dynamic shape."""
+    """Number of elements. Raises NotStatic for a dynamic shape."""
     n = 1
     for d in shape:
         if d == DYNAMIC:
-            raise ValueError("the number of elements of a dynamic shape is not known")
+            raise NotStatic("the number of elements of a dynamic shape is not known")
         n *= d
     return n
 
 
-def bitwidth(t: Attribute) -> int:
-    """Bits that one element takes in memory; i1 is stored as a byte."""
-    bits = vars(t).get(_BITS)
-    if bits is None:
-        bits = vars(t)[_BITS] = _bits(t)
-    return bits
-
-
-def _bits(t: Attribute) -> int:
-    if width := _width(t):
-        return max(width, 8)
-    if isinstance(t, Float64Type):
-        return 64
-    if isinstance(t, Float32Type):
-        return 32
-    if isinstance(t, Float16Type | BFloat16Type):
-        return 16
-    raise VerifyException(f"element type {t} has no storage size")
-
-
 def byte_size(t: Attribute) -> int:
-    """Bytes of a static tensor or memref type. Raises ValueError for a dynamic one."""
+    """Bytes of a static tensor or memref type. Raises NotStatic for a dynamic one."""
     size = vars(t).get(_BYTES)
     if size is None:
         assert isinstance(t, TensorType | MemRefType)
         typed = cast(AnyTensor, t)
-        size = vars(t)[_BYTES] = numel(typed.get_shape()) * bitwidth(typed.element_type) // 8
+        size = vars(t)[_BYTES] = storage_bytes(numel(typed.get_shape()), typed.element_type)
     return size
+
+
+def align_up(size: int, alignment: int) -> int:
+    """The least multiple of the alignment that is not below a size."""
+    return -(-size // alignment) * alignment
 
 
 def broadcast_dims(a: int, b: int) -> int:
@@ -188,6 +136,8 @@ def broadcast_dims(a: int, b: int) -> int:
 
 def broadcast(*shapes: Shape) -> Shape:
     """numpy's broadcasting of shapes. Raises VerifyException where two dimensions clash."""
+    if shapes and shapes.count(shapes[0]) == len(shapes):
+        return shapes[0]
     rank = max((len(s) for s in shapes), default=0)
     result = [1] * rank
     for s in shapes:
@@ -223,7 +173,7 @@ def merge_dims(a: int, b: int) -> int:
 def is_refinement(precise: Attribute, general: Attribute) -> bool:
     """Whether each value of type `precise` may stand where `general` is declared, or the other
     way round: same element type and rank, dimensions equal or one of them dynamic."""
-    if precise == general:
+    if precise is general or precise == general:
         return True
     if isinstance(precise, UnrankedTensorType) or isinstance(general, UnrankedTensorType):
         p, g = cast(AnyTensor, precise), cast(AnyTensor, general)
@@ -253,7 +203,7 @@ def array_floats(array: Attribute) -> tuple[float, ...]:
 
 def constant_value(value: SSAValue) -> Dense | None:
     """The elements of a value that a constant in the text defines, else None."""
-    if not isinstance(value.owner, Operation) or not value.owner.has_trait(ConstantLike):
+    if not isinstance(value, OpResult) or not value.op.has_trait(ConstantLike):
         return None
     attr = ConstantLike.get_constant_value(value)
     return cast(Dense, attr) if isinstance(attr, DenseIntOrFPElementsAttr) else None

@@ -1,0 +1,3 @@
+"""NPUs that are known by name: `*.toml`."""
+
+DEFAULT_TARGET = "910b1"

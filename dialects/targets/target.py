@@ -17,12 +17,12 @@ from typing import Any, cast
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
+from ge.dialects.support.element_types import ELEMENT_TYPES
 from ge.dialects.support.errors import GeError
+from ge.dialects.targets import DEFAULT_TARGET
 
-DEFAULT_TARGET = "910b1"
-
-ELEMENTS = ("f16", "bf16", "f32", "f64", "i4", "i8", "i16", "i32", "i64")
-"""Element types that products may have a rate of their own for."""
+RATE_KEYS = tuple(dict.fromkeys(row.rate_key for row in ELEMENT_TYPES))
+"""Element types that matmuls may have a rate of their own for."""
 
 TARGET = "npu_task.target"
 """Attribute of a function: the name of the target that its kernels are made for."""
@@ -148,8 +148,8 @@ class Target:
         if not isinstance(macs, dict) or "f16" not in macs:
             raise GeError("'macs_per_cycle' is a table with at least f16", where)
         for element, rate in cast(dict[str, Any], macs).items():
-            if element not in ELEMENTS:
-                known = ", ".join(ELEMENTS)
+            if element not in RATE_KEYS:
+                known = ", ".join(RATE_KEYS)
                 raise GeError(f"'macs_per_cycle' has no type '{element}'", where, f"types: {known}")
             if not _positive(rate):
                 raise GeError(f"'macs_per_cycle' of {element} is positive, not {rate!r}", where)

@@ -1,63 +1,109 @@
-"""Values of command line arguments: `--shape NAME=1x3x224x224`, `--dim NAME=2`, bytes as `64M`."""
+"""Flags of a command line from the table of options, and options from its flags."""
 
-import re
-from collections.abc import Sequence
-from difflib import get_close_matches
+import argparse
+import dataclasses
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, cast
 
-from ge.dialects.support.errors import GeError
-
-
-def _split(text: str, flag: str, example: str) -> tuple[str, str]:
-    """NAME and value; a name may contain `=`."""
-    name, equals, value = text.rpartition("=")
-    if not equals or not name:
-        raise GeError(f"{flag} {text}: expected NAME={example}")
-    return name, value
-
-
-def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """The shape of each input named. `NAME=` is a scalar. Raises GeError for a bad one."""
-    shapes: dict[str, tuple[int, ...]] = {}
-    for text in texts:
-        name, value = _split(text, "--shape", "1x3x224x224")
-        parts = value.split("x") if value else []
-        if not all(p.isascii() and p.isdigit() and len(p) < 19 for p in parts):
-            raise GeError(f"--shape {text}: '{value}' is not a shape such as 1x3x224x224")
-        shapes[name] = tuple(int(p) for p in parts)
-    return shapes
+from ge.dialects.support.environment import variables
+from ge.lowering.cli.command_line import ArgumentParser
+from ge.lowering.pipeline.options import (
+    MODEL,
+    Options,
+    facts_of,
+    flags_of,
+    unknown_variables,
+)
 
 
-def parse_dims(texts: Sequence[str]) -> dict[str, int]:
-    """The value of each symbolic dimension named. Raises GeError for a bad one."""
-    dims: dict[str, int] = {}
-    for text in texts:
-        name, value = _split(text, "--dim", "2")
-        if not (value.isascii() and value.isdigit() and len(value) < 19):
-            raise GeError(f"--dim {text}: '{value}' is not a number of elements")
-        dims[name] = int(value)
-    return dims
+def argument(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """What reads a value of a flag, for argparse."""
+
+    def of(text: str) -> Any:
+        try:
+            return read(text)
+        except ValueError as e:
+            raise argparse.ArgumentTypeError(f"{e}, not '{text}'") from None
+
+    return of
 
 
-def parse_bytes(text: str, what: str = "--memory-limit") -> int:
-    """A number of bytes, or of KiB, MiB or GiB with K, M or G after it. Raises GeError for what is
-    none."""
-    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)([KMG]?)(?:i?B)?", text.strip(), re.I | re.A)
-    if match is None or ("." in match[1] and not match[2]):
-        raise GeError(f"{what} {text}: not a number of bytes such as 1000000, 512K, 64M or 1.5G")
-    unit = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}[match[2].upper()]
-    return int(float(match[1]) * unit) if "." in match[1] else int(match[1]) * unit
+def add_options(parser: ArgumentParser, tool: str) -> None:
+    """Add a flag for each option of a tool, but for those that it has with a meaning of its own."""
+    for field in dataclasses.fields(Options):
+        facts = facts_of(field)
+        if tool in facts.tools:
+            flags = [f for f in flags_of(field) if not parser.has_flag(f)]
+            add = parser.section(facts.group)
+            add(*flags, dest=_key(field.name), help=_help(field), **_action(field))
 
 
-def parse_names(texts: Sequence[str]) -> tuple[str, ...]:
-    """The names in texts that list them with commas."""
-    return tuple(name for text in texts for name in text.split(",") if name)
+def _key(name: str) -> str:
+    """Where argparse keeps an option, apart from what the tool's own flags give."""
+    return f"option {name}"
 
 
-def suggest(name: str, known: Sequence[str]) -> str:
-    """A hint for a name that is not known: the closest one, or all of them."""
-    close = get_close_matches(name, known, 1)
-    if close:
-        return f"did you mean '{close[0]}'?"
-    if not known:
-        return "the model has none"
-    return "the model has " + ", ".join(f"'{k}'" for k in known[:20])
+def _action(field: "dataclasses.Field[Any]") -> dict[str, Any]:
+    facts = facts_of(field)
+    if not facts.metavar:
+        negative = facts.variable or field.default is None
+        return {"action": argparse.BooleanOptionalAction if negative else "store_true"} | {
+            "default": None
+        }
+    read = argument(facts.value)
+    if isinstance(field.default, tuple):
+        return {"action": "extend", "type": read, "metavar": facts.metavar}
+    if facts.adds:
+        return {"action": "append", "type": read, "metavar": facts.metavar}
+    return {"type": read, "metavar": facts.metavar}
+
+
+def _help(field: "dataclasses.Field[Any]") -> str:
+    facts = facts_of(field)
+    default = "" if field.default in (None, False, 0, "", ()) else f"default {field.default}"
+    notes = "; ".join(filter(None, (facts.variable, default)))
+    return f"{facts.help} ({notes})" if notes else facts.help
+
+
+def options_from(args: argparse.Namespace, **more: Any) -> Options:
+    """Options from flags and environment; `more` are of the tool's own making. A variable that no
+    option has is told on stderr. Raises GeError for a variable that cannot be read."""
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(Options):
+        value = given(args, field.name)
+        if isinstance(value, list):  # a flag that was given several times
+            parts = cast(list[str], value)
+            value = tuple(parts) if isinstance(field.default, tuple) else os.pathsep.join(parts)
+        values[field.name] = value
+    for line in unknown_variables(variables()):
+        print(f"warning: {line}", file=sys.stderr)
+    return Options.from_environment(**values | more)
+
+
+def given(args: argparse.Namespace, name: str) -> Any:
+    """What the command line says about an option, None if nothing."""
+    return getattr(args, _key(name), None)
+
+
+def add_model_arguments(parser: ArgumentParser) -> None:
+    """Add what fixes the sizes of an ONNX model."""
+    add = parser.section(MODEL)
+    add("--shape", action="append", default=[], metavar="NAME=1x3x224x224",
+        help="fix the shape of an input of a .onnx model")  # fmt: skip
+    add("--dim", action="append", default=[], metavar="NAME=N",
+        help="fix a symbolic dimension of a .onnx model, in elements")  # fmt: skip
+
+
+def documentation() -> str:
+    """The options as a table for the README."""
+    rows = ["| argument | flag | variable | tools | |", "|---|---|---|---|---|"]
+    for field in dataclasses.fields(Options):
+        facts = facts_of(field)
+        metavar = f" {facts.metavar}" if facts.metavar else ""
+        flag = f"`{flags_of(field)[0]}{metavar}`" if facts.tools else ""
+        variable = f"`{facts.variable}`" if facts.variable else ""
+        tools = ", ".join(tool.removeprefix("ge-") for tool in facts.tools)
+        rows.append(f"| `{field.name}` | {flag} | {variable} | {tools} | {facts.help} |")
+    return "\n".join(rows)

@@ -3,22 +3,22 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable
-from difflib import get_close_matches
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from ge.dialects.support.errors import GeError
 
-DEBUG = "GE_DEBUG"
-"""Environment variable: show tracebacks."""
 
-
-def guarded(run: Callable[[], int], tool: str = "") -> int:
+def guarded(tool: str, argv: Sequence[str] | None, run: Callable[[list[str]], int]) -> int:
     """The exit status of a command line tool: what `run` returns, 1 with one clear message for
     any exception. A reader that went away (`| head`) is no error to talk about."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    if {"--version", "-v"} & set(args):  # before the compiler is imported
+        print(version_text(tool))
+        return 0
     try:
-        status = run()
+        status = run(args)
         sys.stdout.flush()
         return status
     except BrokenPipeError:
@@ -30,8 +30,14 @@ def guarded(run: Callable[[], int], tool: str = "") -> int:
     except Exception as error:
         from ge.lowering.text.errors import print_error
 
-        print_error(error, tool)
+        print_error(error, tool, "--debug" in args)
         return 1
+
+
+def version_text(tool: str) -> str:
+    from importlib.metadata import version
+
+    return f"{tool} {version('ge')} (xDSL {version('xdsl')})"
 
 
 class ArgumentParser(argparse.ArgumentParser):
@@ -50,6 +56,14 @@ class ArgumentParser(argparse.ArgumentParser):
             allow_abbrev=allow_abbrev, formatter_class=argparse.RawDescriptionHelpFormatter,
         )  # fmt: skip
 
+    def section(self, title: str) -> Callable[..., argparse.Action]:
+        """`add_argument` of the group of flags with a title."""
+        known = (g for g in self._action_groups if g.title == title)
+        return (next(known, None) or self.add_argument_group(title)).add_argument
+
+    def has_flag(self, flag: str) -> bool:
+        return flag in self._option_string_actions
+
     def error(self, message: str) -> NoReturn:
         options = (o for action in self._actions for o in action.option_strings)
         raise usage_error(self.prog, message, options)
@@ -58,6 +72,7 @@ class ArgumentParser(argparse.ArgumentParser):
 def usage_error(tool: str, message: str, options: Iterable[str]) -> "GeError":
     """What argparse complains about in one line, with the option that may be meant."""
     from ge.dialects.support.errors import GeError
+    from ge.lowering.text.values import did_you_mean
 
     kind, _, rest = message.partition(": ")
     if kind != "unrecognized arguments":
@@ -66,18 +81,6 @@ def usage_error(tool: str, message: str, options: Iterable[str]) -> "GeError":
     if not word.startswith("-"):
         return GeError(f"one input file at most, '{word}' is another")
     name = word.lstrip("-").partition("=")[0]
-    near = get_close_matches(name, sorted({o.lstrip("-") for o in options}), 1)
-    hint = f"did you mean '--{near[0]}'?" if near else f"see {tool} --help"
-    return GeError(f"unknown option '{word}'", hint=hint)
-
-
-def whole_number(least: int) -> Callable[[str], int]:
-    """Reads a whole number of at least so much, for argparse."""
-
-    def read(text: str) -> int:
-        digits = text.removeprefix("-")
-        if not (digits.isascii() and digits.isdecimal()) or int(text) < least:
-            raise argparse.ArgumentTypeError(f"a whole number of at least {least}, not '{text}'")
-        return int(text)
-
-    return read
+    known = sorted({f"--{o.lstrip('-')}" for o in options})
+    hint = did_you_mean(f"--{name}", known, f"; see {tool} --help")
+    return GeError(f"unknown option '{word}'{hint}")

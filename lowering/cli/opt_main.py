@@ -20,7 +20,6 @@ from ge.dialects.support.errors import GeError
 from ge.lowering.cli.command_line import ArgumentParser, usage_error
 from ge.lowering.cli.pass_help import pass_help
 from ge.lowering.debugging.expected_diagnostics import EXPECTED, mismatches
-from ge.lowering.driver.files import write_text
 from ge.lowering.pipeline.instrumentation import (
     Instrumentation,
     IRPrinting,
@@ -37,9 +36,10 @@ from ge.lowering.pipeline.pass_options import (
     read_pipeline,
     require_pass,
 )
-from ge.lowering.pipeline.pass_table import rules
 from ge.lowering.plugins.extensions import universe
+from ge.lowering.plugins.universe import rules
 from ge.lowering.text.errors import Sources, diagnose, show_traceback
+from ge.lowering.text.files import weights_path, write_text
 from ge.lowering.text.printing import op_text
 from ge.lowering.text.reading import Source, parse_module, read_source
 
@@ -345,7 +345,8 @@ class GeOptMain(xDSLOptMain):
                 sys.stdout.flush()
                 output = StringIO()
         if args.output_file is not None and not failed:
-            write_text(args.output_file, output.getvalue())
+            inputs = [*(args.load_plugin or ()), weights_path(self.source.name)]
+            write_text(args.output_file, output.getvalue(), inputs)
         if args.mlir_timing:
             self.timing.phase("Output")
             print(self.timing.report(), file=sys.stderr)
@@ -367,7 +368,7 @@ class GeOptMain(xDSLOptMain):
                 print("Success, can shrink")
                 raise SystemExit(0) from None
             except Exception as e:
-                show_traceback(e)
+                show_traceback(e, self.args.debug)
                 error = diagnose(e, self.manager.context, notes=not self.args.verify_diagnostics)
                 if not str(error.place):
                     error = replace(error, place=Place(part.name))

@@ -21,8 +21,8 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.diagnostics import diagnostic_handler, place_of
 from ge.dialects.support.errors import GeError
 from ge.lowering.debugging.delta import reduce
-from ge.lowering.driver.files import Outputs
 from ge.lowering.pipeline.instrumentation import Instrumentation
+from ge.lowering.text.files import Outputs
 from ge.lowering.text.printing import op_text
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import PAYLOAD, Payload, weights_of, write_safetensors

@@ -3,7 +3,7 @@ Python face."""
 
 import gc
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,13 +25,14 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.compilation import Compilation, Lowering, count_launches, memory_figures
-from ge.lowering.driver.files import Outputs, write_module
+from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.instrumentation import Instrumentation
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.stages import PassRecord, Progress, check_switches, stages
 from ge.lowering.plugins.extensions import universe
+from ge.lowering.text.files import Outputs, write_module
 from ge.lowering.text.reading import parse_module, read_source
-from ge.runtime.data.weights import Payload, open_payload
+from ge.runtime.data.weights import Payload, open_payload, payload_path
 from ge.transforms.graph.deduplicate_constants import share_equal_weights
 from ge.transforms.rewriting.counts import RuleCount, disabling
 
@@ -62,19 +63,6 @@ def context(plugins: Sequence[str] = ()) -> Context:
     return ctx
 
 
-def level_of(module: ModuleOp) -> str:
-    """The level that a module is at, by the ops of its main function."""
-    main = main_function(module)
-    names: set[str] = set() if main is None else {op.name for op in main.walk()}
-    if "npu_task.slot" in names or (main is not None and "npu_task.streams" in main.attributes):
-        return "program"
-    if "npu_task.copy" in names or "npu_task.transfer" in names or "memref.alloc" in names:
-        return "buffers"
-    if "npu_task.launch" in names:
-        return "tasks"
-    return "fused" if any(n.startswith("fused_op.") for n in names) else "graph"
-
-
 def add_counts(total: dict[str, dict[str, int]], counts: Mapping[str, RuleCount]) -> None:
     """Add what rules did to the figures of the report."""
     for rule, found in counts.items():
@@ -102,7 +90,7 @@ def lower(
     options: Options,
     progress: Progress | None = None,
     after: Callable[[str, ModuleOp], None] | None = None,
-    until: str = "program",
+    until: str = Level.PROGRAM,
     instrumentations: Sequence[Instrumentation] = (),
 ) -> Compilation:
     """Lower a module in place from the level it is at to `until`.
@@ -112,22 +100,21 @@ def lower(
     target = Target.load(options.target)  # an unknown one is no error of the pass that loads it
     ctx, passes = context(options.plugins), universe(*options.plugins).all_passes
     path = stages(options)
-    levels = list(path)
-    first = levels.index(level_of(module))
-    if first and (options.outputs or options.drop_unused_inputs):
-        hint = f"the module is at the {levels[first]} level"
+    first = level_of(module)
+    if first is not Level.GRAPH and (options.outputs or options.drop_unused_inputs):
+        hint = f"the module is at the {first} level"
         raise GeError("outputs and inputs are pruned at the graph level only", hint=hint)
-    wanted = levels[first if first == 0 else first + 1 : levels.index(until) + 1]
+    wanted = first.path_to(Level.named(until))
     check_switches(options, passes)
     lowering = Lowering(result, ctx, passes, progress, after, instrumentations)
     with paused_collector(), disabling(options.fusion_disable):
         tries = options.memory_limit or options.memory > 1 or may_exceed(module, target)
-        if wanted[-1:] == ["program"] and tries:
+        if wanted[-1:] == [Level.PROGRAM] and tries:
             lowering.to_program(module, wanted)
         else:
             lowering.run(module, wanted, path)
     result.seconds = time.perf_counter() - start
-    if until == "program":
+    if Level.named(until) is Level.PROGRAM:
         result.ops["launches"] = count_launches(module)
         result.memory = memory_figures(module)
     for counts in lowering.rules.values():
@@ -162,7 +149,14 @@ def load(
     if shapes or dims:
         raise GeError("--shape and --dim are for .onnx models", path, "import the model anew")
     module = parse_module(context(plugins), read_source(None if path == "-" else path))
-    return Loaded(module, open_payload(module, Path(path).parent), path)
+    return Loaded(module, open_payload(module, text_folder(module, Path(path))), path)
+
+
+def text_folder(module: ModuleOp, path: Path) -> Path:
+    """Where the weights of a text stand: beside it, or beside the file that it is a link to."""
+    file = payload_path(module, path.parent)
+    is_here = file is None or file.exists() or not path.is_symlink()
+    return path.parent if is_here else path.resolve().parent
 
 
 Watch = Callable[[Loaded], Sequence[Instrumentation]]
@@ -185,12 +179,19 @@ class Program:
     def report(self) -> dict[str, Any]:
         return self.compilation.report(self.name)
 
-    def save(self, output: str | None, report: str | None, debug_info: bool = False) -> None:
-        """Write program, weights and report: all of them or, when one fails, none."""
-        with Outputs() as out:
-            if output:
+    def save(
+        self,
+        output: str | None,
+        report: str | None,
+        debug_info: bool = False,
+        inputs: Iterable[Path | str] = (),
+    ) -> None:
+        """Write program, weights and report: all of them or, when one fails, none; `inputs` are
+        files that they must not replace."""
+        with Outputs(inputs) as out:
+            if output is not None:
                 write_module(out, output, self.module, self.payload, debug_info)
-            if report:
+            if report is not None:
                 out.json(report, self.report())
 
     def summary(self, name: str) -> str:
@@ -212,7 +213,7 @@ def compile_file(
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Mapping[str, int] | None = None,
     progress: Progress | None = None,
-    until: str = "program",
+    until: str = Level.PROGRAM,
     watch: Watch | None = None,
 ) -> Program:
     """Read a model or module and lower it. Raises GeError, ParseError, VerifyException."""
@@ -246,17 +247,3 @@ def dumper(options: Options) -> Callable[[str, ModuleOp], None] | None:
         number += 1
 
     return dump
-
-
-def compile_model(
-    path: str,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    dims: Mapping[str, int] | None = None,
-    **options: Any,
-) -> Program:
-    """`ge.compile`: a model or module by path, options by name (see Options); what is not given
-    comes from the environment. Raises GeError for what is wrong with model or options."""
-    from ge.lowering.driver.cache import Request
-
-    given = Options.from_environment(**options)
-    return Request(path, given, shapes=shapes or {}, dims=dims or {}).program()

@@ -1,4 +1,4 @@
-"""Is the module legal at a level? What `levels.py` says about the level, and what xDSL does not
+"""Is the module legal at a level? What `level.py` says about the level, and what xDSL does not
 check at any: that values are defined before they are used, and that dimensions are not negative.
 
     %1 = graph.relu %0 : (tensor<4xf32>) -> tensor<4xf32>
@@ -7,7 +7,7 @@ is
     error: not legal at the graph level: graph.relu uses operand 0 before it is defined
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
@@ -26,12 +26,13 @@ from ge.dialects.support.functions import MAIN, functions
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC
 from ge.dialects.targets.target import target_for
-from ge.lowering.levels.legality import FUSED, LEVELS, TENSORS, Level, Ops, Rule, Surroundings
+from ge.lowering.levels.level import Legality, Level, legality
+from ge.lowering.levels.rules import Rules, Surroundings
 
 
 def is_foreign(op: Operation) -> bool:
     """Whether this is a tensor op of a plugin: it may stand where graph ops may."""
-    return isinstance(op, TensorOp) and type(op) not in FUSED
+    return isinstance(op, TensorOp) and type(op) not in legality()[Level.FUSED].main
 
 
 @dataclass
@@ -40,23 +41,28 @@ class Verification:
 
     level: Level
     around: Surroundings
+    legal: Legality = field(init=False)
+    fused: Legality = field(init=False)
     types: dict[int, Attribute] = field(default_factory=dict[int, Attribute])
     """Types that have been looked at, by identity."""
     values: tuple[type[Attribute], ...] = ()
     """What the values around may be."""
 
+    def __post_init__(self) -> None:
+        self.legal, self.fused = legality()[self.level], legality()[Level.FUSED]
+
     def fail(self, op: Operation, message: str) -> GeError:
-        return error_at(op, f"not legal at the {self.level.name} level: {message}")
+        return error_at(op, f"not legal at the {self.level} level: {message}")
 
     def module(self, module: ModuleOp) -> None:
         """Look at each function and kernel. Raises GeError at the first op that is not legal."""
         for op in module.ops:
             if isinstance(op, FuncOp):
                 self.function(op)
-            elif isinstance(op, KernelOp) and self.level.kernel:
+            elif isinstance(op, KernelOp) and self.legal.kernel:
                 self.values = (TensorType,)
-                self.block(op.body.block, self.level.kernel, {}, set())
-                self.apply(op, self.level.rules)
+                self.block(op.body.block, self.legal.kernel, {}, set())
+                self.apply(op, self.legal.rules)
             else:
                 raise self.fail(op, f"{op.name} may not stand in a module")
 
@@ -68,19 +74,19 @@ class Verification:
         if len(func.body.blocks) > 1:
             raise self.fail(func, f"{name} has several blocks; use graph.if and graph.loop")
         if func.body.blocks and main:
-            self.values = self.level.values
-            self.block(func.body.block, self.level.main, self.level.rules, set())
+            self.values = self.legal.values
+            self.block(func.body.block, self.legal.main, self.legal.rules, set())
         elif func.body.blocks:
-            self.values = TENSORS
-            self.block(func.body.block, FUSED, {}, set())
+            self.values = self.fused.values
+            self.block(func.body.block, self.fused.main, {}, set())
         elif main:
             raise self.fail(func, f"{name} has no body")
 
     def block(
         self,
         block: Block,
-        allowed: Ops,
-        rules: Mapping[type[Operation], tuple[Rule, ...]],
+        allowed: frozenset[type[Operation]],
+        rules: Rules,
         defined: set[SSAValue],
     ) -> None:
         """Check a block in which the values in `defined` may be used."""
@@ -94,7 +100,7 @@ class Verification:
                 if operand not in defined:
                     raise self.fail(op, f"{op.name} uses operand {i} before it is defined")
             self.check_types(op.results, op)
-            inner = FUSED if isinstance(op, FusedOp) else allowed
+            inner = self.fused.main if isinstance(op, FusedOp) else allowed
             for region in op.regions:
                 outer = set[SSAValue]() if op.has_trait(IsolatedFromAbove) else defined
                 for nested in region.blocks:
@@ -104,7 +110,7 @@ class Verification:
             local.extend(op.results)
         defined.difference_update(local)
 
-    def apply(self, op: Operation, rules: Mapping[type[Operation], tuple[Rule, ...]]) -> None:
+    def apply(self, op: Operation, rules: Rules) -> None:
         for rule in rules.get(type(op), ()):
             for message in rule(op, self.around):
                 raise self.fail(op, message)
@@ -138,10 +144,9 @@ class VerifyLevelPass(ModulePass):
     """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if self.level not in LEVELS:
-            raise GeError(f"there is no level '{self.level}'", hint=f"use {', '.join(LEVELS)}")
+        level = Level.named(self.level)
         if (main := functions(op).get(MAIN)) is None:
-            raise GeError(f"not legal at the {self.level} level: there is no function @main")
+            raise GeError(f"not legal at the {level} level: there is no function @main")
         kernels = {k.sym_name.data: k for k in op.ops if isinstance(k, KernelOp)}
         around = Surroundings(main, target_for(main, self.target), kernels)
-        Verification(LEVELS[self.level], around).module(op)
+        Verification(level, around).module(op)

@@ -11,9 +11,9 @@ from xdsl.ir import Attribute, Block, SSAValue
 
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, AnyTensor, shape_text, tensor
-from ge.lowering.cli.arguments import suggest
 from ge.lowering.onnx.model import MAX_ELEMENTS, check_name, element_of_onnx
 from ge.lowering.onnx.registry import Value
+from ge.lowering.text.values import did_you_mean
 
 
 @dataclass
@@ -140,10 +140,10 @@ def make_arguments(infos: Sequence[ValueInfoProto], fixed: Fixed) -> Arguments:
     symbols = [d.dim_param for i in inputs for d in i.dims or () if d.dim_param]
     for name in fixed.dims:
         if name not in symbols:
-            raise GeError(f"there is no dimension '{name}'", hint=suggest(name, symbols))
+            raise GeError(f"there is no dimension '{name}'{_near(name, symbols)}")
     for name, shape in fixed.shapes.items():
         if name not in by_name:
-            raise GeError(f"there is no input '{name}'", hint=suggest(name, list(by_name)))
+            raise GeError(f"there is no input '{name}'{_near(name, list(by_name))}")
         by_name[name].adopt_shape(shape)
     block = Block()
     made = Arguments(block, [], [])
@@ -157,6 +157,11 @@ def make_arguments(infos: Sequence[ValueInfoProto], fixed: Fixed) -> Arguments:
         absent = None if not i.is_sequence or fixed.lengths.get(i.name) is None else ()
         made.values.append(tuple(args) if i.is_sequence and args else args[0] if args else absent)
     return made
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    listed = ", ".join(f"'{k}'" for k in known[:20]) or "none"
+    return did_you_mean(name, known, f"; the model has {listed}")
 
 
 def name_hint(name: str) -> str | None:

@@ -17,9 +17,10 @@ from onnx import GraphProto, ModelProto, SparseTensorProto, TensorProto, helper,
 from onnx.defs import onnx_opset_version
 from xdsl.ir import Attribute
 
+from ge.dialects.support.element_types import ELEMENT_TYPES
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.types import ELEMENT_TYPES, AnyTensor, tensor
-from ge.runtime.data.arrays import Array, dtype_of
+from ge.dialects.support.types import AnyTensor, tensor
+from ge.runtime.data.arrays import Array, dtype_of, row_of_dtype
 
 MAX_ELEMENTS = 1 << 40
 """A tensor with more elements than this (65B models have 2^29 in one) is taken for damage."""
@@ -28,14 +29,8 @@ OLDEST_OPSET = 7
 """Models of older opsets are converted to this one first."""
 
 ONNX_ELEMENTS: dict[int, Attribute] = {
-    getattr(TensorProto, onnx_name): ELEMENT_TYPES[name]
-    for onnx_name, name in (
-        ("DOUBLE", "float64"), ("FLOAT", "float32"), ("FLOAT16", "float16"),
-        ("BFLOAT16", "bfloat16"), ("BOOL", "bool"), ("INT8", "int8"), ("INT16", "int16"),
-        ("INT32", "int32"), ("INT64", "int64"), ("UINT8", "uint8"), ("UINT16", "uint16"),
-        ("UINT32", "uint32"), ("UINT64", "uint64"),
-    )
-}  # fmt: skip
+    getattr(TensorProto, row.onnx): row.type for row in ELEMENT_TYPES
+}
 """ONNX's data type number -> element type."""
 
 ONNX_NUMBERS: dict[Attribute, int] = {t: n for n, t in ONNX_ELEMENTS.items()}
@@ -120,6 +115,10 @@ class Tensors:
         self.files: dict[str, mmap.mmap | None] = {}
         """External files by location, None for one that does not exist."""
 
+    def external_files(self) -> list[Path]:
+        """Those that were opened."""
+        return [] if self.folder is None else [self.folder / name for name in self.files]
+
     def type_of(self, proto: TensorProto) -> AnyTensor:
         """The type of a tensor. Raises GeError for a bad element type or absurd dimensions."""
         element = element_of_onnx(proto.data_type)
@@ -133,21 +132,22 @@ class Tensors:
         Raises GeError when bytes and dimensions do not fit together."""
         t = self.type_of(proto)
         dtype, dims = dtype_of(t.element_type), t.get_shape()
-        count = math.prod(dims)
+        bits = row_of_dtype(dtype).bits
+        size = -(-math.prod(dims) * max(bits, 8 if dtype == np.bool_ else 1) // 8)
         if proto.data_location == TensorProto.EXTERNAL:
-            data = self._external(proto, count * dtype.itemsize)
+            data = self._external(proto, size)
         elif proto.HasField("raw_data"):
             data = memoryview(proto.raw_data)
         else:
-            return _typed(proto, dtype, dims)
+            return _typed(proto, dtype, dims, size if 1 < bits < 8 else math.prod(dims))
         if data is None:
             return None
-        if len(data) != count * dtype.itemsize:
-            raise GeError(
-                f"{len(data)} bytes are given for {t}, which has {count * dtype.itemsize}"
-            )
+        if len(data) != size:
+            raise GeError(f"{len(data)} bytes are given for {t}, which has {size}")
         if dtype == np.bool_:
             return np.frombuffer(data, np.uint8).reshape(dims) != 0
+        if bits < 8:
+            data = unpacked(np.frombuffer(data, np.uint8), bits)[: math.prod(dims)]
         return np.frombuffer(data, dtype).reshape(dims)
 
     def sparse(self, proto: SparseTensorProto) -> Array:
@@ -242,10 +242,17 @@ def _number(text: str, what: str) -> int:
     return int(text)
 
 
-def _typed(proto: TensorProto, dtype: np.dtype[Any], dims: tuple[int, ...]) -> Array:
-    """The elements of a tensor that are stored as a list of numbers."""
+def unpacked(data: Array, bits: int) -> Array:
+    """The elements of fewer than 8 bits in bytes, each in a byte of its own, low bits first."""
+    shifts = np.arange(0, 8, bits).astype(np.uint8)
+    parts: Array = data[:, None] >> shifts & ((1 << bits) - 1)
+    return parts.reshape(-1)
+
+
+def _typed(proto: TensorProto, dtype: np.dtype[Any], dims: tuple[int, ...], expected: int) -> Array:
+    """The elements of a tensor that are stored as a list of so many numbers."""
     field = helper.tensor_dtype_to_field(proto.data_type)
-    given, expected = len(getattr(proto, field)), math.prod(dims)
+    given = len(getattr(proto, field))
     if given != expected:
         raise GeError(f"{given} elements are given for dimensions {list(dims)}")
     return numpy_helper.to_array(proto).astype(dtype, copy=False)

@@ -86,6 +86,11 @@ class Node:
     def op_type(self) -> str:
         return self.proto.op_type
 
+    @property
+    def converted(self) -> bool:
+        """Whether ONNX's converter made the model from an opset older than the handlers read."""
+        return self.scope is not None and self.scope.importer.converted
+
     # ---- inputs
 
     def get(self, index: int) -> SSAValue | None:

@@ -1,7 +1,6 @@
 """The names visible in one ONNX graph while it is imported, and the block its ops go to."""
 
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,6 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.support.parameters import ShapeComputation
+from ge.dialects.support.environment import debugging
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp, name_loc
 from ge.dialects.support.types import AnyTensor, constant_value, is_static, numel, shape_text
@@ -221,7 +221,7 @@ class Scope:
         except (Unsupported, VerifyException, GeError) as e:
             self.importer.report(proto.op_type, node_name(proto), e)
         except Exception as e:  # a damaged node: attributes of the wrong kind, missing inputs, ...
-            if os.environ.get("GE_DEBUG"):
+            if debugging():
                 raise
             self.importer.report(proto.op_type, node_name(proto), self.importer.blame(proto, e))
         self.failed.update(name for name in proto.output if name)

@@ -15,8 +15,8 @@ from typing import TextIO
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
 
-from ge.lowering.driver.files import write_text
 from ge.lowering.pipeline.pass_options import pipeline_text
+from ge.lowering.text.files import write_text
 from ge.lowering.text.printing import op_text
 
 

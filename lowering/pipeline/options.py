@@ -1,99 +1,241 @@
-"""What steers the compiler, once: the Python API, the command lines and the environment are
-three views of this dataclass."""
+"""What steers the compiler. A field of `Options` says all about an option: command lines,
+environment and documentation are made from it, and only the option's use knows it besides."""
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+from ge.dialects.support import environment
 from ge.dialects.support.errors import GeError
-from ge.dialects.targets.target import DEFAULT_TARGET
-from ge.lowering.cli.arguments import parse_bytes
+from ge.dialects.targets import DEFAULT_TARGET
+from ge.lowering.text.values import did_you_mean, names, quantity, whole
+
+T = TypeVar("T")
 
 FUSION_MODES = ("off", "conservative", "default", "aggressive")
 MEMORY_LEVELS = range(4)
 
+IMPORT, OPT, COMPILE, RUN, CHECK = "ge-import", "ge-opt", "ge-compile", "ge-run", "ge-check"
+
+LAUNCHES = "the target and its launches"
+MEMORY = "memory"
+MODEL = "the model"
+TOLD = "what is told, and checked"
+"""Titles of groups of flags."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of an option besides its name, type and default."""
+
+    help: str
+    variable: str
+    flags: str
+    metavar: str
+    tools: tuple[str, ...]
+    group: str
+    read: Callable[[str], Any]
+    choices: Sequence[Any]
+    adds: bool
+    in_program: bool
+
+    def value(self, text: str) -> Any:
+        """What a text stands for. Raises ValueError, which says what is expected."""
+        value = self.read(text)
+        if self.choices and value not in self.choices:
+            raise ValueError(f"one of {', '.join(map(str, self.choices))}")
+        return value
+
+
+def option(
+    default: T,
+    help: str,
+    *,
+    variable: str = "",
+    flags: str = "",
+    metavar: str = "",
+    tools: tuple[str, ...] = (COMPILE,),
+    group: str = TOLD,
+    read: Callable[[str], Any] | None = None,
+    choices: Sequence[T] = (),
+    adds: bool = False,
+    in_program: bool = True,
+) -> T:
+    """A field of `Options`. The flag is named like the field unless `flags` says otherwise. `adds`:
+    what a command line gives comes before what the environment has, and does not replace it.
+    `in_program`: programs follow from the option."""
+    by_type: dict[type, Callable[[str], Any]] = {
+        bool: environment.truth, int: whole(), tuple: names, str: str,
+    }  # fmt: skip
+    read = read or by_type[type(default)]
+    facts = Facts(help, variable, flags, metavar, tools, group, read, choices, adds, in_program)
+    return dataclasses.field(default=default, metadata={"facts": facts})
+
+
+def facts_of(field: "dataclasses.Field[Any]") -> Facts:
+    """What `option` said about a field."""
+    return field.metadata["facts"]
+
+
+def flags_of(field: "dataclasses.Field[Any]") -> list[str]:
+    """Its flags, the usual one first."""
+    return facts_of(field).flags.split() or ["--" + field.name.replace("_", "-")]
+
+
+def memory_level(text: str) -> int:
+    return whole()(text.removeprefix("level:"))
+
+
+def detail(text: str) -> int:
+    """A level of detail, 0 to 3, or a switch."""
+    try:
+        return int(text) if text in ("2", "3") else int(environment.truth(text))
+    except ValueError:
+        raise ValueError("0, 1, 2 or 3") from None
+
 
 @dataclass(frozen=True)
 class Options:
-    """Options of the compiler. Each has an environment variable (`ENVIRONMENT`) and a command
-    line flag of its own name."""
+    """Options of the compiler."""
 
-    target: str = DEFAULT_TARGET
-    """Preset name or path of a target file."""
-    fusion: str = "default"
-    """Fusion mode: off (one launch for each graph op), conservative (the numbers keep every bit),
-    default (what mathematics allows, within the ULPs that each pass states) or aggressive (may
-    compute again, and put sums in another order)."""
-    fusion_disable: tuple[str, ...] = ()
-    """Names of passes and rules of the optimizer that are left out."""
-    memory: int = 1
-    """Memory level: 0 each buffer has bytes of its own; 1 bytes are reused, in place too; 2 the
-    order of the launches is chosen for memory as well; 3 and values are computed again, for at most
-    a fifth more time, and the packing is searched to the end."""
-    memory_limit: int = 0
-    """Bytes that the arena may take (on command lines and in the environment also 512K, 64M,
-    1.5G); 0: what the target has beside weights, inputs and outputs. Where a program would take
-    more, its order and fusion are chosen for memory, values are computed again, and buffers go to
-    host memory, as far as needed."""
-    no_reuse: tuple[str, ...] = ()
-    """Kinds of ops (`matmul`, `fused_op.conv`) whose results keep bytes of their own."""
-    share_io: bool = False
-    """Whether the device works on the caller's arrays: inputs are read and outputs written where
-    they are, not copied."""
-    print_liveness: bool = False
-    """Whether a table of the buffers and their lifetimes is printed."""
-    print_core_plans: bool = False
-    """Print a table of each kernel's buffers in the memories of a core."""
-    static_shape: bool = True
-    """Whether `ge-run` compiles a model with symbolic dimensions anew for the shapes of its
-    inputs; else the program allocates dynamic values as it runs."""
-    cache_dir: str = ""
-    """Folder that keeps compiled programs by the hash of model and options; empty: none."""
-    dump_graph: int = 0
-    """1 writes the module after each pass to `dump_path`."""
-    dump_path: str = "ge_dump"
-    custom_pass: str = ""
-    """Python files with passes and dialects of the user's own (see --load-plugin), with the
-    separator of PATH between them."""
-    outputs: tuple[str, ...] = ()
-    """Names of the outputs that are computed; none: all of them."""
-    pieces: bool = False
-    """Whether launches are cut into pieces that overlap where the clock says that this is faster:
-    more launches, in less time and memory (see `split-launches`). Not by default: fused programs
-    gain little (a U-Net 1 %, for many more launches), and without fusion a launch is a graph op."""
-    drop_unused_inputs: bool = False
-    """Whether the program has no inputs that nothing is computed from."""
-    verify: bool = True
-    """Check that each level is legal where it begins."""
+    target: str = option(
+        DEFAULT_TARGET,
+        "preset name or .toml file; ge-run takes that of a compiled program first",
+        variable="GE_TARGET", metavar="NAME", tools=(COMPILE, RUN), group=LAUNCHES,
+    )  # fmt: skip
+    fusion: str = option(
+        "default",
+        "off (one launch for each graph op), conservative (the numbers keep every bit), default "
+        "(what mathematics allows, within the ULPs that each pass states) or aggressive (may "
+        "compute again, and put sums in another order)",
+        variable="GE_GRAPH_FUSION", metavar="MODE", group=LAUNCHES,
+        choices=FUSION_MODES,
+    )  # fmt: skip
+    fusion_disable: tuple[str, ...] = option(
+        (), "leave out these passes and rules of the optimizer",
+        variable="GE_FUSION_DISABLE", metavar="NAME,...", group=LAUNCHES,
+    )  # fmt: skip
+    memory: int = option(
+        1,
+        "0: each buffer has bytes of its own; 1: bytes are reused, in place too; 2: the order of "
+        "the launches is chosen for memory as well; 3: and values are computed again, for at most "
+        "a fifth more time, and the packing is searched to the end",
+        variable="GE_MEMORY_OPTIMIZE", metavar="LEVEL", group=MEMORY,
+        read=memory_level, choices=MEMORY_LEVELS,
+    )  # fmt: skip
+    memory_limit: int = option(
+        0,
+        "bytes that the arena may take (also 512K, 64M, 1.5G); 0: what the target has beside "
+        "weights, inputs and outputs. Where a program would take more, its order and fusion are "
+        "chosen for memory, values are computed again, and buffers go to host memory, as needed",
+        variable="GE_MEMORY_LIMIT", metavar="BYTES", tools=(COMPILE, RUN), group=MEMORY,
+        read=quantity,
+    )  # fmt: skip
+    no_reuse: tuple[str, ...] = option(
+        (),
+        "results of launches with these ops (MatMul, fused_op.conv) share bytes with nothing",
+        variable="GE_NO_REUSE", metavar="OP,...", group=MEMORY,
+    )  # fmt: skip
+    share_io: bool = option(
+        False, "the device reads inputs and writes outputs where the caller has them",
+        variable="GE_SHARE_IO", group=MEMORY,
+    )  # fmt: skip
+    print_liveness: bool = option(False, "print when each buffer is live, and where, in bytes")
+    print_core_plans: bool = option(
+        False, "print what each kernel keeps in the memories of a core, in bytes"
+    )
+    static_shape: bool | None = option(
+        None,
+        "on: ge-compile refuses a model whose dimensions are not all known; off: ge-run does not "
+        "compile a model with symbolic dimensions anew for the shapes of its inputs, and its "
+        "program allocates dynamic values as it runs",
+        variable="GE_STATIC_SHAPE", tools=(COMPILE, RUN), group=MODEL, read=environment.truth,
+    )  # fmt: skip
+    cache_dir: str = option(
+        "", "folder that keeps compiled programs by the hash of model and options",
+        variable="GE_CACHE_DIR", metavar="DIR", group="what comes out", in_program=False,
+    )  # fmt: skip
+    dump_graph: int = option(
+        0,
+        "write the module after each pass: 1 (true) in full, 2 without the elements of large "
+        "constants, 3 a line for each op; 0 (false): not at all",
+        variable="GE_DUMP_GRAPH", metavar="DETAIL", tools=(OPT, COMPILE, RUN), read=detail,
+        choices=range(4), in_program=False,
+    )  # fmt: skip
+    dump_path: str = option(
+        "ge_dump", "folder for what --dump-graph writes",
+        variable="GE_DUMP_PATH", metavar="DIR", tools=(OPT, COMPILE, RUN), in_program=False,
+    )  # fmt: skip
+    custom_pass: str = option(
+        "",
+        "add the dialects and ONNX ops of a Python file, and its passes at the level that they "
+        "state; several files are separated as in PATH",
+        variable="GE_CUSTOM_PASS", flags="--load-plugin", metavar="FILE.py",
+        tools=(IMPORT, OPT, COMPILE, RUN), group=LAUNCHES, adds=True,
+    )  # fmt: skip
+    outputs: tuple[str, ...] = option(
+        (), "compute only these outputs",
+        flags="--keep-outputs --outputs", metavar="NAME,...", tools=(COMPILE, RUN), group=MODEL,
+    )  # fmt: skip
+    pieces: bool = option(
+        False,
+        "cut launches into chunks that overlap where the clock says that this is faster: more "
+        "launches, in less time and memory (see pass split-launches)",
+        variable="GE_PIECES", group=LAUNCHES,
+    )  # fmt: skip
+    drop_unused_inputs: bool = option(False, "no inputs that nothing depends on", group=MODEL)
+    verify: bool = option(True, "check that each level is legal where it begins", tools=())
+    sanitize: bool = option(
+        False,
+        "prove memory plan and schedule of a program before it runs: races, unwritten and recycled "
+        "bytes, events; and fill memory that holds no value with garbage",
+        variable="GE_SANITIZE", tools=(RUN,), group="checks", in_program=False,
+    )  # fmt: skip
+    debug: bool = option(
+        False, "print Python's traceback with an error",
+        variable="GE_DEBUG", tools=(IMPORT, OPT, COMPILE, CHECK, RUN), in_program=False,
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
-        if self.fusion not in FUSION_MODES:
-            raise GeError(f"fusion is one of {', '.join(FUSION_MODES)}, not '{self.fusion}'")
-        if self.memory not in MEMORY_LEVELS:
-            raise GeError(f"the memory level is one of 0, 1, 2 and 3, not {self.memory}")
+        for field in dataclasses.fields(self):
+            choices, value = facts_of(field).choices, getattr(self, field.name)
+            if choices and value not in choices:
+                one_of = ", ".join(map(str, choices))
+                raise GeError(f"{field.name} is one of {one_of}, not '{value}'")
         if self.memory_limit < 0:
             raise GeError(f"the memory limit is a number of bytes, not {self.memory_limit}")
 
     @property
     def plugins(self) -> tuple[str, ...]:
         """The files of `custom_pass`."""
-        return tuple(p for p in self.custom_pass.split(os.pathsep) if p)
+        return tuple(dict.fromkeys(p for p in self.custom_pass.split(os.pathsep) if p))
 
     @classmethod
-    def from_environment(
-        cls, environment: Mapping[str, str] | None = None, **given: Any
-    ) -> "Options":
-        """Options from `GE_*` variables; `given` ones that are not None win.
+    def from_environment(cls, source: Mapping[str, str] | None = None, **given: Any) -> "Options":
+        """Options from `GE_*` variables; those `given` that are not None win.
         Raises GeError for a value that cannot be read."""
-        values: dict[str, Any] = {}
-        source = os.environ if environment is None else environment
-        for variable, name in ENVIRONMENT.items():
-            if text := source.get(variable):
-                values[name] = _read(variable, name, text)
-        values.update({k: v for k, v in given.items() if v is not None})
+        values = {name: value for name, value in given.items() if value is not None}
+        variables = environment.variables() if source is None else source
+        for field in dataclasses.fields(cls):
+            facts, name = facts_of(field), field.name
+            if not (text := variables.get(facts.variable)):
+                continue
+            try:
+                value = facts.value(text)
+            except ValueError as e:
+                raise GeError(f"{facts.variable} is {e}, not '{text}'") from None
+            if name not in values:
+                values[name] = value
+            elif facts.adds:
+                values[name] = os.pathsep.join((values[name], value))
         return cls(**values)
+
+    def of_program(self) -> dict[str, Any]:
+        """Those that programs follow from."""
+        fields = (f for f in dataclasses.fields(self) if facts_of(f).in_program)
+        return {f.name: getattr(self, f.name) for f in fields}
 
     def as_dict(self) -> dict[str, Any]:
         """For reports: what differs from the defaults, and always target, fusion and memory."""
@@ -105,37 +247,11 @@ class Options:
         }
 
 
-ENVIRONMENT: dict[str, str] = {
-    "GE_TARGET": "target",
-    "GE_GRAPH_FUSION": "fusion",
-    "GE_FUSION_DISABLE": "fusion_disable",
-    "GE_MEMORY_OPTIMIZE": "memory",
-    "GE_MEMORY_LIMIT": "memory_limit",
-    "GE_NO_REUSE": "no_reuse",
-    "GE_SHARE_IO": "share_io",
-    "GE_PIECES": "pieces",
-    "GE_STATIC_SHAPE": "static_shape",
-    "GE_CACHE_DIR": "cache_dir",
-    "GE_DUMP_GRAPH": "dump_graph",
-    "GE_DUMP_PATH": "dump_path",
-    "GE_CUSTOM_PASS": "custom_pass",
-}
-"""Environment variable -> option."""
-
-
-def _read(variable: str, name: str, text: str) -> Any:
-    default = getattr(Options, name)
-    if name == "memory":
-        text = text.removeprefix("level:")
-    if name == "memory_limit":
-        return parse_bytes(text, variable)
-    try:
-        if isinstance(default, bool):
-            return {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}[
-                text.lower()
-            ]
-        if isinstance(default, tuple):
-            return tuple(name for part in text.split(",") if (name := part.strip()))
-        return int(text) if isinstance(default, int) else text
-    except (KeyError, ValueError):
-        raise GeError(f"{variable} cannot be '{text}'") from None
+def unknown_variables(variables: Mapping[str, str]) -> list[str]:
+    """A line for each variable that begins with `GE_` and is none of an option."""
+    known = [v for f in dataclasses.fields(Options) if (v := facts_of(f).variable)]
+    return [
+        f"no option has the variable {name}{did_you_mean(name, known)}"
+        for name in sorted(variables)
+        if name not in known
+    ]

@@ -22,7 +22,7 @@ from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input, Span
 
 from ge.dialects.support.errors import GeError
-from ge.lowering.text.reading import did_you_mean
+from ge.lowering.text.values import did_you_mean
 
 PassTable = Mapping[str, Callable[[], type[ModulePass]]]
 """Pass name -> function that imports and returns its class."""

@@ -13,9 +13,9 @@ from ge.dialects.support.errors import GeError
 from ge.lowering.pipeline.instrumentation import Instrumentation, PassManager, count_ops
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_options import PassTable, PassText, build_pipeline, read_pipeline
-from ge.lowering.pipeline.pass_table import rules
 from ge.lowering.pipeline.remedies import Remedies
 from ge.lowering.plugins.extensions import passes_at_levels
+from ge.lowering.plugins.universe import rules
 
 CLEAN_UP = (
     "simplify-movement",

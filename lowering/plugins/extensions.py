@@ -19,6 +19,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import entry_points
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -28,9 +29,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Dialect
 from xdsl.passes import ModulePass
-from xdsl.universe import Universe
+from xdsl.universe import XDSL_UNIVERSE, Universe
 
 from ge.dialects.support.errors import GeError
+from ge.lowering.plugins.universe import GE_UNIVERSE
 
 if TYPE_CHECKING:
     from ge.transforms.fusion.user_rules import Graph
@@ -151,31 +153,44 @@ def _constant(value: Any) -> Callable[[], Any]:
 
 
 def _merge(into: Universe, other: Universe) -> None:
+    """Add what `other` defines. Raises GeError for a name that is taken, and adds nothing then."""
     kinds = {"all_dialects": "dialect", "all_passes": "pass", "all_targets": "target"}
     for kind, what in kinds.items():
         known: dict[str, Any] = getattr(into, kind)
         for name, factory in getattr(other, kind).items():
-            if name in known and known[name] is not factory:
+            if known.get(name, factory) is not factory:
                 raise GeError(f"a {what} named '{name}' exists already")
-            known[name] = factory
+    for kind in kinds:
+        getattr(into, kind).update(getattr(other, kind))
 
 
 def universe(*plugins: str) -> Universe:
     """Everything known: xDSL, ge, installed packages, registered names, and the plugin files.
     Raises GeError when a plugin cannot be loaded or a name is taken."""
-    found = Universe()
-    try:
-        _merge(found, _installed())
-    except ValueError as e:
-        raise GeError(f"installed packages clash: {e}") from None
-    _merge(found, _added(plugins))
-    return found
+    known = Universe()
+    _merge(known, _installed())
+    _merge(known, _added(plugins))
+    return known
 
 
 @cache
 def _installed() -> Universe:
-    """What the installed packages define; looked for once, in the files of all of them."""
-    return Universe.get_multiverse()
+    """xDSL, ge, and what the installed packages define. A package that cannot be loaded, or takes a
+    name that exists, is left out with a warning."""
+    known = Universe()
+    for own in (XDSL_UNIVERSE, GE_UNIVERSE):
+        _merge(known, own)
+    for entry in sorted(entry_points(group="xdsl.universe"), key=lambda e: e.name):
+        try:
+            package = entry.load()
+            if not isinstance(package, Universe):
+                raise GeError(f"{entry.value} is no xdsl.universe.Universe")
+            _merge(known, package)
+        except Exception as e:
+            what = e.message if isinstance(e, GeError) else f"{type(e).__name__}: {e}"
+            name = entry.dist.name if entry.dist is not None else entry.name
+            print(f"warning: package '{name}' is left out: {what}", file=sys.stderr)
+    return known
 
 
 def passes_at_levels(*plugins: str) -> Iterator[tuple[str, str]]:

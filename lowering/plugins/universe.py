@@ -1,18 +1,112 @@
-"""What ge adds to xDSL: its dialects and passes, none of them imported before it is used.
+"""What ge adds to xDSL: its dialects and passes by name, none of them imported before it is used.
 
-`xdsl-opt`, `ge-opt` and every other xDSL tool load this through the `xdsl.universe` entry point;
-a package of somebody else adds its own in the same way.
+`xdsl-opt` and every other xDSL tool load this through the `xdsl.universe` entry point; a package of
+somebody else adds its own in the same way.
 """
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
 
 from xdsl.universe import Universe
 
-from ge.lowering.pipeline.pass_table import ge_passes, lazy
+DIALECTS = {
+    "graph": "dialects.graph:Graph",
+    "fused_op": "dialects.fused_op:FusedOps",
+    "npu_task": "dialects.npu_task.ops:NpuTask",
+}
+
+PASSES = {
+    "transforms.fusion": (
+        "fuse-attention",
+        "fuse-conv",
+        "fuse-linear",
+        "fuse-norm",
+        "fuse-region",
+    ),
+    "transforms.graph": (
+        "absorb-transposes",
+        "deduplicate-constants",
+        "eliminate-dead-code",
+        "expand-einsum",
+        "fold-batch-norm",
+        "fold-constants",
+        "infer-shapes",
+        "move-transposes",
+        "prepare-weights",
+        "prune-outputs",
+        "resolve-shapes",
+        "share-common-subexpressions",
+        "simplify-algebra",
+        "simplify-control-flow",
+        "simplify-movement",
+    ),
+    "transforms.graph.composites": (
+        "find-activations",
+        "find-attention",
+        "find-norms",
+        "find-rotary",
+        "find-softmax",
+    ),
+    "transforms.memory": (
+        "extract-concats",
+        "order-tasks",
+        "overwrite-operands",
+        "plan-core-memory",
+        "plan-memory",
+        "recompute-elementwise",
+        "rematerialize",
+        "spill-buffers",
+        "write-parts",
+    ),
+    "transforms.schedule": (
+        "assign-streams",
+        "split-launches",
+    ),
+    "lowering.levels": (
+        "verify-level",
+        "verify-plan",
+        "verify-schedule",
+    ),
+    "lowering.steps": (
+        "bufferize-tasks",
+        "lower-to-tasks",
+    ),
+}
+"""Room -> its passes: `fuse-linear` is the class FuseLinearPass in the file fuse_linear.py."""
+
+
+def lazy(place: str) -> Callable[[], Any]:
+    """A getter that imports `MODULE:NAME` of ge when it is called."""
+    module, _, name = place.partition(":")
+    return lambda: getattr(import_module(f"ge.{module}"), name)
+
+
+def pass_place(room: str, name: str) -> str:
+    """`MODULE:CLASS` of a pass."""
+    cls = "".join(word.capitalize() for word in name.split("-"))
+    return f"{room}.{name.replace('-', '_')}:{cls}Pass"
+
 
 GE_UNIVERSE = Universe(
-    all_dialects={
-        "graph": lazy("ge.dialects.graph", "Graph"),
-        "fused_op": lazy("ge.dialects.fused_op", "FusedOps"),
-        "npu_task": lazy("ge.dialects.npu_task.ops", "NpuTask"),
-    },
-    all_passes=ge_passes(),
+    all_dialects={name: lazy(place) for name, place in DIALECTS.items()},
+    all_passes={name: lazy(pass_place(room, name)) for room in PASSES for name in PASSES[room]},
 )
+
+
+def rules() -> dict[str, str]:
+    """Name -> what it does, of the rules that passes are made of. Imports all passes."""
+    from ge.transforms.graph.canonical.local import LocalRule
+    from ge.transforms.rewriting.counts import declared
+    from ge.transforms.rewriting.rules import Search
+
+    for load in GE_UNIVERSE.all_passes.values():
+        load()
+    rules = declared()
+    todo: list[type[Search | LocalRule]] = [Search, LocalRule]
+    while todo:
+        rule = todo.pop()
+        todo += rule.__subclasses__()
+        what = (rule.__doc__ or "").strip().partition("\n")[0]
+        rules.update((n, what) for n in getattr(rule, "names", (getattr(rule, "name", ""),)) if n)
+    return dict(sorted(rules.items()))

@@ -1,6 +1,5 @@
 """Exception -> diagnostic -> text: one clear message, its place, the source line and a caret."""
 
-import os
 import re
 import sys
 import traceback
@@ -18,8 +17,8 @@ from xdsl.utils.exceptions import (
 from xdsl.utils.lexer import Span
 
 from ge.dialects.support.diagnostics import Diagnostic, Place, Severity, place_of
+from ge.dialects.support.environment import debugging
 from ge.dialects.support.errors import GeError
-from ge.lowering.cli.command_line import DEBUG
 from ge.lowering.text.printing import head_text
 from ge.lowering.text.reading import Source, describe
 
@@ -54,10 +53,13 @@ class Sources:
 
     def line(self, place: Place) -> str | None:
         """The text of the line at a place, None when the file or the line is not there."""
+        if not place.line:
+            return None
         if place.file not in self._lines:
             try:
-                self.add(Source(place.file, Path(place.file).read_text(encoding="utf-8")))
-            except (OSError, ValueError):
+                text = Path(place.file).read_text("utf-8") if Path(place.file).is_file() else ""
+                self.add(Source(place.file, text))
+            except (OSError, ValueError, MemoryError):
                 self._lines[place.file] = []
         lines = self._lines[place.file]
         return lines[place.line - 1].rstrip("\r") if 0 < place.line <= len(lines) else None
@@ -195,21 +197,21 @@ def _notes(op: Operation | None, internal: bool) -> tuple[Diagnostic, ...]:
             pass
     if internal:
         notes.append(
-            f"this is a bug in the compiler or a plugin: {DEBUG}=1 prints where, and "
+            "this is a bug in the compiler or a plugin: GE_DEBUG=1 prints where, and "
             "ge-opt --mlir-pass-pipeline-crash-reproducer=FILE saves what is needed to repeat it"
         )
     return tuple(Diagnostic(Severity.NOTE, text) for text in notes)
 
 
-def show_traceback(error: BaseException) -> None:
-    """Print Python's traceback if `GE_DEBUG` asks for it."""
-    if os.environ.get(DEBUG, "0") not in ("", "0"):
+def show_traceback(error: BaseException, debug: bool = False) -> None:
+    """Print Python's traceback if `--debug` or GE_DEBUG asks for it."""
+    if debug or debugging():
         traceback.print_exception(error)
 
 
-def print_error(error: BaseException, tool: str = "") -> None:
+def print_error(error: BaseException, tool: str = "", debug: bool = False) -> None:
     """Print an error for people on stderr; `tool: ` before one without a place."""
-    show_traceback(error)
+    show_traceback(error, debug)
     diagnostic = diagnose(error)
     sources = Sources()
     if isinstance(error, ParseError):

@@ -8,7 +8,7 @@ import re
 import struct
 import sys
 from bisect import bisect_right
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -37,10 +37,11 @@ from xdsl.utils.exceptions import (
     ParseError,
     PyRDLError,
 )
-from xdsl.utils.lexer import Input, Span
-from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
+from xdsl.utils.lexer import Input, Span, Token
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind, StringLiteral
 
 from ge.dialects.support.errors import GeError
+from ge.lowering.text.values import did_you_mean
 
 STDIN = "<stdin>"
 RECURSION_LIMIT = 20_000
@@ -130,9 +131,20 @@ class Bits(Parser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage]
 
 
 class _Lexer(MLIRLexer):
-    """xDSL's pattern for strings takes exponential time on one that is not closed."""
+    """xDSL's pattern for strings takes exponential time on one that is not closed, and a string
+    with an escaped byte above 127 is bytes for it; LLVM writes all that is not ASCII so."""
 
     _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
+
+    def _lex_string_literal(self, start_pos: int) -> Token[MLIRTokenKind]:
+        token = super()._lex_string_literal(start_pos)
+        if token.kind is MLIRTokenKind.BYTES_LIT:
+            try:
+                StringLiteral.from_span(token.span).bytes_contents.decode()
+            except UnicodeDecodeError:
+                return token
+            return Token(MLIRTokenKind.STRING_LIT, token.span)
+        return token
 
 
 class LocatingParser(Parser):
@@ -319,12 +331,6 @@ def describe(error: BaseException) -> str:
     if isinstance(error, DiagnosticException | ValueError) and text:
         return text
     return f"is malformed ({type(error).__name__}{': ' if text else ''}{text})"
-
-
-def did_you_mean(name: str, known: Sequence[str], otherwise: str = "") -> str:
-    """`; did you mean 'x'?` for the nearest of the known names, else the given text."""
-    close = get_close_matches(name, known, 1)
-    return f"; did you mean '{close[0]}'?" if close else otherwise
 
 
 def parse_module(ctx: Context, source: Source, *, implicit: bool = True) -> ModuleOp:

@@ -47,12 +47,13 @@ from ge.dialects.npu_task.core_plan import (
     CoreBuffer,
 )
 from ge.dialects.npu_task.ops import Engine, KernelOp, is_dynamic
+from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import Access, TensorOp
-from ge.dialects.support.types import bitwidth, element_type, numel, shape_of
+from ge.dialects.support.types import element_type, numel, shape_of
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.check.core_needs import Columns, Needs
-from ge.runtime.check.memory import PlanProblem
+from ge.runtime.check.problems import Problem
 
 PRODUCTS = (MatmulOp, Convolution, AttentionLike, Recurrent)
 """What has multiply-accumulates in all shapes."""
@@ -526,7 +527,7 @@ def engine_problem(kernel: KernelOp) -> str | None:
 class CoreProof:
     """What the proof of the kernels of a program comes to."""
 
-    problems: list[PlanProblem] = field(default_factory=list[PlanProblem])
+    problems: list[Problem] = field(default_factory=list[Problem])
     plans: int = 0
     dynamic: int = 0
     """Kernels on cube or vector cores whose shapes are not known: they have no plan."""
@@ -579,12 +580,11 @@ def prove_core_plans(module: ModuleOp, target: Target | None = None) -> CoreProo
         if isinstance(kernel, KernelOp):
             name = f"@{kernel.sym_name.data}"
             proof.problems += [
-                PlanProblem("core", f"{name}: {text}", kernel)
-                for text in proof.check(kernel, machine)
+                Problem("core", f"{name}: {text}", kernel) for text in proof.check(kernel, machine)
             ]
     return proof
 
 
-def check_core_plans(module: ModuleOp, target: Target | None = None) -> list[PlanProblem]:
+def check_core_plans(module: ModuleOp, target: Target | None = None) -> list[Problem]:
     """What is wrong with the plans of the kernels of a program; nothing if they are proved."""
     return prove_core_plans(module, target).problems

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from xdsl.ir import Attribute, BlockArgument, SSAValue
 
 from ge.dialects.fused_op import Body, FusedOp
-from ge.dialects.npu_task.ops import HOST, KernelOp, SlotOp, data_type
-from ge.dialects.support.types import bitwidth, byte_size
-from ge.runtime.clock.dataflow import Regions
+from ge.dialects.npu_task.memory import Regions
+from ge.dialects.npu_task.ops import HOST, KernelOp, SlotOp
+from ge.dialects.support.types import byte_size
 from ge.runtime.clock.l2 import L2Cache, Place
 
 
@@ -77,17 +77,17 @@ class Traffic:
         kind: Attribute = value.type
         if getattr(kind, "memory_space", HOST) == HOST:
             return None
-        buffer, region = self.regions.of(value)
+        region = self.regions.of(value)
+        buffer = region.owner
         try:
             size = byte_size(kind)
         except ValueError:
             return None
-        width = bitwidth(data_type(kind)[0]) // 8
         base, segment = 0, self._segments.setdefault(buffer, len(self._segments))
         where: int | str = segment
         if isinstance(buffer.owner, SlotOp):
             base, where = buffer.owner.offset.value.data, buffer.owner.segment.data
-        return _Access(Place(where, base + region.low * width, base + region.high * width), size)
+        return _Access(Place(where, base + region.low, base + region.high), size)
 
 
 def bytes_read(kernel: KernelOp) -> Iterable[tuple[int, int]]:

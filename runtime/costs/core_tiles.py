@@ -25,8 +25,9 @@ from xdsl.ir import SSAValue
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.elementwise import Elementwise
 from ge.dialects.graph.pooling import Pooling
+from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import Access, TensorOp, repeated_parts
-from ge.dialects.support.types import Shape, bitwidth, element_type, numel, shape_of
+from ge.dialects.support.types import Shape, element_type, numel, shape_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,12 +60,14 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import Target
 from ge.runtime.costs.pipes import Pipes, TaskTime, l2_bytes_per_us, store_us
 from ge.runtime.costs.pipes import hbm_bytes_per_us as hbm_bytes_per_us
+from ge.runtime.costs.structure import once
 from ge.runtime.costs.tiling import pipes, static_work
 
 HOST_OPS_PER_US = 1000.0
 """Element-operations of the control processor in a microsecond. Not published: an assumption."""
 
 
+@once
 def kernel_cost(
     op: TensorOp | Body, engine: Engine, tiling: TilingAttr | None, target: Target
 ) -> Pipes | TaskTime | None:
@@ -92,7 +94,8 @@ def task_time(
     return cost.time(target) if isinstance(cost, Pipes) else cost
 
 
-def launch_us(body: Body, target: Target) -> float | None:
+@once
+def launch_us(body: TensorOp | Body, target: Target) -> float | None:
     """Time of a launch with its launch cost, from which rules choose; None while a shape is
     dynamic."""
     time = task_time(body, Engine.VECTOR, None, target)

@@ -31,8 +31,9 @@ from ge.dialects.npu_task.core_plan import (
     STATISTICS,
 )
 from ge.dialects.npu_task.ops import TilingAttr
+from ge.dialects.support.element_types import bitwidth, row_of
 from ge.dialects.support.tensor_op import Access, TensorOp, Work
-from ge.dialects.support.types import bitwidth, element_type, numel, shape_of
+from ge.dialects.support.types import element_type, numel, shape_of
 from ge.dialects.targets.target import Target
 from ge.runtime.costs.core_tiles import Footprint, around, bytes_of
 from ge.runtime.costs.pipes import Pipes, l2_bytes_per_us, store_us
@@ -91,9 +92,9 @@ def combined(parts: Iterable[tuple[TensorOp, int]]) -> Matrices:
 def macs_per_cycle(element: Attribute, target: Target) -> float:
     """Multiply-accumulates a cycle a cube core, as large products sustain them. A type the target
     does not list is scaled from f16 by the square of its width (the area of a multiplier)."""
-    name = str(element).removeprefix("u").removeprefix("s")
-    if name in target.macs_per_cycle:
-        peak = float(target.macs_per_cycle[name])
+    row = row_of(element)
+    if row is not None and row.rate_key in target.macs_per_cycle:
+        peak = float(target.macs_per_cycle[row.rate_key])
     else:
         peak = target.macs_per_cycle["f16"] * (16 / max(bitwidth(element), 16)) ** 2
     return peak * target.cube_efficiency

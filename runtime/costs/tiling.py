@@ -15,6 +15,7 @@ from ge.dialects.support.tensor_op import TensorOp, Work
 from ge.dialects.targets.target import Target
 from ge.runtime.costs.cube import cube_kernel, cube_tiling, products, round_up
 from ge.runtime.costs.pipes import Pipes
+from ge.runtime.costs.structure import once
 from ge.runtime.costs.vector import vector_kernel, vector_tiling
 
 
@@ -23,6 +24,7 @@ def static_work(body: Body) -> Work | None:
     return body.work() if body.is_static else None
 
 
+@once
 def choose_tiling(op: TensorOp | Body, engine: Engine, target: Target) -> TilingAttr | None:
     """The tiling with the least time by the cost model among those that fit on the core; None
     for dynamic shapes and for engines that do not tile."""
@@ -50,6 +52,7 @@ def pipes(body: Body, tiling: TilingAttr | None, target: Target) -> Pipes:
     return shape.pipes(tile, blocks, tiling.buffers.data == 2)
 
 
+@once
 def on_core_bytes(op: TensorOp | Body, tiling: TilingAttr, target: Target) -> dict[str, int]:
     """Bytes that one core needs in each of its memories: l1, l0a, l0b, l0c, ub."""
     body, buffers = Body.of(op), tiling.buffers.data
@@ -74,6 +77,7 @@ class Needed:
     """The buffer whose bytes it takes over at its first step."""
 
 
+@once
 def core_buffers(
     op: TensorOp | Body, tiling: TilingAttr, target: Target
 ) -> dict[str, list[Needed]]:
@@ -114,9 +118,11 @@ def merged(buffers: Iterable[Needed]) -> list[Needed]:
     return list(found.values())
 
 
-def over_core(body: Body, target: Target) -> str | None:
+@once
+def over_core(op: TensorOp | Body, target: Target) -> str | None:
     """Why a static body with products is no kernel: even its smallest tile does not fit on a core.
     None when one does, and for other bodies."""
+    body = Body.of(op)
     if not products(body):
         return None
     kernel = cube_kernel(body, target)

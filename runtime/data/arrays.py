@@ -6,19 +6,45 @@ from typing import Any, cast
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr
+from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, bf16
 from xdsl.ir import Attribute
 
+from ge.dialects.support.element_types import ELEMENT_TYPES, ElementType, is_narrow
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.types import ELEMENT_TYPES, NUMPY_NAMES, AnyTensor, Dense, tensor
+from ge.dialects.support.types import AnyTensor, Dense, tensor
 
 Array = NDArray[Any]
 
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
-_DTYPES: dict[Attribute, np.dtype[Any]] = {
-    t: BFLOAT16 if name == "bfloat16" else np.dtype(name) for name, t in ELEMENT_TYPES.items()
-}
+def _dtype(name: str) -> np.dtype[Any]:
+    """The dtype of numpy or ml_dtypes with this name."""
+    return np.dtype(getattr(ml_dtypes, name, name))
+
+
+_DTYPES = {row.type: _dtype(row.numpy) for row in ELEMENT_TYPES}
+_ROWS = {_dtype(row.numpy): row for row in ELEMENT_TYPES}
+
+BFLOAT16 = _DTYPES[bf16]
+
+NARROW_FLOATS = frozenset(_DTYPES[row.type] for row in ELEMENT_TYPES if is_narrow(row.type))
+"""Floats of at most 16 bits: they are computed in float32 and rounded once."""
+
+
+def kind_of(dtype: np.dtype[Any]) -> str:
+    """b, i, u or f as numpy's `dtype.kind`, which is V for all types of ml_dtypes."""
+    if dtype.kind != "V" or (row := _ROWS.get(dtype)) is None:
+        return dtype.kind
+    return "f" if row.is_float else "i" if row.is_signed else "u"
+
+
+def float_limits(dtype: np.dtype[Any]) -> Any:
+    """numpy's finfo, of all float types."""
+    return cast(Any, ml_dtypes).finfo(dtype)
+
+
+def integer_limits(dtype: np.dtype[Any]) -> Any:
+    """numpy's iinfo, of all integer types."""
+    return cast(Any, ml_dtypes).iinfo(dtype)
 
 
 def contiguous(x: Array) -> Array:
@@ -34,13 +60,17 @@ def dtype_of(element: Attribute) -> np.dtype[Any]:
         raise GeError(f"element type {element} cannot be computed with") from None
 
 
-def element_of(dtype: np.dtype[Any]) -> Attribute:
-    """The element type of a numpy dtype. Raises GeError for a dtype ge does not compute with."""
+def row_of_dtype(dtype: np.dtype[Any]) -> ElementType:
+    """The row of a dtype. Raises GeError for a dtype that ge does not have."""
     try:
-        return ELEMENT_TYPES[dtype.name]
+        return _ROWS[dtype]
     except KeyError:
-        known = ", ".join(NUMPY_NAMES.values())
+        known = ", ".join(row.numpy for row in ELEMENT_TYPES)
         raise GeError(f"dtype {dtype.name} is not supported", hint=f"use one of {known}") from None
+
+
+def element_of(dtype: np.dtype[Any]) -> Attribute:
+    return row_of_dtype(dtype).type
 
 
 def type_of(array: Array) -> AnyTensor:

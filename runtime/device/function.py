@@ -6,17 +6,17 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import ReinterpretCastOp
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import SSAValue
 
-import ge.runtime.device.program_ops  # registers the translation of tasks and buffers
+from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import KernelOp, SlotOp, data_type
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.types import byte_size
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.interleave import random_order
 from ge.runtime.device.interpreter import Translator
 from ge.runtime.device.memory import POISON, Device, Extent, Lifetime, dead_after, extent_of
+from ge.runtime.device.program_ops import bound_outputs
 
 
 class Function:
@@ -96,7 +96,7 @@ class Function:
             if isinstance(op, SlotOp):
                 slots[self._translator.use(op.result)] = op
             elif isinstance(op, ReinterpretCastOp):
-                origin = ge.runtime.device.program_ops.root(op.source).owner
+                origin = owner_of(op.source).owner
                 if isinstance(origin, SlotOp):
                     slots[self._translator.use(op.result)] = origin
         touched = [(*i.reads, *i.writes) for i in self.code.instructions]
@@ -118,18 +118,6 @@ class Function:
                 view.fill(POISON)
 
         return fill
-
-
-def bound_outputs(block: Block) -> dict[SSAValue, int]:
-    """The slots that are results themselves, as a whole, with the number of the result: their
-    memory is not the device's but that of the caller."""
-    found: dict[SSAValue, int] = {}
-    last = block.last_op
-    for i, value in enumerate(() if last is None else last.operands):
-        slot = ge.runtime.device.program_ops.root(value)
-        if isinstance(slot.owner, SlotOp) and byte_size(slot.type) == byte_size(value.type):
-            found.setdefault(slot, i)
-    return found
 
 
 def _owner(array: Array) -> object:

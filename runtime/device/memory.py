@@ -9,13 +9,13 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.func import FuncOp
 
+from ge.dialects.npu_task.memory import View
 from ge.dialects.npu_task.ops import SlotOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import byte_size
@@ -97,17 +97,15 @@ def extent_of(op: SlotOp) -> Extent:
     return Extent(op.segment.data, start, start + byte_size(op.result.type))
 
 
-def strided_view(
-    base: Array, dtype: np.dtype[Any], offset: int, sizes: Sequence[int], strides: Sequence[int]
-) -> Array:
-    """A view of a contiguous buffer by offset, sizes and strides in elements. Raises GeError
-    when it reaches outside the buffer."""
-    reach = offset + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) + 1
-    if prod(sizes) and not 0 <= offset < reach <= base.size:
-        raise GeError(f"a view of elements {offset} to {reach} leaves its buffer of {base.size}")
+def strided_view(base: Array, dtype: np.dtype[Any], view: View) -> Array:
+    """A view of a contiguous buffer. Raises GeError when it reaches outside the buffer."""
+    if not 0 <= view.offset <= view.end <= base.size or min(view.strides, default=0) < 0:
+        where = f"elements {view.offset} to {view.end}"
+        raise GeError(f"a view of {where} leaves its buffer of {base.size}")
     raw = base.reshape(-1).view(np.uint8)
     width = dtype.itemsize
-    return np.ndarray(sizes, dtype, raw, offset * width, [s * width for s in strides])
+    strides = [s * width for s in view.strides]
+    return np.ndarray(view.sizes, dtype, raw, view.offset * width, strides)
 
 
 def dead_after(lifetimes: Iterable[Lifetime]) -> dict[int, list[Extent]]:

@@ -4,18 +4,18 @@ Streams and events need no step of their own: the text order of a program is one
 that they allow. (`clock.py` simulates when things happen.)
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import DYNAMIC_INDEX
-from xdsl.dialects.memref import AllocOp, CastOp, DeallocOp, ReinterpretCastOp
-from xdsl.ir import SSAValue
+from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
+from xdsl.ir import Block, SSAValue
 
 from ge.dialects.npu_task import ops as task
+from ge.dialects.npu_task.memory import is_writable, moves, owner_of, source_of, view_of
 from ge.dialects.npu_task.ops import data_type, is_dynamic
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.types import array_ints
+from ge.dialects.support.types import DYNAMIC, byte_size
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.device.executable import Registers
 from ge.runtime.device.interpreter import (
@@ -32,13 +32,6 @@ from ge.runtime.device.memory import extent_of, strided_view
 def owned(y: Array) -> Array:
     """The array, copied if its memory belongs to another one: a buffer that will be reused."""
     return y if y.base is None else y.copy()
-
-
-def root(value: SSAValue) -> SSAValue:
-    """The buffer that a view is a view of."""
-    while isinstance(value.owner, ReinterpretCastOp | CastOp):
-        value = value.owner.source
-    return value
 
 
 @translates(task.ConstantOp)
@@ -73,7 +66,8 @@ def translate_launch(t: Translator, op: task.LaunchOp) -> None:
         dynamic = iter(writes)
         for s, result in zip(static, results, strict=True):
             if not s:
-                registers[next(dynamic)] = owned(result)
+                same = any(result is registers[r] for r in ins)
+                registers[next(dynamic)] = result.copy() if same else owned(result)
 
     def on_static_buffers(registers: Registers) -> None:
         kernel.run([registers[r] for r in ins], [registers[r] for r in outs])
@@ -93,37 +87,42 @@ def translate_slot(t: Translator, op: task.SlotOp) -> None:
     t.constant(op.result, t.device.view(extent_of(op), dtype_of(element), shape))
 
 
+def bound_outputs(block: Block) -> dict[SSAValue, int]:
+    """The slots that are results themselves, as a whole, with the number of the result: their
+    memory is not the device's but that of the caller."""
+    found: dict[SSAValue, int] = {}
+    last = block.last_op
+    for i, value in enumerate(() if last is None else last.operands):
+        slot = owner_of(value)
+        if isinstance(slot.owner, task.SlotOp) and byte_size(slot.type) == byte_size(value.type):
+            found.setdefault(slot, i)
+    return found
+
+
 @translates(AllocOp)
 def translate_alloc(t: Translator, op: AllocOp) -> None:
     reason = "a buffer of dynamic shape is made by the launch that computes the shape"
     t.allocate(op, op.memref, reason)
 
 
-@translates(DeallocOp, task.RecordOp, task.WaitOp)
+@translates(task.RecordOp, task.WaitOp)
 def translate_nothing(t: Translator, op: Any) -> None:
-    """A register is emptied after its last use anyhow; see the top for events."""
-
-
-@translates(CastOp)
-def translate_cast(t: Translator, op: CastOp) -> None:
-    t.alias(op.dest, op.source)
+    """See the top for events."""
 
 
 @translates(ReinterpretCastOp)
 def translate_view(t: Translator, op: ReinterpretCastOp) -> None:
-    (offset,) = array_ints(op.static_offsets)
-    sizes, strides = array_ints(op.static_sizes), array_ints(op.static_strides)
-    if DYNAMIC_INDEX in (offset, *sizes, *strides):
+    place = view_of(op.result)
+    if DYNAMIC in (place.offset, *place.sizes, *place.strides):
         raise GeError("a view has static offset, sizes and strides")
-    base = t.use(root(op.source))
-    dtype = dtype_of(data_type(op.result.type)[0])
+    base, dtype = t.use(place.owner), dtype_of(place.element)
     if base in t.constants:
-        t.constant(op.result, strided_view(t.template[base], dtype, offset, sizes, strides))
+        t.constant(op.result, strided_view(t.template[base], dtype, place))
         return
     register = t.define(op.result)
 
     def view(registers: Registers) -> None:
-        registers[register] = strided_view(registers[base], dtype, offset, sizes, strides)
+        registers[register] = strided_view(registers[base], dtype, place)
 
     t.emit(op, view, (base,), (register,))
 
@@ -133,7 +132,7 @@ def translate_copy(t: Translator, op: task.CopyOp) -> None:
     source, target = t.use(op.source), t.use(op.target)
 
     def copy(registers: Registers) -> None:
-        np.copyto(registers[target], registers[source])
+        put(registers[target], registers[source])
 
     t.emit(op, copy, (source, target), ())
 
@@ -151,8 +150,15 @@ def translate_transfer(t: Translator, op: task.TransferOp) -> None:
 # ---- control flow ----------------------------------------------------------------------------
 
 
+def put(target: Array, source: Array) -> None:
+    """Copy an array to another one. Raises GeError where their shapes differ."""
+    if target.shape != source.shape:
+        raise GeError(f"a value of shape {source.shape} does not fit into {target.shape}")
+    np.copyto(target, source)
+
+
 def copy_all(targets: Sequence[Array], sources: Sequence[Array]) -> None:
-    """Copy all sources to their targets, as if at the same time."""
+    """Copy all sources to their targets, as if at the same time. Raises as `put`."""
     if len(targets) > 1:
         sources = [
             source.copy()
@@ -162,30 +168,57 @@ def copy_all(targets: Sequence[Array], sources: Sequence[Array]) -> None:
         ]
     for target, source in zip(targets, sources, strict=True):
         if source is not target:
-            np.copyto(target, source)
+            put(target, source)
+
+
+class _End:
+    """What becomes of the values that a block yields: `rows` and others of `targets` take theirs,
+    the rest is returned."""
+
+    def __init__(self, t: Translator, op: task.YieldOp) -> None:
+        ways = list(moves(op))
+        placed = [m for m in ways if m.target is not None]
+        self.targets = [(t.use(m.target), m.row) for m in placed if m.target is not None]
+        self.placed = t.uses(m.value for m in placed)
+        self.kept = [(t.use(m.value), _is_reused(m.value)) for m in ways if m.target is None]
+
+    def __call__(self, registers: Registers, iteration: int = 0) -> list[Array]:
+        """The values that have no place, as arrays that nobody writes to any more."""
+        kept = [registers[r].copy() if reused else registers[r] for r, reused in self.kept]
+        places = [registers[r][iteration, ...] if row else registers[r] for r, row in self.targets]
+        copy_all(places, [registers[r] for r in self.placed])
+        return kept
+
+
+def _is_reused(value: SSAValue) -> bool:
+    """Whether others write to the memory of a value later."""
+    return is_writable(owner_of(value))
 
 
 @translates(task.IfOp)
 def translate_if(t: Translator, op: task.IfOp) -> None:
-    condition, outs = t.use(op.condition), t.uses(op.outs)
-    static = [bool(v) for v in array_ints(op.order)]
-    then, then_results = t.block(op.then.block)
-    otherwise, else_results = t.block(op.otherwise.block)
-    inner = captured(t, then, op.then.block) | captured(t, otherwise, op.otherwise.block)
+    condition = t.use(op.condition)
+    blocks = op.then.block, op.otherwise.block
+    codes = [t.block(block)[0] for block in blocks]
+    ends = [_End(t, end(block)) for block in blocks]
+    inner = {r for c, b in zip(codes, blocks, strict=True) for r in captured(t, c, b)}
     checks = [checker(r.type) for r in op.results]
     writes = tuple(t.define(r) for r in op.results)
 
     def branch(registers: Registers) -> None:
-        taken = is_true(registers[condition])
-        (then if taken else otherwise).run(registers)
-        values = [registers[r] for r in (then_results if taken else else_results)]
-        targets = [registers[r] for r in outs]
-        copy_all(targets, [v for v, s in zip(values, static, strict=True) if s])
-        dynamic = [v for v, s in zip(values, static, strict=True) if not s]
-        for w, check, value in zip(writes, checks, dynamic, strict=True):
-            registers[w] = check(owned(value))
+        taken = 0 if is_true(registers[condition]) else 1
+        codes[taken].run(registers)
+        for w, check, value in zip(writes, checks, ends[taken](registers), strict=True):
+            registers[w] = check(value)
 
-    t.emit(op, branch, (condition, *outs, *inner), writes)
+    t.emit(op, branch, (condition, *t.uses(op.outs), *inner), writes)
+
+
+def end(block: Block) -> task.YieldOp:
+    last = block.last_op
+    if not isinstance(last, task.YieldOp):
+        raise GeError("a block of control flow ends in npu_task.yield")
+    return last
 
 
 class _Loop:
@@ -194,64 +227,51 @@ class _Loop:
     def __init__(self, t: Translator, op: task.LoopOp) -> None:
         self.trip = None if op.trip is None else t.use(op.trip)
         self.condition = None if op.condition is None else t.use(op.condition)
-        self.carried, self.inits, self.scans = (
-            t.uses(op.carried),
-            t.uses(op.inits),
-            t.uses(op.scans),
-        )
-        self.static = [bool(v) for v in array_ints(op.order)]
-        self.stacked = [bool(v) for v in array_ints(op.stacked)]
-        iteration, going, *state = op.body.block.args
-        self.iteration, self.going = t.define(iteration), t.define(going)
-        static, self.state = iter(op.carried), list[int]()
-        for arg, is_fixed in zip(state, self.static, strict=True):
-            if is_fixed:
-                t.alias(arg, next(static))
-            else:
-                self.state.append(t.define(arg))
+        self.inits = [(t.use(v), _is_reused(v)) for v in op.inits]
+        self.rows = [(t.use(v), data_type(v.type)[1][0]) for v in op.scans]
+        self.iteration, self.going, *self.state = self._arguments(t, op)
         own = (self.iteration, self.going, *self.state)
-        self.body, (self.next_going, *self.values) = t.block(op.body.block, own)
+        self.body, _ = t.block(op.body.block, own)
+        self.end = _End(t, end(op.body.block))
         inner = captured(t, self.body, op.body.block)
-        self.scan_types = [r.type for r in op.results[self.static.count(False) :]]
+        self.scan_types = [r.type for r in op.results[len(op.inits) :]]
         self.checks = [checker(r.type) for r in op.results]
         self.writes = tuple(t.define(r) for r in op.results)
-        heads = [r for r in (self.trip, self.condition) if r is not None]
-        self.reads = (*heads, *self.carried, *self.inits, *self.scans, *inner)
+        self.reads = (*t.uses(op.operands), *inner)
+
+    def _arguments(self, t: Translator, op: task.LoopOp) -> Iterator[int]:
+        """Registers for the body's arguments that are no carried buffers."""
+        for arg in op.body.block.args:
+            if (buffer := source_of(arg)) is None:
+                yield t.define(arg)
+            else:
+                t.alias(arg, buffer)
 
     def __call__(self, registers: Registers) -> None:
         limit = None if self.trip is None else int(registers[self.trip].item())
         holds = self.condition is None or is_true(registers[self.condition])
-        fixed = [registers[r] for r in self.carried]
-        moving = [registers[r] for r in self.inits]
-        rows = [registers[r] for r in self.scans]
+        moving = [registers[r].copy() if reused else registers[r] for r, reused in self.inits]
         slices: list[list[Array]] = [[] for _ in self.scan_types]
         i = 0
         while holds and (limit is None or i < limit):
+            if any(i >= rows for _, rows in self.rows):
+                raise GeError(f"a scan buffer has no row for iteration {i}")
             registers[self.iteration] = np.array(i, np.int64)
             registers[self.going] = np.array(holds)
             for r, value in zip(self.state, moving, strict=True):
                 registers[r] = value
             self.body.run(registers)
-            holds = is_true(registers[self.next_going])
-            values = [registers[r] for r in self.values]
-            self._collect(values[len(self.static) :], rows, slices, i)
-            carried = list(zip(values, self.static, strict=False))
-            moving = [owned(v) for v, s in carried if not s]
-            copy_all(fixed, [v for v, s in carried if s])
+            going, *values = self.end(registers, i)
+            holds = is_true(going)
+            moving = values[: len(moving)]
+            for scan, value in zip(slices, values[len(moving) :], strict=True):
+                scan.append(value)
             i += 1
+        if any(i < rows for _, rows in self.rows):
+            raise GeError(f"a scan buffer has more rows than the {i} iterations of the loop")
         stacks = [stacked(s, t) for s, t in zip(slices, self.scan_types, strict=True)]
         for w, check, value in zip(self.writes, self.checks, (*moving, *stacks), strict=True):
-            registers[w] = check(owned(value))
-
-    def _collect(
-        self, values: list[Array], rows: list[Array], slices: list[list[Array]], i: int
-    ) -> None:
-        fixed, moving = iter(rows), iter(slices)
-        for value, is_fixed in zip(values, self.stacked, strict=True):
-            if is_fixed:
-                next(fixed)[i] = value
-            else:
-                next(moving).append(value.copy())
+            registers[w] = check(value)
 
 
 @translates(task.LoopOp)

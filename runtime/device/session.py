@@ -3,7 +3,6 @@
 The module may be at any level; all levels give the same numbers.
 """
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,13 +15,16 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from ge.dialects.npu_task.ops import data_type
+from ge.dialects.support.element_types import type_name
+from ge.dialects.support.environment import switch
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions
-from ge.dialects.support.types import DYNAMIC, NUMPY_NAMES, Shape, shape_text
-from ge.dialects.targets.target import DEFAULT_TARGET, Target
+from ge.dialects.support.types import DYNAMIC, Shape, shape_text
+from ge.dialects.targets import DEFAULT_TARGET
+from ge.dialects.targets.target import Target
 from ge.runtime.check.memory import require_safe
 from ge.runtime.check.schedule import require_schedule
-from ge.runtime.data.arrays import BFLOAT16, Array, dtype_of
+from ge.runtime.data.arrays import Array, dtype_of, kind_of
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.function import Function
 from ge.runtime.device.memory import machine_bytes
@@ -44,7 +46,7 @@ class Port:
             (name or "?") if size == DYNAMIC else str(size)
             for size, name in zip(self.shape, self.dims, strict=True)
         ]
-        return f"{self.name}: {NUMPY_NAMES.get(self.element, self.element)}[{', '.join(sizes)}]"
+        return f"{self.name}: {type_name(self.element)}[{', '.join(sizes)}]"
 
 
 def ports(
@@ -103,19 +105,6 @@ class Prepared:
         return self.arrays[key] if key in self.arrays else self.payload.get(key)
 
 
-SANITIZE = "GE_SANITIZE"
-"""Environment variable: 1 has every session of a program sanitized that does not say otherwise."""
-
-
-def sanitized(main: FuncOp) -> bool:
-    """Whether the environment wants a function sanitized: it does so for programs alone, since
-    there is no plan to be proved before. Raises GeError for a value that means nothing."""
-    text = os.environ.get(SANITIZE, "0")
-    if text not in ("0", "1"):
-        raise GeError(f"{SANITIZE} is 0 or 1, not '{text}'")
-    return text == "1" and "npu_task.streams" in main.attributes
-
-
 class Session:
     """A loaded module. With `poison`, device memory that holds no live value is garbage, so that
     a wrong memory plan gives wrong numbers. With `sanitize`, the program's plan and schedule are
@@ -131,13 +120,18 @@ class Session:
         sanitize: bool | None = None,
     ) -> None:
         main = main_of(module)
-        sanitize = sanitized(main) if sanitize is None else sanitize
+        if sanitize is None:  # before the program level there is no plan to be proved
+            sanitize = switch("GE_SANITIZE") and "npu_task.streams" in main.attributes
         if sanitize:
             require_safe(module)
-            require_schedule(module)
+            require_schedule(module, with_races=False)  # which the plan's proof has looked for
         self.module = module
         self.target = Target.load(target) if isinstance(target, str) else target
         self.inputs, self.outputs = input_ports(main), output_ports(main)
+        for what, names in (("inputs", self.input_names), ("outputs", self.output_names)):
+            if len(set(names)) < len(names):
+                twice = next(n for n in names if names.count(n) > 1)
+                raise GeError(f"two {what} are called '{twice}'", hint="give each its own name")
         self._weights: Payload = Prepared({} if payload is None else payload, module)
         self._function = Function(module, main, self._weights, poison or sanitize)
 
@@ -237,8 +231,9 @@ def _native(value: Any, element: Attribute) -> Array:
     array = np.asarray(value, order="C")
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    if array.dtype.kind == "V" and array.dtype.itemsize == 2 and dtype_of(element) == BFLOAT16:
-        array = array.view(BFLOAT16)  # what numpy.load makes of bfloat16
+    dtype = dtype_of(element)
+    if dtype.kind == "V" and array.dtype == np.dtype((np.void, dtype.itemsize)):
+        array = array.view(dtype)  # what numpy.load makes of the types of ml_dtypes
     return array
 
 
@@ -290,7 +285,7 @@ def random_inputs(
             count *= size
         if count * dtype.itemsize > machine_bytes():
             raise GeError(f"input {port} is larger than the memory of this machine")
-        if dtype.kind in "biu":
+        if kind_of(dtype) in "biu":
             arrays[port.name] = rng.integers(0, 2, shape).astype(dtype)
         else:
             arrays[port.name] = rng.standard_normal(shape, np.float32).astype(dtype)
@@ -302,7 +297,7 @@ def statistics(array: Array) -> dict[str, Any]:
     """Figures of an array for reports: dtype, shape, smallest, largest and mean finite element,
     and how many are nan or infinite, if any."""
     figures: dict[str, Any] = {"dtype": str(array.dtype), "shape": list(array.shape)}
-    if array.dtype.kind in "biu":
+    if (kind := kind_of(array.dtype)) in "biu":
         values = array
     else:
         values = array.astype(np.float64)
@@ -310,7 +305,7 @@ def statistics(array: Array) -> dict[str, Any]:
             figures["not_finite"] = strange
             values = values[np.isfinite(values)]
     if values.size:
-        number: Any = int if array.dtype.kind in "biu" else float
+        number: Any = int if kind in "biu" else float
         figures |= {"min": number(values.min()), "max": number(values.max())}
         figures["mean"] = float(values.mean())
     return figures

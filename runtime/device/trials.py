@@ -23,10 +23,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from ge.dialects.support.diagnostics import warning
+from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions
 from ge.dialects.support.types import DYNAMIC, byte_size
-from ge.runtime.data.arrays import BFLOAT16, Array, dtype_of
+from ge.runtime.data.arrays import Array, dtype_of, float_limits, integer_limits, kind_of
 from ge.runtime.data.weights import Fallback, Payload, RandomPayload, weights_of
 from ge.runtime.device.function import Function
 from ge.runtime.device.memory import machine_bytes
@@ -42,10 +43,8 @@ Outcome = Mapping[str, Array] | GeError
 
 def edge_values(dtype: np.dtype[Any]) -> list[float]:
     """Floats at which formulas go wrong, all finite and none large."""
-    info: Any = np.finfo(np.float32 if dtype == BFLOAT16 else dtype)
+    info = float_limits(dtype)
     least = float(info.smallest_subnormal)
-    if dtype == BFLOAT16:
-        least *= 2.0**16
     tiny, eps = float(info.tiny), float(info.eps)
     positive = [0.0, least, 3 * least, tiny, eps, 0.5, 1.0, 1.0 + eps, 1.5, 2.5, 3.0, 6.0]
     return [sign * v for v in positive for sign in (1.0, -1.0)]
@@ -53,9 +52,7 @@ def edge_values(dtype: np.dtype[Any]) -> list[float]:
 
 def extreme_values(dtype: np.dtype[Any]) -> list[float]:
     """Values of a float type at which sums and products leave its range."""
-    largest = float(np.finfo(np.float32).max if dtype == BFLOAT16 else np.finfo(dtype).max)
-    if dtype == BFLOAT16:
-        largest = 3.3895313892515355e38
+    largest = float(float_limits(dtype).max)
     return [math.inf, math.nan, largest, -math.inf, -largest, math.sqrt(largest)]
 
 
@@ -98,7 +95,7 @@ def integers(
     turn: int = 0,
 ) -> Array:
     """Integers from 0 to below `bound`; without one, extremes are the limits of the type."""
-    info = np.iinfo(dtype)
+    info = integer_limits(dtype)
     if kind == "zeros":
         return np.zeros(shape, dtype)
     if bound is not None:
@@ -190,9 +187,9 @@ def make_inputs(
     for port in ports:
         shape = [sizes.of(d, n) for d, n in zip(port.shape, port.dims, strict=True)]
         dtype = dtype_of(port.element)
-        if dtype.kind == "b":
+        if (numbers := kind_of(dtype)) == "b":
             found[port.name] = truth_values(rng, kind, shape, turn)
-        elif dtype.kind in "iu":
+        elif numbers in "iu":
             found[port.name] = integers(rng, kind, shape, dtype, bound, turn)
         else:
             found[port.name] = floats(rng, kind, shape, dtype, turn)
@@ -207,9 +204,9 @@ def turns_of(inputs: Mapping[str, Array], kind: str) -> int:
     of the kind's values."""
     wanted = [1.0]
     for array in inputs.values():
-        if array.dtype.kind == "b":
+        if (numbers := kind_of(array.dtype)) == "b":
             wanted.append(1 if kind == "zeros" else 2 / max(array.size, 1))
-        elif array.dtype.kind not in "iu" and kind != "normal":
+        elif numbers == "f" and kind != "normal":
             count = len(edge_values(array.dtype))
             wanted.append(2 if kind == "zeros" else 2 * count / max(array.size, 1))
     return min(math.ceil(max(wanted)), TURNS)
@@ -220,12 +217,10 @@ def turns_of(inputs: Mapping[str, Array], kind: str) -> int:
 
 def nudged(array: Array, seed: int) -> Array:
     """Floats up to two ULPs off; other arrays as they are."""
-    if array.dtype.kind in "biu":
+    if kind_of(array.dtype) != "f":
         return array
     rng = np.random.default_rng((seed, array.size))
-    info: Any = np.finfo(np.float32 if array.dtype == BFLOAT16 else array.dtype)
-    eps = 2.0**-7 if array.dtype == BFLOAT16 else float(info.eps)
-    steps = rng.integers(-2, 3, array.shape) * eps
+    steps = rng.integers(-2, 3, array.shape) * float(float_limits(array.dtype).eps)
     with np.errstate(all="ignore"):
         return (array.astype(np.float64) * (1.0 + steps)).astype(array.dtype)
 
@@ -339,7 +334,7 @@ class Trials:
         """Add a trial of a kind; why there is none."""
         ports, error = input_ports(func), None
         dynamic = any(DYNAMIC in p.shape for p in ports)
-        indices = any(dtype_of(p.element).kind in "iu" for p in ports)
+        indices = any(is_integer(p.element) for p in ports)
         bounds = BOUNDS if indices and kind != "zeros" else BOUNDS[:1]
         if indices and has_loop(func):
             bounds = BOUNDS[2:]  # an input may be the number of rounds

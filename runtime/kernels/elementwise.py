@@ -8,7 +8,8 @@ import numpy as np
 
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph import trigonometry as trig
-from ge.runtime.data.arrays import BFLOAT16, Array, dtype_of
+from ge.dialects.support.element_types import is_integer
+from ge.runtime.data.arrays import BFLOAT16, NARROW_FLOATS, Array, dtype_of, kind_of
 from ge.runtime.kernels import Fn, kernel, special
 from ge.runtime.kernels.special import in_blocks
 
@@ -165,19 +166,20 @@ def clamp(op: g.ClampOp) -> Fn:
             return store(x, out) if high is None else np.minimum(x, high.reshape(()), out=out)
         if high is None:
             return np.maximum(x, low.reshape(()), out=out)
-        most = high.reshape(())[()]  # a copy: `out` may be the limit itself
-        x = np.maximum(x, low.reshape(()), out=out)  # np.clip would make bfloat16 float32
-        return np.minimum(x, most, out=out)
+        least, most = low.reshape(())[()], high.reshape(())[()]  # copies: `out` may be a limit
+        if x.dtype != BFLOAT16:  # of which np.clip would make float32
+            return np.clip(x, least, most, out=out)
+        return np.minimum(np.maximum(x, least, out=out), most, out=out)
 
     return run
 
 
 @kernel(g.CastOp, into=True)
 def cast(op: g.CastOp) -> Fn:
-    to = dtype_of(op.to)
+    to, integral = dtype_of(op.to), is_integer(op.to)
 
     def run(x: Array, out: Array | None = None) -> Array:
-        if to.kind in "iu" and x.dtype.kind not in "iub":
+        if integral and kind_of(x.dtype) == "f":
             x = float_to_int64(x, to)
         return store(x.astype(to), out)
 
@@ -186,7 +188,7 @@ def cast(op: g.CastOp) -> Fn:
 
 def float_to_int64(x: Array, to: np.dtype[Any]) -> Array:
     """Floats rounded toward zero, in an integer type that `to` wraps around from."""
-    if x.dtype == BFLOAT16:
+    if x.dtype in NARROW_FLOATS:
         x = x.astype(np.float32)
     if to == np.uint64:
         return np.where(x < 2.0**63, x.astype(np.int64).astype(to), x.astype(to))

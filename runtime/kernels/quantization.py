@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ge.dialects.graph import quantization as g
-from ge.runtime.data.arrays import Array, dtype_of
+from ge.runtime.data.arrays import Array, dtype_of, integer_limits
 from ge.runtime.kernels import Fn, kernel
 from ge.runtime.kernels.normalization import widen
 
@@ -31,7 +31,7 @@ def _spread(op: g.Granular) -> Fn:
 @kernel(g.QuantizeOp)
 def quantize(op: g.QuantizeOp) -> Fn:
     to, spread = dtype_of(op.to), _spread(op)
-    limits = np.iinfo(to)
+    limits = integer_limits(to)
 
     def run(x: Array, scale: Array, zero_point: Array | None = None) -> Array:
         wide: Any = np.float64 if x.dtype == np.float64 or to.itemsize > 2 else np.float32

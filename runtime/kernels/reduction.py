@@ -9,9 +9,8 @@ import numpy as np
 from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import array_ints
-from ge.runtime.data.arrays import BFLOAT16, Array
+from ge.runtime.data.arrays import BFLOAT16, NARROW_FLOATS, Array
 from ge.runtime.kernels import Fn, kernel
-from ge.runtime.kernels.special import HALF
 
 Axes = tuple[int, ...]
 
@@ -81,7 +80,7 @@ _IN_FLOAT64 = ("l2", "log_sum", "log_sum_exp")
 
 
 def _compute_dtype(dtype: np.dtype[Any], kind: str) -> np.dtype[Any]:
-    if dtype in HALF and kind not in ("max", "min"):
+    if dtype in NARROW_FLOATS and kind not in ("max", "min"):
         return np.dtype(np.float32)
     if dtype.kind in "iu" and kind in _IN_FLOAT64:
         return np.dtype(np.float64)
@@ -125,7 +124,7 @@ def arg_reduce(op: ArgReduceOp) -> Fn:
 
 def running(x: Array, kind: str, axis: int, exclusive: bool, reverse: bool) -> Array:
     """The running sum or product of `x` along `axis`."""
-    wide = np.moveaxis(x.astype(np.float32) if x.dtype in HALF else x, axis, -1)
+    wide = np.moveaxis(x.astype(np.float32) if x.dtype in NARROW_FLOATS else x, axis, -1)
     wide = wide[..., ::-1] if reverse else wide
     ufunc = np.add if kind == "sum" else np.multiply
     result = np.empty(wide.shape, wide.dtype)

@@ -5,14 +5,13 @@ from xdsl.dialects.builtin import IntegerAttr
 
 from ge.dialects.graph.signal import DftOp, MelWeightMatrixOp, StftOp
 from ge.dialects.support.errors import GeError
-from ge.runtime.data.arrays import Array, dtype_of
+from ge.runtime.data.arrays import NARROW_FLOATS, Array, dtype_of
 from ge.runtime.kernels import Fn, kernel
-from ge.runtime.kernels.special import HALF
 
 
 def as_complex(x: Array) -> Array:
     """The signal without its last dimension, complex when that holds two parts."""
-    wide = x.astype(np.float32) if x.dtype in HALF else x
+    wide = x.astype(np.float32) if x.dtype in NARROW_FLOATS else x
     if x.shape[-1] == 1:
         return wide[..., 0]
     return wide[..., 0] + 1j * wide[..., 1]

@@ -8,13 +8,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ge.runtime.data.arrays import BFLOAT16, Array
+from ge.runtime.data.arrays import NARROW_FLOATS, Array
 from ge.runtime.kernels import Fn
 
 BLOCK = 32768
 """Elements in a block: a few temporaries of it fit in a core's L2 cache."""
-
-HALF = (np.dtype(np.float16), BFLOAT16)
 
 
 def in_blocks(formula: Callable[[Array], Array]) -> Fn:
@@ -28,7 +26,7 @@ def in_blocks(formula: Callable[[Array], Array]) -> Fn:
             np.copyto(out, run(x))
             return out
         source, target = x.reshape(-1), out.reshape(-1)
-        wide = np.float32 if x.dtype in HALF else x.dtype
+        wide = np.float32 if x.dtype in NARROW_FLOATS else x.dtype
         for i in range(0, source.size, BLOCK):
             block = source[i : i + BLOCK].astype(wide, copy=False)
             target[i : i + BLOCK] = formula(block)

@@ -9,7 +9,7 @@ from typing import Any
 from xdsl.ir import Attribute
 
 from ge.dialects.npu_task.ops import data_type
-from ge.dialects.support.types import NUMPY_NAMES
+from ge.dialects.support.element_types import type_name
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.timeline import DMA_IN, DMA_OUT, Task, Timeline, longest
 from ge.runtime.profile.critical_path import critical_path, slack
@@ -248,7 +248,7 @@ def _shapes(types: Sequence[Attribute]) -> str:
 
 
 def _dtypes(types: Sequence[Attribute]) -> str:
-    return ";".join(NUMPY_NAMES.get(data_type(t)[0], str(data_type(t)[0])).upper() for t in types)
+    return ";".join(type_name(data_type(t)[0]).upper() for t in types)
 
 
 def _us(value: float) -> float:

@@ -34,9 +34,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects import graph as g
 from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.support.element_types import is_float
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp, attribute
-from ge.dialects.support.types import array_ints, constant_value, element_type, is_float, shape_of
+from ge.dialects.support.types import array_ints, constant_value, element_type, shape_of
 from ge.lowering.text.printing import op_text
 from ge.runtime.data.arrays import Array, array_of, dense
 from ge.transforms.rewriting.matching import number_of
@@ -369,6 +370,7 @@ def main(args: Sequence[str] | None = None) -> None:
     power = measure(seeds, given.only, given.mode, show if given.show else None)
     print(power)
     print(f"caught {power.share():.1%} of the visible")
+    sys.exit(power.share() < 1)
 
 
 if __name__ == "__main__":

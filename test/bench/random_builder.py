@@ -12,12 +12,11 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
+from ge.dialects.support.element_types import ELEMENT_TYPES, is_float
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
-    ELEMENT_TYPES,
     Shape,
     element_type,
-    is_float,
     is_static,
     numel,
     shape_of,
@@ -26,7 +25,10 @@ from ge.dialects.support.types import (
 )
 from ge.runtime.data.arrays import Array, dense, dtype_of, type_of
 
-ELEMENTS = (*[f32] * 12, *[f16] * 3, *[i64] * 3, *ELEMENT_TYPES.values())
+ELEMENTS = (
+    *[f32] * 12, *[f16] * 3, *[i64] * 3,
+    *(row.type for row in ELEMENT_TYPES if not row.storage_only),
+)  # fmt: skip
 """Element types, as often as they are chosen."""
 
 FLOATS = tuple(t for t in ELEMENTS if is_float(t))

@@ -8,8 +8,9 @@ from xdsl.dialects.builtin import FloatAttr, i1, i8, i32
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects import graph as g
+from ge.dialects.support.element_types import is_float, ui8
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import element_type, is_float, numel, shape_of, tensor, ui8
+from ge.dialects.support.types import element_type, numel, shape_of, tensor
 
 # ---- matrices ----------------------------------------------------------------------------------
 

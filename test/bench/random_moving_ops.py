@@ -7,8 +7,9 @@ from xdsl.dialects.builtin import i1, i64
 from xdsl.ir import SSAValue
 
 from ge.dialects import graph as g
+from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import element_type, is_integer, shape_of, tensor
+from ge.dialects.support.types import element_type, shape_of, tensor
 
 # ---- places ------------------------------------------------------------------------------------
 

@@ -20,8 +20,9 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ge.dialects.npu_task.ops import ConstantOp, CopyOp, IfOp, LaunchOp, LoopOp, SlotOp, YieldOp
+from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import bitwidth, element_type, shape_of
+from ge.dialects.support.types import element_type, shape_of
 from ge.runtime.device.interleave import Timing
 
 Tokens = NDArray[np.int64]

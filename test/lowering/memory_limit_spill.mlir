@@ -20,7 +20,7 @@
 // ERROR-NEXT: note: recompute: computing values again saves nothing
 // ERROR-NEXT: note: spill: host memory for buffers saves
 
-// TEXT: error: --memory-limit 10X: not a number of bytes such as 1000000, 512K, 64M or 1.5G
+// TEXT: error: argument --memory-limit: a number of bytes such as 1000000, 512K, 64M or 1.5G, not '10X'
 func.func @main(%x: tensor<512x512xf32>) -> tensor<512x512xf32> {
   %0 = graph.exp %x : (tensor<512x512xf32>) -> tensor<512x512xf32>
   %1 = graph.softmax %0 : (tensor<512x512xf32>) -> tensor<512x512xf32>

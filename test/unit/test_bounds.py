@@ -2,12 +2,10 @@
 
 from heapq import heappop, heappush
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ge.runtime.clock.bounds import Job, lower_bound
-from ge.runtime.clock.dataflow import Region, strided
 
 LAUNCH = 2.0
 
@@ -88,38 +86,3 @@ def test_two_tasks_with_more_than_half_of_the_cores_do_not_run_together() -> Non
 def test_bytes_take_their_time() -> None:
     jobs = [Job(5, [], {"cube": 0.25}, 4.0) for _ in range(4)]
     assert lower_bound(jobs, LAUNCH)[0] == LAUNCH + 16
-
-
-@pytest.mark.parametrize(
-    ("shape", "strides", "region"),
-    [
-        ((4, 8), (8, 1), Region(3, 35)),
-        ((4, 2), (8, 1), Region(3, 29, 8, 2)),
-        ((2, 3, 2), (24, 8, 1), Region(3, 45, 8, 2)),
-        ((2, 3, 2), (32, 8, 1), Region(3, 53)),
-        ((4, 1), (8, 1), Region(3, 28, 8, 1)),
-        ((0, 3), (3, 1), Region(3, 3)),
-    ],
-)
-def test_region_of_a_view(shape: tuple[int, ...], strides: tuple[int, ...], region: Region) -> None:
-    assert strided(3, shape, strides) == region
-
-
-@given(st.data())
-def test_regions_meet_where_they_share_an_element(data: st.DataObject) -> None:
-    regions: list[Region] = []
-    elements: list[set[int]] = []
-    for _ in range(2):
-        rows, width = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 6))
-        offset = data.draw(st.integers(0, 12))
-        regions.append(strided(offset, (rows, width), (6, 1)))
-        elements.append({offset + 6 * r + c for r in range(rows) for c in range(width)})
-    if elements[0] & elements[1]:
-        assert regions[0].meets(regions[1])
-    elif all(r.pitch for r in regions):
-        interleaved = regions[0].low < regions[1].high and regions[1].low < regions[0].high
-        apart = (regions[1].low - regions[0].low) % 6
-        if interleaved and regions[0].width <= apart <= 6 - regions[1].width:
-            assert not regions[0].meets(regions[1])
-    if regions[0].covers(regions[1]):
-        assert elements[0] >= elements[1]

@@ -1,7 +1,7 @@
 """Damaged text: ge-opt ends with a clear message and status 1, or takes it; never a traceback, a
 hang, or a half-written output.
 
-The mutations are seeded; `GE_FUZZ=2000 pytest test/unit/test_fuzz_mlir.py` runs more of them.
+The mutations are seeded; `FUZZ=2000 pytest test/unit/test_fuzz_mlir.py` runs more of them.
 """
 
 import io
@@ -16,7 +16,7 @@ import pytest
 
 from ge.tools import ge_opt
 
-COUNT = int(os.environ.get("GE_FUZZ", "150"))
+COUNT = int(os.environ.get("FUZZ", "150"))
 SECONDS = 20
 ROOT = Path(__file__).resolve().parents[1]
 TOKEN = re.compile(r"[%@#!^]?[\w.$]+|\s+|.", re.DOTALL)

@@ -1,6 +1,6 @@
 """Damaged models: ge-import ends with one clear message and no output, or imports them.
 
-The mutations are seeded; `GE_FUZZ=500 pytest test/unit/test_fuzz_onnx.py` runs more of them.
+The mutations are seeded; `FUZZ=500 pytest test/unit/test_fuzz_onnx.py` runs more of them.
 """
 
 import os
@@ -15,7 +15,7 @@ from onnx import GraphProto, ModelProto, TensorProto
 
 from ge.tools import ge_import
 
-COUNT = int(os.environ.get("GE_FUZZ", "60"))
+COUNT = int(os.environ.get("FUZZ", "60"))
 SECONDS = 20
 MODELS = sorted((Path(__file__).parent.parent / "models").glob("*.onnx"))
 SMALL = [m for m in MODELS if m.stat().st_size < 200_000]

@@ -166,3 +166,27 @@ def test_tables_of_text_are_refused():
     attributes = {"keys_int64s": [1], "values_strings": ["a"]}
     with pytest.raises(GeError, match="the table is not one of numbers"):
         import_model(model_of("LabelEncoder", 2, [ints(1)], 0, False, **attributes))
+
+
+@pytest.mark.parametrize("width", [4, 3])
+def test_prelu_before_opset_7_has_a_slope_for_each_channel(width: int):
+    x = -np.arange(1, 6 * width + 1, dtype=np.float32).reshape(1, 3, 2, width)
+    slopes = np.array([1, 2, 3], np.float32)
+    got = run(model_of("PRelu", 6, [x, slopes], 1, False), [x])
+    np.testing.assert_array_equal(got, x * slopes[:, None, None])
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 2, 3, 4), (1, 1, 2, 3, 4)])
+def test_prelu_slope_that_does_not_broadcast_to_the_input_is_refused(shape: tuple[int, ...]):
+    arrays = [X[None], np.ones(shape, np.float32)]
+    with pytest.raises(GeError, match=r"PRelu 'y': .* not broadcast"):
+        import_model(model_of("PRelu", 16, arrays, 0, False))
+
+
+@pytest.mark.parametrize("scale", [0.4, 0.8, 1.5, 2.6])
+@pytest.mark.parametrize("kind", ["align_corners", "half_pixel", "asymmetric"])
+def test_resize_by_scales_that_give_fractional_sizes(kind: str, scale: float):
+    x = X[None, ..., :4] * np.float32(0.5)
+    scales = np.array([1, 1, 1, scale], np.float32)
+    attributes = {"mode": "linear", "coordinate_transformation_mode": kind}
+    check("Resize", 19, [x, np.ones(0, np.float32), scales], 2, **attributes)

@@ -13,8 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 from xdsl.dialects.builtin import StringAttr
 
 from ge.dialects.support.errors import GeError
-from ge.lowering.driver.files import Outputs, write_module
 from ge.lowering.onnx.importer import Imported, import_file
+from ge.lowering.text.files import Outputs, write_module
 from ge.runtime.data.weights import (
     RandomPayload,
     SafetensorsPayload,

@@ -6,6 +6,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import i1, i8, i32, i64
 from xdsl.ir import Block
 
 from ge.dialects.graph import activation, elementwise
@@ -14,8 +15,8 @@ from ge.dialects.graph.indexing import OneHotOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
 from ge.dialects.graph.signal import DftOp, StftOp
+from ge.dialects.support.element_types import ui8, ui64
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import i1, i8, i32, i64, ui8, ui64
 from ge.runtime import kernels
 from ge.runtime.data.arrays import Array, type_of
 from ge.runtime.kernels import special

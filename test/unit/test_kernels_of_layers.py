@@ -13,8 +13,8 @@ from ge.dialects.graph import attention as a
 from ge.dialects.graph import normalization as n
 from ge.dialects.graph import quantization as q
 from ge.dialects.graph import recurrent as r
+from ge.dialects.support.element_types import ui8
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import ui8
 from ge.runtime import kernels
 from ge.runtime.data.arrays import BFLOAT16, Array, dtype_of, type_of
 

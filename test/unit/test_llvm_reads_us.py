@@ -9,10 +9,10 @@ import pytest
 from xdsl.printer import Printer
 
 from ge.lowering.driver.compiler import load, lower
+from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
 
 MODELS = Path(__file__).resolve().parents[1] / "models"
-LEVELS = ("graph", "fused", "tasks", "buffers", "program")
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_generic_form_is_read_by_iree_opt(name: str):
     tool = shutil.which("iree-opt")
     assert tool is not None, "iree-base-compiler is one of the test dependencies"
     module = load(str(MODELS / f"{name}.onnx")).module
-    for level in LEVELS:
+    for level in Level:
         lower(module, Options(), until=level)
         text = StringIO()
         Printer(text, print_generic_format=True).print_op(module)

@@ -25,12 +25,13 @@ from ge.dialects.graph.elementwise import (
 )
 from ge.dialects.graph.reduction import REDUCE_KINDS, ArgReduceOp, CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp
+from ge.dialects.support.element_types import ELEMENT_TYPES, bitwidth
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import DYNAMIC, ELEMENT_TYPES, bitwidth, is_refinement, tensor
+from ge.dialects.support.types import DYNAMIC, is_refinement, tensor
 from ge.runtime import kernels
 from ge.runtime.data.arrays import Array, dtype_of, type_of
 
-TYPES = list(ELEMENT_TYPES.values())
+TYPES = [row.type for row in ELEMENT_TYPES if not row.storage_only]
 ELEMENTWISE = [
     op
     for op in Graph.operations
@@ -121,7 +122,7 @@ def test_elementwise(op_class: type[Elementwise], data: st.DataObject, mask: int
 )
 def test_select(shapes: Any, element: Attribute, mask: int):
     condition, a, b = shapes.input_shapes
-    arrays = [random(condition, ELEMENT_TYPES["bool"], 0)]
+    arrays = [random(condition, i1, 0)]
     check(SelectOp, [*arrays, random(a, element, 1), random(b, element, 2)], mask)
 
 

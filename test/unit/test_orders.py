@@ -5,8 +5,9 @@ from itertools import permutations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ge.transforms.analysis.task_graph import TaskGraph
 from ge.transforms.memory import orders
-from ge.transforms.memory.orders import ORDERS, TaskGraph, best_order, exact_windows, peak, profile
+from ge.transforms.memory.orders import ORDERS, best_order, exact_windows
 
 
 @st.composite
@@ -47,17 +48,17 @@ def test_orders_are_valid(graph: TaskGraph) -> None:
     for name, make in ORDERS.items():
         order = make(graph)
         assert is_valid(graph, order), name
-        assert profile(graph, order) == alive(graph, order)
+        assert graph.live(order).bytes == alive(graph, order)
     better = exact_windows(graph, list(range(len(graph))))
     assert is_valid(graph, better)
-    assert peak(graph, better) <= peak(graph, list(range(len(graph))))
+    assert graph.live(better).peak <= graph.live(list(range(len(graph)))).peak
 
 
 @settings(deadline=None, max_examples=40)
 @given(graphs())
 def test_the_best_is_no_worse_than_any(graph: TaskGraph) -> None:
     _, order = best_order(graph)
-    assert peak(graph, order) <= min(peak(graph, make(graph)) for make in ORDERS.values())
+    assert graph.live(order).peak <= min(graph.live(make(graph)).peak for make in ORDERS.values())
 
 
 @settings(deadline=None)
@@ -65,7 +66,7 @@ def test_the_best_is_no_worse_than_any(graph: TaskGraph) -> None:
 def test_small_graphs_get_their_best_order(graph: TaskGraph) -> None:
     every = (list(p) for p in permutations(range(len(graph))) if is_valid(graph, list(p)))
     _, order = best_order(graph)
-    assert peak(graph, order) == min(peak(graph, o) for o in every)
+    assert graph.live(order).peak == min(graph.live(o).peak for o in every)
 
 
 def test_nothing_to_order() -> None:
@@ -91,6 +92,6 @@ def test_a_long_chain_of_branches() -> None:
     assert len(graph) > orders.WINDOW * 100
     name, order = best_order(graph)
     assert is_valid(graph, order)
-    assert peak(graph, list(range(len(graph)))) > 200
-    assert peak(graph, order) < 110
+    assert graph.live(list(range(len(graph)))).peak > 200
+    assert graph.live(order).peak < 110
     assert name != "program"

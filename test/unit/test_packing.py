@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ge.transforms.analysis.live_profile import LiveProfile
 from ge.transforms.memory import packing
 from ge.transforms.memory.packing import (
     METHODS,
@@ -17,7 +18,6 @@ from ge.transforms.memory.packing import (
     greedy,
     intersections,
     intervals,
-    most_alive,
     pack,
     scan,
 )
@@ -74,14 +74,14 @@ def test_the_best_is_kept(buffers: list[tuple[int, int, int]]):
 
 @settings(max_examples=100, deadline=None)
 @given(BUFFERS)
-def test_most_alive_is_the_maximum_over_time(buffers: list[tuple[int, int, int]]):
+def test_the_peak_is_the_maximum_over_time(buffers: list[tuple[int, int, int]]):
     def alive(time: int) -> int:
         return sum(size for size, start, length in buffers if start <= time <= start + length)
 
     p = problem_of(buffers)
-    most, when = most_alive(p.sizes, p.starts, p.ends)
-    assert most == max(map(alive, range(50)))
-    assert alive(when) == most
+    profile = LiveProfile.of(zip(p.sizes, p.starts, p.ends, strict=True), 50)
+    assert profile.peak == p.lower_bound == max(map(alive, range(50)))
+    assert alive(profile.peak_step) == profile.peak
 
 
 @settings(max_examples=100, deadline=None)

@@ -21,13 +21,13 @@ from ge.dialects.support.types import shape_of
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
-from ge.runtime.check.certificate import check_program
 from ge.runtime.check.memory import check_plan
+from ge.runtime.check.proof import check_program
 from ge.runtime.clock.clock import simulate
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session
+from ge.transforms.analysis.task_graph import TaskGraph
 from ge.transforms.memory.minimum_cut import UNLIMITED, Network
-from ge.transforms.memory.orders import TaskGraph, peak, program_order
 from ge.transforms.memory.recomputation import EXPONENTS, best_plan, peak_of, planned
 from ge.transforms.memory.recompute_elementwise import RecomputeElementwisePass
 from ge.transforms.memory.rematerialize import RematerializePass
@@ -85,7 +85,7 @@ def test_a_plan_saves_memory_and_takes_the_time_allowed(
     program: tuple[TaskGraph, list[float | None]], limit: int
 ) -> None:
     graph, costs = program
-    before = peak(graph, program_order(graph))
+    before = graph.live(range(len(graph))).peak
     plan = best_plan(graph, costs, 1.2, limit)
     if plan is not None:
         assert before > limit

@@ -24,7 +24,7 @@ from ge.transforms.memory.plan_memory import PlanMemoryPass
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
 from ge.transforms.schedule.events import add_orderings
 from ge.transforms.schedule.list_scheduling import ListScheduler, Streams, path_lengths
-from ge.transforms.schedule.memory_cap import MemoryCap, memory_orderings, program_peak
+from ge.transforms.schedule.memory_cap import MemoryCap, memory_orderings, profile
 
 TARGET = Target.load()
 CONTEXT = context()
@@ -136,7 +136,7 @@ def test_every_event_of_the_program_order_is_needed(text: str) -> None:
         assert block is not None
         assert after is not None
         wait.detach()
-        assert {p.kind for p in check_schedule(module, TARGET)} & {"order"}
+        assert {p.kind for p in check_schedule(module, TARGET)} & {"race"}
         block.insert_op_before(wait, after)
 
 
@@ -232,7 +232,7 @@ def test_a_task_out_of_order_must_leave_a_way_for_the_others() -> None:
         Buffer(4, [1, 3], held=False, kept=False),
         Buffer(4, [2, 3], held=False, kept=False),
     ]
-    assert program_peak(buffers, 4) == 12
+    assert profile(buffers, 4).peak == 12
     order = [buffers[0], Buffer(4, [3, 4], False, False), Buffer(4, [2, 4], False, False)]
     memory = MemoryCap(order, 5, 8)
     memory.start(0)
@@ -285,11 +285,11 @@ def test_orderings_beyond_the_limit_change_nothing(text: str) -> None:
 @pytest.mark.parametrize("held", [False, True])
 def test_peak_of_the_program_order(held: bool) -> None:
     buffers = [Buffer(4, [1], held, False), Buffer(2, [], True, True), Buffer(8, [2], False, False)]
-    assert program_peak(buffers, 3) == 10
+    assert profile(buffers, 3).peak == 10
 
 
 def test_events_beyond_the_limit_are_an_error() -> None:
-    from ge.transforms.schedule.events import EventIds, issue_tasks, with_events
+    from ge.transforms.schedule.events import EventIds, number_events, plan
 
     module = scheduled(
         f"{KERNELS}\nfunc.func @main(%x: {memref(128)}) {{\n"
@@ -302,7 +302,7 @@ def test_events_beyond_the_limit_are_an_error() -> None:
     tasks = [op for op in main(module).body.block.ops if isinstance(op, LaunchOp)]
     none = replace(TARGET, max_events=0).max_events
     with pytest.raises(Exception, match="more than 0 events are needed at one time"):
-        with_events(issue_tasks(tasks, [[], [0]], 5), EventIds(none))
+        number_events(plan(tasks, [0, 1], [[], [0]], 5), EventIds(none))
 
 
 def test_all_that_begin_a_buffer_wait_for_its_bytes():

@@ -10,11 +10,10 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from ge.dialects.npu_task.ops import SlotOp
 from ge.dialects.support.errors import GeError
 from ge.lowering.driver.compiler import context, lower
+from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.device.session import Session, random_inputs
-
-LEVELS = ("graph", "fused", "tasks", "buffers", "program")
 
 NETWORK = """
 func.func @main(%x: tensor<4x16xf32> {graph.name = "x"})
@@ -65,7 +64,7 @@ def expected(x: Any, payload: dict[str, Any]) -> Any:
     return np.tanh(np.maximum(h, 0) @ payload["w"] + h) + x
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", Level)
 def test_every_level_gives_the_same_numbers(level: str, payload: dict[str, Any], x: Any) -> None:
     session = Session(lowered(NETWORK, level), payload, poison=True)
     for _ in range(2):
@@ -74,7 +73,7 @@ def test_every_level_gives_the_same_numbers(level: str, payload: dict[str, Any],
         np.testing.assert_array_equal(outputs["t"], outputs["y"].T)
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", Level)
 def test_outputs_and_inputs_are_the_callers(level: str, payload: dict[str, Any], x: Any) -> None:
     """Writing to what a run returned changes neither the input, the other outputs, nor a run."""
     session = Session(lowered(NETWORK, level), payload)
@@ -89,7 +88,7 @@ def test_outputs_and_inputs_are_the_callers(level: str, payload: dict[str, Any],
     np.testing.assert_array_equal(x, before)
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", Level)
 def test_an_input_that_is_an_output_is_copied(level: str) -> None:
     text = """
     func.func @main(%x: tensor<2xf32> {graph.name = "x"}) -> (tensor<2xf32> {graph.name = "y"}) {
@@ -180,7 +179,7 @@ def test_bad_inputs(change: Callable[[dict[str, Any]], Any], message: str) -> No
     )
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", Level)
 def test_dynamic_shapes(level: str) -> None:
     session = Session(lowered(DYNAMIC, level))
     for shape in ((2, 5), (1, 1), (2, 0)):

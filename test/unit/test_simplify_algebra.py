@@ -9,15 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.context import Context
-from xdsl.dialects.builtin import (
-    DenseIntOrFPElementsAttr,
-    ModuleOp,
-    f16,
-    f32,
-    i1,
-    i8,
-    i32,
-)
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp, f16, f32, i1, i8, i32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
@@ -27,7 +19,8 @@ from ge.dialects.graph.activation import ReluOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.support.elementwise_bases import Binary, Elementwise, Unary
-from ge.dialects.support.types import element_type, is_float, shape_of, tensor, ui8
+from ge.dialects.support.element_types import is_float, ui8
+from ge.dialects.support.types import element_type, shape_of, tensor
 from ge.runtime.data.arrays import Array, dense, dtype_of
 from ge.runtime.device.session import Session
 from ge.transforms.graph.simplify_algebra import SimplifyAlgebraPass

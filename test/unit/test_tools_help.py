@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from ge.lowering.cli.opt_main import GeOptMain
-from ge.lowering.pipeline.options import ENVIRONMENT
 from ge.tools import ge_check, ge_compile, ge_import, ge_opt, ge_run
 
 Main = Callable[[Sequence[str]], int]
@@ -51,18 +50,19 @@ def test_each_option_of_ge_opt_is_explained():
     assert not unexplained(parser)
 
 
-def test_the_readme_names_each_variable():
-    text = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
-    assert not [name for name in ENVIRONMENT if f"`{name}" not in text]
-
-
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
         ("ge-check", "arguments are required: program; see ge-check --help"),
         ("ge-check in.mlir more", "one input file at most, 'more' is another"),
-        ("ge-compile in.mlir --memory x", "--memory: invalid int value: 'x'; see ge-compile"),
+        (
+            "ge-compile in.mlir --memory x",
+            "--memory: a whole number of at least 0, not 'x'; see",
+        ),
         ("ge-compile in.mlir --reprot r", "unknown option '--reprot'; did you mean '--report'?"),
+        ("ge-compile in.mlir --memory 7", "--memory: one of 0, 1, 2, 3, not '7'"),
+        ("ge-compile in.mlir --fusion none", "--fusion: one of off, conservative, default"),
+        ("ge-run in.mlir --memory-limit 5X", "--memory-limit: a number of bytes such as 1000000"),
         ("ge-compile in.mlir --until nowhere", "--until: invalid choice: 'nowhere'"),
         ("ge-compile in.mlir -o p.mlir --report p.mlir", "two outputs go to 'p.mlir'"),
         ("ge-compile --print-pipeline --target tpu", "unknown target 'tpu'"),

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.ir import Block
+from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.convolution import Col2ImOp, ConvOp, ConvTransposeOp, DeformConvOp
 from ge.dialects.graph.image import ResizeOp
@@ -13,7 +14,7 @@ from ge.dialects.graph.pooling import MaxPoolIndicesOp, MaxUnpoolOp, PoolOp
 from ge.dialects.support.tensor_op import Work
 from ge.runtime import kernels
 from ge.runtime.data.arrays import BFLOAT16, Array, type_of
-from ge.runtime.kernels import convolution
+from ge.runtime.kernels import correlation
 
 
 def run(op: type[Any], *arrays: Array | None, **params: Any) -> Any:
@@ -52,16 +53,18 @@ CONVS = [
     (4, (6, 4, 1, 1), (5, 6), [1, 1], [1, 0, 0, 2], [1, 1], 1),
     (4, (6, 2, 3, 2), (7, 8), [2, 1], [1, 0, 2, 1], [1, 2], 2),
     (6, (6, 1, 3, 3), (7, 7), [1, 1], [1] * 4, [1, 1], 6),
+    (3, (3, 1, 5, 3), (21, 9), [1, 2], [2, 1, 2, 1], [1, 1], 3),
+    (3, (6, 1, 3, 3), (19, 8), [2, 1], [0, 2, 1, 0], [2, 3], 3),
     (3, (6, 1, 3, 3), (7, 7), [2, 2], [1] * 4, [1, 1], 3),
     (2, (3, 2, 2, 2, 2), (4, 4, 5), [1, 2, 1], [0] * 6, [1, 1, 2], 1),
 ]
 
 
 @pytest.mark.parametrize("case", CONVS)
-@pytest.mark.parametrize("column_bytes", [1, 1 << 24])
+@pytest.mark.parametrize("block_bytes", [1, 1 << 24])
 @pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int8])
-def test_conv(case: Any, column_bytes: int, dtype: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(convolution, "COLUMN_BYTES", column_bytes)
+def test_conv(case: Any, block_bytes: int, dtype: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(correlation, "BLOCK_BYTES", block_bytes)
     channels, weight, size, strides, pads, dilations, group = case
     rng = np.random.default_rng(0)
     x = rng.integers(-9, 9, (2, channels, *size)).astype(dtype)
@@ -82,6 +85,15 @@ def test_conv(case: Any, column_bytes: int, dtype: Any, monkeypatch: Any) -> Non
     assert expected is not None
     assert result.dtype == (np.int32 if dtype is np.int8 else dtype)
     np.testing.assert_array_equal(result.astype(np.float64), expected)
+
+
+def test_depthwise_conv_keeps_infinities_where_they_are() -> None:
+    x = np.random.default_rng(0).standard_normal((1, 3, 20, 20)).astype(np.float32)
+    x[0, 1, 9, 9] = np.inf
+    w = np.ones((3, 1, 3, 3), np.float32)
+    result = run(ConvOp, x, w, None, group=3)
+    assert np.isinf(result[0, 1, 7:10, 7:10]).all()
+    assert np.isfinite(result).sum() == result.size - 9
 
 
 def test_conv_into_given_memory() -> None:
@@ -174,6 +186,30 @@ def test_pool(case: Any, kind: str, include: bool) -> None:
     window = {"kernel": kernel, "strides": strides, "pads": pads, "dilations": dilations}
     result = run(PoolOp, x, kind=kind, p=3, count_include_pad=include, **window)
     np.testing.assert_allclose(result, expected)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("kernel", [1, 2, 3, 4])
+@pytest.mark.parametrize("pads", [(0, 0), (1, 0), (0, 1), (2, 2)])
+def test_ceil_mode(kernel: int, stride: int, pads: tuple[int, int]) -> None:
+    """Every window that starts inside the input or its begin pad and not more than a stride
+    after the last that fits; an average divides by the elements inside."""
+    for size in range(1, 7):
+        x = np.arange(1, size + 1, dtype=np.float32).reshape(1, 1, size)
+        window: dict[str, Any] = {
+            "kernel": [kernel], "strides": [stride], "pads": list(pads), "ceil_mode": True,
+        }  # fmt: skip
+        begin, end = pads
+        starts = range(-begin, min(size, size + end - kernel + stride), stride)
+        if not starts:
+            with pytest.raises(VerifyException, match="does not fit into spatial dimension 0"):
+                run(PoolOp, x, kind="max", **window)
+            continue
+        inside = [x[0, 0, max(start, 0) : max(start + kernel, 0)] for start in starts]
+        top = [v.max(initial=-np.inf) for v in inside]
+        mean = [v.mean() if v.size else 0 for v in inside]
+        assert run(PoolOp, x, kind="max", **window)[0, 0].tolist() == top
+        np.testing.assert_allclose(run(PoolOp, x, kind="average", **window)[0, 0], mean)
 
 
 def test_pool_keeps_nan_and_lowest_values() -> None:

@@ -36,12 +36,12 @@ from ge.dialects.graph.shape import (
     UnsqueezeOp,
 )
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp, slice_bounds
+from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.types import (
     DYNAMIC,
     array_ints,
     constant_ints,
     element_type,
-    is_integer,
     is_static,
     normalize_axis,
     numel,

@@ -12,9 +12,6 @@ loop comes back to it); one that is allocated inside is alive between its uses t
 
 Several streams may begin a buffer side by side, each with a part of it: it begins where the first
 of them may.
-
-Buffers that share bytes although happens-before does not keep them apart, only the order of the
-program does, need more events: `orderings` tells which tasks have to wait for which.
 """
 
 from bisect import bisect_left
@@ -24,13 +21,13 @@ from dataclasses import dataclass, field
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from ge.dialects.npu_task.memory import Task, owner_of
 from ge.dialects.npu_task.ops import RecordOp, WaitOp
 from ge.dialects.support.diagnostics import error_at
-from ge.dialects.support.types import byte_size
-from ge.transforms.analysis.aliasing import Task, accesses, owner_of
-from ge.transforms.memory.packing import MOST_CONFLICTS, Problem, intervals, most_alive
-
-Clock = Sequence[int]
+from ge.dialects.support.types import align_up, byte_size
+from ge.transforms.analysis.aliasing import accesses
+from ge.transforms.analysis.happens_before import Clock, HappensBefore
+from ge.transforms.analysis.live_profile import LiveProfile
 
 
 @dataclass(slots=True, eq=False)
@@ -64,37 +61,6 @@ class Lifetime:
         return all(use <= done for use, done in zip(self.uses, clock, strict=True))
 
 
-Orderings = dict[Operation, list[Operation]]
-"""Task -> earlier tasks of its block that it has to wait for."""
-
-
-@dataclass(slots=True)
-class Held:
-    """Which buffer had each byte last: spans that do not overlap, by their first byte."""
-
-    lows: list[int] = field(default_factory=list[int])
-    spans: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    """First byte after the span, buffer."""
-
-    def replace(self, low: int, high: int, buffer: int) -> list[int]:
-        """Give bytes to a buffer; returns those that had them."""
-        if low == high:
-            return []
-        first = bisect_left(self.lows, low)
-        if first and self.spans[first - 1][0] > low:
-            first -= 1
-        last = bisect_left(self.lows, high)
-        lows, spans = self.lows[first:last], self.spans[first:last]
-        new = [(low, (high, buffer))]
-        if lows and lows[0] < low:
-            new.insert(0, (lows[0], (low, spans[0][1])))
-        if spans and spans[-1][0] > high:
-            new.append((high, spans[-1]))
-        self.lows[first:last] = [start for start, _ in new]
-        self.spans[first:last] = [span for _, span in new]
-        return list(dict.fromkeys(owner for _, owner in spans))
-
-
 @dataclass(slots=True)
 class Frame:
     """A branch or loop that is being walked, and the outer buffers used in it."""
@@ -112,8 +78,7 @@ class Liveness:
         self.planned = planned
         self.by_value: dict[SSAValue, Lifetime] = {}
         self.position = 0
-        self.issued = [0] * streams
-        self.clocks = [[0] * streams for _ in range(streams)]
+        self.order = HappensBefore(streams)
         self.events: dict[int, Clock] = {}
         self.frames: list[Frame] = []
         self.walk(body)
@@ -133,7 +98,7 @@ class Liveness:
                         life = Lifetime(op, size, len(self.frames), uses=[0] * self.streams)
                         self.by_value[op.memref] = life
                 case RecordOp():
-                    self.events[op.event.value.data] = list(self.clocks[self.stream(op)])
+                    self.events[op.event.value.data] = self.order.clock(self.stream(op))
                 case WaitOp():
                     self.wait(op)
                 case _ if isinstance(op, Task):
@@ -158,28 +123,24 @@ class Liveness:
         if happened is None:
             text = f"event {op.event.value.data} is waited for, but was not recorded"
             raise error_at(op, text, "run assign-streams again")
-        mine = self.clocks[stream]
-        self.clocks[stream] = [max(p) for p in zip(mine, happened, strict=True)]
+        self.order.wait(stream, happened)
 
     def task(self, op: Task) -> None:
         """A task extends the lives of what it uses, and is one more step of its stream's clock."""
         stream = self.stream(op)
-        clock = self.clocks[stream]
-        before = None
+        before = tuple(self.order.clocks[stream])
+        number = self.order.issue(stream)
         self.position += 1
-        self.issued[stream] += 1
         for life in self.used_by(op):
             if life.depth < len(self.frames):
                 self.frames[life.depth].used[life] = None
                 continue
             if stream not in life.first_tasks:
-                before = before or tuple(clock)
                 self.begin(life, op, stream, before)
             life.end = self.position
-            life.uses[stream] = self.issued[stream]
+            life.uses[stream] = number
             life.last_tasks[stream] = life.last_use = op
             life.first_use = life.first_use or op
-        clock[stream] = self.issued[stream]
 
     def begin(self, life: Lifetime, op: Task, stream: int, before: Clock) -> None:
         """A stream uses a buffer for the first time, when the tasks in `before` are done."""
@@ -208,10 +169,8 @@ class Liveness:
 
     def barrier(self, op: Operation, used: Iterable[Lifetime]) -> Clock:
         """All streams wait for each other; `op` uses `used` then. Returns the clock before."""
-        before = tuple(self.issued)
+        before = self.order.barrier()
         self.position += 1
-        self.issued = [n + 1 for n in self.issued]
-        self.clocks = [list(self.issued) for _ in range(self.streams)]
         for life in used:
             if life.depth < len(self.frames):
                 self.frames[life.depth].used[life] = None
@@ -221,7 +180,7 @@ class Liveness:
                 life.first_use = op
             life.end = self.position
             life.last_use = op
-            life.uses = list(self.issued)
+            life.uses = list(self.order.issued)
         return before
 
     def used_by(self, op: Operation) -> list[Lifetime]:
@@ -264,46 +223,11 @@ class Liveness:
             groups[life.stream].append(i)
         return groups
 
-    def in_order(self, alignment: int) -> Problem:
-        """The packing problem of these buffers where the order of the program keeps them apart."""
-        sizes = [-(-b.bytes // alignment) * alignment for b in self.buffers]
-        return intervals(sizes, [b.start for b in self.buffers], [b.end for b in self.buffers])
-
-    def alive_at_peak(self, alignment: int) -> list[Lifetime]:
-        """The buffers that are alive when the most bytes are, in the order of the program."""
-        problem = self.in_order(alignment)
-        _, when = most_alive(problem.sizes, problem.starts, problem.ends)
-        return [b for b in self.buffers if b.start <= when <= b.end]
-
-    def orderings(self, sizes: Sequence[int], offsets: Sequence[int]) -> Orderings:
-        """What has to wait for what so that buffers with these sizes, that are packed as in
-        `in_order`, are apart in every run: for tasks, earlier ones. A buffer waits for those that
-        had its bytes last; these waited for the ones before."""
-        result: Orderings = {}
-        held = Held()
-        for i, life in enumerate(self.buffers):
-            for j in held.replace(offsets[i], offsets[i] + sizes[i], i):
-                other = self.buffers[j]
-                if not other.is_done(life.before):
-                    for task in life.first_tasks.values():
-                        result.setdefault(task, []).extend(other.last_tasks.values())
-        return result
-
-    def problem(self, alignment: int) -> Problem:
-        """The packing problem of these buffers."""
-        sizes = [-(-b.bytes // alignment) * alignment for b in self.buffers]
-        starts = [b.start for b in self.buffers]
-        ends = [b.end for b in self.buffers]
-        bound, _ = most_alive(sizes, starts, ends)
-        groups, conflicts = self.groups(), self.conflicts()
-        for i, ranges in enumerate(conflicts):
-            for group, found in zip(groups, ranges, strict=True):
-                if found:
-                    ends[i] = max(ends[i], starts[group[found[-1]]])
-        neighbours = None
-        if sum(len(r) for ranges in conflicts for r in ranges) <= MOST_CONFLICTS:
-            neighbours = _neighbours(groups, conflicts)
-        return Problem(sizes, starts, ends, bound, neighbours)
+    def live_at_peak(self, alignment: int) -> list[Lifetime]:
+        """The buffers that are live when the most bytes are, in the order of the program."""
+        lives = ((align_up(b.bytes, alignment), b.start, b.end) for b in self.buffers)
+        step = LiveProfile.of(lives, self.position + 1).peak_step
+        return [b for b in self.buffers if b.start <= step <= b.end]
 
 
 def _first_after(life: Lifetime, befores: Sequence[Clock], first: int) -> int:
@@ -314,14 +238,3 @@ def _first_after(life: Lifetime, befores: Sequence[Clock], first: int) -> int:
         low, high, step = high + 1, high + step, 2 * step
     high = min(high, len(befores))
     return bisect_left(befores, True, low, high, key=life.is_done)
-
-
-def _neighbours(groups: list[list[int]], conflicts: list[list[range]]) -> list[list[int]]:
-    result: list[list[int]] = [[] for _ in conflicts]
-    for i, ranges in enumerate(conflicts):
-        for group, found in zip(groups, ranges, strict=True):
-            for place in found:
-                j = group[place]
-                result[i].append(j)
-                result[j].append(i)
-    return result

@@ -26,7 +26,8 @@ from ge.dialects.graph.elementwise import (
     SqrtOp,
     SubOp,
 )
-from ge.dialects.support.types import element_type, is_float, numel, shape_of
+from ge.dialects.support.element_types import is_float
+from ge.dialects.support.types import element_type, numel, shape_of
 from ge.transforms.rewriting.matching import near, number_of, tolerance
 
 Monomial: TypeAlias = frozenset[tuple[SSAValue, float]]

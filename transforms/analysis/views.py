@@ -12,6 +12,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.graph.shape import View
 from ge.dialects.graph.slicing import SliceOp, SplitOp, slice_bounds
+from ge.dialects.npu_task.memory import row_major
 from ge.dialects.npu_task.ops import is_dynamic
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, normalize_axis, numel, shape_of
@@ -51,6 +52,13 @@ def whole_of(value: SSAValue) -> SSAValue:
     return value
 
 
+def storage(value: SSAValue) -> SSAValue:
+    """The value whose memory a view shows, or shows a part of."""
+    while isinstance(op := value.owner, Operation) and view_offsets(op) is not None:
+        value = op.operands[0]
+    return value
+
+
 def _starts(op: SliceOp, shape: Shape) -> list[int] | None:
     """The first index in each dimension, None unless all steps are 1."""
     starts = [0] * len(shape)
@@ -74,11 +82,3 @@ def _contiguous(
         offset = sum(a * b for a, b in zip(start, strides, strict=True))
         offsets.append(offset if prod(size) else 0)
     return offsets
-
-
-def row_major(shape: Shape) -> list[int]:
-    """The strides, in elements, of a contiguous tensor."""
-    strides = [1] * len(shape)
-    for i in range(len(shape) - 2, -1, -1):
-        strides[i] = strides[i + 1] * max(shape[i + 1], 1)
-    return strides

@@ -17,9 +17,11 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.support.types import byte_size, is_static, shape_of
+from ge.dialects.support.types import byte_size, has_size
+from ge.transforms.analysis.task_graph import value_graph
+from ge.transforms.analysis.views import storage
 from ge.transforms.fusion.groups import Group
-from ge.transforms.fusion.merging import Merger, is_view
+from ge.transforms.fusion.merging import Merger
 from ge.transforms.fusion.recompute import duplicate_into_users
 
 SLOWER = 1.25
@@ -33,7 +35,7 @@ def relieve_peak(merger: Merger) -> None:
     """Take values out of memory where the block needs the most."""
     for _ in range(ROUNDS):
         peak = peak_of(merger)
-        if not any([remove(merger, value, peak) for value in peak.alive]):
+        if not any([remove(merger, value, peak) for value in peak.live]):
             return
 
 
@@ -45,7 +47,7 @@ class Peak:
     """The place in the order of the launches that needs the most memory."""
 
     bytes: int
-    alive: list[SSAValue]
+    live: list[SSAValue]
     """The values in memory there, the largest first."""
     last: Mapping[SSAValue, int]
     """Value -> number of the last group that needs it."""
@@ -53,46 +55,29 @@ class Peak:
     """Place of each group in the order."""
 
 
-def storage(value: SSAValue) -> SSAValue:
-    """The value whose memory a view shows."""
-    while isinstance(op := value.owner, Operation) and is_view(op):
-        value = op.operands[0]
-    return value
-
-
 def peak_of(merger: Merger) -> Peak:
     """Where the groups, in their order, need the most memory."""
     groups = merger.groups
     number = {group: i for i, group in enumerate(groups)}
-    last: dict[SSAValue, int] = {}
-    first: dict[SSAValue, int] = {}
-    for group, place in number.items():
-        for value in groups.outputs(group):
-            users = (groups.find(use.operation) for use in value.uses)
-            root = storage(value)
-            places = [number[u] for u in users if u is not None]
-            last[root] = max(last.get(root, place), *places)
-            if root is value and in_arena(value):
-                first[value] = place
-    given = _results(groups.block.last_op)
-    changes = [0] * (len(number) + 1)
-    for value, place in first.items():
-        if value not in given:
-            changes[place] += byte_size(value.type)
-            changes[last[value] + 1] -= byte_size(value.type)
-    now, most, where = 0, 0, 0
-    for place, change in enumerate(changes):
-        now += change
-        if now > most:
-            most, where = now, place
-    alive = [v for v, at in first.items() if at <= where <= last[v] and v not in given]
-    alive.sort(key=lambda v: -byte_size(v.type))
-    return Peak(most, alive, last, number)
+    outputs = {v for group in number for v in groups.outputs(group)}
+    returned = _results(groups.block.last_op)
+
+    def size_of(value: SSAValue) -> int:
+        counts = value in outputs and value not in returned and in_arena(value)
+        return byte_size(value.type) if counts else 0
+
+    graph, buffers = value_graph((groups.in_order(group) for group in number), size_of)
+    profile = graph.live(range(len(graph)))
+    at = profile.peak_step
+    live = [v for v, b in buffers.items() if graph.writer[b] <= at <= graph.last_use(b)]
+    live = sorted(filter(size_of, live), key=lambda v: -byte_size(v.type))
+    last = {v: graph.last_use(b) for v, b in buffers.items() if v in outputs}
+    return Peak(profile.peak, live, last, number)
 
 
 def in_arena(value: SSAValue) -> bool:
     """Whether a result takes memory of a size that is known."""
-    return not isinstance(value.owner, ConstantOp) and is_static(shape_of(value))
+    return not isinstance(value.owner, ConstantOp) and has_size(value)
 
 
 def _results(last: Operation | None) -> set[SSAValue]:

@@ -13,7 +13,8 @@ becomes
 
 Constants in the text are equal by value and type, weights by key. That two keys stand for the same
 bytes (a matrix that a model uses at both ends, written out twice) shows only in the payload:
-`share_equal_weights` looks there, where there is one.
+`share_equal_weights` looks there, where there is one. Weights whose shapes differ become reshapes
+of one.
 """
 
 from collections.abc import Hashable, Iterator
@@ -27,10 +28,11 @@ from xdsl.ir import Attribute, Block, Operation
 from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import FusedOp
-from ge.dialects.graph.constant import ConstantOp, WeightAttr
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.graph.support.folding import splat_bytes
 from ge.dialects.support.functions import defined_functions
-from ge.dialects.support.types import Dense
+from ge.dialects.support.types import Dense, shape_of
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import Payload
 from ge.transforms.rewriting.counts import count
@@ -93,28 +95,43 @@ def share_constants(block: Block) -> int:
 
 
 def share_equal_weights(module: ModuleOp, payload: Payload) -> int:
-    """Let weights of one type and the same bytes have one key; returns how many changed theirs."""
-    kept: dict[Hashable, list[tuple[str, Array]]] = {}
-    keys: dict[str, str] = {}
-    weights = [op for op in module.walk() if isinstance(op, ConstantOp) and op.key is not None]
-    for op in weights:
-        key = op.key or ""
-        array = payload.get(key) if key not in keys else None
-        if array is None:
-            continue
-        flat = array.reshape(-1)
-        sample = (flat[:SAMPLE].tobytes(), flat[-SAMPLE:].tobytes())
-        alike = kept.setdefault((op.result.type, sample), [])
-        equal = (k for k, other in alike if same_bytes(array, other))
-        keys[key] = next(equal, key)
-        if keys[key] == key:
-            alike.append((key, array))
+    """Let weights of one element type and the same bytes have one key, reshaped where their shapes
+    differ; returns how many changed theirs."""
+    kept: dict[Hashable, list[tuple[ConstantOp, Array]]] = {}
+    first: dict[str, ConstantOp] = {}
     changed = 0
-    for op in weights:
-        if (key := keys.get(op.key or "", op.key)) != op.key and key is not None:
-            op.value = WeightAttr(key)
+    for op in [op for op in module.walk() if isinstance(op, ConstantOp) and op.key is not None]:
+        key = op.key or ""
+        if key not in first:
+            first[key] = op
+            array = payload.get(key)
+            if array is None or not array.size:
+                continue
+            flat = array.reshape(-1)
+            sample = (flat[:SAMPLE].tobytes(), flat[-SAMPLE:].tobytes())
+            alike = kept.setdefault((array.dtype, array.size, sample), [])
+            equal = (other for other, values in alike if same_bytes(array, values))
+            first[key] = next(equal, op)
+            if first[key] is op:
+                alike.append((op, array))
+        if first[key].value != op.value:
+            use_weight(op, first[key])
             changed += 1
     return changed
+
+
+def use_weight(op: ConstantOp, weight: ConstantOp) -> None:
+    """Replace a constant by another of the same bytes."""
+    op.value = weight.value
+    if op.result.type == weight.result.type or op.parent is None:
+        return
+    source = ConstantOp.make(weight.value, weight.result.type)
+    shape = ReshapeOp.of(source.result, None, shape=shape_of(op.result), location=op.location)
+    source.location = op.location
+    op.parent.insert_ops_before([source, shape], op)
+    op.result.replace_all_uses_with(shape.result)
+    op.detach()
+    op.erase()
 
 
 def same_bytes(a: Array, b: Array) -> bool:

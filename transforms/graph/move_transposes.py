@@ -36,13 +36,13 @@ from xdsl.utils.disjoint_set import DisjointSet
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import ReshapeOp, TransposeOp, UnsqueezeOp
+from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.tensor_op import Access, Permuted, TensorOp, attribute
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
     array_ints,
-    bitwidth,
     element_type,
     rank_of,
     set_type,

@@ -28,8 +28,9 @@ from xdsl.traits import Commutative, IsolatedFromAbove, Pure
 
 from ge.dialects.graph.control import IfOp, LoopOp
 from ge.dialects.graph.elementwise import CompareOp, MaximumOp, MinimumOp
+from ge.dialects.support.element_types import is_float
 from ge.dialects.support.functions import defined_functions
-from ge.dialects.support.types import element_type, is_float
+from ge.dialects.support.types import element_type
 from ge.transforms.rewriting.counts import count
 
 Number = Callable[[SSAValue], Hashable]

@@ -29,10 +29,11 @@ from ge.dialects.graph.control import IfOp, LoopOp
 from ge.dialects.npu_task.ops import LaunchOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import byte_size, is_static, shape_of
+from ge.dialects.support.types import align_up, byte_size, is_static, shape_of
 from ge.dialects.targets.target import target_for
-from ge.transforms.analysis.views import view_offsets, whole_of
-from ge.transforms.memory.orders import ORDERS, TaskGraph, best_order
+from ge.transforms.analysis.task_graph import TaskGraph, used_by, value_graph
+from ge.transforms.analysis.views import storage, whole_of
+from ge.transforms.memory.orders import ORDERS, best_order
 
 ORDER = "npu_task.order"
 """Attribute of a function: the name of the order of its tasks."""
@@ -44,44 +45,21 @@ TASKS = (LaunchOp, IfOp, LoopOp)
 """What is put in order; constants, destinations and views go where they are needed."""
 
 
-def storage(value: SSAValue) -> SSAValue:
-    """The value whose memory a view shows."""
-    while isinstance(op := value.owner, Operation) and view_offsets(op) is not None:
-        value = op.operands[0]
-    return value
-
-
-def used_by(op: Operation) -> list[SSAValue]:
-    """The values that an op needs: its operands, and what its regions use of those from outside."""
-    if not op.regions:
-        return list(op.operands)
-    blocks = [b for inner in op.walk() for r in inner.regions for b in r.blocks]
-    own = {v for b in blocks for v in (*b.args, *(r for o in b.ops for r in o.results))}
-    return [v for inner in op.walk() for v in inner.operands if v not in own]
-
-
 def task_graph(block: Block, alignment: int) -> tuple[TaskGraph, list[Operation]]:
     """The tasks of a block and the buffers between them, whose sizes are multiples of the
     alignment. Where results of the model are parts of buffers, the last task is the terminator: it
     takes them to the host, when all others are done."""
-    graph, tasks = TaskGraph(), list[Operation]()
-    buffers: dict[SSAValue, int] = {}
     last = block.last_op
     returned = last.operands if isinstance(block.parent_op(), FuncOp) and last is not None else ()
-    given = {whole_of(v) for v in returned}
-    for op in block.ops:
-        if not isinstance(op, TASKS):
-            continue
-        number = graph.task()
-        tasks.append(op)
-        for value in dict.fromkeys(storage(v) for v in used_by(op)):
-            if value in buffers:
-                graph.read(buffers[value], number)
-        for result in op.results:
-            counts = is_static(shape_of(result)) and result not in given
-            size = -(-byte_size(result.type) // alignment) * alignment if counts else 0
-            buffers[result] = graph.buffer(size, number)
-    parts = {storage(v) for v in given} - given
+    results = {whole_of(v) for v in returned}
+
+    def size_of(value: SSAValue) -> int:
+        counts = is_static(shape_of(value)) and value not in results
+        return align_up(byte_size(value.type), alignment) if counts else 0
+
+    tasks: list[Operation] = [op for op in block.ops if isinstance(op, TASKS)]
+    graph, buffers = value_graph(([op] for op in tasks), size_of)
+    parts = {storage(v) for v in results} - results
     if last is not None and not parts.isdisjoint(buffers):
         tasks.append(last)
         return_parts(graph, [b for value, b in buffers.items() if value in parts])

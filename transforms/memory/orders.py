@@ -12,8 +12,9 @@ The problem (the least peak of a directed acyclic graph over all orders) is NP-c
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+
+from ge.transforms.analysis.task_graph import TaskGraph
 
 WINDOW = 16
 """Tasks of a window that is put in its best order."""
@@ -23,67 +24,6 @@ STATES = 8_000
 
 WINDOWS = 64
 """Windows that are looked at for one program."""
-
-
-@dataclass(slots=True)
-class TaskGraph:
-    """Tasks by number, in the order of the program, and the buffers between them."""
-
-    bytes: list[int] = field(default_factory=list[int])
-    """Of each buffer."""
-    writer: list[int] = field(default_factory=list[int])
-    """The task that makes a buffer."""
-    readers: list[list[int]] = field(default_factory=list[list[int]])
-    """The tasks that need a buffer, without its writer; none: it is gone after that."""
-    makes: list[list[int]] = field(default_factory=list[list[int]])
-    """The buffers that a task makes."""
-    needs: list[list[int]] = field(default_factory=list[list[int]])
-    """The buffers of other tasks that a task reads."""
-
-    def __len__(self) -> int:
-        return len(self.makes)
-
-    def task(self) -> int:
-        """Add a task; its number."""
-        self.makes.append([])
-        self.needs.append([])
-        return len(self) - 1
-
-    def buffer(self, size: int, writer: int) -> int:
-        """Add a buffer of so many bytes; its number."""
-        self.bytes.append(size)
-        self.writer.append(writer)
-        self.readers.append([])
-        self.makes[writer].append(len(self.bytes) - 1)
-        return len(self.bytes) - 1
-
-    def read(self, buffer: int, reader: int) -> None:
-        """A task needs a buffer."""
-        if reader != self.writer[buffer] and reader not in self.readers[buffer][-1:]:
-            self.readers[buffer].append(reader)
-            self.needs[reader].append(buffer)
-
-    def made_bytes(self, task: int) -> int:
-        return sum(self.bytes[b] for b in self.makes[task])
-
-
-def profile(graph: TaskGraph, order: Sequence[int]) -> list[int]:
-    """The bytes alive while each task runs, by its place in the order."""
-    place = {t: i for i, t in enumerate(order)}
-    change = [0] * (len(order) + 1)
-    for size, writer, readers in zip(graph.bytes, graph.writer, graph.readers, strict=True):
-        change[place[writer]] += size
-        change[max((place[r] for r in readers), default=place[writer]) + 1] -= size
-    alive, found = 0, list[int]()
-    for c in change[:-1]:
-        alive += c
-        found.append(alive)
-    return found
-
-
-def peak(graph: TaskGraph, order: Sequence[int]) -> int:
-    """The most bytes alive at one time."""
-    return max(profile(graph, order), default=0)
 
 
 # ---- orders ----------------------------------------------------------------------------------
@@ -196,8 +136,7 @@ def exact_windows(graph: TaskGraph, order: Sequence[int]) -> list[int]:
     peak."""
     best = list(order)
     for _ in range(WINDOWS if best else 0):
-        needed = profile(graph, best)
-        at = needed.index(max(needed))
+        at = graph.live(best).peak_step
         improved = None
         for shift in (WINDOW // 2, WINDOW // 4, 3 * WINDOW // 4):
             low = max(0, at - shift)
@@ -225,10 +164,10 @@ def exact(graph: TaskGraph, order: Sequence[int], low: int, high: int) -> list[i
             mask = sum(bit[t] for t in users)
             for t in users:
                 freed[tasks.index(t)].append((mask, graph.bytes[b]))
-    found = profile(graph, order)
-    limit = max(found[low:high])
-    alive = found[low] - made[0]
-    states: dict[int, tuple[int, int, list[int]]] = {0: (0, alive, [])}
+    live = graph.live(order).bytes
+    limit = max(live[low:high])
+    now = live[low] - made[0]
+    states: dict[int, tuple[int, int, list[int]]] = {0: (0, now, [])}
     for _ in tasks:
         following: dict[int, tuple[int, int, list[int]]] = {}
         for done, (needed, now, path) in states.items():
@@ -253,6 +192,6 @@ def best_order(graph: TaskGraph, names: Sequence[str] = tuple(ORDERS)) -> tuple[
     """The order of the least peak and the name of the method, the first of `names` where several
     are equal."""
     orders = {name: ORDERS[name](graph) for name in names}
-    name = min(orders, key=lambda n: peak(graph, orders[n]))
+    name = min(orders, key=lambda n: graph.live(orders[n]).peak)
     order = exact_windows(graph, orders[name])
     return (name if order == orders[name] else f"{name}, exact windows"), order

@@ -1,15 +1,14 @@
 """The error about a program that needs more memory than it may: what is alive at the peak, who made
 it, and who needs it last."""
 
-from collections.abc import Iterator
-
 from xdsl.dialects.func import FuncOp
-from xdsl.dialects.memref import ReinterpretCastOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from ge.dialects.npu_task.ops import IfOp, LaunchOp, LoopOp
 from ge.dialects.support.diagnostics import place_of
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import align_up
+from ge.transforms.analysis.aliasing import users_of
 from ge.transforms.analysis.liveness import Lifetime, Liveness
 
 SHOWN = 10
@@ -30,7 +29,7 @@ class OverLimitError(GeError):
 
 def describe_peak(func: FuncOp, liveness: Liveness, alignment: int) -> list[str]:
     """Lines about the step at which the most bytes are alive, and its largest buffers."""
-    alive = liveness.alive_at_peak(alignment)
+    alive = liveness.live_at_peak(alignment)
     if not alive:
         return []
     order = {op: i for i, op in enumerate(func.walk())}
@@ -40,7 +39,7 @@ def describe_peak(func: FuncOp, liveness: Liveness, alignment: int) -> list[str]
 
     step = users(max(alive, key=lambda b: b.start))[0]
     total = sum(b.bytes for b in alive)
-    padded = sum(-(-b.bytes // alignment) * alignment for b in alive)
+    padded = sum(align_up(b.bytes, alignment) for b in alive)
     text = f"the peak is at {describe(step)}, with {len(alive)} buffers of {total} bytes"
     lines = [f"{text}{f', {padded} with padding to {alignment}' * (padded > total)}:"]
     alive.sort(key=lambda b: (-b.bytes, b.start))
@@ -60,15 +59,6 @@ def describe_peak(func: FuncOp, liveness: Liveness, alignment: int) -> list[str]
             "nor taken to the host, and what is used there stays through all of it"
         )
     return lines
-
-
-def users_of(buffer: SSAValue) -> Iterator[Operation]:
-    """The ops that use a buffer or a view of it."""
-    for use in buffer.uses:
-        if isinstance(use.operation, ReinterpretCastOp):
-            yield from users_of(use.operation.result)
-        else:
-            yield use.operation
 
 
 def describe(op: Operation) -> str:

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from math import gcd
 
+from ge.transforms.analysis.live_profile import LiveProfile
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -55,18 +57,6 @@ EFFORT = 4_000_000
 """Pairs of buffers that are looked at before the search ends."""
 
 
-def most_alive(sizes: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> tuple[int, int]:
-    """The most bytes that are alive at one time, and the first such time."""
-    changes = [(start, 1, size) for start, size in zip(starts, sizes, strict=True)]
-    changes += [(end + 1, 0, -size) for end, size in zip(ends, sizes, strict=True)]
-    alive = most = when = 0
-    for position, _, change in sorted(changes):
-        alive += change
-        if alive > most:
-            most, when = alive, position
-    return most, when
-
-
 def intersections(starts: Sequence[int], ends: Sequence[int]) -> list[list[int]] | None:
     """For each buffer those that are alive together with it; None if there are too many."""
     result: list[list[int]] = [[] for _ in starts]
@@ -86,7 +76,8 @@ def intersections(starts: Sequence[int], ends: Sequence[int]) -> list[list[int]]
 
 def intervals(sizes: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> Problem:
     """The problem in which buffers conflict when their intervals meet."""
-    return Problem(sizes, starts, ends, most_alive(sizes, starts, ends)[0])
+    lives = zip(sizes, starts, ends, strict=True)
+    return Problem(sizes, starts, ends, LiveProfile.of(lives, max(ends, default=0) + 1).peak)
 
 
 def pack(problem: Problem, steps: int = 0) -> Packing:

@@ -29,36 +29,26 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.passes import ModulePass
 
-from ge.dialects.npu_task.ops import HBM, ConstantOp, SlotOp, is_dynamic, number
+from ge.dialects.npu_task.ops import ConstantOp, SlotOp, number
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import byte_size
+from ge.dialects.support.types import align_up, byte_size
 from ge.dialects.targets.target import Target, target_for
+from ge.transforms.analysis.aliasing import IO, in_arena
 from ge.transforms.analysis.liveness import Liveness
 from ge.transforms.memory.certificate import certify
 from ge.transforms.memory.over_limit import OverLimitError, describe_peak
 from ge.transforms.memory.packing import Packing, Problem, pack
-from ge.transforms.memory.pinning import PINNED, check_kinds, pinned_buffers
+from ge.transforms.memory.packing_problem import orderings, problem_in_order, problem_of
+from ge.transforms.memory.pinning import NO_REUSE, PINNED, check_kinds, pinned_buffers
 from ge.transforms.memory.print_liveness import liveness_table
 from ge.transforms.schedule.events import add_orderings
-
-IO = "npu_task.io"
-"""Attribute of the allocation of a buffer that holds an input or output of the model."""
-
-
-def planned(op: AllocOp) -> bool:
-    """Whether the arena or the io segment holds a buffer."""
-    return op.memref.type.memory_space == HBM and not is_dynamic(op.memref.type)
-
-
-def in_arena(op: AllocOp) -> bool:
-    return planned(op) and IO not in op.attributes
 
 
 def place(alloc: AllocOp, segment: str, offset: int) -> SlotOp:
@@ -72,10 +62,6 @@ def place(alloc: AllocOp, segment: str, offset: int) -> SlotOp:
     alloc.detach()
     alloc.erase()
     return slot
-
-
-def aligned(size: int, alignment: int) -> int:
-    return -(-size // alignment) * alignment
 
 
 def side_by_side(sizes: Iterable[int]) -> tuple[list[int], int]:
@@ -114,14 +100,14 @@ class Planner:
         liveness = Liveness(
             func.body.block, streams.value.data, lambda op: in_arena(op) and op not in pinned
         )
-        problem = liveness.problem(self.alignment)
+        problem = problem_of(liveness, self.alignment)
         offsets, total = side_by_side(problem.sizes)
         arena = total
         if self.reuse:
             packing = self.pack(func, liveness, problem)
             offsets, arena = packing.offsets, packing.peak
         weights = sum(
-            aligned(byte_size(op.result.type), self.alignment)
+            align_up(byte_size(op.result.type), self.alignment)
             for op in func.walk()
             if isinstance(op, ConstantOp)
         )
@@ -158,12 +144,12 @@ class Planner:
         best = pack(problem)
         if best.peak <= problem.lower_bound:
             return best
-        in_order = liveness.in_order(self.alignment)
+        in_order = problem_in_order(liveness, self.alignment)
         packing = pack(in_order, self.search)
         if packing.peak >= best.peak:
             return best
         try:
-            later = liveness.orderings(in_order.sizes, packing.offsets)
+            later = orderings(liveness, in_order.sizes, packing.offsets)
             add_orderings(func, later, liveness.streams, self.target.max_events)
         except GeError:  # more events than the target has
             return best
@@ -171,7 +157,7 @@ class Planner:
 
     def place_lives(self, liveness: Liveness, offsets: Sequence[int]) -> set[SlotOp]:
         """Make slots of all buffers that are used. Returns those that are alive at the peak."""
-        at_peak = {life.alloc for life in liveness.alive_at_peak(self.alignment)}
+        at_peak = {life.alloc for life in liveness.live_at_peak(self.alignment)}
         live: set[SlotOp] = set()
         for life, offset in zip(liveness.buffers, offsets, strict=True):
             slot = place(life.alloc, "arena", offset)
@@ -184,7 +170,7 @@ class Planner:
 
     def apart(self, allocs: Iterable[AllocOp]) -> tuple[list[int], int]:
         """Offsets that share nothing, and the sum of the sizes."""
-        return side_by_side(aligned(byte_size(op.memref.type), self.alignment) for op in allocs)
+        return side_by_side(align_up(byte_size(op.memref.type), self.alignment) for op in allocs)
 
     def too_large(
         self, func: FuncOp, needed: tuple[int, int, int], lower_bound: int, liveness: Liveness
@@ -240,6 +226,7 @@ class PlanMemoryPass(ModulePass):
             alignment = self.alignment or target.hbm_alignment
             if self.no_reuse:
                 check_kinds(self.no_reuse, ctx.loaded_ops)
+                main.attributes[NO_REUSE] = ArrayAttr(map(StringAttr, self.no_reuse))
             pinned = filter(in_arena, pinned_buffers(op, main, self.no_reuse))
             planner = Planner(
                 target, alignment, self.reuse, self.search, self.print_liveness, self.limit

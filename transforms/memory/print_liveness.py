@@ -16,8 +16,8 @@ from xdsl.ir import Operation
 
 from ge.dialects.npu_task.ops import LaunchOp
 from ge.dialects.support.diagnostics import place_of
+from ge.transforms.analysis.live_profile import LiveProfile
 from ge.transforms.analysis.liveness import Lifetime
-from ge.transforms.memory.packing import most_alive
 
 WIDTH = 40
 """Characters of the drawing."""
@@ -52,8 +52,11 @@ def liveness_table(lives: Sequence[Lifetime], sizes: Sequence[int], offsets: Seq
     """The table of buffers with their aligned sizes and their offsets."""
     if not lives:
         return "no buffers in the arena"
-    starts, ends = [b.start for b in lives], [b.end for b in lives]
-    most, peak = most_alive(sizes, starts, ends)
+    steps = max(b.end for b in lives)
+    profile = LiveProfile.of(
+        ((size, b.start, b.end) for b, size in zip(lives, sizes, strict=True)), steps + 1
+    )
+    peak = profile.peak_step
     rows: list[tuple[str, ...]] = [HEADS]
     at_peak = 0
     for i, (life, size, offset) in enumerate(zip(lives, sizes, offsets, strict=True)):
@@ -65,12 +68,12 @@ def liveness_table(lives: Sequence[Lifetime], sizes: Sequence[int], offsets: Seq
         stream = "all" if life.stream >= len(life.uses) else str(life.stream)
         producer = name_of(life.first_use)
         uses = (producer, f"{life.start} {first}", f"{life.end} {last}")
-        shown = drawing(life, peak, max(ends))
+        shown = drawing(life, peak, steps)
         rows.append((f"%{name}", str(size), str(offset), stream, *uses, shown))
     arena = max(o + s for o, s in zip(offsets, sizes, strict=True))
     where = next(placed(b.first_use) for b in lives if b.start == peak and b.first_use is not None)
     end = (
-        f"the peak is at step {peak}, {where}: {most} bytes in {at_peak} buffers; "
+        f"the peak is at step {peak}, {where}: {profile.peak} bytes in {at_peak} buffers; "
         f"the arena has {arena} bytes"
     )
     return "\n".join([*aligned_rows(rows), end])

@@ -26,7 +26,7 @@ from heapq import heappop, heappush
 from itertools import product
 from math import inf
 
-from ge.transforms.memory.orders import TaskGraph, peak, program_order
+from ge.transforms.analysis.task_graph import TaskGraph
 
 EXPONENTS = (0.0, 0.5, 1.0)
 """How much the time until the next use counts."""
@@ -303,7 +303,7 @@ def peak_of(graph: TaskGraph, steps: Sequence[Step]) -> int:
             new = runs.buffer(graph.bytes[b], run)
             if b in step.fills:
                 current[b] = new
-    return peak(runs, program_order(runs))
+    return runs.live(range(len(runs))).peak
 
 
 def planned(
@@ -322,7 +322,7 @@ def best_plan(graph: TaskGraph, costs: Costs, slower: float, limit: int = 0) -> 
     """The plan of the least peak that takes at most `slower` times as long as the tasks do; with a
     `limit` in bytes, the one that takes the least time of those that need no more, if there is one.
     None where none is worth it."""
-    most = peak(graph, program_order(graph))
+    most = graph.live(range(len(graph))).peak
     base_us = sum(c or 0.0 for c in costs)
     if not base_us or most <= limit:
         return None

@@ -40,10 +40,11 @@ from ge.dialects.fused_op import PHASE
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import Access, TensorOp
-from ge.dialects.support.types import byte_size, is_static, shape_of
+from ge.dialects.support.types import byte_size, has_size
+from ge.transforms.analysis.live_profile import LiveProfile
+from ge.transforms.analysis.task_graph import used_by, value_graph
 from ge.transforms.analysis.views import view_offsets, whole_of
 from ge.transforms.memory.minimum_cut import UNLIMITED, Network
-from ge.transforms.memory.order_tasks import used_by
 
 CHEAP = (Access.POINTWISE, Access.VIEW, Access.MOVEMENT)
 
@@ -72,62 +73,42 @@ def is_cheap(op: Operation) -> bool:
         and not isinstance(op, ConstantOp)
         and not op.regions
         and op.has_trait(Pure)
-        and all(is_static(shape_of(r)) for r in op.results)
+        and all(map(has_size, op.results))
     )
 
 
 # ---- what is kept --------------------------------------------------------------------------------
 
 
-@dataclass
 class Timeline:
     """The ops of a block in order, and until when their values are needed."""
 
-    block: Block
-    ops: list[Operation] = field(default_factory=list[Operation])
-    place: dict[Operation, int] = field(default_factory=dict[Operation, int])
-    last: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
-    """Value, that no view shows another one's memory of -> the last op that uses it."""
-
-    def __post_init__(self) -> None:
-        roots: dict[SSAValue, SSAValue] = {}
-        for i, op in enumerate(self.block.ops):
-            self.ops.append(op)
-            self.place[op] = i
-            for value in used_by(op):
-                root = roots.get(value, value)
-                if root in self.last:
-                    self.last[root] = i
-            view = view_offsets(op) is not None
-            for result in op.results:
-                if view:
-                    roots[result] = roots.get(op.operands[0], op.operands[0])
-                elif not isinstance(op, ConstantOp):
-                    self.last[result] = i
-        end = self.block.last_op
-        for value in () if end is None else end.operands:  # results have memory of their own
-            self.last.pop(whole_of(value), None)
+    def __init__(self, block: Block) -> None:
+        self.block, self.ops = block, list(block.ops)
+        self.place = {op: i for i, op in enumerate(self.ops)}
+        graph, buffers = value_graph(([op] for op in self.ops), size_of)
+        end = block.last_op
+        returned = {whole_of(v) for v in (() if end is None else end.operands)}
+        self.last = {
+            value: graph.last_use(b)
+            for value, b in buffers.items()
+            if value not in returned and not isinstance(value.owner, ConstantOp)
+        }
+        """Value with memory of its own that is no result -> the last op that uses it."""
 
     def fullest(self) -> tuple[int, int]:
         """The op before which the most bytes are kept for it and later ones, and the bytes."""
-        change = [0] * (len(self.ops) + 2)
-        for value, last in self.last.items():
-            change[self.before(value) + 1] += size_of(value)
-            change[last + 1] -= size_of(value)
-        most = alive = at = 0
-        for i, c in enumerate(change):
-            alive += c
-            if alive > most:
-                most, at = alive, i
-        return at, most
+        lives = ((size_of(v), self.before(v) + 1, last) for v, last in self.last.items())
+        profile = LiveProfile.of(lives, len(self.ops) + 1)
+        return profile.peak_step, profile.peak
 
     def before(self, value: SSAValue) -> int:
-        """The op that makes a value; -1 for arguments."""
+        """The defining op's place; -1 for arguments."""
         return self.place[value.owner] if isinstance(value.owner, Operation) else -1
 
 
 def size_of(value: SSAValue) -> int:
-    return byte_size(value.type) if is_static(shape_of(value)) else 0
+    return byte_size(value.type) if has_size(value) else 0
 
 
 def cheap_values(timeline: Timeline, end: int) -> set[SSAValue]:

@@ -30,16 +30,17 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.npu_task.ops import HOST, CopyOp, number, segments
+from ge.dialects.npu_task.memory import Task, owner_of
+from ge.dialects.npu_task.ops import HOST, CopyOp, number
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import byte_size, element_type, numel, shape_of
+from ge.dialects.support.operation import segments
+from ge.dialects.support.types import align_up, byte_size, element_type, numel, shape_of
 from ge.dialects.targets.target import target_for
-from ge.transforms.analysis.aliasing import Task, accesses, owner_of
+from ge.transforms.analysis.aliasing import accesses, erase_unused, in_arena
 from ge.transforms.memory.pinning import check_kinds, pinned_buffers
-from ge.transforms.memory.plan_memory import in_arena
-from ge.transforms.memory.spilling import Buffer, Gap, alive, choose
+from ge.transforms.memory.spilling import Buffer, Gap, choose, live_bytes
 
 SPILLED = "npu_task.spilled_bytes"
 """Attribute of a function: bytes that are copied to the host because of the limit."""
@@ -60,7 +61,7 @@ class Steps:
     def __post_init__(self) -> None:
         for op in self.block.ops:
             if isinstance(op, AllocOp) and in_arena(op) and op not in self.pinned:
-                size = -(-byte_size(op.memref.type) // self.alignment) * self.alignment
+                size = align_up(byte_size(op.memref.type), self.alignment)
                 self.buffers[op.memref] = Buffer(size)
             elif isinstance(op, Task) or op.regions:
                 self.add(op)
@@ -97,7 +98,7 @@ class Steps:
         """The most bytes that what is allocated in the regions of an op has alive at one time."""
         blocks = (b for region in op.regions for b in region.blocks)
         found = (Steps(b, self.alignment, self.pinned) for b in blocks)
-        peaks = (alive(list(s.buffers.values()), s.inside).max(initial=0) for s in found)
+        peaks = (live_bytes(list(s.buffers.values()), s.inside).max(initial=0) for s in found)
         return int(max(peaks, default=0))
 
 
@@ -190,7 +191,7 @@ def spill(func: FuncOp, limit: int, alignment: int, pinned: Collection[Operation
     it as that gets."""
     steps = Steps(func.body.block, alignment, pinned)
     buffers = list(steps.buffers.values())
-    before = int(alive(buffers, steps.inside).max(initial=0))
+    before = int(live_bytes(buffers, steps.inside).max(initial=0))
     if before <= limit:
         return
     gaps, peak = choose(buffers, steps.inside, limit)
@@ -205,21 +206,13 @@ def spill(func: FuncOp, limit: int, alignment: int, pinned: Collection[Operation
         one = Spill(steps, values[i], buffers[i])
         one.apply(mine)
         moved += one.moved
-    drop_views(steps.block)
+    erase_unused(op for op in steps.block.ops if isinstance(op, ReinterpretCastOp))
     func.attributes[SPILLED] = number(moved)
     remark(
         func,
         f"{len(gaps)} times a buffer is away, {moved} bytes go to the host: at most {peak} bytes "
         f"are alive at one time, before {before}; the limit is {limit}",
     )
-
-
-def drop_views(block: Block) -> None:
-    """Erase the views that nobody uses any more."""
-    for op in reversed(list(block.ops)):
-        if isinstance(op, ReinterpretCastOp) and op.result.first_use is None:
-            op.detach()
-            op.erase()
 
 
 @dataclass(frozen=True)
@@ -245,5 +238,5 @@ class SpillBuffersPass(ModulePass):
             check_kinds(self.no_reuse, ctx.loaded_ops)
         alignment = target_for(main, self.target).hbm_alignment
         pinned = [p for p in pinned_buffers(op, main, self.no_reuse) if in_arena(p)]
-        kept = sum(-(-byte_size(p.memref.type) // alignment) * alignment for p in pinned)
+        kept = sum(align_up(byte_size(p.memref.type), alignment) for p in pinned)
         spill(main, max(self.limit - kept, 0), alignment, set(pinned))

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ge.transforms.analysis.live_profile import LiveProfile
+
 Profile = np.ndarray[tuple[int], np.dtype[np.int64]]
 """Bytes for each step."""
 
@@ -48,16 +50,10 @@ class Gap:
     load: int
 
 
-def alive(
-    buffers: Sequence[Buffer], inside: Sequence[int]
-) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    """The bytes alive at each step; `inside` are those that a step needs for itself alone."""
-    change = np.zeros(len(inside) + 1, np.int64)
-    for b in buffers:
-        if b.uses:
-            change[b.uses[0]] += b.bytes
-            change[b.uses[-1] + 1] -= b.bytes
-    return np.cumsum(change[:-1]) + np.asarray(inside, np.int64)
+def live_bytes(buffers: Sequence[Buffer], inside: Sequence[int]) -> Profile:
+    """The bytes live at each step; `inside` are those that a step needs for itself alone."""
+    lives = ((b.bytes, b.uses[0], b.uses[-1]) for b in buffers if b.uses)
+    return np.array(LiveProfile.of(lives, len(inside)).bytes, np.int64) + np.array(inside, np.int64)
 
 
 def gaps_of(buffers: Sequence[Buffer]) -> list[Gap]:
@@ -74,7 +70,7 @@ def gaps_of(buffers: Sequence[Buffer]) -> list[Gap]:
 def choose(buffers: Sequence[Buffer], inside: Sequence[int], limit: int) -> tuple[list[Gap], int]:
     """The gaps in which buffers are away so that no step has more than `limit` bytes alive, or as
     near to it as that gets, and the most bytes that are alive then."""
-    bytes_alive = alive(buffers, inside)
+    bytes_live = live_bytes(buffers, inside)
     waiting = gaps_of(buffers)[::-1]
     open_gaps: list[Gap] = []
     chosen: list[Gap] = []
@@ -83,21 +79,21 @@ def choose(buffers: Sequence[Buffer], inside: Sequence[int], limit: int) -> tupl
         while waiting and waiting[-1].use < step:
             if (gap := waiting.pop()).next > step:
                 open_gaps.append(gap)
-        while open_gaps and (missing := int(bytes_alive[step]) - limit) > 0:
+        while open_gaps and (missing := int(bytes_live[step]) - limit) > 0:
             best = max(
                 open_gaps, key=lambda g: min(missing, buffers[g.buffer].bytes) * (g.next - step)
             )
             open_gaps.remove(best)
-            bytes_alive[best.use + 1 : best.next] -= buffers[best.buffer].bytes
+            bytes_live[best.use + 1 : best.next] -= buffers[best.buffer].bytes
             chosen.append(best)
-    kept = _needed(buffers, chosen, bytes_alive, limit)
-    return kept, int(bytes_alive.max(initial=0))
+    kept = _needed(buffers, chosen, bytes_live, limit)
+    return kept, int(bytes_live.max(initial=0))
 
 
 def _needed(
     buffers: Sequence[Buffer],
     chosen: Sequence[Gap],
-    bytes_alive: Profile,
+    bytes_live: Profile,
     limit: int,
 ) -> list[Gap]:
     """The gaps without those that the others made needless, the copies back as early as memory
@@ -105,14 +101,14 @@ def _needed(
     kept: list[Gap] = []
     for gap in sorted(chosen, key=lambda g: g.next):
         size = buffers[gap.buffer].bytes
-        if int(bytes_alive[gap.use + 1 : gap.next].max(initial=0)) + size <= limit:
-            bytes_alive[gap.use + 1 : gap.next] += size
+        if int(bytes_live[gap.use + 1 : gap.next].max(initial=0)) + size <= limit:
+            bytes_live[gap.use + 1 : gap.next] += size
         else:
             kept.append(gap)
     for gap in kept:
         size = buffers[gap.buffer].bytes
         earliest = max(gap.use + 2, gap.next - LEAD)
-        while gap.load > earliest and int(bytes_alive[gap.load - 1]) + size <= limit:
+        while gap.load > earliest and int(bytes_live[gap.load - 1]) + size <= limit:
             gap.load -= 1
-            bytes_alive[gap.load] += size
+            bytes_live[gap.load] += size
     return sorted(kept, key=lambda g: (g.buffer, g.use))

@@ -37,20 +37,19 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.graph.slicing import ConcatOp
-from ge.dialects.npu_task.ops import HBM, CopyOp, KernelOp, LaunchOp, is_dynamic
+from ge.dialects.npu_task.memory import owner_of, row_major, view_of
+from ge.dialects.npu_task.ops import HBM, CopyOp, KernelOp, LaunchOp
+from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import (
-    array_ints,
-    bitwidth,
     byte_size,
     element_type,
     normalize_axis,
     numel,
     shape_of,
 )
-from ge.transforms.analysis.aliasing import Uses, find_uses, owner_of
-from ge.transforms.analysis.views import row_major
-from ge.transforms.memory.plan_memory import IO
+from ge.transforms.analysis.aliasing import IO, Uses, find_uses, in_arena
+from ge.transforms.analysis.live_profile import LiveProfile
 
 SHORTEST = 32
 """Bytes that the DMA moves at least (alignment of on-core memory)."""
@@ -107,31 +106,14 @@ class Joining:
         return byte_size(self.op.ins[index].type)
 
 
-class Profile:
-    """The bytes of the arena that are alive after each op of a block."""
-
-    def __init__(self, uses: Uses) -> None:
-        steps = [0] * (len(uses.ops) + 1)
-        for buffer, first in uses.first.items():
-            if isinstance(op := buffer.owner, AllocOp) and in_arena(op):
-                steps[first] += byte_size(op.memref.type)
-                steps[uses.last[buffer]] -= byte_size(op.memref.type)
-        self.alive = list(accumulate(steps))
-        self.most = max(self.alive)
-
-    def reserve(self, start: int, end: int, extra: int) -> bool:
-        """Have `extra` more bytes alive from one op to another, if the most allows it."""
-        if max(self.alive[start:end], default=0) + extra > self.most:
-            return False
-        for i in range(start, end):
-            self.alive[i] += extra
-        return True
-
-
-def in_arena(op: AllocOp) -> bool:
-    """Whether the arena will hold a buffer."""
-    t = op.memref.type
-    return t.memory_space == HBM and not is_dynamic(t) and IO not in op.attributes
+def profile_of(uses: Uses) -> LiveProfile:
+    """The bytes of the arena that are live after each op of a block."""
+    lives = (
+        (byte_size(buffer.type), first, uses.last[buffer] - 1)
+        for buffer, first in uses.first.items()
+        if isinstance(op := buffer.owner, AllocOp) and in_arena(op)
+    )
+    return LiveProfile.of(lives, len(uses.ops) + 1)
 
 
 @dataclass
@@ -144,7 +126,7 @@ class PartWriting:
 
     def block(self, block: Block, uses: Uses) -> None:
         """Rewrite the concatenations of a block in order: one may be an operand of another."""
-        profile: Profile | None = None
+        profile: LiveProfile | None = None
         for position, op in enumerate(uses.ops):
             if not isinstance(op, LaunchOp) or (parts := self.parts(op)) is None:
                 continue
@@ -156,7 +138,7 @@ class PartWriting:
             joining = Joining(op, position, parts, alloc)
             self.choose(joining, uses)
             if in_arena(alloc):
-                profile = profile or Profile(uses)
+                profile = profile or profile_of(uses)
                 reserve(joining, uses, profile)
             copied = [i for i in range(len(op.ins)) if i not in joining.direct]
             least = sum(map(joining.size, joining.direct))
@@ -235,11 +217,11 @@ def is_input(alloc: AllocOp) -> bool:
 
 def geometry(cast: ReinterpretCastOp) -> tuple[int, Sequence[int], Sequence[int]]:
     """Offset, sizes and strides of a view, in elements."""
-    (offset,) = array_ints(cast.static_offsets)
-    return offset, array_ints(cast.static_sizes), array_ints(cast.static_strides)
+    view = view_of(cast.result)
+    return view.offset, view.sizes, view.strides
 
 
-def reserve(joining: Joining, uses: Uses, profile: Profile) -> None:
+def reserve(joining: Joining, uses: Uses, profile: LiveProfile) -> None:
     """Keep only those operands in their places for which there is room from when they are made:
     from the last one on, since each begins the life of the result earlier."""
     total = byte_size(joining.result.type)

@@ -35,17 +35,13 @@ from functools import cache, lru_cache
 from types import EllipsisType
 from typing import Any, TypeAlias, TypeVar, cast
 
-from xdsl.dialects.builtin import (
-    BFloat16Type,
-    DenseIntOrFPElementsAttr,
-    Float16Type,
-    Float64Type,
-)
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation, OptOperandDef, VarOperandDef
 from xdsl.traits import Commutative
 
 from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.support.element_types import is_narrow, row_of
 from ge.dialects.support.tensor_op import Param, attribute
 from ge.dialects.support.types import constant_value
 from ge.runtime.data.arrays import array_of
@@ -186,11 +182,9 @@ def tolerance(element: Attribute) -> float:
     """How far, relative to it, a constant of an element type may be off the number it stands
     for. Exporters round to the type, and for f32 write seven digits, which is 4 ULPs; such a
     constant in f64 is another number, as all its digits count."""
-    if isinstance(element, Float64Type):
-        return 2.0**-50
-    if isinstance(element, Float16Type):
-        return 2.0**-10
-    return 2.0**-7 if isinstance(element, BFloat16Type) else 2.0**-21
+    row = row_of(element)
+    precision = row.precision if row is not None and row.is_float else 24
+    return 2.0 ** (1 - precision) if is_narrow(element) else 2.0 ** (3 - precision)
 
 
 def near(a: float, b: float, relative: float) -> bool:

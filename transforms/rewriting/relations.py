@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ge.runtime.data.arrays import BFLOAT16, Array
+from ge.runtime.data.arrays import Array, float_limits, kind_of
 
-SIGNED: dict[int, type[np.signedinteger[Any]]] = {2: np.int16, 4: np.int32, 8: np.int64}
+SIGNED: dict[int, type[np.signedinteger[Any]]] = {
+    1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64
+}  # fmt: skip
 """Bytes of a float type -> the integers of that size."""
 
 SPREAD = 4
@@ -28,7 +30,7 @@ FAR = np.iinfo(np.uint64).max
 
 
 def is_float(array: Array) -> bool:
-    return array.dtype.kind == "f" or array.dtype == BFLOAT16
+    return kind_of(array.dtype) == "f"
 
 
 def ulp_distance(a: Array, b: Array) -> NDArray[np.uint64]:
@@ -127,7 +129,7 @@ class Ulps(Relation):
     """Whether numbers may become finite that were nan or infinite."""
 
     def limit(self, array: Array) -> float:
-        return self.half if array.dtype.itemsize == 2 else self.count
+        return self.half if array.dtype.itemsize <= 2 else self.count
 
     def wrong(self, before: Array, after: Array, others: Sequence[Array]) -> NDArray[np.bool_]:
         if not is_float(before):
@@ -162,10 +164,9 @@ class Ulps(Relation):
 
 def last_place(magnitude: float, dtype: np.dtype[Any]) -> float:
     """A unit in the last place of a number of this magnitude in a float type."""
-    info: Any = np.finfo(np.float32) if dtype == BFLOAT16 else np.finfo(dtype)
-    fraction = 7 if dtype == BFLOAT16 else info.nmant
+    info = float_limits(dtype)
     exponent = int(np.frexp(max(magnitude, float(info.tiny)))[1])
-    return float(np.ldexp(1.0, exponent - 1 - fraction))
+    return float(np.ldexp(1.0, exponent - 1 - info.nmant))
 
 
 @dataclass(frozen=True)

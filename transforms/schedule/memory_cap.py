@@ -21,22 +21,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from ge.transforms.analysis.dependencies import Buffer
+from ge.transforms.analysis.live_profile import LiveProfile
 
 
-def program_peak(buffers: Sequence[Buffer], tasks: int) -> int:
-    """The most bytes alive in program order."""
-    return int(profile(buffers, tasks).max(initial=0))
-
-
-def profile(buffers: Sequence[Buffer], tasks: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    """The bytes alive at each task in program order (at least one entry)."""
-    change = np.zeros(max(tasks, 1) + 1, np.int64)
-    for b in buffers:
-        start = 0 if b.held or not b.users else b.users[0]
-        end = max(tasks, 1) if b.kept or not b.users else b.users[-1] + 1
-        change[start] += b.bytes
-        change[end] -= b.bytes
-    return np.cumsum(change[:-1])
+def profile(buffers: Sequence[Buffer], tasks: int) -> LiveProfile:
+    """The bytes live at each task in program order (at least one step)."""
+    end = max(tasks, 1) - 1
+    lives = (
+        (
+            b.bytes,
+            0 if b.held or not b.users else b.users[0],
+            end if b.kept or not b.users else b.users[-1],
+        )
+        for b in buffers
+    )
+    return LiveProfile.of(lives, end + 1)
 
 
 @dataclass(slots=True, eq=False)
@@ -61,7 +60,7 @@ class MemoryCap:
         self.started = [False] * tasks
         self.frontier = 0
         """The first task in program order that has not started."""
-        self.rest = profile(buffers, tasks)
+        self.rest = np.array(profile(buffers, tasks).bytes, np.int64)
         """Bytes alive at each task when those that have not started run in program order."""
         self.lives: list[list[Life]] = [[] for _ in range(tasks)]
         self.alive = 0

@@ -13,15 +13,9 @@ from xdsl.traits import Commutative, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support import folding as f
+from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.tensor_op import Access, Permuted, TensorOp, aligned_axes
-from ge.dialects.support.types import (
-    broadcast,
-    element_type,
-    is_float,
-    is_integer,
-    shape_of,
-    tensor,
-)
+from ge.dialects.support.types import broadcast, element_type, shape_of, tensor
 
 
 def any_type(_: Attribute) -> bool:

@@ -8,28 +8,12 @@ import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias, cast
 
-from xdsl.dialects.builtin import (
-    DenseIntOrFPElementsAttr,
-    IntegerType,
-    Signedness,
-    bf16,
-    f16,
-    f32,
-    f64,
-    i1,
-)
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, i1
 from xdsl.ir import Attribute, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.support.types import (
-    AnyTensor,
-    Dense,
-    Shape,
-    bitwidth,
-    constant_value,
-    is_float,
-    is_static,
-    shape_of,
-)
+from ge.dialects.support.element_types import is_float, is_unsigned, row_of
+from ge.dialects.support.types import AnyTensor, Dense, Shape, constant_value, is_static, shape_of
 
 Number: TypeAlias = int | float
 
@@ -84,15 +68,13 @@ def is_splat(value: SSAValue, number: Number | None) -> bool:
     return known is not None and number is not None and same_number(known, number)
 
 
-def is_unsigned(t: Attribute) -> bool:
-    return isinstance(t, IntegerType) and cast(Any, t).signedness.data == Signedness.UNSIGNED
-
-
 def lowest(t: Attribute, highest: bool = False) -> Number:
     """The lowest (or highest) value of an element type; infinity for floats."""
     if is_float(t):
         return math.inf if highest else -math.inf
-    width = bitwidth(t)
+    if (row := row_of(t)) is None:
+        raise VerifyException(f"element type {t} is not supported")
+    width = row.bits
     if is_unsigned(t):
         return 2**width - 1 if highest else 0
     return 2 ** (width - 1) - 1 if highest else -(2 ** (width - 1))
@@ -127,23 +109,18 @@ def integer_zero(t: Attribute) -> Number | None:
     return None if is_float(t) else 0
 
 
-PRECISION: dict[Attribute, int] = {bf16: 8, f16: 11, f32: 24, f64: 53}
-EXPONENT: dict[Attribute, int] = {f16: 5, bf16: 8, f32: 8, f64: 11}
-
-
 def holds(wide: Attribute, narrow: Attribute) -> bool:
     """Whether element type `wide` represents every value of `narrow`."""
     if wide == narrow or narrow == i1:
         return True
-    if narrow in PRECISION:
-        return (
-            wide in PRECISION
-            and PRECISION[wide] >= PRECISION[narrow]
-            and EXPONENT[wide] >= EXPONENT[narrow]
-        )
+    w, n = row_of(wide), row_of(narrow)
+    if w is None or n is None:
+        return False
+    if n.is_float:
+        return w.precision >= n.precision and w.exponent >= n.exponent
     low, high = lowest(narrow), highest(narrow)
-    if wide in PRECISION:
-        return max(-low, high + 1) <= 2 ** PRECISION[wide]
+    if w.is_float:
+        return max(-low, high + 1) <= 2**w.precision
     return wide != i1 and lowest(wide) <= low and highest(wide) >= high
 
 

@@ -32,6 +32,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.tensor_op import Access, TensorOp, Work
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -39,7 +40,6 @@ from ge.dialects.support.types import (
     byte_size,
     constant_ints,
     element_type,
-    is_integer,
     normalize_axis,
     numel,
     shape_of,

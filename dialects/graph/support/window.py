@@ -79,16 +79,17 @@ class Window:
             return DYNAMIC
         begin, end = self.pads[i], self.pads[i + self.rank]
         room = size + begin + end - extent
-        if room < 0:
+        if self.ceil_mode:
+            # The last window may hang over the end, but starts inside the input or its begin pad.
+            places = min(-(-room // stride), (size + begin - 1) // stride) + 1
+        else:
+            places = room // stride + 1
+        if places < 1 or (room < 0 and not self.ceil_mode):
             raise VerifyException(
                 f"a window over {extent} elements does not fit into spatial dimension {i}: "
                 f"{size} elements, pads {begin} and {end}"
             )
-        if not self.ceil_mode:
-            return room // stride + 1
-        places = -(-room // stride) + 1
-        # The last window starts inside the input or its begin pad, never in the end pad.
-        return places - 1 if (places - 1) * stride >= size + begin else places
+        return places
 
 
 class WindowedOp(TensorOp, ABC):

@@ -9,8 +9,9 @@ from ge.dialects.graph import activation as a
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph import trigonometry as trig
 from ge.dialects.graph.shape import UnsqueezeOp
+from ge.dialects.graph.support.window import agree
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import DYNAMIC, element_type
+from ge.dialects.support.types import element_type, shape_of, shape_text
 from ge.lowering.onnx.model import element_of_onnx
 from ge.lowering.onnx.registry import Handler, Node, Unsupported, onnx_op
 
@@ -61,9 +62,14 @@ def variadic(n: Node) -> SSAValue:
 def prelu(n: Node) -> SSAValue:
     slope, shape = n[1], n.shape(0)
     # Before opset 7 a vector held one slope for each channel, and ONNX's converter keeps it so.
-    if n.rank(1) == 1 and len(shape) > 2 and n.shape(1)[0] not in (1, shape[-1], DYNAMIC):
+    if n.converted and n.rank(1) == 1 and len(shape) > 2 and n.shape(1) != (1,):
         slope = n.emit(UnsqueezeOp, slope, None, axes=range(1, len(shape) - 1))
-    return n.emit(a.PReluOp, n[0], slope)
+    result = n.emit(a.PReluOp, n[0], slope)
+    if not agree(shape_of(result), shape):
+        raise Unsupported(
+            f"a slope of shape {shape_text(n.shape(1))} does not broadcast to {shape_text(shape)}"
+        )
+    return result
 
 
 @onnx_op("Mod")

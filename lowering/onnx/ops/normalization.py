@@ -9,13 +9,8 @@ from ge.dialects.graph import elementwise as e
 from ge.dialects.graph import normalization as g
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp
-from ge.dialects.support.types import (
-    DYNAMIC,
-    bitwidth,
-    element_type,
-    is_static,
-    normalize_axis,
-)
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.types import DYNAMIC, element_type, is_static, normalize_axis
 from ge.lowering.onnx.model import element_of_onnx
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
 

@@ -11,7 +11,8 @@ from ge.dialects.graph import creation as c
 from ge.dialects.graph import shape as g
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.slicing import ConcatOp
-from ge.dialects.support.types import DYNAMIC, is_float, is_static, numel
+from ge.dialects.support.element_types import is_float
+from ge.dialects.support.types import DYNAMIC, is_static, numel
 from ge.lowering.onnx.model import element_of_onnx
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
 from ge.runtime.data.arrays import element_of

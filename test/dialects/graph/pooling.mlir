@@ -3,7 +3,7 @@
 // Pooling over windows and regions, its inverse, and LRN.
 
 // CHECK-LABEL: func.func @pool(
-func.func @pool(%x: tensor<1x4x9x9xf32>, %y: tensor<?x4x?x9xui8>, %z: tensor<1x4x9xf16>) {
+func.func @pool(%x: tensor<1x4x9x9xf32>, %y: tensor<?x4x?x9xui8>, %z: tensor<1x4x9xf16>, %n: tensor<1x4x3x1xf32>) {
   // CHECK-NEXT: %0 = graph.pool "max" %x kernel [3, 3] strides [2, 2] pads [1, 1, 1, 1] : (tensor<1x4x9x9xf32>) -> tensor<1x4x5x5xf32>
   %0 = graph.pool "max" %x kernel [3, 3] strides [2, 2] pads [1, 1, 1, 1] : (tensor<1x4x9x9xf32>) -> tensor<1x4x5x5xf32>
   // CHECK-NEXT: %1 = graph.pool "average" %x kernel [2, 2] strides [2, 2] {ceil_mode = true, count_include_pad = true} : (tensor<1x4x9x9xf32>) -> tensor<1x4x5x5xf32>
@@ -14,6 +14,9 @@ func.func @pool(%x: tensor<1x4x9x9xf32>, %y: tensor<?x4x?x9xui8>, %z: tensor<1x4
   %3 = graph.pool "max" %y kernel [3, 3] strides [2, 2] {auto_pad = "same_lower"} : (tensor<?x4x?x9xui8>) -> tensor<?x4x?x5xui8>
   // CHECK-NEXT: %4 = graph.pool "average" %z kernel [9] : (tensor<1x4x9xf16>) -> tensor<1x4x1xf16>
   %4 = graph.pool "average" %z kernel [9] : (tensor<1x4x9xf16>) -> tensor<1x4x1xf16>
+  // A window larger than its input, as Hugging Face's EfficientNet pools.
+  // CHECK-NEXT: %5 = graph.pool "average" %n kernel [4, 2] strides [2, 2] {ceil_mode = true} : (tensor<1x4x3x1xf32>) -> tensor<1x4x1x1xf32>
+  %5 = graph.pool "average" %n kernel [4, 2] strides [2, 2] {ceil_mode = true} : (tensor<1x4x3x1xf32>) -> tensor<1x4x1x1xf32>
   func.return
 }
 

@@ -28,8 +28,8 @@
 // FUSED:        graph.exp
 // FUSED:        graph.neg
 
-// KEPT: npu_task.arena_bytes = 1
-// PLAN: fused_op.recomputed = 4 : i64, {{.*}}npu_task.arena_bytes = 1
+// KEPT: npu_task.arena_bytes = 16777216
+// PLAN: fused_op.recomputed = 4 : i64, {{.*}}npu_task.arena_bytes = 12582912
 func.func @main(%x: tensor<1024x1024xf32>) -> tensor<1024x1024xf32> {
   %w = graph.constant #graph.weight<"w"> : tensor<1024x1024xf32>
   %p = graph.matmul %x, %w : (tensor<1024x1024xf32>, tensor<1024x1024xf32>) -> tensor<1024x1024xf32>

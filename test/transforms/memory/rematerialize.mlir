@@ -22,8 +22,8 @@
 // CHECK-NEXT:  [[V:%\d+]] = graph.reshape [[B]]
 // CHECK:       launch @mul_0 ins([[V]], 
 // KEPT-NOT: npu_task.recomputed
-// BEFORE:  npu_task.arena_bytes = 31
-// AFTER:   npu_task.arena_bytes = 209
+// BEFORE:  npu_task.arena_bytes = 3146240
+// AFTER:   npu_task.arena_bytes = 2097664
 // SLOWER:  error: slower is at least 1, not 0.5
 // LIMIT:   error: limit is a number of bytes, not -1
 func.func @main(%x: tensor<256x1024xf32>, %y: tensor<256x1024xf32>) -> tensor<1x1xf32> {

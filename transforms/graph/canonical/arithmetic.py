@@ -7,15 +7,8 @@ from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.reduction import ReduceOp, reduced_shape
 from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.graph.support.folding import is_unsigned, same_number, splat
-from ge.dialects.support.types import (
-    element_type,
-    is_float,
-    is_integer,
-    is_static,
-    numel,
-    rank_of,
-    shape_of,
-)
+from ge.dialects.support.element_types import is_float, is_integer
+from ge.dialects.support.types import element_type, is_static, numel, rank_of, shape_of
 from ge.transforms.graph.canonical.facts import (
     exact_reciprocal,
     is_constant,

@@ -2,7 +2,8 @@
 
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.support.folding import holds
-from ge.dialects.support.types import bitwidth, element_type, is_integer
+from ge.dialects.support.element_types import bitwidth, is_integer
+from ge.dialects.support.types import element_type
 from ge.transforms.graph.canonical.facts import is_whole
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 

@@ -20,7 +20,8 @@ from ge.dialects.graph.elementwise import MulOp
 from ge.dialects.graph.linear import EinsumOp, Labels, MatmulOp, parse_equation
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import ReshapeOp, TransposeOp, UnsqueezeOp
-from ge.dialects.support.types import DYNAMIC, element_type, is_float, rank_of, shape_of
+from ge.dialects.support.element_types import is_float
+from ge.dialects.support.types import DYNAMIC, element_type, rank_of, shape_of
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 
 

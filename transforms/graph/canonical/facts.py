@@ -10,14 +10,9 @@ from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.reduction import ReduceOp
-from ge.dialects.graph.support.folding import (
-    EXPONENT,
-    Number,
-    broadcasts_into,
-    is_unsigned,
-    splat,
-)
-from ge.dialects.support.types import element_type, is_float, is_integer, numel, shape_of
+from ge.dialects.graph.support.folding import Number, broadcasts_into, is_unsigned, splat
+from ge.dialects.support.element_types import is_float, is_integer, row_of
+from ge.dialects.support.types import element_type, numel, shape_of
 
 DEPTH = 4
 """How far up the definitions of a value are looked at."""
@@ -106,9 +101,10 @@ def exact_reciprocal(number: Number, element: Attribute) -> float | None:
     if not number or not math.isfinite(number):
         return None
     mantissa, exponent = math.frexp(number)
-    if abs(mantissa) != 0.5 or element not in EXPONENT:
+    row = row_of(element)
+    if abs(mantissa) != 0.5 or row is None or not row.is_float:
         return None
-    bias = 2 ** (EXPONENT[element] - 1) - 1
+    bias = 2 ** (row.exponent - 1) - 1
     # 1 / 2^(e - 1): normal numbers only, which every machine has
     if not 1 - bias <= 1 - exponent <= bias:
         return None
@@ -118,7 +114,8 @@ def exact_reciprocal(number: Number, element: Attribute) -> float | None:
 def normal(number: Number, element: Attribute) -> bool:
     """Whether a float is an ordinary number of the element type: neither zero nor infinite nor
     so small that it loses digits."""
-    if element not in EXPONENT or not number or not math.isfinite(number):
+    row = row_of(element)
+    if row is None or not row.is_float or not number or not math.isfinite(number):
         return False
-    bias = 2 ** (EXPONENT[element] - 1) - 1
+    bias = 2 ** (row.exponent - 1) - 1
     return 1 - bias <= math.frexp(number)[1] - 1 <= bias

@@ -8,7 +8,8 @@ from xdsl.ir import Attribute, SSAValue
 from ge.dialects.graph import activation as a
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.support.folding import Number, same_number, splat
-from ge.dialects.support.types import element_type, is_float
+from ge.dialects.support.element_types import is_float
+from ge.dialects.support.types import element_type
 from ge.transforms.graph.canonical.facts import never_negative, uniform
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 

@@ -19,16 +19,9 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import BatchNormOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp
+from ge.dialects.support.element_types import is_float
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import (
-    Shape,
-    element_type,
-    is_float,
-    is_static,
-    numel,
-    rank_of,
-    shape_of,
-)
+from ge.dialects.support.types import Shape, element_type, is_static, numel, rank_of, shape_of
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 
 MOST_OPS = 64

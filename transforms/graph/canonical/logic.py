@@ -6,7 +6,8 @@ from xdsl.ir import SSAValue
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.shape import BroadcastToOp
 from ge.dialects.graph.support.folding import Number, is_splat, splat
-from ge.dialects.support.types import element_type, is_float, is_integer, is_static, shape_of
+from ge.dialects.support.element_types import is_float, is_integer
+from ge.dialects.support.types import element_type, is_static, shape_of
 from ge.transforms.graph.canonical.facts import uniform
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 

@@ -9,15 +9,9 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.support.folding import splat
+from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import (
-    constant_value,
-    element_type,
-    is_integer,
-    is_static,
-    numel,
-    shape_of,
-)
+from ge.dialects.support.types import constant_value, element_type, is_static, numel, shape_of
 from ge.runtime.data.arrays import array_of
 from ge.transforms.graph.canonical.facts import is_constant, normal, only_use, with_constant
 from ge.transforms.graph.canonical.local import Make, Replacement, rule

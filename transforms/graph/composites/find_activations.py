@@ -67,8 +67,9 @@ from ge.dialects.graph.elementwise import (
     SelectOp,
     TanhOp,
 )
+from ge.dialects.support.element_types import is_float
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import element_type, is_float, is_static, numel, shape_of
+from ge.dialects.support.types import element_type, is_static, numel, shape_of
 from ge.transforms.analysis.polynomials import (
     ONE,
     Expansion,

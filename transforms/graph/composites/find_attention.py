@@ -50,11 +50,10 @@ from ge.dialects.graph.elementwise import (
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp
+from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import (
     array_ints,
-    bitwidth,
     element_type,
-    is_float,
     normalize_axis,
     numel,
     rank_of,

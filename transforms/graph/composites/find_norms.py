@@ -39,12 +39,12 @@ from ge.dialects.graph.elementwise import AddOp, DivOp, MulOp, PowOp, SqrtOp, Su
 from ge.dialects.graph.normalization import GroupNormOp, LayerNormOp, RmsNormOp, TrailingNorm
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import ReshapeOp, UnsqueezeOp
+from ge.dialects.support.element_types import is_float
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
     element_type,
-    is_float,
     is_static,
     normalize_axis,
     numel,

@@ -10,7 +10,7 @@ A composite of 16-bit floats is computed in float32 and rounded once, which is j
 casts around it say: the result is the same to the bit.
 """
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, f32
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
@@ -18,6 +18,7 @@ from xdsl.rewriter import InsertPoint
 from ge.dialects.graph.attention import AttentionOp, RotaryEmbeddingOp
 from ge.dialects.graph.elementwise import CastOp, FloatUnary
 from ge.dialects.graph.normalization import GroupNormOp, SoftmaxOp, TrailingNorm
+from ge.dialects.support.element_types import is_narrow
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, set_type, shape_of, tensor
 from ge.transforms.rewriting.counts import is_enabled
@@ -27,10 +28,6 @@ from ge.transforms.rewriting.rules import Search, done, substitute
 ROUNDED_ONCE = (FloatUnary, SoftmaxOp, TrailingNorm, GroupNormOp, RotaryEmbeddingOp, AttentionOp)
 """Ops whose data may be narrow, with one rounding at the end: the first operand, of attention the
 first three."""
-
-
-def is_narrow(t: Attribute) -> bool:
-    return isinstance(t, Float16Type | BFloat16Type)
 
 
 def before_widening(value: SSAValue) -> SSAValue:

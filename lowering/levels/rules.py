@@ -1,16 +1,5 @@
-"""What is legal at each level, as data: the ops of `@main`, and rules by op.
-
-| level   | @main holds                                           | values                  |
-|---------|-------------------------------------------------------|-------------------------|
-| graph   | graph ops                                             | tensors                 |
-| fused   | graph ops, fused ops                                  | tensors                 |
-| tasks   | launches, constants, tensor.empty, control flow, views | tensors                |
-| buffers | launches, copies, constants, allocations, views, ...  | memrefs                 |
-| program | the same on streams, events, slots for allocations    | memrefs, slots          |
-
-Kernels (from the tasks level on) and other functions (`@prepare`) hold graph and fused ops at every
-level. A rule looks at one op and says what is wrong with it. The pass `verify-level` walks a module
-and applies them.
+"""Rules of legality: what may be wrong with one op at a level. The table of levels says which rules
+an op has to keep where; the pass `verify-level` applies them.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,28 +9,19 @@ from typing import cast
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     IntegerAttr,
-    MemRefType,
-    TensorType,
-    UnrankedTensorType,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.dialects.func import ReturnOp as FuncReturnOp
-from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
+from xdsl.dialects.memref import AllocOp
 from xdsl.dialects.tensor import EmptyOp
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.fused_op import FusedOps
-from ge.dialects.graph import Graph
-from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
-from ge.dialects.graph.control import IfOp, LoopOp, YieldOp
 from ge.dialects.npu_task import ops as npu
+from ge.dialects.npu_task.rules import misuses
 from ge.dialects.support.types import Dense, byte_size, numel, shape_of
 from ge.dialects.targets.target import Target
 from ge.runtime.costs.tiling import fits, on_core_bytes
-from ge.transforms.analysis.views import CANDIDATES, view_offsets
-
-Ops = frozenset[type[Operation]]
+from ge.transforms.analysis.views import view_offsets
 
 
 @dataclass
@@ -63,22 +43,7 @@ class Surroundings:
 Rule = Callable[[Operation, Surroundings], Iterator[str]]
 """Yields what is wrong with an op."""
 
-
-@dataclass(frozen=True)
-class Level:
-    """One level: the ops that @main may hold and the types of its values, the ops of kernels, and
-    rules by op class."""
-
-    name: str
-    main: Ops
-    values: tuple[type[Attribute], ...]
-    kernel: Ops = frozenset()
-    rules: Mapping[type[Operation], tuple[Rule, ...]] = field(
-        default_factory=dict[type[Operation], tuple[Rule, ...]]
-    )
-
-
-# ---- rules -----------------------------------------------------------------------------------
+Rules = Mapping[type[Operation], tuple[Rule, ...]]
 
 
 def constant_size(op: Operation, _: Surroundings) -> Iterator[str]:
@@ -135,13 +100,9 @@ def is_view(op: Operation, _: Surroundings) -> Iterator[str]:
         yield f"{op.name} is no view here, so it must be the launch of a kernel"
 
 
-def in_known_space(op: Operation, _: Surroundings) -> Iterator[str]:
-    """A buffer is static, in the memory of the host or of the device."""
-    assert isinstance(op, AllocOp)
-    if op.memref.type.memory_space not in (npu.HOST, npu.HBM):
-        yield f"{op.memref.type} is not in a memory space of npu_task"
-    elif npu.is_dynamic(op.memref.type):
-        yield f"{op.memref.type} is dynamic; the device allocates it as a result"
+def on_buffers(op: Operation, _: Surroundings) -> Iterator[str]:
+    """What the dialect says about views, allocations and what is written."""
+    return misuses(op)
 
 
 def on_host(op: Operation, _: Surroundings) -> Iterator[str]:
@@ -193,86 +154,3 @@ def slot_inside(op: Operation, around: Surroundings) -> Iterator[str]:
         yield f"the slot ends at byte {end}, but the {segment} has {size}"
     if offset % (alignment := around.figure("alignment") or around.target.hbm_alignment):
         yield f"offset {offset} is no multiple of {alignment}"
-
-
-# ---- levels ----------------------------------------------------------------------------------
-
-GRAPH: Ops = frozenset(Graph.operations) | {FuncReturnOp}
-FUSED: Ops = GRAPH | frozenset(FusedOps.operations)
-KERNEL: Ops = (FUSED - {IfOp, LoopOp, YieldOp, FuncReturnOp}) | {npu.ReturnOp}
-CONTROL: Ops = frozenset({IfOp, LoopOp, YieldOp, FuncReturnOp})
-VIEWS: Ops = frozenset(o for o in Graph.operations if issubclass(o, CANDIDATES))
-TASKS: Ops = CONTROL | VIEWS | {npu.LaunchOp, npu.ConstantOp, EmptyOp}
-BUFFERS: Ops = frozenset(
-    {
-        AllocOp,
-        ReinterpretCastOp,
-        npu.LaunchOp,
-        npu.ConstantOp,
-        npu.CopyOp,
-        npu.TransferOp,
-        npu.IfOp,
-        npu.LoopOp,
-        npu.YieldOp,
-        FuncReturnOp,
-    }
-)
-PROGRAM: Ops = BUFFERS | {npu.SlotOp, npu.RecordOp, npu.WaitOp}
-
-TENSORS = (TensorType, UnrankedTensorType)
-
-_CONSTANTS: dict[type[Operation], tuple[Rule, ...]] = {GraphConstantOp: (constant_size,)}
-
-LEVELS: Mapping[str, Level] = {
-    level.name: level
-    for level in (
-        Level("graph", GRAPH, TENSORS, rules=_CONSTANTS),
-        Level("fused", FUSED, TENSORS, rules=_CONSTANTS),
-        Level(
-            "tasks",
-            TASKS,
-            (TensorType,),
-            KERNEL,
-            _CONSTANTS
-            | {
-                npu.KernelOp: (kernel_fits,),
-                npu.LaunchOp: (launch_matches, into_empty, on_no_stream),
-                npu.ConstantOp: (constant_size,),
-            }
-            | {op: (is_view,) for op in VIEWS},
-        ),
-        Level(
-            "buffers",
-            BUFFERS,
-            (MemRefType,),
-            KERNEL,
-            _CONSTANTS
-            | {
-                npu.KernelOp: (kernel_fits,),
-                npu.LaunchOp: (launch_matches, on_no_stream),
-                npu.CopyOp: (on_no_stream,),
-                npu.TransferOp: (on_no_stream,),
-                npu.ConstantOp: (constant_size,),
-                AllocOp: (in_known_space,),
-            },
-        ),
-        Level(
-            "program",
-            PROGRAM,
-            (MemRefType,),
-            KERNEL,
-            _CONSTANTS
-            | {
-                npu.KernelOp: (kernel_fits,),
-                npu.LaunchOp: (launch_matches, on_a_stream),
-                npu.CopyOp: (on_a_stream,),
-                npu.TransferOp: (on_a_stream,),
-                npu.RecordOp: (on_a_stream, event_in_range),
-                npu.WaitOp: (on_a_stream, event_in_range),
-                npu.ConstantOp: (constant_size,),
-                npu.SlotOp: (slot_inside,),
-                AllocOp: (in_known_space, on_host),
-            },
-        ),
-    )
-}

@@ -1,0 +1,86 @@
+"""Which bytes a strided view of a buffer is, and whether two views have bytes in common."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+MOST_BOXES = 4096
+"""Boxes that a view is cut into, and runs that are compared one by one, at most."""
+
+Dims = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Runs of `width` bytes, `count` times `pitch` bytes apart for each (count, pitch) of `dims`,
+    outermost first. A pitch is never smaller than what it repeats."""
+
+    low: int
+    width: int
+    dims: Dims = ()
+
+    @property
+    def high(self) -> int:
+        """The byte after the last one."""
+        if self.dims:
+            count, pitch = self.dims[0]
+            return (count - 1) * pitch + self.at(0).high
+        return self.low + self.width
+
+    @property
+    def size(self) -> int:
+        """How many bytes these are."""
+        size = self.width
+        for count, _ in self.dims:
+            size *= count
+        return size
+
+    def at(self, index: int) -> "Box":
+        """The box at one index of the outermost dimension."""
+        return Box(self.low + index * self.dims[0][1], self.width, self.dims[1:])
+
+    def meets(self, other: "Box") -> bool:
+        """Whether both may have a byte in common: exact unless `MOST_BOXES` runs would have to be
+        compared."""
+        if self.low >= other.high or other.low >= self.high:
+            return False
+        if not self.dims and not other.dims:
+            return True
+        if not self.dims or (other.dims and other.dims[0][1] > self.dims[0][1]):
+            return other.meets(self)
+        count, pitch = self.dims[0]
+        mine, theirs, first = self.at(0), other, 0
+        if other.dims and other.dims[0][1] == pitch:  # only the distance of two indices matters
+            theirs, first = other.at(0), 1 - other.dims[0][0]
+        begin = max(first, (theirs.low - mine.high) // pitch + 1)
+        end = min(count, -((mine.low - theirs.high) // pitch))
+        if end - begin > MOST_BOXES:
+            return True
+        return any(self.at(i).meets(theirs) for i in range(begin, end))
+
+
+def boxes_of(low: int, width: int, dims: Iterable[tuple[int, int]]) -> list[Box] | None:
+    """The bytes of elements of `width` bytes from byte `low` on, with these sizes and strides in
+    bytes, none below 0. None for more than `MOST_BOXES` boxes."""
+    return _nested(low, width, sorted((d for d in dims if d[0] != 1 and d[1]), key=lambda d: d[1]))
+
+
+def _nested(low: int, width: int, dims: Sequence[tuple[int, int]]) -> list[Box] | None:
+    """As `boxes_of`, for sizes above 1 and strides above 0 in ascending order."""
+    boxes = [Box(low, width)]
+    for count, pitch in dims:
+        boxes = [new for box in boxes for new in _repeated(box, count, pitch)]
+        if len(boxes) > MOST_BOXES:
+            return None
+    return boxes
+
+
+def _repeated(box: Box, count: int, pitch: int) -> list[Box]:
+    """A box `count` times, `pitch` bytes apart."""
+    if not box.dims and pitch <= box.width:
+        return [Box(box.low, (count - 1) * pitch + box.width)]
+    if pitch >= box.high - box.low:
+        inner, step = box.dims[0] if box.dims else (0, 0)
+        dims = ((count * inner, step), *box.dims[1:]) if pitch == inner * step else None
+        return [Box(box.low, box.width, dims or ((count, pitch), *box.dims))]
+    count = min(count, MOST_BOXES + 1)
+    return [Box(box.low + i * pitch, box.width, box.dims) for i in range(count)]

@@ -1,0 +1,298 @@
+"""Where the memrefs of a program are, and what its ops do to memory: one definition for emulator,
+clock, planner and checker.
+
+Owners. Memory belongs to a slot (its bytes of a segment), an allocation, a constant, an argument of
+the function, a result of a launch, transfer, branch or loop, or an argument of a loop's body that
+is not carried in a buffer. An allocation is new, its bytes undefined, each time that it is
+executed; the bytes of a slot stay. Only slots and allocations are written by others than what
+defines them: the rest is written once, so that nobody can tell a copy of it from itself.
+
+Views. `memref.reinterpret_cast` counts its offset from the first element of the owner, whatever
+views its source went through (as in MLIR: from the base pointer). Strides are 0 or more; element
+type and memory space are the owner's.
+
+Control flow. A body's argument for a value that is carried in a buffer *is* that buffer (`order`
+1). All else is copied: initial values when the loop begins (a body's argument is new in each
+iteration), and what a block yields when the block ends. Then all values are read before one of
+their places is written: a carried buffer, an `outs` of a branch, the row of a scan buffer that has
+the iteration's number, the next iteration's arguments, a result. Nothing is copied where value and
+place are the same view. A scan buffer has as many rows as the loop has iterations.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple, cast
+
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
+from xdsl.dialects.func import ReturnOp
+from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+
+from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.npu_task.boxes import Box, boxes_of
+from ge.dialects.npu_task.ops import (
+    ConstantOp,
+    CopyOp,
+    IfOp,
+    LaunchOp,
+    LoopOp,
+    SlotOp,
+    TransferOp,
+    YieldOp,
+)
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.types import Shape, array_ints
+
+LOOP_ARGUMENTS = 2
+"""A loop's body has these arguments before the carried ones: iteration number, condition."""
+
+Task = LaunchOp | CopyOp | TransferOp
+"""What runs on a stream."""
+
+
+# ---- where values are ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Elements of a buffer. `offset` and `strides` count elements of the owner."""
+
+    owner: SSAValue
+    offset: int
+    sizes: Shape
+    strides: Shape
+    element: Attribute
+
+    @property
+    def width(self) -> int:
+        """Bytes of an element."""
+        return bitwidth(self.element) // 8
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all sizes are known."""
+        return all(n >= 0 for n in self.sizes)
+
+    @property
+    def end(self) -> int:
+        """The element after the last one."""
+        if not prod(self.sizes):
+            return self.offset
+        return (
+            self.offset
+            + 1
+            + sum((n - 1) * s for n, s in zip(self.sizes, self.strides, strict=True))
+        )
+
+    @property
+    def region(self) -> "Region":
+        """The bytes: all of the owner where sizes are not known or the view is too scattered."""
+        width, boxes = self.width, None
+        if self.is_known and self.offset >= 0:
+            dims = ((n, s * width) for n, s in zip(self.sizes, self.strides, strict=True))
+            boxes = boxes_of(self.offset * width, width, dims) if prod(self.sizes) else []
+        return Region(self.owner, EVERYTHING if boxes is None else tuple(boxes))
+
+    def is_injective(self) -> bool:
+        """Whether no two elements are in one place; False as well where that is costly to find
+        out."""
+        dims = sorted((s, n) for n, s in zip(self.sizes, self.strides, strict=True) if n > 1)
+        extent, nested = 1, True
+        for stride, size in dims:
+            nested = nested and stride >= extent
+            extent += (size - 1) * stride
+        if nested or not (count := prod(self.sizes)):
+            return True
+        if count > extent or count > MOST_ELEMENTS:
+            return False
+        places = {0}
+        for stride, size in dims:
+            places = {p + i * stride for p in places for i in range(size)}
+        return len(places) == count
+
+
+MOST_ELEMENTS = 1 << 16
+"""Elements of a view that are looked at one by one."""
+
+
+def source_of(value: SSAValue) -> SSAValue | None:
+    """What a value is an alias of, one step back; None for an owner."""
+    if isinstance(value, BlockArgument):
+        loop, index = value.owner.parent_op(), value.index - LOOP_ARGUMENTS
+        if not isinstance(loop, LoopOp) or index < 0:
+            return None
+        order = array_ints(loop.order)
+        return loop.carried[sum(order[:index])] if order[index] else None
+    return value.owner.source if isinstance(value.owner, ReinterpretCastOp) else None
+
+
+def owner_of(value: SSAValue) -> SSAValue:
+    """The buffer whose memory a memref is, or is part of."""
+    while (source := source_of(value)) is not None:
+        value = source
+    return value
+
+
+def view_of(value: SSAValue) -> View:
+    """What a memref is of its owner. Of a dynamic memref no more than the owner is known."""
+    element, shape = data_type(value.type)
+    nearest, owner = None, value
+    while (source := source_of(owner)) is not None:
+        if nearest is None and isinstance(owner.owner, ReinterpretCastOp):
+            nearest = owner.owner
+        owner = source
+    if nearest is None:
+        return View(owner, 0, shape, row_major(shape), element)
+    (offset,), sizes = array_ints(nearest.static_offsets), array_ints(nearest.static_sizes)
+    return View(owner, offset, sizes, array_ints(nearest.static_strides), element)
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Bytes of a buffer, counted from its first one."""
+
+    owner: SSAValue
+    boxes: tuple[Box, ...]
+
+    @property
+    def low(self) -> int:
+        return min((box.low for box in self.boxes), default=0)
+
+    @property
+    def high(self) -> int:
+        return max((box.high for box in self.boxes), default=0)
+
+    def meets(self, other: "Region") -> bool:
+        """Whether both may have a byte in common."""
+        return self.owner is other.owner and any(
+            a.meets(b) for a in self.boxes for b in other.boxes
+        )
+
+    def covers(self, other: "Region") -> bool:
+        """Whether all of the other one is surely in this one."""
+        if self == other:
+            return True
+        dense = len(self.boxes) == 1 and not self.boxes[0].dims
+        return dense and self.low <= other.low and other.high <= self.high
+
+
+EVERYTHING = (Box(0, 1 << 62),)
+"""The whole of a buffer whose size is not known."""
+
+
+class Regions:
+    """The regions of values, worked out once for each."""
+
+    def __init__(self) -> None:
+        self._known: dict[SSAValue, Region] = {}
+
+    def of(self, value: SSAValue) -> Region:
+        region = self._known.get(value)
+        if region is None:
+            region = self._known[value] = view_of(value).region
+        return region
+
+
+def row_major(shape: Sequence[int]) -> Shape:
+    """The strides, in elements, of a contiguous tensor."""
+    strides = [1] * len(shape)
+    for i in range(len(shape) - 2, -1, -1):
+        strides[i] = strides[i + 1] * max(shape[i + 1], 1)
+    return tuple(strides)
+
+
+def is_writable(owner: SSAValue) -> bool:
+    """Whether others than what defines a buffer may write to it."""
+    return isinstance(owner.owner, SlotOp | AllocOp)
+
+
+# ---- what ops do -----------------------------------------------------------------------------
+
+
+class Access(NamedTuple):
+    """The memrefs that an op reads, those that it writes, and those that are new with it."""
+
+    reads: Sequence[SSAValue]
+    writes: Sequence[SSAValue] = ()
+    new: Sequence[SSAValue] = ()
+
+
+def access(op: Operation) -> Access:
+    """What an op itself does to memory. Of a branch or a loop: what it reads before its blocks run;
+    what their ends do tells `moves`."""
+    match op:
+        case LaunchOp():
+            return Access(op.ins, op.outs, op.results)
+        case CopyOp():
+            return Access((op.source,), (op.target,))
+        case TransferOp():
+            return Access((op.source,), (), (op.result,))
+        case IfOp():
+            return Access((op.condition,))
+        case LoopOp():
+            heads = [v for v in (op.trip, op.condition) if v is not None]
+            return Access((*heads, *op.inits))
+        case YieldOp() | ReturnOp():
+            return Access(op.operands)
+        case ConstantOp():
+            return Access((), (), op.results)
+        case _:
+            return Access(())
+
+
+class Move(NamedTuple):
+    """A value that a block yields, and the buffer that it is copied into; `row` if into the row of
+    that buffer that has the iteration's number. None: it is what the next iteration's condition, or
+    a new buffer, is made of."""
+
+    value: SSAValue
+    target: SSAValue | None
+    row: bool = False
+
+
+def moves(op: YieldOp) -> Iterator[Move]:
+    """What becomes of the values that a block yields, in order."""
+    parent = op.parent_op()
+    if isinstance(parent, IfOp):
+        yield from _moves(op.values, parent.order, parent.outs, row=False)
+    elif isinstance(parent, LoopOp):
+        carried = len(parent.order)
+        yield Move(op.values[0], None)
+        yield from _moves(op.values[1 : 1 + carried], parent.order, parent.carried, row=False)
+        yield from _moves(op.values[1 + carried :], parent.stacked, parent.scans, row=True)
+
+
+def _moves(
+    values: Sequence[SSAValue], order: Attribute, targets: Sequence[SSAValue], row: bool
+) -> Iterator[Move]:
+    places = iter(targets)
+    for value, fixed in zip(values, array_ints(order), strict=True):
+        yield Move(value, next(places), row) if fixed else Move(value, None)
+
+
+FOREVER = 1 << 62
+
+
+def trips(loop: LoopOp) -> tuple[int, int | None]:
+    """How often a loop runs at least and at most, as far as constants in the text say; None: there
+    is no limit. A loop that never ends runs `FOREVER`."""
+    most = None if loop.trip is None else _constant(loop.trip)
+    most = None if most is None else max(most, 0)
+    least = FOREVER if loop.trip is None else most or 0
+    if loop.condition is not None and not _constant(loop.condition):
+        return 0, most
+    last = loop.body.block.last_op
+    going = None if last is None else last.operands[0]
+    steady = going is loop.body.block.args[1] or (going is not None and bool(_constant(going)))
+    return least if steady else min(least, 1), most
+
+
+def _constant(value: SSAValue) -> int | None:
+    """The number that a constant in the text is, else None."""
+    if not isinstance(op := value.owner, ConstantOp):
+        return None
+    if not isinstance(dense := op.value, DenseIntOrFPElementsAttr):
+        return None
+    values = cast(Sequence[int], dense.get_values())
+    return int(values[0]) if len(values) == 1 else None

@@ -1,0 +1,116 @@
+"""What ops on buffers keep to beyond what their verifiers see: rules about views and owners."""
+
+from collections.abc import Iterable, Iterator
+from typing import cast
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, NoneAttr, StridedLayoutAttr
+from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.npu_task.attributes import HBM, HOST, data_type, is_dynamic, space_of
+from ge.dialects.npu_task.memory import is_writable, owner_of, row_major, view_of
+from ge.dialects.npu_task.ops import ConstantOp, CopyOp, IfOp, LaunchOp, LoopOp, TransferOp
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.types import array_ints, numel
+
+
+def misuses(op: Operation) -> Iterator[str]:
+    """What is wrong with the buffers of an op."""
+    match op:
+        case ReinterpretCastOp():
+            yield from _view(op)
+        case AllocOp():
+            yield from _new(op.results)
+            if is_dynamic(op.memref.type):
+                yield f"{op.memref.type} is dynamic; the device allocates it as a result"
+        case LaunchOp():
+            for value in (*op.operands, *op.results):
+                if space_of(value.type) not in (HBM, None):
+                    yield f"a launch is on the memory of the device, not on {value.type}"
+            yield from _written(op, op.outs)
+            yield from _new(op.results)
+        case CopyOp():
+            yield from _written(op, (op.target,))
+        case TransferOp():
+            yield from _new(op.results)
+        case IfOp():
+            yield from _written(op, op.outs)
+            yield from _new(op.results)
+        case LoopOp():
+            yield from _written(op, (*op.carried, *op.scans))
+            carried = iter(array_ints(op.order))
+            yield from _new(a for a in op.body.block.args[2:] if not next(carried))
+            yield from _new(op.results)
+        case _:
+            pass
+
+
+def _view(op: ReinterpretCastOp) -> Iterator[str]:
+    """A view is static, within its buffer, and of its element type and memory space."""
+    offsets, strides = array_ints(op.static_offsets), array_ints(op.static_strides)
+    sizes = array_ints(op.static_sizes)
+    if op.offsets or op.sizes or op.strides or DYNAMIC_INDEX in (*offsets, *sizes, *strides):
+        yield "a view has static offset, sizes and strides"
+        return
+    if len(offsets) != 1 or len(strides) != len(sizes):
+        yield f"a view has one offset and {len(sizes)} strides"
+        return
+    source, result, view = op.source.type, op.result.type, view_of(op.result)
+    if view.element != data_type(source)[0] or space_of(result) != space_of(source):
+        yield f"a view keeps element type and memory space: {result} is none of {source}"
+    elif is_dynamic(view.owner.type):
+        yield f"a view is of a buffer of known size, not of {view.owner.type}"
+    elif min(sizes, default=0) < 0 or min(strides, default=0) < 0:
+        yield "sizes and strides of a view are at least 0"
+    elif view.offset < 0:
+        yield f"the view begins {-view.offset * view.width} bytes before its buffer"
+    elif view.end > (count := numel(data_type(view.owner.type)[1])):
+        end, size = view.end * view.width, count * view.width
+        yield f"the view ends at byte {end} of {size}"
+    elif numel(sizes) and _layout(result) != (view.offset, strides):
+        yield f"{result} is not the type of a view at {view.offset} with strides {[*strides]}"
+
+
+def _layout(t: MemRefType[Attribute]) -> tuple[int | None, tuple[int | None, ...]]:
+    """Offset and strides that a type states."""
+    if isinstance(t.layout, NoneAttr):
+        return 0, row_major(t.get_shape())
+    if isinstance(t.layout, StridedLayoutAttr):
+        return t.layout.get_offset(), tuple(t.layout.get_strides())
+    return None, ()
+
+
+def _new(values: Iterable[SSAValue]) -> Iterator[str]:
+    """A buffer is dense, of elements that have a size, in one of the two memories."""
+    for value in values:
+        if space_of(value.type) is None:
+            continue
+        t = cast("MemRefType[Attribute]", value.type)
+        try:
+            bitwidth(t.element_type)
+        except VerifyException as e:
+            yield str(e)
+        if t.memory_space not in (HOST, HBM):
+            yield f"{t} is not in a memory space of npu_task"
+        elif not isinstance(t.layout, NoneAttr):
+            yield f"a buffer is dense; only views have a layout, not {t}"
+
+
+def _written(op: Operation, values: Iterable[SSAValue]) -> Iterator[str]:
+    """Only slots and allocations are written to, and each of their elements once."""
+    for value in values:
+        if space_of(value.type) is None:
+            continue
+        if not is_writable(owner := owner_of(value)):
+            yield f"{op.name} writes {_what(owner)}"
+        elif not view_of(value).is_injective():
+            yield f"{op.name} writes to {value.type}, of which elements may be in one place"
+
+
+def _what(owner: SSAValue) -> str:
+    if isinstance(owner.owner, ConstantOp):
+        return "a constant"
+    if isinstance(owner.owner, Operation):
+        return f"what {owner.owner.name} has defined, which is written once"
+    return "an argument"

@@ -1,0 +1,153 @@
+"""The element types of ge: one row each, from which all else that is known about them follows.
+
+A new type is a row: it can then be read, written, stored, moved and cast at every level. Nothing
+here imports numpy, onnx or safetensors: their names are strings.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    FixedBitwidthType,
+    IntegerType,
+    Signedness,
+    bf16,
+    f16,
+    f32,
+    f64,
+    i1,
+    i8,
+    i16,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
+
+i4 = IntegerType(4)
+ui4, ui8, ui16, ui32, ui64 = (IntegerType(w, Signedness.UNSIGNED) for w in (4, 8, 16, 32, 64))
+
+
+@dataclass(frozen=True)
+class ElementType:
+    """What an element type is called elsewhere, and how its values are represented."""
+
+    type: Attribute
+    numpy: str
+    """Name of the dtype, of numpy or of ml_dtypes."""
+    onnx: str
+    """Name of the number in TensorProto.DataType."""
+    safetensors: str
+    precision: int = 0
+    """Significant bits of a float, the implicit one included; 0 for an integer."""
+    storage_only: bool = False
+    """Whether values are only stored, moved, cast and quantized."""
+    stored_bits: int = 0
+    """Bits an element takes in memory, where that is not the width in whole bytes."""
+
+    @cached_property
+    def name(self) -> str:
+        """As in the text of the IR."""
+        return str(self.type)
+
+    @cached_property
+    def rate_key(self) -> str:
+        """As in a target's `macs_per_cycle`: signed and unsigned integers have one rate."""
+        return self.name.removeprefix("u")
+
+    @cached_property
+    def bits(self) -> int:
+        return cast(FixedBitwidthType, self.type).bitwidth
+
+    @cached_property
+    def storage(self) -> int:
+        return self.stored_bits or -(-self.bits // 8) * 8
+
+    @property
+    def is_float(self) -> bool:
+        return self.precision > 0
+
+    @property
+    def exponent(self) -> int:
+        """Bits of the exponent of a float: what sign and mantissa leave."""
+        return self.bits - self.precision
+
+    @property
+    def is_signed(self) -> bool:
+        return self.is_float or not self.name.startswith("u")
+
+
+ELEMENT_TYPES = (
+    ElementType(f64, "float64", "DOUBLE", "F64", precision=53),
+    ElementType(f32, "float32", "FLOAT", "F32", precision=24),
+    ElementType(f16, "float16", "FLOAT16", "F16", precision=11),
+    ElementType(bf16, "bfloat16", "BFLOAT16", "BF16", precision=8),
+    ElementType(i1, "bool", "BOOL", "BOOL"),
+    ElementType(i4, "int4", "INT4", "I8", storage_only=True),
+    ElementType(i8, "int8", "INT8", "I8"),
+    ElementType(i16, "int16", "INT16", "I16"),
+    ElementType(i32, "int32", "INT32", "I32"),
+    ElementType(i64, "int64", "INT64", "I64"),
+    ElementType(ui4, "uint4", "UINT4", "U8", storage_only=True),
+    ElementType(ui8, "uint8", "UINT8", "U8"),
+    ElementType(ui16, "uint16", "UINT16", "U16"),
+    ElementType(ui32, "uint32", "UINT32", "U32"),
+    ElementType(ui64, "uint64", "UINT64", "U64"),
+)
+
+_ROWS = {row.type: row for row in ELEMENT_TYPES}
+
+
+_ROW = "_ge_row"
+"""What is asked of a type again and again is kept with it: types are immutable."""
+
+
+def row_of(t: Attribute) -> ElementType | None:
+    """The row of an element type; None for a type that ge does not have."""
+    kept = vars(t)
+    if _ROW not in kept:
+        kept[_ROW] = _ROWS.get(t)
+    return kept[_ROW]
+
+
+def bitwidth(t: Attribute) -> int:
+    """Bits that an element takes in memory; i1 is stored as a byte. Raises VerifyException for a
+    type that ge cannot store."""
+    if (row := row_of(t)) is None:
+        raise VerifyException(f"element type {t} has no storage size")
+    return row.storage
+
+
+def storage_bytes(count: int, t: Attribute) -> int:
+    """Bytes of so many elements in a row; the last byte may be partly used."""
+    return -(-count * bitwidth(t) // 8)
+
+
+def is_float(t: Attribute) -> bool:
+    return (row := row_of(t)) is not None and row.is_float
+
+
+def is_integer(t: Attribute) -> bool:
+    """Whether t is an integer type other than i1 (which stands for truth values)."""
+    return (row := row_of(t)) is not None and not row.is_float and row.bits > 1
+
+
+def is_unsigned(t: Attribute) -> bool:
+    return (row := row_of(t)) is not None and not row.is_signed
+
+
+def is_narrow(t: Attribute) -> bool:
+    """Whether t is a float of at most 16 bits: it is computed in f32 and rounded once."""
+    return (row := row_of(t)) is not None and row.is_float and row.bits <= 16
+
+
+def check_computed(t: Attribute) -> None:
+    """Raises VerifyException for an element type that values are only stored in."""
+    if (row := row_of(t)) is not None and row.storage_only:
+        raise VerifyException(f"{row.name} is only stored: cast it to compute with it")
+
+
+def type_name(t: Attribute) -> str:
+    """The name of an element type for people, as numpy has it."""
+    return row.numpy if (row := row_of(t)) is not None else str(t)

@@ -1,0 +1,152 @@
+"""The levels of the compiler: one table for their names, what an op is at each, and what is legal.
+
+`@main` holds the ops of its level, kernels (from the tasks level on) and other functions
+(`@prepare`) graph and fused ops at every level. The enumeration is cheap to import; `legality`
+imports the dialects.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from typing import TYPE_CHECKING
+
+from ge.dialects.support.errors import GeError
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import Attribute, Operation
+
+    from ge.lowering.levels.rules import Rules
+
+
+class Level(StrEnum):
+    """Where a module is on its way down; the order is that of the pipeline."""
+
+    _value_: str
+    summary: str
+    """What an op is at this level."""
+
+    GRAPH = "graph", "mathematics on tensors"
+    FUSED = "fused", "one op is one kernel launch"
+    TASKS = "tasks", "kernels and launches, on tensors"
+    BUFFERS = "buffers", "the same on buffers"
+    PROGRAM = "program", "streams, events, one static memory pool"
+
+    def __new__(cls, name: str, summary: str) -> "Level":
+        level = str.__new__(cls, name)
+        level._value_, level.summary = name, summary
+        return level
+
+    @classmethod
+    def named(cls, name: str) -> "Level":
+        """The level of that name. Raises GeError for an unknown one."""
+        if name not in list(cls):
+            raise GeError(f"there is no level '{name}'", hint=f"use {', '.join(cls)}")
+        return cls(name)
+
+    @property
+    def depth(self) -> int:
+        """How many levels are above."""
+        return list(Level).index(self)
+
+    def path_to(self, lower: "Level") -> list["Level"]:
+        """The levels whose passes bring a module of this one to `lower`. Those of the graph level
+        run on a graph, too."""
+        return list(Level)[self.depth + (self is not Level.GRAPH) : lower.depth + 1]
+
+
+@dataclass(frozen=True)
+class Legality:
+    """What a module may hold at a level, beside what `verify-level` asks for at each."""
+
+    main: "frozenset[type[Operation]]"
+    """The ops of @main."""
+    values: "tuple[type[Attribute], ...]"
+    """The types of the values of @main."""
+    rules: "Rules"
+    kernel: "frozenset[type[Operation]]" = frozenset()
+    """The ops of kernels; none where there are no kernels."""
+    mark: str = ""
+    """An attribute of @main that no level above has."""
+
+
+@cache
+def legality() -> Mapping[Level, Legality]:
+    """What is legal at each level."""
+    from xdsl.dialects.builtin import MemRefType, TensorType, UnrankedTensorType
+    from xdsl.dialects.func import ReturnOp
+    from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
+    from xdsl.dialects.tensor import EmptyOp
+
+    from ge.dialects.fused_op import FusedOps
+    from ge.dialects.graph import Graph
+    from ge.dialects.graph import control as graph
+    from ge.dialects.graph.constant import ConstantOp
+    from ge.dialects.npu_task import ops as npu
+    from ge.lowering.levels import rules as r
+    from ge.lowering.levels.rules import Rules
+    from ge.transforms.analysis.views import CANDIDATES
+
+    graph_ops = frozenset({*Graph.operations, ReturnOp})
+    fused_ops = graph_ops.union(FusedOps.operations)
+    control = {graph.IfOp, graph.LoopOp, graph.YieldOp, ReturnOp}
+    kernel = (fused_ops - control) | {npu.ReturnOp}
+    views = {op for op in Graph.operations if issubclass(op, CANDIDATES)}
+    tasks = control | views | {npu.LaunchOp, npu.ConstantOp, EmptyOp}
+    buffers = {npu.LaunchOp, npu.ConstantOp, npu.CopyOp, npu.TransferOp, npu.IfOp, npu.LoopOp,
+               npu.YieldOp, AllocOp, ReinterpretCastOp, ReturnOp}  # fmt: skip
+    tensors = TensorType, UnrankedTensorType
+    sizes: Rules = {ConstantOp: (r.constant_size,)}
+    kernels: Rules = {**sizes, npu.KernelOp: (r.kernel_fits,), npu.ConstantOp: (r.constant_size,)}
+    on_buffers: Rules = dict.fromkeys(
+        (npu.IfOp, npu.LoopOp, ReinterpretCastOp, AllocOp), (r.on_buffers,)
+    )
+    return {
+        Level.GRAPH: Legality(graph_ops, tensors, sizes),
+        Level.FUSED: Legality(fused_ops, tensors, sizes),
+        Level.TASKS: Legality(frozenset(tasks), (TensorType,), {
+            **kernels,
+            npu.LaunchOp: (r.launch_matches, r.into_empty, r.on_no_stream),
+            **dict.fromkeys(views, (r.is_view,)),
+        }, kernel),
+        Level.BUFFERS: Legality(frozenset(buffers), (MemRefType,), {
+            **kernels,
+            **on_buffers,
+            npu.LaunchOp: (r.launch_matches, r.on_buffers, r.on_no_stream),
+            npu.CopyOp: (r.on_buffers, r.on_no_stream),
+            npu.TransferOp: (r.on_buffers, r.on_no_stream),
+        }, kernel),
+        Level.PROGRAM: Legality(
+            frozenset(buffers | {npu.SlotOp, npu.RecordOp, npu.WaitOp}), (MemRefType,), {
+                **kernels,
+                **on_buffers,
+                npu.LaunchOp: (r.launch_matches, r.on_buffers, r.on_a_stream),
+                npu.CopyOp: (r.on_buffers, r.on_a_stream),
+                npu.TransferOp: (r.on_buffers, r.on_a_stream),
+                npu.RecordOp: (r.on_a_stream, r.event_in_range),
+                npu.WaitOp: (r.on_a_stream, r.event_in_range),
+                npu.SlotOp: (r.slot_inside,),
+                AllocOp: (r.on_buffers, r.on_host),
+            }, kernel, "npu_task.streams",
+        ),
+    }  # fmt: skip
+
+
+def level_of(module: "ModuleOp") -> Level:
+    """The lowest level that something in @main is of: an op, the type of a value, or a mark."""
+    from ge.dialects.support.functions import main_function
+
+    main = main_function(module)
+    if main is None:
+        return Level.GRAPH
+    kinds: set[type] = {type(op) for op in main.walk()}
+    kinds |= {type(v.type) for op in main.walk() for v in op.results}
+    kinds |= {type(v.type) for v in main.args}
+    level, above = Level.GRAPH, set[type]()
+    for lower, legal in legality().items():
+        own = {*legal.main, *legal.values} - above
+        if kinds & own or legal.mark in main.attributes:
+            level = lower
+        above |= own
+    return level

@@ -1,0 +1,80 @@
+"""Which launches cost the same: those of the same ops on the same shapes, wired alike.
+
+The layers of a model repeat, so that what the model of time says of a body is kept for all bodies
+of its structure. Long constants count by their type: no cost depends on what is in a weight.
+"""
+
+from collections.abc import Callable, Hashable
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+from xdsl.ir import SSAValue
+
+from ge.dialects.fused_op import Body
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import numel, shape_of
+
+SHORT = 16
+"""Elements of a constant that may say what an op does: axes, sizes, scales."""
+
+MOST_KEPT = 1 << 16
+"""Results that are kept for one function."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_numbers: dict[Hashable, int] = {}
+"""What `number_of` has seen; equal ops of all modules have one number."""
+
+
+def number_of(op: TensorOp) -> int:
+    """A number that ops of the same class, properties and types have in common."""
+    operands = tuple(_constant(v) for v in op.operands)
+    results = tuple(r.type for r in op.results)
+    key = type(op), frozenset(op.properties.items()), operands, results
+    return _numbers.setdefault(key, len(_numbers))
+
+
+def _constant(value: SSAValue) -> Hashable:
+    op = value.owner
+    if isinstance(op, ConstantOp) and numel(shape_of(value)) <= SHORT:
+        return op.value, value.type
+    return value.type
+
+
+def structure(body: Body) -> Hashable:
+    """Equal for bodies of equal ops, wired alike, with the same inputs and outputs."""
+    places: dict[SSAValue, int] = {v: i for i, v in enumerate(body.inputs)}
+    ops: list[Hashable] = []
+    for op in body.ops:
+        number = body.numbers.get(op)
+        if number is None:
+            number = body.numbers[op] = number_of(op)
+        ops.append((number, *[places[v] for v in op.operands]))
+        for result in op.results:
+            places[result] = len(places)
+    return len(body.inputs), tuple(ops), tuple([places[v] for v in body.outputs])
+
+
+def once(
+    function: Callable[Concatenate[TensorOp | Body, P], T],
+) -> Callable[Concatenate[TensorOp | Body, P], T]:
+    """Call a function of a body once for all that have the same structure and other arguments. It
+    must return nothing that refers to the body, nor what its callers change. Kernels of users, and
+    ops with regions, may cost what they like."""
+    kept: dict[Hashable, T] = {}
+
+    @wraps(function)
+    def call(body: TensorOp | Body, /, *args: P.args, **more: P.kwargs) -> T:
+        body = Body.of(body)
+        if body.kind or any(op.regions for op in body.ops):
+            return function(body, *args, **more)
+        key = structure(body), args, tuple(more.items())
+        if key not in kept:
+            if len(kept) > MOST_KEPT:
+                kept.clear()
+            kept[key] = function(body, *args, **more)
+        return kept[key]
+
+    return call

@@ -1,0 +1,98 @@
+"""The table of options: flags, environment and documentation follow from it."""
+
+import dataclasses
+import os
+from pathlib import Path
+
+import pytest
+
+from ge.dialects.support.errors import GeError
+from ge.lowering.cli.arguments import documentation, options_from
+from ge.lowering.pipeline.options import Options, facts_of, flags_of
+from ge.tools import ge_compile, ge_import, ge_run
+
+ROOT = Path(__file__).parents[2]
+PARSERS = {
+    "ge-import": ge_import.build_parser,
+    "ge-compile": ge_compile.build_parser,
+    "ge-run": ge_run.build_parser,
+}
+TEXT = """\
+func.func @main(%x: tensor<4xf32> {graph.name = "x"}) -> (tensor<4xf32> {graph.name = "y"}) {
+  %0 = graph.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %0 : tensor<4xf32>
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch: pytest.MonkeyPatch):
+    for name in [n for n in os.environ if n.startswith("GE_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.parametrize("field", dataclasses.fields(Options), ids=lambda f: f.name)
+def test_flag_variable_and_argument_are_the_same(
+    field: "dataclasses.Field[object]", monkeypatch: pytest.MonkeyPatch
+):
+    """Another value than the default's, by each way in."""
+    facts = facts_of(field)
+    samples: dict[object, tuple[str, object]] = {
+        bool: ("1", True), int: ("2", 2), tuple: ("a, b", ("a", "b")), type(None): ("1", True),
+    }  # fmt: skip
+    text, value = samples.get(type(field.default), ("aggressive", "aggressive"))
+    want = Options(**{field.name: value})
+    if facts.variable:
+        assert Options.from_environment({facts.variable: text}) == want
+        monkeypatch.setenv(facts.variable, text)
+        assert Options.from_environment() == want
+        monkeypatch.delenv(facts.variable)
+    for tool in [t for t in facts.tools if t in PARSERS]:
+        flag = [flags_of(field)[0], *([text] if facts.metavar else [])]
+        args = PARSERS[tool]().parse_args(["input", *flag])
+        assert options_from(args) == want
+    assert f"`{field.name}`" in documentation()
+
+
+def test_a_flag_wins_over_its_variable(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("GE_PIECES", "1")
+    monkeypatch.setenv("GE_MEMORY_OPTIMIZE", "level:3")
+    monkeypatch.setenv("GE_CUSTOM_PASS", f"a.py{os.pathsep}b.py")
+    args = ge_compile.build_parser().parse_args(["--no-pieces", "--memory", "0", "x"])
+    options = options_from(args)
+    assert (options.pieces, options.memory) == (False, 0)
+    args = ge_compile.build_parser().parse_args(["--load-plugin", "c.py", "--load-plugin", "b.py"])
+    assert options_from(args).plugins == ("c.py", "b.py", "a.py")
+    assert Options(custom_pass="").plugins == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "level"),
+    [("true", 1), ("on", 1), ("1", 1), ("2", 2), ("3", 3), ("False", 0), ("off", 0), ("0", 0)],
+)
+def test_details_of_dumps(text: str, level: int):
+    assert Options.from_environment({"GE_DUMP_GRAPH": text}).dump_graph == level
+
+
+def test_a_variable_that_no_option_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("GE_FUSON", "off")
+    monkeypatch.setenv("GE_ZZ", "1")
+    (tmp_path / "in.mlir").write_text(TEXT)
+    assert ge_compile.main([str(tmp_path / "in.mlir")]) == 0
+    first, second, _ = capfd.readouterr().err.splitlines()
+    assert first == "warning: no option has the variable GE_FUSON; did you mean 'GE_GRAPH_FUSION'?"
+    assert second == "warning: no option has the variable GE_ZZ"
+
+
+def test_what_no_option_takes_in_python():
+    with pytest.raises(GeError, match="memory is one of 0, 1, 2, 3, not '7'"):
+        Options(memory=7)
+    with pytest.raises(GeError, match=r"fusion is one of off, .*, not 'some'"):
+        Options(fusion="some")
+
+
+def test_the_readme_has_the_table():
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert documentation() in text, f"it is now\n{documentation()}"
