@@ -29,75 +29,27 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil, prod
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from ge.dialects.fused_op import Body, FusedOp
+from ge.dialects.fused_op import Body
 from ge.dialects.graph.attention import AttentionLike, AttentionOp
-from ge.dialects.graph.convolution import Convolution
-from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.recurrent import Recurrent
-from ge.dialects.graph.shape import is_shape_arithmetic
 from ge.dialects.npu_task.core_plan import (
     ACCUMULATOR_BYTES,
     FRACTAL,
     PASSING_ROWS,
     PROLOGUE_ELEMENTS,
-    STATISTICS,
     CoreBuffer,
 )
-from ge.dialects.npu_task.ops import Engine, KernelOp, is_dynamic
-from ge.dialects.support.element_types import bitwidth
+from ge.dialects.npu_task.ops import Engine, KernelOp
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import Access, TensorOp
-from ge.dialects.support.types import element_type, numel, shape_of
+from ge.dialects.support.types import numel, shape_of
 from ge.dialects.targets.target import Target, target_for
+from ge.runtime.check.core_engines import engine_problem
 from ge.runtime.check.core_needs import Columns, Needs
+from ge.runtime.check.core_products import column_axis, extents, groups_of, tiles_of, width_of
 from ge.runtime.check.problems import Problem
-
-PRODUCTS = (MatmulOp, Convolution, AttentionLike, Recurrent)
-"""What has multiply-accumulates in all shapes."""
-
-
-def width_of(value: SSAValue) -> int:
-    return bitwidth(element_type(value)) // 8
-
-
-def fractals(size: int) -> int:
-    return -(-size // FRACTAL) * FRACTAL
-
-
-# ---- products ----------------------------------------------------------------------------------
-
-
-def has_channels(op: TensorOp) -> bool:
-    return isinstance(op, Convolution) or "group" in op.properties
-
-
-def column_axis(op: TensorOp) -> int:
-    """The dimension of a product's result that its right-hand side has columns for."""
-    last = max(len(shape_of(op.results[0])) - 1, 0)
-    return min(1, last) if has_channels(op) else last
-
-
-def groups_of(op: TensorOp) -> int:
-    group = op.properties.get("group")
-    return max(group.value.data, 1) if isinstance(group, IntegerAttr) else 1
-
-
-def extents(op: TensorOp) -> tuple[int, int, int]:
-    """How many products of matrices an op is, and the rows and columns of the result of each."""
-    shape = shape_of(op.results[0])
-    if isinstance(op, AttentionLike):
-        batch, heads, queries, _ = op.sizes("query")
-        return batch * heads, queries, op.sizes("key")[2]
-    groups, size = groups_of(op), max(numel(shape), 1)
-    columns = max(shape[column_axis(op)] // groups, 1) if shape else 1
-    stacked = len(shape) > 2 and len(op.operands) > 1 and len(shape_of(op.operands[1])) > 2
-    if has_channels(op) or not stacked:
-        return groups, max(size // (groups * columns), 1), columns
-    rows = max(shape[len(shape) - 2], 1)
-    return max(size // (rows * columns), 1), rows, columns
 
 
 @dataclass
@@ -475,52 +427,11 @@ class KernelProof:
     @cached_property
     def own_tiles(self) -> list[tuple[str, str, int, int]]:
         """Memory, name, bytes and copies of each buffer that the tiling asks for."""
-        return list(self.tiles_of(self.main)) if self.products else []
-
-    def tiles_of(self, op: TensorOp) -> Iterator[tuple[str, str, int, int]]:
-        m, n, k = self.tile
-        width = width_of(op.operands[0])
-        sums, copies = max(width, ACCUMULATOR_BYTES), 2 if self.double else 1
-        yield from (("l0a", "lhs", m * k * width, copies), ("l0b", "rhs", k * n * width, copies))
-        if not isinstance(op, AttentionLike):
-            yield from (("l1", "lhs", m * k * width, copies), ("l1", "rhs", k * n * width, copies))
-            yield "l0c", "sum", m * n * sums, 1
-            return
-        rows, size = min(m, PASSING_ROWS), fractals(op.sizes("query")[3])
-        yield from (("l1", "query", m * size * width, 1), ("l1", "key", n * size * width, copies))
-        yield "l0c", "scores", m * n * sums, 1
-        yield from (("ub", name, rows * n * sums, copies) for name in ("scores", "weights"))
-        yield "ub", "statistics", STATISTICS * m * sums, 1
-        masks = [v for v in op.masks if numel(shape_of(v)) > 1]
-        if masks:
-            yield "ub", "mask", rows * n * sum(map(width_of, masks)), copies
-        if isinstance(op, AttentionOp) and op.sizes("value")[3]:
-            size = fractals(op.sizes("value")[3])
-            yield "l1", "value", n * size * width, copies
-            yield "l1", "weights", m * n * width, copies
-            yield "l0c", "sum", m * size * sums, 1
-            yield "ub", "sum", rows * size * sums, copies
+        copies = 2 if self.double else 1
+        return list(tiles_of(self.main, self.tile, copies)) if self.products else []
 
 
 # ---- all kernels -------------------------------------------------------------------------------
-
-
-def engine_problem(kernel: KernelOp) -> str | None:
-    """Why the engine of a kernel cannot run it."""
-    engine, op = kernel.engine.data, kernel.main
-    members = op.members if isinstance(op, FusedOp) else [op]
-    work = op.work()
-    product = any(isinstance(o, PRODUCTS) for o in members) if work is None else work.macs > 0
-    if engine is Engine.DMA:
-        return "DMA copies between host and device, and runs no kernel"
-    if product and engine is not Engine.CUBE and (work is not None or engine is Engine.HOST):
-        return f"products of matrices run on the cube, not on {engine}"
-    if engine is Engine.CUBE and work is not None and not product:
-        return f"the cube computes products of matrices, and there are none in {op.name}"
-    shapes = all(is_shape_arithmetic(o) for o in members)
-    if engine is Engine.HOST and not shapes and not any(is_dynamic(r.type) for r in op.results):
-        return f"the host does shape arithmetic only, not {op.name}"
-    return None
 
 
 @dataclass

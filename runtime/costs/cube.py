@@ -35,7 +35,8 @@ from ge.dialects.support.element_types import bitwidth, row_of
 from ge.dialects.support.tensor_op import Access, TensorOp, Work
 from ge.dialects.support.types import element_type, numel, shape_of
 from ge.dialects.targets.target import Target
-from ge.runtime.costs.core_tiles import Footprint, around, bytes_of
+from ge.runtime.costs.around import around
+from ge.runtime.costs.core_tiles import Footprint, bytes_of
 from ge.runtime.costs.pipes import Pipes, l2_bytes_per_us, store_us
 
 _TILE_SIZES = tuple(FRACTAL * i for i in (32, 24, 20, 16, 12, 10, 8, 6, 5, 4, 3, 2, 1))
