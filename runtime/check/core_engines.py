@@ -1,5 +1,5 @@
-"""Which engine may run a kernel: products on the cube, shape arithmetic on the host, the rest on the
-vector cores."""
+"""Which engine may run a kernel: products the cube, shape arithmetic the host, the rest the vector
+cores."""
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.attention import AttentionLike
