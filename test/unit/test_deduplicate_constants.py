@@ -11,7 +11,7 @@ from ge.lowering.driver.cache import compile_model
 from ge.lowering.driver.compiler import context
 from ge.runtime.data.weights import weights_of
 from ge.runtime.device.session import Session
-from ge.transforms.graph.deduplicate_constants import share_equal_weights
+from ge.transforms.graph.share_equal_weights import share_equal_weights
 
 TEXT = """
 func.func @main() {
