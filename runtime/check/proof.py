@@ -1,9 +1,16 @@
 """The proof of a program: its plan, schedule, figures, certificate, and the plans of its kernels.
 
 What is proved holds for each run on the target, whatever the time that tasks take and whatever the
-inputs. Taken on trust are what `memory.py` and `cores.py` say; that a loop with a condition that
-the program computes comes to its end; that what the device allocates at run time fits beside the
-rest; and that the kernels compute what the model asks for.
+inputs. Taken on trust are
+
+- what memrefs are views of, what ops read and write, and what kernels may overwrite (the dialect's
+  word, and the emulator's);
+- that a loop with a condition that the program computes comes to its end;
+- sizes that are known only at run time: that values fit where they are copied to, and that what the
+  device allocates for them fits beside the rest;
+- `npu_task.cap_bytes` in runs in which no single stream is ahead of all others, and of buffers that
+  are made inside of branches and loops; arena_bytes is a limit for all;
+- that the kernels, and their order, compute what the model asks for.
 """
 
 from dataclasses import dataclass
