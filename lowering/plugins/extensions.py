@@ -112,13 +112,13 @@ def _run_file(path: str) -> ModuleType:
         spec.loader.exec_module(module)
     except GeError:
         raise
-    except Exception as e:
+    except (Exception, SystemExit) as e:
         line = _line_in(e, path)
         raise GeError(f"cannot load plugin: {type(e).__name__}: {e}", f"{path}{line}") from e
     return module
 
 
-def _line_in(error: Exception, path: str) -> str:
+def _line_in(error: BaseException, path: str) -> str:
     """`:LINE` where the file raised the error."""
     if isinstance(error, SyntaxError) and error.filename == path:
         return f":{error.lineno}"
