@@ -32,9 +32,6 @@ def dims_of(table: Mapping[str, Attribute], rank: int) -> tuple[str, ...]:
     return names if len(names) == rank else ("",) * rank
 
 
-def port(name: str, dims: list[str] | None = None) -> dict[str, Attribute]:
-    """The attributes of an argument or result."""
-    table: dict[str, Attribute] = {NAME: StringAttr(name)}
-    if dims:
-        table[DIMS] = ArrayAttr([StringAttr(d) for d in dims])
-    return table
+def port(name: str) -> dict[str, Attribute]:
+    """The attributes of an argument or result that has a name."""
+    return {NAME: StringAttr(name)}

@@ -7,11 +7,12 @@ from itertools import chain
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.npu_task.ops import LaunchOp
+from ge.dialects.npu_task.program_info import figure
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
@@ -85,9 +86,8 @@ def memory_figures(module: ModuleOp) -> dict[str, int]:
     main = main_function(module)
     found: dict[str, int] = {}
     for key in MEMORY_KEYS:
-        attr = None if main is None else main.attributes.get(f"npu_task.{key}")
-        if isinstance(attr, IntegerAttr):
-            found["peak_bytes" if key == "arena_bytes" else key] = attr.value.data
+        if main is not None and (stated := figure(main, key)) is not None:
+            found["peak_bytes" if key == "arena_bytes" else key] = stated
     return found
 
 
@@ -278,8 +278,8 @@ def become(module: ModuleOp, other: ModuleOp) -> None:
 
 def is_recomputed(module: ModuleOp) -> bool:
     """Whether a program computes values again to need less memory."""
+    from ge.dialects.npu_task.program_info import RECOMPUTED
     from ge.transforms.memory.recompute_elementwise import COPIES
-    from ge.transforms.memory.rematerialize import RECOMPUTED
 
     main = main_function(module)
     return main is not None and any(key in main.attributes for key in (RECOMPUTED, COPIES))
@@ -287,7 +287,8 @@ def is_recomputed(module: ModuleOp) -> bool:
 
 def is_reordered(module: ModuleOp) -> bool:
     """Whether the launches of a program have another order than they were written in."""
-    from ge.transforms.memory.order_tasks import ORDER, PROGRAM
+    from ge.dialects.npu_task.program_info import ORDER
+    from ge.transforms.memory.order_tasks import PROGRAM
 
     main = main_function(module)
     order = None if main is None else main.attributes.get(ORDER)
