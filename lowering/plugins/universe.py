@@ -37,6 +37,7 @@ PASSES = {
         "prune-outputs",
         "resolve-shapes",
         "share-common-subexpressions",
+        "share-equal-weights",
         "simplify-algebra",
         "simplify-control-flow",
         "simplify-movement",

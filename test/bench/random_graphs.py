@@ -38,6 +38,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Region
+from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.fused_op import FusedOp
@@ -58,8 +59,9 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, element_type, set_type, shape_of, tensor
 from ge.lowering.debugging.delta import reduce
 from ge.lowering.driver.compiler import lower
-from ge.lowering.levels.level import Level
+from ge.lowering.levels.verify_level import VerifyLevelPass
 from ge.lowering.pipeline.options import FUSION_MODES, Options
+from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.lowering.plugins.extensions import universe
 from ge.lowering.text.printing import op_text
 from ge.runtime.device.trials import Trials
@@ -275,17 +277,22 @@ class Reference:
         return None
 
 
+class Kept(Instrumentation):
+    """Copies of the module at the levels that are compared."""
+
+    def __init__(self) -> None:
+        self.modules: dict[str, ModuleOp] = {}
+
+    def after(self, p: ModulePass, module: ModuleOp) -> None:
+        if isinstance(p, VerifyLevelPass) and p.level in LEVELS:
+            self.modules[p.level] = module.clone()
+
+
 def lowered(module: ModuleOp, mode: str, until: str) -> Iterator[tuple[str, ModuleOp]]:
     """The module at the levels down to one, by one compilation."""
-    found: dict[str, ModuleOp] = {}
-    order = iter(Level)
-
-    def keep(name: str, current: ModuleOp) -> None:
-        if name == "verify-level" and (level := next(order)) in LEVELS:
-            found[level] = current.clone()
-
-    lower(module.clone(), Options(fusion=mode), after=keep, until=until)
-    yield from found.items()
+    kept = Kept()
+    lower(module.clone(), Options(fusion=mode), until=until, instrumentations=[kept])
+    yield from kept.modules.items()
 
 
 NOT_COMPILED = "not compiled"

@@ -21,7 +21,7 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from ge.dialects.support.errors import GeError
-from ge.lowering.driver.compiler import compile_model
+from ge.lowering.driver.cache import compile_model
 from ge.lowering.pipeline.options import FUSION_MODES
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session

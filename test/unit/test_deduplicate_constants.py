@@ -7,10 +7,11 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from xdsl.parser import Parser
 
-from ge.lowering.driver.compiler import compile_model, context
+from ge.lowering.driver.cache import compile_model
+from ge.lowering.driver.compiler import context
 from ge.runtime.data.weights import weights_of
 from ge.runtime.device.session import Session
-from ge.transforms.graph.deduplicate_constants import share_equal_weights
+from ge.transforms.graph.share_equal_weights import share_equal_weights
 
 TEXT = """
 func.func @main() {

@@ -9,7 +9,7 @@ import pytest
 from xdsl.ir import Operation
 
 from ge.dialects.support.errors import GeError
-from ge.lowering.driver.compiler import compile_model
+from ge.lowering.driver.cache import compile_model
 from ge.lowering.onnx.importer import import_model
 from ge.lowering.pipeline.options import FUSION_MODES
 
