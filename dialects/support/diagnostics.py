@@ -5,6 +5,7 @@ Passes say something about an op without failing with `warning` and `remark`; wh
 VerifyException / PassFailedException through `op.emit_error`.
 """
 
+import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -117,6 +118,15 @@ def warning(op: Operation, message: str) -> None:
 def remark(op: Operation, message: str) -> None:
     """Tell those who ask (`--remarks`) what was done, or why it was not."""
     emit(Severity.REMARK, op, message)
+
+
+UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""Controls, marks of direction and other ends of lines."""
+
+
+def visible(text: str) -> str:
+    """A name for a terminal, on one line: what would steer the terminal is escaped."""
+    return UNSEEN.sub(lambda m: ascii(m[0])[1:-1], text)
 
 
 SHOWN = 5
