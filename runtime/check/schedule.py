@@ -315,7 +315,7 @@ class Replay:
                 text = f"event {event} is none of those that the program states"
                 self.problems.append(Problem("stream", text, op))
         for what, count, limit in (
-            ("streams", self.figure("streams") or 0, self.target.max_streams),
+            ("streams", figure(self.func, "streams") or 0, self.target.max_streams),
             ("events", max(len(events), stated or 0), self.target.max_events),
         ):
             if count > limit:
