@@ -8,9 +8,9 @@ A file, given with `--load-plugin FILE.py` or `GE_CUSTOM_PASS`, is run once. Wha
 - what it registers itself, by `register_pass` (also a class decorator) and `register_dialect`.
 A name that exists already is an error.
 
-A pass class of a file (or one registered) with `LEVEL = "graph"`, or another level, is a part of
-the default pipeline: it runs last of the passes on that level, before the check of the level; on
-level fused it runs first, so that its rules come before ge's own.
+A pass class of a package, of a file or registered, with `LEVEL = "graph"`, or another level, is a
+part of the default pipeline: it runs last of the passes on that level, before the check of the
+level; on level fused it runs first, so that its rules come before ge's own.
 """
 
 import re
