@@ -123,6 +123,13 @@ class GeOptMain(xDSLOptMain):
         for name, factory in self.universe.all_passes.items():
             self.register_pass(name, factory)
 
+        def interpreter() -> type[ModulePass]:
+            from ge.lowering.plugins.transform_interpreter import transform_interpreter
+
+            return transform_interpreter(self.universe.all_passes)
+
+        self.register_pass("transform-interpreter", interpreter)
+
     def register_all_targets(self) -> None:
         self.available_targets.update(self.universe.all_targets)
 
@@ -266,7 +273,7 @@ class GeOptMain(xDSLOptMain):
         if args.time_passes or args.print_between_passes:
             found.append(Between(args.time_passes, args.print_between_passes))
         if self.options.dump_graph:
-            found.append(Dumps(Path(self.options.dump_path)))
+            found.append(Dumps(Path(self.options.dump_path), self.options.dump_graph))
         before = {n for names in args.mlir_print_ir_before for n in names.split(",")}
         after = {n for names in args.mlir_print_ir_after for n in names.split(",")}
         for name in sorted(before | after):
@@ -392,6 +399,11 @@ class GeOptMain(xDSLOptMain):
         if limit is None or self.args.target != "mlir":
             try:
                 return super().output_resulting_program(prog)
+            except ImportError as e:
+                hint = f"pip install {e.name}"
+                raise GeError(
+                    f"target '{self.args.target}' needs package {e.name}", hint=hint
+                ) from e
             except ValueError as e:
                 raise GeError(f"target '{self.args.target}': {e}") from e
         return (
