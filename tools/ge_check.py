@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     from ge.lowering.levels.level import Level, level_of
     from ge.lowering.levels.verify_level import VerifyLevelPass
     from ge.lowering.text.reading import parse_module, read_source
-    from ge.runtime.check.certificate import check_program
+    from ge.runtime.check.proof import check_program
 
     source = read_source(None if args.program == "-" else args.program)
     ctx = context()
@@ -43,7 +43,8 @@ def run(args: argparse.Namespace) -> int:
     if not proof.problems:  # what the proof takes for granted: values defined before they are used
         VerifyLevelPass(Level.PROGRAM).apply(ctx, module)
     for problem in proof.problems:
-        print(Diagnostic(Severity.ERROR, problem.message, place_of(problem.op)), file=sys.stderr)
+        text = f"{problem.message} [{problem.kind}]"
+        print(Diagnostic(Severity.ERROR, text, place_of(problem.op)), file=sys.stderr)
     print(f"{args.program}: {proof.summary}")
     return 1 if proof.problems else 0
 

@@ -37,14 +37,18 @@ def run(args: argparse.Namespace) -> int:
     from ge.lowering.plugins.extensions import universe
     from ge.lowering.text.files import Outputs, write_module
     from ge.lowering.text.values import parse_dims, parse_shapes
+    from ge.runtime.data.weights import files_of
 
-    universe(*options_from(args).plugins)  # they may import ops
+    plugins = options_from(args).plugins
+    universe(*plugins)  # they may import ops
     shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
-    with progress_bar() as progress, Outputs() as out:
+    with progress_bar() as progress:
         imported = import_file(args.model, shapes, dims, progress)
-        write_module(
-            out, args.output, imported.module, imported.payload, args.mlir_print_debuginfo, progress
-        )
+        with Outputs([args.model, *plugins, *files_of(imported.payload)]) as out:
+            write_module(
+                out, args.output, imported.module, imported.payload, args.mlir_print_debuginfo,
+                progress,
+            )  # fmt: skip
     return 0
 
 

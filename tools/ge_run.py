@@ -77,11 +77,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(args: argparse.Namespace) -> int:
     from ge.lowering.text.files import Outputs
+    from ge.runtime.data.weights import files_of
 
     options = options_from(args)
     check_flags(args)
     written = (args.outputs, args.trace, args.op_summary, args.op_statistic, args.report)
-    check_writable([path for path in written if path])
+    sources = [args.input, options.target, *options.plugins, args.inputs or args.input]
+    check_writable([path for path in written if path is not None], sources)
     loaded, inputs = load_model(args, options)
     options = replace(
         options, target=given(args, "target") or compiled_for(loaded.module) or options.target
@@ -93,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.timing_only:
         outputs, report["numerics"] = compute(args, loaded, options, inputs)
     timeline = time_of(args, loaded.module, options)
-    with Outputs() as out:
+    with Outputs([*sources, *files_of(loaded.payload)]) as out:
         if args.outputs:
             out.npz(args.outputs, outputs)
         if timeline is not None:
@@ -118,12 +120,12 @@ def check_flags(args: argparse.Namespace) -> None:
             raise GeError(f"{flag} needs numbers, and --timing-only computes none", hint="drop one")
 
 
-def check_writable(paths: Iterable[str]) -> None:
+def check_writable(paths: Iterable[str], inputs: Iterable[str]) -> None:
     """Raise GeError for a file that cannot be written, before work is done for it."""
     from ge.lowering.text.files import Outputs
 
     try:
-        with Outputs() as out:
+        with Outputs(inputs) as out:
             for path in paths:
                 out.stage(path)
             raise InterruptedError  # nothing is to be put in place yet

@@ -271,11 +271,15 @@ def _moves(
         yield Move(value, next(places), row) if fixed else Move(value, None)
 
 
+FOREVER = 1 << 62
+
+
 def trips(loop: LoopOp) -> tuple[int, int | None]:
     """How often a loop runs at least and at most, as far as constants in the text say; None: there
-    is no limit."""
+    is no limit. A loop that never ends runs `FOREVER`."""
     most = None if loop.trip is None else _constant(loop.trip)
-    least, most = (1, None) if loop.trip is None else (max(most or 0, 0), most and max(most, 0))
+    most = None if most is None else max(most, 0)
+    least = FOREVER if loop.trip is None else most or 0
     if loop.condition is not None and not _constant(loop.condition):
         return 0, most
     last = loop.body.block.last_op

@@ -39,7 +39,7 @@ from ge.lowering.pipeline.pass_options import (
 from ge.lowering.plugins.extensions import universe
 from ge.lowering.plugins.universe import rules
 from ge.lowering.text.errors import Sources, diagnose, show_traceback
-from ge.lowering.text.files import write_text
+from ge.lowering.text.files import weights_path, write_text
 from ge.lowering.text.printing import op_text
 from ge.lowering.text.reading import Source, parse_module, read_source
 
@@ -345,7 +345,8 @@ class GeOptMain(xDSLOptMain):
                 sys.stdout.flush()
                 output = StringIO()
         if args.output_file is not None and not failed:
-            write_text(args.output_file, output.getvalue())
+            inputs = [*(args.load_plugin or ()), weights_path(self.source.name)]
+            write_text(args.output_file, output.getvalue(), inputs)
         if args.mlir_timing:
             self.timing.phase("Output")
             print(self.timing.report(), file=sys.stderr)

@@ -1,12 +1,12 @@
 """Compiled programs kept by the hash of all that they follow from: compiling a model again copies
 files (`GE_CACHE_DIR`, which is `Options.cache_dir`).
 
-An entry is a folder named by the hash, with the program's text, its weights (a hard link to those
-beside the first output, where the file system has such) and `entry.json`: report, summary, and
-what tells a sound entry from a damaged or outdated one. The hash covers the model's bytes, options,
-target and plugin files, and versions; files that the model takes weights from are compared by size
-and time. What does not hold together is compiled anew: nothing about the cache is an error. The
-folder may be deleted at any time.
+An entry is a folder named by the hash, with the program's text, its weights and `entry.json`:
+report, summary, and the hashes of the other two. The name covers the model's bytes, options, target
+and plugin files, and versions; files that the model takes weights from are compared by size and
+times. Only what the user (or root) alone can write to is believed, and only regular files are read;
+what does not hold together is compiled anew: nothing about the cache is an error, or waits. Outputs
+are copies, hashed on the way. The folder may be deleted at any time.
 
 Copying takes 0.2 s where ge-compile takes 2.7 s (sd15_unet, 1,635 nodes). `ge.compile` needs the
 module in memory, with its locations: parsing takes 0.8 s where compiling takes 1.8 s
@@ -17,6 +17,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,22 +25,29 @@ from dataclasses import dataclass, field, replace
 from hashlib import file_digest, sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from xdsl.dialects.builtin import StringAttr
+from xdsl.utils.lexer import Input
+from xdsl.utils.mlir_lexer import StringLiteral
 
 from ge import dialects, lowering, runtime, transforms
 from ge.dialects.support.diagnostics import Diagnostic, Handler, Severity, diagnostic_handler
 from ge.dialects.support.errors import GeError
 from ge.lowering.pipeline.options import Options
 from ge.lowering.plugins.extensions import REGISTERED
-from ge.lowering.text.files import Outputs, is_device, link_or_copy
+from ge.lowering.text.files import Outputs, is_device, same_file, weights_path
+from ge.runtime.data.weights import files_of
 
 if TYPE_CHECKING:
     from ge.lowering.driver.compiler import Program, Watch
     from ge.lowering.pipeline.stages import Progress
+    from ge.runtime.data.weights import Payload
 
 TEXT, WEIGHTS, ENTRY = "program.mlir", "program.safetensors", "entry.json"
+TEXT_LIMIT = 1 << 30
+CHUNK = 1 << 22
+"""In bytes: what a text of an entry may have, and what is copied at a time."""
 
 PAYLOAD = re.compile(r'graph\.payload = ("(?:[^"\\]|\\.)*")')
 """The name of the file with weights, in the attributes of a module."""
@@ -66,24 +74,43 @@ class Request:
         """Write program, weights and report, from the cache or compiled; `tell` gets warnings and
         remarks (a program that was warned about is not kept). Returns a line of figures for
         people. Raises GeError, ParseError, VerifyException as compiling does."""
-        to_file = self.output not in (None, "-") and not is_device(Path(self.output))
+        to_file = (
+            self.output is not None and self.output != "-" and not is_device(Path(self.output))
+        )
         entry = _entry_of(self) if to_file else None
-        if entry is not None and (found := _read(entry, Path(self.path).parent)) is not None:
-            _restore(self, entry, found)
-            return f"{found['summary']} (from the cache)"
+        if entry is not None and (kept := _read(entry, Path(self.path).parent)) is not None:
+            try:
+                _restore(self, entry, kept)
+                return f"{kept['summary']} (from the cache)"
+            except Unsound:
+                pass
         program, quiet = self._compile(progress, tell)
-        program.save(self.output, self.report, self.debug_info)
+        program.save(self.output, self.report, self.debug_info, self.inputs(program.payload))
         if entry is not None and quiet:
             _keep(self, entry, program)
         return program.summary(Path(self.path).name)
+
+    def inputs(self, payload: "Payload | None" = None) -> list[Path | str]:
+        """What no output may take the place of: the files that are read, but for a module that is
+        compiled in place."""
+        files: list[Path | str] = [self.path, self.options.target, *self.options.plugins]
+        if payload is not None:
+            files += files_of(payload)
+        if self.output and not self.path.endswith(".onnx") and same_file(self.path, self.output):
+            in_place = {Path(self.path), weights_path(self.output)}
+            files = [f for f in files if Path(f) not in in_place]
+        return files
 
     def program(self) -> "Program":
         """The program in memory, from the cache or compiled (`ge.compile`). It is kept with its
         locations. Raises as compiling does."""
         request = replace(self, debug_info=True)
         entry = None if REGISTERED.all_passes else _entry_of(request)
-        if entry is not None and (found := _read(entry, Path(self.path).parent)) is not None:
-            return _recall(request, entry, found)
+        if entry is not None and (kept := _read(entry, Path(self.path).parent)) is not None:
+            try:
+                return _recall(request, entry, kept)
+            except Unsound:
+                pass
         program, quiet = self._compile(None, lambda diagnostic: None)
         if entry is not None and quiet:
             _keep(request, entry, program)
@@ -132,8 +159,16 @@ def _entry_of(request: Request) -> Path | None:
         }
     except OSError:
         return None  # compiling says what is wrong
-    text = json.dumps(facts, sort_keys=True)
-    return Path(options.cache_dir) / sha256(text.encode()).hexdigest()
+    folder = Path(options.cache_dir)
+    if folder.is_dir() and not _is_ours(folder.stat()):
+        print(f"warning: {folder}: not used, for others may write to it", file=sys.stderr)
+        return None
+    return folder / sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _is_ours(info: os.stat_result) -> bool:
+    """Whether only the user or root can write to what `info` is about."""
+    return info.st_uid in (0, os.geteuid()) and not info.st_mode & 0o022
 
 
 def _own_files() -> Iterator[tuple[str, int, int]]:
@@ -158,67 +193,123 @@ def _hash(path: str) -> str | None:
 # ---- entries ---------------------------------------------------------------------------------
 
 
+class Unsound(Exception):
+    """An entry that does not hold together."""
+
+
+WRONG = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, MemoryError)
+"""What reading a damaged entry raises."""
+
+
 def _identity(path: Path) -> list[int] | None:
     """What changes when a file does; None when there is none."""
     try:
         info = path.stat()
     except OSError:
         return None
-    return [info.st_size, info.st_mtime_ns]
+    return [info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns]
+
+
+def _open(path: Path) -> BinaryIO:
+    """A regular file of ours. Raises OSError and Unsound, and never waits."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    info = os.fstat(descriptor)
+    if not stat.S_ISREG(info.st_mode) or not _is_ours(info):
+        os.close(descriptor)
+        raise Unsound
+    return os.fdopen(descriptor, "rb")
+
+
+def _text(path: Path) -> str:
+    with _open(path) as file:
+        if os.fstat(file.fileno()).st_size > TEXT_LIMIT:
+            raise Unsound
+        return file.read(TEXT_LIMIT).decode("utf-8")
+
+
+def _copy(source: BinaryIO, target: BinaryIO | None) -> str:
+    """The hash of a file, copied to `target` on the way."""
+    digest = sha256()
+    while chunk := source.read(CHUNK):
+        digest.update(chunk)
+        if target is not None:
+            target.write(chunk)
+    return digest.hexdigest()
 
 
 def _read(entry: Path, folder: Path) -> dict[str, Any] | None:
-    """What is kept about a program, None unless it is whole and the files in the model's folder
-    that it was made from are the same."""
+    """What is kept about a program, None unless it holds together and the files in the model's
+    folder that it was made from are the same. The weights are looked at when they are copied."""
     try:
-        found: dict[str, Any] = json.loads((entry / ENTRY).read_text(encoding="utf-8"))
-        found["program"] = (entry / TEXT).read_text(encoding="utf-8")
+        info = entry.lstat()
+        if not stat.S_ISDIR(info.st_mode) or not _is_ours(info):
+            return None
+        kept: dict[str, Any] = json.loads(_text(entry / ENTRY))
+        kept["program"] = _text(entry / TEXT)
         sound = (
-            sha256(found["program"].encode()).hexdigest() == found["text"]
-            and _identity(entry / WEIGHTS) == found["weights"]
-            and all(_identity(folder / name) == i for name, i in found["reads"].items())
-            and isinstance(found["summary"], str)
-            and isinstance(found["report"], dict)
+            sha256(kept["program"].encode()).hexdigest() == kept["text"]
+            and all(_identity(folder / name) == i for name, i in kept["reads"].items())
+            and isinstance(kept["weights"], str)
+            and isinstance(kept["summary"], str)
+            and isinstance(kept["report"], dict)
         )
-        return found if sound else None
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return kept if sound else None
+    except (Unsound, *WRONG):
         return None
 
 
-def _restore(request: Request, entry: Path, found: Mapping[str, Any]) -> None:
-    """Write what a request asks for from an entry."""
+def _restore(request: Request, entry: Path, kept: Mapping[str, Any]) -> None:
+    """Write what a request asks for from an entry. Raises Unsound, and then nothing is written."""
     assert request.output is not None
-    output, text = Path(request.output), str(found["program"])
-    with Outputs() as out:
-        if found["weights"] is not None:
-            weights = output.with_suffix(".safetensors")
-            out.link(weights, entry / WEIGHTS)
+    text = str(kept["program"])
+
+    def copy(target: BinaryIO) -> None:
+        try:
+            file = _open(entry / WEIGHTS)
+        except OSError:
+            raise Unsound from None
+        with file:
+            if _copy(file, target) != kept["weights"]:
+                raise Unsound
+
+    with Outputs(request.inputs()) as out:
+        if kept["weights"]:
+            weights = weights_path(request.output)
+            out.binary(weights, copy)
             name = f"graph.payload = {StringAttr(weights.name)}"
             text = PAYLOAD.sub(lambda _: name, text, count=1)
-        out.text(output, text)
+        out.text(request.output, text)
         if request.report:
-            out.json(request.report, found["report"])
+            out.json(request.report, kept["report"])
 
 
-def _recall(request: Request, entry: Path, found: Mapping[str, Any]) -> "Program":
-    """The program of an entry, in memory."""
+def _recall(request: Request, entry: Path, kept: Mapping[str, Any]) -> "Program":
+    """The program of an entry, in memory. Raises Unsound."""
     from ge.lowering.driver.compilation import Compilation
     from ge.lowering.driver.compiler import Program, context
     from ge.lowering.pipeline.stages import PassRecord
     from ge.lowering.text.reading import Source, parse_module
+    from ge.runtime.data.weights import HASH, open_payload
     from ge.runtime.data.weights import PAYLOAD as ATTRIBUTE
-    from ge.runtime.data.weights import open_payload
 
-    text = PAYLOAD.sub(f'graph.payload = "{WEIGHTS}"', found["program"], count=1)
+    text = PAYLOAD.sub(f'graph.payload = "{WEIGHTS}"', kept["program"], count=1)
     module = parse_module(context(request.options.plugins), Source(str(entry / TEXT), text))
-    payload = open_payload(module, entry)
-    module.attributes.pop(ATTRIBUTE, None)
-    report = found["report"]
-    passes = [PassRecord(**p) for p in report["compile"]["passes"]]
-    compilation = Compilation(
-        request.options, passes, report["compile"]["seconds"],
-        report["ops"], report["fusion"], report["memory"],
-    )  # fmt: skip
+    module.attributes.pop(HASH, None)  # the whole file is compared here
+    try:
+        if kept["weights"]:
+            with _open(entry / WEIGHTS) as file:
+                if _copy(file, None) != kept["weights"]:
+                    raise Unsound
+        payload = open_payload(module, entry)
+        module.attributes.pop(ATTRIBUTE, None)
+        report = kept["report"]
+        passes = [PassRecord(**p) for p in report["compile"]["passes"]]
+        compilation = Compilation(
+            request.options, passes, report["compile"]["seconds"],
+            report["ops"], report["fusion"], report["memory"],
+        )  # fmt: skip
+    except (GeError, *WRONG):
+        raise Unsound from None
     return Program(module, payload, compilation, request.path)
 
 
@@ -232,16 +323,16 @@ def _keep(request: Request, entry: Path, program: "Program") -> None:
 
 def _store(request: Request, entry: Path, program: "Program") -> None:
     """Keep a program, with what is already written for it. Raises OSError, GeError."""
-    entry.parent.mkdir(parents=True, exist_ok=True)
+    if not entry.parent.exists():
+        entry.parent.mkdir(0o700, parents=True)
     made = Path(tempfile.mkdtemp(prefix=".new-", dir=entry.parent))
     try:
         if request.output is None:
             program.save(str(made / TEXT), None, request.debug_info)
         else:
-            output = Path(request.output)
-            shutil.copyfile(output, made / TEXT)
-            if (weights := output.with_suffix(".safetensors")).exists():
-                link_or_copy(weights, made / WEIGHTS)
+            shutil.copyfile(request.output, made / TEXT)
+            if (weights := weights_path(request.output)).exists():
+                shutil.copyfile(weights, made / WEIGHTS)
         text = (made / TEXT).read_text(encoding="utf-8")
         if PAYLOAD.search(text) is None:
             (made / WEIGHTS).unlink(missing_ok=True)
@@ -249,10 +340,12 @@ def _store(request: Request, entry: Path, program: "Program") -> None:
             "summary": program.summary(Path(request.path).name),
             "report": program.report(),
             "text": sha256(text.encode()).hexdigest(),
-            "weights": _identity(made / WEIGHTS),
+            "weights": _hash(str(made / WEIGHTS)) or "",
             "reads": {n: _identity(Path(request.path).parent / n) for n in _reads(request.path)},
         }
         (made / ENTRY).write_text(json.dumps(about), encoding="utf-8")
+        for file in made.iterdir():
+            file.chmod(0o600)
         shutil.rmtree(entry, ignore_errors=True)  # it was damaged or outdated
         os.rename(made, entry)
     finally:
@@ -263,7 +356,8 @@ def _reads(path: str) -> list[str]:
     """The files with weights that a model or module names, in its folder."""
     if not path.endswith(".onnx"):
         text = Path(path).read_text(encoding="utf-8")
-        return [json.loads(match[1]) for match in PAYLOAD.finditer(text)]
+        names = (StringLiteral(*m.span(1), Input(text, path)) for m in PAYLOAD.finditer(text))
+        return [name.string_contents for name in names]
     from ge.lowering.onnx.model import external_files, read_model
 
     return external_files(read_model(path))

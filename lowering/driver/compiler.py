@@ -3,7 +3,7 @@ Python face."""
 
 import gc
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,7 @@ from ge.lowering.pipeline.stages import PassRecord, Progress, check_switches, st
 from ge.lowering.plugins.extensions import universe
 from ge.lowering.text.files import Outputs, write_module
 from ge.lowering.text.reading import parse_module, read_source
-from ge.runtime.data.weights import Payload, open_payload
+from ge.runtime.data.weights import Payload, open_payload, payload_path
 from ge.transforms.graph.deduplicate_constants import share_equal_weights
 from ge.transforms.rewriting.counts import RuleCount, disabling
 
@@ -149,7 +149,14 @@ def load(
     if shapes or dims:
         raise GeError("--shape and --dim are for .onnx models", path, "import the model anew")
     module = parse_module(context(plugins), read_source(None if path == "-" else path))
-    return Loaded(module, open_payload(module, Path(path).parent), path)
+    return Loaded(module, open_payload(module, text_folder(module, Path(path))), path)
+
+
+def text_folder(module: ModuleOp, path: Path) -> Path:
+    """Where the weights of a text stand: beside it, or beside the file that it is a link to."""
+    file = payload_path(module, path.parent)
+    is_here = file is None or file.exists() or not path.is_symlink()
+    return path.parent if is_here else path.resolve().parent
 
 
 Watch = Callable[[Loaded], Sequence[Instrumentation]]
@@ -172,12 +179,19 @@ class Program:
     def report(self) -> dict[str, Any]:
         return self.compilation.report(self.name)
 
-    def save(self, output: str | None, report: str | None, debug_info: bool = False) -> None:
-        """Write program, weights and report: all of them or, when one fails, none."""
-        with Outputs() as out:
-            if output:
+    def save(
+        self,
+        output: str | None,
+        report: str | None,
+        debug_info: bool = False,
+        inputs: Iterable[Path | str] = (),
+    ) -> None:
+        """Write program, weights and report: all of them or, when one fails, none; `inputs` are
+        files that they must not replace."""
+        with Outputs(inputs) as out:
+            if output is not None:
                 write_module(out, output, self.module, self.payload, debug_info)
-            if report:
+            if report is not None:
                 out.json(report, self.report())
 
     def summary(self, name: str) -> str:

@@ -99,6 +99,9 @@ def legality() -> Mapping[Level, Legality]:
     tensors = TensorType, UnrankedTensorType
     sizes: Rules = {ConstantOp: (r.constant_size,)}
     kernels: Rules = {**sizes, npu.KernelOp: (r.kernel_fits,), npu.ConstantOp: (r.constant_size,)}
+    on_buffers: Rules = dict.fromkeys(
+        (npu.IfOp, npu.LoopOp, ReinterpretCastOp, AllocOp), (r.on_buffers,)
+    )
     return {
         Level.GRAPH: Legality(graph_ops, tensors, sizes),
         Level.FUSED: Legality(fused_ops, tensors, sizes),
@@ -109,21 +112,22 @@ def legality() -> Mapping[Level, Legality]:
         }, kernel),
         Level.BUFFERS: Legality(frozenset(buffers), (MemRefType,), {
             **kernels,
-            npu.LaunchOp: (r.launch_matches, r.on_no_stream),
-            npu.CopyOp: (r.on_no_stream,),
-            npu.TransferOp: (r.on_no_stream,),
-            AllocOp: (r.in_known_space,),
+            **on_buffers,
+            npu.LaunchOp: (r.launch_matches, r.on_buffers, r.on_no_stream),
+            npu.CopyOp: (r.on_buffers, r.on_no_stream),
+            npu.TransferOp: (r.on_buffers, r.on_no_stream),
         }, kernel),
         Level.PROGRAM: Legality(
             frozenset(buffers | {npu.SlotOp, npu.RecordOp, npu.WaitOp}), (MemRefType,), {
                 **kernels,
-                npu.LaunchOp: (r.launch_matches, r.on_a_stream),
-                npu.CopyOp: (r.on_a_stream,),
-                npu.TransferOp: (r.on_a_stream,),
+                **on_buffers,
+                npu.LaunchOp: (r.launch_matches, r.on_buffers, r.on_a_stream),
+                npu.CopyOp: (r.on_buffers, r.on_a_stream),
+                npu.TransferOp: (r.on_buffers, r.on_a_stream),
                 npu.RecordOp: (r.on_a_stream, r.event_in_range),
                 npu.WaitOp: (r.on_a_stream, r.event_in_range),
                 npu.SlotOp: (r.slot_inside,),
-                AllocOp: (r.in_known_space, r.on_host),
+                AllocOp: (r.on_buffers, r.on_host),
             }, kernel, "npu_task.streams",
         ),
     }  # fmt: skip

@@ -17,6 +17,7 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task import ops as npu
+from ge.dialects.npu_task.rules import misuses
 from ge.dialects.support.types import Dense, byte_size, numel, shape_of
 from ge.dialects.targets.target import Target
 from ge.runtime.costs.tiling import fits, on_core_bytes
@@ -99,13 +100,9 @@ def is_view(op: Operation, _: Surroundings) -> Iterator[str]:
         yield f"{op.name} is no view here, so it must be the launch of a kernel"
 
 
-def in_known_space(op: Operation, _: Surroundings) -> Iterator[str]:
-    """A buffer is static, in the memory of the host or of the device."""
-    assert isinstance(op, AllocOp)
-    if op.memref.type.memory_space not in (npu.HOST, npu.HBM):
-        yield f"{op.memref.type} is not in a memory space of npu_task"
-    elif npu.is_dynamic(op.memref.type):
-        yield f"{op.memref.type} is dynamic; the device allocates it as a result"
+def on_buffers(op: Operation, _: Surroundings) -> Iterator[str]:
+    """What the dialect says about views, allocations and what is written."""
+    return misuses(op)
 
 
 def on_host(op: Operation, _: Surroundings) -> Iterator[str]:

@@ -19,6 +19,7 @@ from ge.lowering.onnx.order import subgraphs
 from ge.lowering.onnx.registry import Unsupported, Value
 from ge.lowering.onnx.scope import Failed, Scope, TooLarge
 from ge.runtime.data.arrays import Array
+from ge.runtime.data.weights import ImportedWeights
 
 Progress: TypeAlias = Callable[[str, int, int], object]
 """Told what is going on, and how much of how much is done."""
@@ -32,7 +33,7 @@ class Imported:
     """A module at the graph level, and its weights by key (absent ones are not in the dict)."""
 
     module: ModuleOp
-    payload: dict[str, Array] = field(default_factory=dict[str, Array])
+    payload: ImportedWeights = field(default_factory=ImportedWeights)
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Importer:
         model = self.model
         self.fixed = fixed
         self.tensors = Tensors(folder)
-        self.payload: dict[str, Array] = {}
+        self.payload = ImportedWeights()
         self.keys: dict[str, int] = {}
         self.computed: dict[SSAValue, Array] = {}
         self.problems: list[Problem] = []
@@ -144,6 +145,8 @@ class Importer:
             raise GeError(problems_text(self.problems))
         results: list[SSAValue] = []
         attributes: list[DictionaryAttr] = []
+        if len({info.name for info in graph.output}) < len(graph.output):
+            raise GeError("two outputs have the same name", hint="give each a name of its own")
         for info, value in zip(graph.output, outputs, strict=True):
             for v, attrs in output_values(info.name, value):
                 results.append(v)
@@ -156,6 +159,7 @@ class Importer:
             arg_attrs=ArrayAttr(inputs.attributes),
             res_attrs=ArrayAttr(attributes),
         )
+        self.payload.files = self.tensors.external_files()
         return Imported(ModuleOp([func]), self.payload)
 
 

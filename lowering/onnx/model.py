@@ -115,6 +115,10 @@ class Tensors:
         self.files: dict[str, mmap.mmap | None] = {}
         """External files by location, None for one that does not exist."""
 
+    def external_files(self) -> list[Path]:
+        """Those that were opened."""
+        return [] if self.folder is None else [self.folder / name for name in self.files]
+
     def type_of(self, proto: TensorProto) -> AnyTensor:
         """The type of a tensor. Raises GeError for a bad element type or absurd dimensions."""
         element = element_of_onnx(proto.data_type)

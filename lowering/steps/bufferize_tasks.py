@@ -52,6 +52,7 @@ from xdsl.passes import ModulePass
 from ge.dialects.graph.control import IfOp as GraphIfOp
 from ge.dialects.graph.control import LoopOp as GraphLoopOp
 from ge.dialects.graph.control import YieldOp as GraphYieldOp
+from ge.dialects.npu_task.memory import row_major
 from ge.dialects.npu_task.ops import (
     HBM,
     HOST,
@@ -76,10 +77,8 @@ from ge.dialects.support.types import (
     shape_of,
     tensor_type,
 )
-from ge.transforms.analysis.views import row_major, view_offsets, whole_of
-
-IO = "npu_task.io"
-"""Attribute of the allocation of a buffer that holds an input or output of the model."""
+from ge.transforms.analysis.aliasing import IO
+from ge.transforms.analysis.views import view_offsets, whole_of
 
 
 def buffer_type(tensor: SSAValue, space: SpaceAttr = HBM) -> MemRefType[Attribute]:

@@ -53,10 +53,13 @@ class Sources:
 
     def line(self, place: Place) -> str | None:
         """The text of the line at a place, None when the file or the line is not there."""
+        if not place.line:
+            return None
         if place.file not in self._lines:
             try:
-                self.add(Source(place.file, Path(place.file).read_text(encoding="utf-8")))
-            except (OSError, ValueError):
+                text = Path(place.file).read_text("utf-8") if Path(place.file).is_file() else ""
+                self.add(Source(place.file, text))
+            except (OSError, ValueError, MemoryError):
                 self._lines[place.file] = []
         lines = self._lines[place.file]
         return lines[place.line - 1].rstrip("\r") if 0 < place.line <= len(lines) else None

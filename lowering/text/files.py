@@ -2,10 +2,10 @@
 
 import json
 import os
-import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, TextIO
@@ -20,32 +20,71 @@ if TYPE_CHECKING:
     from ge.runtime.data.weights import Payload
 
 
+@dataclass
+class _Staged:
+    """A file that is written to `path` to become `target`."""
+
+    path: Path
+    target: Path
+    descriptor: int = -1
+    """Of a file that has no name yet; whoever is killed leaves none behind."""
+
+    def place(self) -> None:
+        """Raises OSError."""
+        if self.descriptor >= 0:
+            os.fchmod(self.descriptor, _mode(self.target))
+            name = self.target.with_name(f".ge-{os.urandom(8).hex()}")
+            folder = os.open(self.target.parent, os.O_RDONLY)
+            try:  # with a descriptor of a folder, for only then the link is followed to the file
+                os.link(self.path, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=True)
+            finally:
+                os.close(folder)
+            self.path = name
+        else:
+            os.chmod(self.path, _mode(self.target))
+        try:
+            os.replace(self.path, self.target)
+        except OSError:
+            self.path.unlink(missing_ok=True)
+            raise
+
+    def close(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+        else:
+            self.path.unlink(missing_ok=True)
+
+
 class Outputs:
     """The files that one run writes. Leaving the `with` block without an exception puts all of
-    them in place; with an exception, none, and what was there before is untouched.
+    them in place; with an exception, none, and what was there before is untouched. None of them
+    takes the place of one of `inputs`, the files that the run reads.
 
     Raises GeError for a file that cannot be written."""
 
-    def __init__(self) -> None:
-        self._staged: list[tuple[Path, Path]] = []
+    def __init__(self, inputs: Iterable[Path | str] = ()) -> None:
+        self._inputs = tuple(inputs)
+        self._staged: list[_Staged] = []
 
     def stage(self, path: Path | str) -> Path:
-        """The file to write instead of `path`, in the same folder."""
+        """The file to write instead of `path`."""
+        if not str(path) or str(path).endswith("/"):
+            raise GeError(f"cannot write '{path}': it is no name of a file")
         path = Path(path)
         if is_device(path):
             if path.is_dir():
                 raise GeError(f"cannot write '{path}': it is a folder")
             return path
         target = path.resolve()  # a link stays a link
-        if any(target == other for _, other in self._staged):
+        if any(target == other.target for other in self._staged):
             raise GeError(f"two outputs go to '{path}'", hint="give each a name of its own")
+        if any(same_file(target, other) for other in self._inputs):
+            raise GeError(f"cannot write '{path}': it is an input", hint="give another name")
         try:
-            handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+            self._staged.append(_unnamed(target) or _named(target))
         except OSError as e:
             raise _cannot_write(path, e) from None
-        os.close(handle)
-        self._staged.append((Path(name), target))
-        return Path(name)
+        return self._staged[-1].path
 
     def bytes(self, path: Path | str, data: bytes) -> None:
         try:
@@ -69,13 +108,6 @@ class Outputs:
         try:
             with open(self.stage(path), "wb") as file:
                 write(file)
-        except OSError as e:
-            raise _cannot_write(path, e) from None
-
-    def link(self, path: Path | str, source: Path) -> None:
-        """Make a file with the contents of `source`, without a copy where that can be."""
-        try:
-            link_or_copy(source, self.stage(path))
         except OSError as e:
             raise _cannot_write(path, e) from None
 
@@ -106,16 +138,42 @@ class Outputs:
     ) -> None:
         try:
             while self._staged and error is None:
-                staged, target = self._staged[0]
-                os.chmod(staged, _mode(target))
-                os.replace(staged, target)
-                staged.unlink(missing_ok=True)  # it stays if both were links to the same file
-                self._staged.pop(0)
+                self._staged[0].place()
+                self._staged.pop(0).close()
         except OSError as e:
-            raise _cannot_write(self._staged[0][1], e) from None
+            raise _cannot_write(self._staged[0].target, e) from None
         finally:
-            for staged, _ in self._staged:
-                staged.unlink(missing_ok=True)
+            for staged in self._staged:
+                staged.close()
+
+
+def _unnamed(target: Path) -> _Staged | None:
+    """A file without a name on the file system of `target`, None where there is no such thing."""
+    flags = getattr(os, "O_TMPFILE", None)
+    if flags is None:
+        return None
+    try:
+        descriptor = os.open(target.parent, flags | os.O_RDWR, 0o600)
+    except OSError:
+        return None
+    path = Path(f"/proc/self/fd/{descriptor}")
+    if path.exists():
+        return _Staged(path, target, descriptor)
+    os.close(descriptor)
+    return None
+
+
+def _named(target: Path) -> _Staged:
+    handle, name = tempfile.mkstemp(prefix=".ge-", dir=target.parent)
+    os.close(handle)
+    return _Staged(Path(name), target)
+
+
+def same_file(one: Path | str, other: Path | str) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
 
 
 def is_device(path: Path) -> bool:
@@ -124,22 +182,17 @@ def is_device(path: Path) -> bool:
     return path.parts[:2] == ("/", "dev") or (path.exists() and not path.is_file())
 
 
-def link_or_copy(source: Path, target: Path) -> None:
-    """Make `target`, which may exist, the same file as `source`; a copy of it (with its time)
-    where the file system has no links. Raises OSError."""
-    if is_device(target):
-        shutil.copyfile(source, target)
-        return
-    target.unlink(missing_ok=True)
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
+def weights_path(path: Path | str) -> Path:
+    """Where the weights of a module go that is written to `path`: beside the file, not beside a
+    link to it."""
+    path = Path(path)
+    path = path.resolve() if path.is_symlink() else path
+    return path.with_name(path.name.removesuffix(".mlir") + ".safetensors")
 
 
-def write_text(path: Path | str, text: str) -> None:
+def write_text(path: Path | str, text: str, inputs: Iterable[Path | str] = ()) -> None:
     """Replace a file's contents in one step. Raises GeError, and then the old file is intact."""
-    with Outputs() as out:
+    with Outputs(inputs) as out:
         out.text(path, text)
 
 
@@ -156,22 +209,25 @@ def write_module(
     from xdsl.dialects.builtin import StringAttr
     from xdsl.printer import Printer
 
-    from ge.runtime.data.weights import PAYLOAD, weights_of, write_safetensors
+    from ge.runtime.data.weights import HASH, PAYLOAD, weights_of, write_safetensors
 
     path = Path(path)
-    before = module.attributes.pop(PAYLOAD, None)
+    before = {key: module.attributes.pop(key, None) for key in (PAYLOAD, HASH)}
     if str(path) != "-" and not is_device(path):
         keys = weights_of(module)
         weights = {k: array for k in keys if (array := payload.get(k)) is not None}
         if weights:
-            file = path.with_suffix(".safetensors")
+            file = weights_path(path)
 
             def report(done: int, total: int) -> None:
                 if progress is not None:
                     progress("writing weights", done, total)
 
-            out.binary(file, lambda f: write_safetensors(f, weights, report))
-            module.attributes[PAYLOAD] = StringAttr(file.name)
+            def write_weights(f: BinaryIO) -> None:
+                module.attributes[PAYLOAD] = StringAttr(_utf8(file.name))
+                module.attributes[HASH] = StringAttr(write_safetensors(f, weights, report))
+
+            out.binary(file, write_weights)
 
     def write(file: TextIO) -> None:
         Printer(file, print_debuginfo=locations).print_op(module)
@@ -181,9 +237,19 @@ def write_module(
         write(sys.stdout)
     else:
         out.text(path, write)
-    module.attributes.pop(PAYLOAD, None)
-    if before is not None:  # the module in memory has the weights that it had
-        module.attributes[PAYLOAD] = before
+    for key, value in before.items():  # the module in memory has the weights that it had
+        module.attributes.pop(key, None)
+        if value is not None:
+            module.attributes[key] = value
+
+
+def _utf8(name: str) -> str:
+    """A name that a text can hold. Raises GeError for another one."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise GeError(f"the name {name!r} is not UTF-8", hint="choose another one") from None
+    return name
 
 
 def _cannot_write(path: Path | str, error: OSError) -> GeError:

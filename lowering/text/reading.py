@@ -37,8 +37,8 @@ from xdsl.utils.exceptions import (
     ParseError,
     PyRDLError,
 )
-from xdsl.utils.lexer import Input, Span
-from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
+from xdsl.utils.lexer import Input, Span, Token
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind, StringLiteral
 
 from ge.dialects.support.errors import GeError
 from ge.lowering.text.values import did_you_mean
@@ -131,9 +131,20 @@ class Bits(Parser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage]
 
 
 class _Lexer(MLIRLexer):
-    """xDSL's pattern for strings takes exponential time on one that is not closed."""
+    """xDSL's pattern for strings takes exponential time on one that is not closed, and a string
+    with an escaped byte above 127 is bytes for it; LLVM writes all that is not ASCII so."""
 
     _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
+
+    def _lex_string_literal(self, start_pos: int) -> Token[MLIRTokenKind]:
+        token = super()._lex_string_literal(start_pos)
+        if token.kind is MLIRTokenKind.BYTES_LIT:
+            try:
+                StringLiteral.from_span(token.span).bytes_contents.decode()
+            except UnicodeDecodeError:
+                return token
+            return Token(MLIRTokenKind.STRING_LIT, token.span)
+        return token
 
 
 class LocatingParser(Parser):

@@ -6,76 +6,40 @@ with some pitch. A task that touches a comb changes the patterns of a few cells.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
-from math import lcm
+from math import lcm, prod
 
 from xdsl.ir import SSAValue
+
+from ge.dialects.npu_task.boxes import Box
 
 MOST_REPEATS = 64
 """How often a pattern is repeated to fit one of another pitch, before it is written out."""
 
+MOST_COMBS = 1 << 14
+"""Combs that the bytes of one access may be."""
 
-@dataclass(frozen=True, slots=True)
-class Comb:
-    """`count` runs of `width` bytes, the first at byte `low`, each `pitch` after the one before."""
-
-    low: int
-    pitch: int
-    width: int
-    count: int
-
-    @property
-    def high(self) -> int:
-        """The first byte after the last run."""
-        return self.low + (self.count - 1) * self.pitch + self.width
-
-    def runs(self) -> Iterator[tuple[int, int]]:
-        """First byte, and the one after the last, of each run, in order."""
-        for low in range(self.low, self.low + self.count * self.pitch, self.pitch):
-            yield low, low + self.width
-
-    def ranges(self) -> Iterator[tuple[int, int, int, int]]:
-        """Stretches [low, high) with pitch and width: all periods but the last, and its run."""
-        last = self.low + (self.count - 1) * self.pitch
-        if self.count > 1:
-            yield self.low, last, self.pitch, self.width
-        yield last, last + self.width, self.width, self.width
-
-    def overlaps(self, other: "Comb") -> bool:
-        """Whether they have a byte in common."""
-        if self.low >= other.high or other.low >= self.high:
-            return False
-        if self.pitch != other.pitch:
-            ends = [end for _, end in other.runs()]
-            lows = [low for low, _ in other.runs()]
-            places = ((high, bisect_right(ends, low)) for low, high in self.runs())
-            return any(i < len(lows) and lows[i] < high for high, i in places)
-        ahead = other.low - self.low
-        first = max(-(self.count - 1), (-other.width - ahead) // self.pitch + 1)
-        last = min(other.count - 1, (self.width - 1 - ahead) // self.pitch)
-        return first <= last
+Runs = tuple[int, int, int, int]
+"""Stretch [low, high) of memory, pitch, width: the first `width` bytes of each `pitch`."""
 
 
-def combs_of(low: int, width: int, dims: Iterable[tuple[int, int]]) -> tuple[Comb, ...]:
-    """The bytes of a strided view from byte `low` on, with elements of `width` bytes; `dims` are
-    its sizes, none 0, and strides in bytes, outermost first."""
-    folded: list[tuple[int, int]] = []
-    for n, stride in reversed([d for d in dims if d[0] != 1]):
-        if not folded and stride == width:
-            width *= n
-        elif folded and stride == folded[-1][0] * folded[-1][1]:
-            folded[-1] = folded[-1][0] * n, folded[-1][1]
-        else:
-            folded.append((n, stride))
-    if not folded:
-        return (Comb(low, width, width, 1),)
-    longest = max(folded)
-    folded.remove(longest)
-    count, pitch = longest
-    starts = (sum(at) for at in product(*(range(0, n * s, s) for n, s in folded)))
-    return tuple(Comb(low + start, pitch, width, count) for start in sorted(starts))
+def runs_of(box: Box) -> Iterator[Runs]:
+    """The bytes of a box as runs of one pitch. Raises ValueError where that takes too many."""
+    if not box.dims:
+        yield box.low, box.low + box.width, box.width, box.width
+        return
+    longest = max(range(len(box.dims)), key=lambda i: box.dims[i][0])
+    count, pitch = box.dims[longest]
+    others = [d for i, d in enumerate(box.dims) if i != longest]
+    if prod(n for n, _ in others) > MOST_COMBS:
+        raise ValueError("too many runs of bytes")
+    for at in product(*(range(0, n * step, step) for n, step in others)):
+        low = box.low + sum(at)
+        last = low + (count - 1) * pitch
+        yield low, last, pitch, box.width
+        yield last, last + box.width, box.width, box.width
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +69,11 @@ class Cell:
     high: int
     pitch: int
     parts: list[Part]
+
+    def key(self) -> Hashable:
+        """Equal for cells in which the same bytes belong to the same buffers."""
+        parts = tuple((p.start, p.end, p.history.buffer) for p in self.parts)
+        return self.low, self.high, self.pitch, parts
 
     @property
     def is_uniform(self) -> bool:
@@ -184,7 +153,10 @@ class Bytes:
 
     def copy(self) -> "Bytes":
         """The same contents, to be changed apart from these."""
-        return Bytes(cell for c in self.cells for cell in c.between(c.low, c.high))
+        return Bytes(
+            Cell(c.low, c.high, c.pitch, [Part(p.start, p.end, p.history) for p in c.parts])
+            for c in self.cells
+        )
 
     def put(self, where: slice, cells: list[Cell]) -> None:
         self.cells[where] = cells
@@ -232,24 +204,33 @@ class Bytes:
             at = cell.high
         self.put(where, [*cells, *runs.between(at, high)])
 
-    def pieces(self) -> Iterator[tuple[int, int, History]]:
-        """All stretches of bytes with one history, in order."""
-        for cell in self.cells:
-            for low in range(cell.low, cell.high, cell.pitch):
+    def pieces(self, low: int = 0, high: int = 1 << 62) -> Iterator[tuple[int, int, History]]:
+        """All stretches of bytes with one history in a range, in order."""
+        first = max(bisect_right(self.lows, low) - 1, 0)
+        for cell in self.cells[first : bisect_left(self.lows, high)]:
+            for start in range(cell.low, cell.high, cell.pitch):
                 for part in cell.parts:
-                    yield low + part.start, low + part.end, part.history
+                    begin, end = max(start + part.start, low), min(start + part.end, high)
+                    if begin < end:
+                        yield begin, end, part.history
 
     def merged(self, other: "Bytes") -> "Bytes":
         """The bytes that belong to the same buffer in both."""
-        cells: list[Cell] = []
+        mine, theirs = ({c.key(): c for c in b.cells} for b in (self, other))
+        common = [c for key, c in mine.items() if key in theirs]
+        rest = Bytes(c for key, c in mine.items() if key not in theirs)
+        other = Bytes(c for key, c in theirs.items() if key not in mine)
+        return Bytes(sorted([*common, *rest.intersection(other)], key=lambda c: c.low))
+
+    def intersection(self, other: "Bytes") -> Iterator[Cell]:
+        """The stretches that belong to the same buffer in both, one by one."""
         theirs = other.pieces()
         piece = next(theirs, None)
         for low, high, history in self.pieces():
             while piece is not None and piece[0] < high:
                 start, end = max(low, piece[0]), min(high, piece[1])
                 if start < end and piece[2].buffer is history.buffer:
-                    cells.append(Cell(start, end, end - start, [Part(0, end - start, history)]))
+                    yield Cell(start, end, end - start, [Part(0, end - start, history)])
                 if piece[1] > high:
                     break
                 piece = next(theirs, None)
-        return Bytes(cells)

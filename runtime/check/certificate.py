@@ -7,12 +7,10 @@ the order in which the host issues the tasks, and reports
 - tensors at the peak that are not alive together, or do not have as many bytes as stated;
 - a gap, or a word about optimality, that does not follow.
 
-`check_program(module)` proves plan and schedule as well, and the plans of the cores' memories.
-
 A slot is alive from the first to the last task that uses it. Branches and loops use all that is
 used in them and defined outside from their begin to their end. A pinned slot is alive always.
 Nothing here is shared with the planner in `transforms`; that no two slots in use at one time share
-bytes is proved by `sanitizer.check_plan`.
+bytes is proved by `memory.check_plan`.
 """
 
 from collections.abc import Iterable
@@ -24,25 +22,22 @@ from xdsl.dialects.builtin import (
     DictionaryAttr,
     IntegerAttr,
     ModuleOp,
+    i1,
+    i64,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.dialects.memref import ReinterpretCastOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp, LoopOp, SlotOp, TransferOp
+from ge.dialects.npu_task.memory import owner_of
+from ge.dialects.npu_task.ops import CopyOp, LaunchOp, SlotOp, TransferOp
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import array_ints, byte_size
-from ge.runtime.check.cores import check_core_plans
-from ge.runtime.check.memory import PlanProblem, check_plan
-from ge.runtime.check.schedule import ScheduleProblem, check_schedule
+from ge.runtime.check.figures import PINNED, aligned, figure
+from ge.runtime.check.problems import Problem
 
 NAME = "npu_task.certificate"
-PINNED = "npu_task.pinned"
 SHOWN = 5
 """Tensors that a message names."""
-
-SAID_BY_THE_PLAN = {"stream", "lost wake-up", "order"}
-"""Problems of a schedule that the plan's check finds as well, by bytes instead of elements."""
 
 
 @dataclass(slots=True)
@@ -60,19 +55,13 @@ class Uses:
     slots: dict[SSAValue, SlotOp] = field(default_factory=dict[SSAValue, SlotOp])
     use: dict[SSAValue, Use] = field(default_factory=dict[SSAValue, Use])
     step: int = 0
-    buffer: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """View, or argument of a loop -> what it is a part of."""
 
     def touch(self, values: Iterable[SSAValue]) -> dict[SSAValue, None]:
         """The slots behind some values are used now. Returns them."""
-        found: dict[SSAValue, None] = {}
-        for value in values:
-            while value in self.buffer:
-                value = self.buffer[value]
-            if value in self.slots:
-                self.use.setdefault(value, Use(self.step, self.step)).last = self.step
-                found[value] = None
-        return found
+        slots = {v: None for v in map(owner_of, values) if v in self.slots}
+        for slot in slots:
+            self.use.setdefault(slot, Use(self.step, self.step)).last = self.step
+        return slots
 
     def walk(self, block: Block) -> dict[SSAValue, None]:
         """Go through a block; returns the slots that it uses and does not define."""
@@ -84,8 +73,6 @@ class Uses:
                     if op.segment.data == "arena":
                         self.slots[op.result] = op
                         own.add(op.result)
-                case ReinterpretCastOp():
-                    self.buffer[op.result] = op.source
                 case LaunchOp() | CopyOp() | TransferOp():
                     self.step += 1
                     used |= self.touch(op.operands)
@@ -100,11 +87,6 @@ class Uses:
 
     def control(self, op: Operation) -> dict[SSAValue, None]:
         """A branch or a loop uses what comes from outside from its begin to its end."""
-        if isinstance(op, LoopOp):
-            carried = iter(op.carried)
-            for arg, fixed in zip(op.body.block.args[2:], array_ints(op.order), strict=True):
-                if fixed:
-                    self.buffer[arg] = next(carried)
         self.step += 1
         begin = self.step
         used = self.touch(op.operands)
@@ -124,17 +106,17 @@ class Claims:
 
     func: FuncOp
     certificate: DictionaryAttr
-    problems: list[PlanProblem] = field(default_factory=list[PlanProblem])
+    problems: list[Problem] = field(default_factory=list[Problem])
 
     def report(self, message: str, op: Operation | None = None) -> None:
-        self.problems.append(PlanProblem("certificate", message, op or self.func))
+        self.problems.append(Problem("certificate", message, op or self.func))
 
-    def number(self, name: str) -> int | None:
+    def number(self, name: str, of: Attribute = i64) -> int | None:
         """An integer of the certificate; None, and a report, when it is not there."""
         attr = self.certificate.data.get(name)
-        if isinstance(attr, IntegerAttr):
+        if isinstance(attr, IntegerAttr) and cast("IntegerAttr[Any]", attr).type == of:
             return attr.value.data
-        self.report(f"the certificate does not state {name}")
+        self.report(f"the certificate does not state {name} as a number of type {of}")
         return None
 
     def claim(self, name: str, found: int, what: str) -> None:
@@ -152,27 +134,33 @@ class Claims:
                 uses.use[slot] = Use(0, uses.step)
             elif slot not in uses.use:
                 self.report("the slot is used by no task", op)
-        alignment = max(1, _figure(self.func.attributes.get("npu_task.alignment")) or 1)
-        sizes = {v: -(-byte_size(v.type) // alignment) * alignment for v in uses.slots}
+        alignment = max(1, figure(self.func, "alignment") or 1)
+        sizes = {v: aligned(byte_size(v.type), alignment) for v in uses.slots}
         peak = max((op.offset.value.data + sizes[v] for v, op in uses.slots.items()), default=0)
         bound = most_alive((use, sizes[slot]) for slot, use in uses.use.items())
         self.claim("peak_bytes", peak, "the highest slot ends at byte")
         self.claim("lower_bound_bytes", bound, "the most bytes alive at one time are")
         self.claim("gap_bytes", peak - bound, "peak and lower bound differ by")
-        optimal = self.number("optimal")
+        optimal = self.number("optimal", i1)
         if optimal is not None and bool(optimal) != (peak == bound):
             text = "optimal" if optimal else "not optimal"
             self.report(f"the plan is stated as {text}, with {peak} bytes and a bound of {bound}")
-        arena = _figure(self.func.attributes.get("npu_task.arena_bytes"))
+        arena = figure(self.func, "arena_bytes")
         if arena != peak:
             self.report(f"the arena has {arena} bytes, but the highest slot ends at byte {peak}")
+        stated = figure(self.func, "lower_bound_bytes")
+        if stated not in (bound, None):
+            self.report(f"lower_bound_bytes of @main is {stated}, but the bound is {bound}")
         self.check_live(uses, sizes, bound)
 
     def check_live(self, uses: Uses, sizes: dict[SSAValue, int], bound: int) -> None:
         """Report live tensors that do not prove the lower bound."""
         live = self.certificate.data.get("live")
-        if not isinstance(live, DenseArrayBase):
-            self.report("the certificate does not state live")
+        if (
+            not isinstance(live, DenseArrayBase)
+            or cast("DenseArrayBase[Any]", live).elt_type != i64
+        ):
+            self.report("the certificate does not state live as numbers of type i64")
             return
         slots = list(uses.slots)
         places = array_ints(cast("DenseArrayBase[Any]", live))
@@ -207,57 +195,15 @@ def most_alive(buffers: Iterable[tuple[Use, int]]) -> int:
     return most
 
 
-def _figure(attr: Attribute | None) -> int | None:
-    return attr.value.data if isinstance(attr, IntegerAttr) else None
-
-
-def check_certificate(module: ModuleOp) -> list[PlanProblem]:
+def check_certificate(module: ModuleOp) -> list[Problem]:
     """What is not true in the certificate of a program; nothing if it is proved."""
     main = main_function(module)
     if main is None:
-        return [PlanProblem("certificate", "there is no @main", module)]
+        return [Problem("certificate", "there is no @main", module)]
     certificate = main.attributes.get(NAME)
     if not isinstance(certificate, DictionaryAttr):
         text = f"@main has no {NAME}: plan-memory was not run"
-        return [PlanProblem("certificate", text, main)]
+        return [Problem("certificate", text, main)]
     claims = Claims(main, certificate)
     claims.check()
     return claims.problems
-
-
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """What the checks of a program have found, and how many bytes they were about."""
-
-    problems: list[PlanProblem | ScheduleProblem]
-    figures: dict[str, int]
-
-    @property
-    def summary(self) -> str:
-        """The outcome in one line."""
-        if count := len(self.problems):
-            return f"not proved, {count} problem{'s' if count > 1 else ''}"
-        peak, bound = self.figures["peak_bytes"], self.figures["lower_bound_bytes"]
-        gap = "which is optimal" if peak == bound else f"{peak - bound} over the lower bound"
-        return (
-            f"proved, {self.figures['tasks']} tasks on {self.figures['streams']} streams, arena of "
-            f"{peak} bytes, {gap}, {self.figures['live']} tensors live at the peak, "
-            f"on-core plans of {self.figures['kernels']} kernels"
-        )
-
-
-def check_program(module: ModuleOp) -> Proof:
-    """Prove the memory plan, the schedule and the certificate of a program, and what its kernels
-    say about the memories of a core. Raises GeError when its target cannot be read."""
-    plan = check_plan(module)
-    schedule = [p for p in check_schedule(module) if not plan or p.kind not in SAID_BY_THE_PLAN]
-    problems = [*plan, *schedule, *check_certificate(module), *check_core_plans(module)]
-    figures: dict[str, int] = {}
-    if not problems and (main := main_function(module)) is not None:
-        claims = cast(DictionaryAttr, main.attributes[NAME]).data
-        figures = {name: _figure(claims[name]) or 0 for name in ("peak_bytes", "lower_bound_bytes")}
-        figures["live"] = len(cast(DenseArrayBase, claims["live"]))
-        figures["streams"] = _figure(main.attributes.get("npu_task.streams")) or 0
-        figures["kernels"] = sum(isinstance(o, KernelOp) and o.core is not None for o in module.ops)
-        figures["tasks"] = sum(isinstance(o, LaunchOp | CopyOp | TransferOp) for o in main.walk())
-    return Proof(problems, figures)

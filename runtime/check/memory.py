@@ -1,31 +1,51 @@
 """Proof of a memory plan and of its events, from the program alone.
 
-`check_plan(module)` walks the program once in its order and keeps, for every byte of device memory,
-which buffer wrote it last, by which task, and which tasks have read it since. For each stream it
-keeps the set of tasks (the bits of an integer) that are done whenever its next task starts, as
-streams, events and barriers order them. It reports
+`check_plan(module)` walks the program in its order and keeps, for every byte of memory, which
+buffer wrote it last, by which task, and which tasks have read it since. For each stream it keeps
+the set of tasks (the bits of an integer) that are done whenever its next task starts, as streams,
+events and barriers order them. It reports
 - a race: two tasks, one of which writes, touch the same bytes and nothing orders them;
 - a read of bytes that nothing has written, or that another buffer has overwritten;
 - a task that writes bytes which it reads, unless its kernel may (`KernelOp.overwrites`) and they
-  are the same place of both;
-- slots and views that leave their segment, offsets that are not aligned;
-- tasks on no stream, and waits for events that were not recorded.
+  are the same elements of both;
+- slots and views that leave their segment or buffer, offsets that are not aligned, what else is
+  wrong with buffers (`npu_task/rules.py`);
+- loops that never end, or whose iterations are not as many as a scan buffer has rows;
+- tasks on no stream, and waits for events that were not recorded since the last barrier.
 
 Without races every run gives the numbers of the run in program order, and in that each read
 sees what its own buffer wrote. Nothing here is shared with the planner in `transforms`.
 
-Loops are walked twice, so that a second iteration meets what the first one left; after a branch,
-bytes count as written if both ways leave the same buffer there.
+Branches are walked both from one state; then bytes count as written if both ways leave the same
+buffer there. What a loop's body does to a byte, it does in each iteration: leave it, give it to one
+buffer, or lose it. So an iteration that follows another one has the state of the second, and two
+walks see all; a loop that may run no iteration is a branch as well. Row i of a scan buffer is
+written when iteration i ends: a later iteration has some of them.
+
+Taken on trust, as by the emulator: what a memref is a view or an alias of, what ops read and write
+(`npu_task/memory.py`), and what a kernel may overwrite.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
+from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from ge.dialects.npu_task.boxes import Box
+from ge.dialects.npu_task.memory import (
+    EVERYTHING,
+    FOREVER,
+    Task,
+    access,
+    moves,
+    source_of,
+    trips,
+    view_of,
+)
 from ge.dialects.npu_task.ops import (
     ConstantOp,
     CopyOp,
@@ -37,51 +57,56 @@ from ge.dialects.npu_task.ops import (
     SlotOp,
     TransferOp,
     WaitOp,
+    YieldOp,
     is_dynamic,
 )
-from ge.dialects.support.diagnostics import error_at, listing, place_of
-from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.types import array_ints, element_type, numel, shape_of
-from ge.runtime.check.byte_history import Bytes, Comb, History, combs_of
+from ge.dialects.npu_task.rules import misuses
+from ge.dialects.support.diagnostics import error_at, listing
+from ge.dialects.support.functions import main_function
+from ge.dialects.support.types import shape_of
+from ge.runtime.check.byte_history import Bytes, History, Runs, runs_of
+from ge.runtime.check.problems import Problem, name_of, placed
 
 Memory = str | SSAValue
 """Where bytes are: a segment ("arena", "io"), or a buffer that has no place in one."""
 
 
 @dataclass(frozen=True, slots=True)
-class PlanProblem:
-    """What is wrong with a program's plan, and at which op."""
-
-    kind: str
-    """race, unwritten, overwritten, alias, bounds, alignment, stream, event, useless, certificate
-    or core."""
-    message: str
-    op: Operation = field(compare=False)
-
-    def __str__(self) -> str:
-        place = str(place_of(self.op))
-        return f"{place}: {self.message}" if place else self.message
-
-
-@dataclass(frozen=True, slots=True)
 class Span:
-    """The bytes of a memref, as part of a buffer: runs in [low, high) of a memory."""
+    """The bytes of a memref."""
 
     memory: Memory
-    low: int
-    high: int
     buffer: SSAValue
-    combs: tuple[Comb, ...]
-
-    @property
-    def size(self) -> int:
-        return sum(c.width * c.count for c in self.combs)
+    boxes: tuple[Box, ...]
+    runs: tuple[Runs, ...]
+    order: object
+    """Equal for two memrefs that have the same elements in the same places."""
 
     def overlaps(self, other: "Span") -> bool:
         """Whether they have a byte in common."""
-        if self.memory != other.memory or self.low >= other.high or other.low >= self.high:
+        if self.memory != other.memory:
             return False
-        return any(a.overlaps(b) for a in self.combs for b in other.combs)
+        return any(a.meets(b) for a in self.boxes for b in other.boxes)
+
+
+def span_of(value: SSAValue) -> Span:
+    """The bytes of a memref; one byte for a buffer whose size is not known. Raises ValueError for a
+    view that is too scattered."""
+    view = view_of(value)
+    owner = view.owner
+    if not view.is_known:
+        box = Box(0, 1)
+        return Span(owner, owner, (box,), (*runs_of(box),), None)
+    slot = owner.owner if isinstance(owner.owner, SlotOp) else None
+    base = 0 if slot is None else slot.offset.value.data
+    boxes = view.region.boxes
+    if boxes == EVERYTHING:
+        raise ValueError("too many boxes of bytes")
+    boxes = tuple(Box(box.low + base, box.width, box.dims) for box in boxes)
+    runs = tuple(r for box in boxes for r in runs_of(box))
+    dims = zip(view.sizes, view.strides, strict=True)
+    order = base + view.offset * view.width, view.width, *(d for d in dims if d[0] != 1)
+    return Span(owner if slot is None else slot.segment.data, owner, boxes, runs, order)
 
 
 class Checker:
@@ -92,17 +117,16 @@ class Checker:
         self.kernels = kernels
         self.overwrites: dict[str, set[tuple[int, int]]] = {}
         """What launches of a kernel may do in place, for kernels seen so far."""
-        self.streams = self.figure("streams", 0)
-        self.problems: dict[PlanProblem, None] = {}
+        self.streams = max(self.figure("streams", 0), 0)
+        self.problems: dict[Problem, None] = {}
         self.tasks: list[Operation] = []
-        self.done = [0] * self.streams
+        self.done = [0] * min(self.streams, MOST_STREAMS)
         self.events: dict[int, int] = {}
         self.recorded: dict[int, RecordOp] = {}
         self.useful: dict[RecordOp | WaitOp, bool] = {}
         """Whether a stream has learned something new by an event."""
         self.memories: dict[Memory, Bytes] = {}
-        self.aliases: dict[SSAValue, SSAValue] = {}
-        """Argument of a loop's body -> the carried buffer that it is."""
+        self.spans: dict[SSAValue, Span] = {}
         self.rounds = 2
         """How often loops are walked."""
 
@@ -111,113 +135,101 @@ class Checker:
         return attr.value.data if isinstance(attr, IntegerAttr) else default
 
     def report(self, kind: str, op: Operation, message: str) -> None:
-        self.problems[PlanProblem(kind, message, op)] = None
+        self.problems[Problem(kind, message, op)] = None
 
-    # ---- where values are
-
-    def span(self, value: SSAValue) -> Span:
-        """The bytes that a value stands for; a view is a part of its buffer."""
-        value = self.aliases.get(value, value)
-        op = value.owner
-        if isinstance(op, ReinterpretCastOp):
-            return _part(self.span(op.source), op)
-        if isinstance(op, SlotOp):
-            return _whole(op.segment.data, op.offset.value.data, _size(value), value)
-        return _whole(value, 0, 1 if is_dynamic(value.type) else _size(value), value)
+    def span(self, value: SSAValue, op: Operation) -> Span:
+        """The bytes of a memref that `op` uses; none, and a report, if it is too scattered."""
+        span = self.spans.get(value)
+        if span is None:
+            try:
+                span = span_of(value)
+            except ValueError as e:
+                text = f"{name_of(op)} uses {value.type}: {e} to prove anything about"
+                self.report("bounds", op, f"{text}; copy it to a dense buffer")
+                span = Span(value, value, (), (), None)
+            self.spans[value] = span
+        return span
 
     def check_slot(self, op: SlotOp) -> None:
         """Report a slot that is outside of its segment, or not aligned."""
-        span = self.span(op.result)
-        limit = self.figure(f"{op.segment.data}_bytes", span.high)
-        if span.high > limit:
-            text = f"slot ends at byte {span.high} of {limit} of the {op.segment.data}"
+        boxes = self.span(op.result, op).boxes
+        low = op.offset.value.data
+        high = boxes[0].high if boxes else low
+        limit = self.figure(f"{op.segment.data}_bytes", high)
+        if high > limit:
+            text = f"slot ends at byte {high} of {limit} of the {op.segment.data}"
             self.report("bounds", op, text)
-        if span.low % (alignment := self.figure("alignment", 1)):
-            self.report("alignment", op, f"offset {span.low} is no multiple of {alignment}")
-
-    def check_view(self, op: ReinterpretCastOp) -> None:
-        """Report a view that reaches over the begin or the end of its buffer."""
-        whole, part = self.span(op.source), self.span(op.result)
-        if part.low < whole.low:
-            self.report(
-                "bounds", op, f"the view begins {whole.low - part.low} bytes before its buffer"
-            )
-        if not isinstance(op.source.owner, ReinterpretCastOp) and part.high > whole.high:
-            text = f"the view ends at byte {part.high - whole.low} of {whole.high - whole.low}"
-            self.report("bounds", op, text)
+        if low % (alignment := max(self.figure("alignment", 1), 1)):
+            self.report("alignment", op, f"offset {low} is no multiple of {alignment}")
 
     # ---- what a task does to memory
 
     def read(self, task: int, done: int, value: SSAValue) -> None:
         """Report what is wrong with a task reading a value: bytes never written, overwritten, or
         still being written. `done` has a bit for each task that is finished by then."""
-        span = self.span(value)
-        if span.low == span.high:
-            return
-        memory = self.memories.setdefault(span.memory, Bytes())
         op = self.tasks[task]
-        ranges = [r for comb in span.combs for r in comb.ranges()]
-        found = [part for r in ranges for part in memory.parts(*r)]
-        if isinstance(span.buffer.owner, SlotOp | AllocOp):
-            if sum(size for _, size in found) < span.size:
-                self.report("unwritten", op, f"{_name(op)} reads bytes that nothing has written")
-        for part, _ in found:
-            last = part.history
-            if last.buffer is not span.buffer:
-                other = _place(self.tasks[last.writer])
-                text = f"{_name(op)} reads bytes that {other} has overwritten"
-                self.report("overwritten", op, text)
-            elif not done >> last.writer & 1:
-                other = _place(self.tasks[last.writer])
-                self.report("race", op, f"{_name(op)} reads what {other} may still be writing")
-            readers = (*(r for r in last.readers if not done >> r & 1), task)
-            part.history = History(last.buffer, last.writer, readers)
+        span = self.span(value, op)
+        memory = self.memories.setdefault(span.memory, Bytes())
+        for low, high, pitch, width in span.runs:
+            left = (high - low) // pitch * width
+            for part, size in memory.parts(low, high, pitch, width):
+                left -= size
+                last = part.history
+                other = self.tasks[last.writer]
+                if last.buffer is not span.buffer:
+                    text = f"{name_of(op)} reads bytes that {placed(other)} has overwritten"
+                    self.report("overwritten", op, text)
+                elif not done >> last.writer & 1:
+                    text = f"{name_of(op)} reads what {placed(other)} may still be writing"
+                    self.report("race", op, text)
+                readers = (*(r for r in last.readers if not done >> r & 1), task)
+                part.history = History(last.buffer, last.writer, readers)
+            if left and self.is_computed(span.buffer):
+                self.report("unwritten", op, f"{name_of(op)} reads bytes that nothing has written")
+
+    def is_computed(self, buffer: SSAValue) -> bool:
+        """Whether the program has to write a buffer before it is read."""
+        return buffer not in self.func.body.block.args and not isinstance(buffer.owner, ConstantOp)
 
     def write(self, task: int, done: int, value: SSAValue) -> None:
-        """Report what is wrong with a task writing a value: a constant, or bytes that others may
-        still be reading or writing. `done` as in `read`."""
-        span = self.span(value)
-        if span.low == span.high:
-            return
+        """Report others that may still be reading or writing bytes that a task writes."""
+        span = self.span(value, self.tasks[task])
         memory = self.memories.setdefault(span.memory, Bytes())
-        op = self.tasks[task]
-        if isinstance(span.buffer.owner, ConstantOp):
-            self.report("alias", op, f"{_name(op)} writes a constant")
-        for runs in (r for comb in span.combs for r in comb.ranges()):
+        for runs in span.runs:
             self.check_write(task, done, [part.history for part, _ in memory.parts(*runs)])
             memory.write(History(span.buffer, task), *runs)
 
-    def check_write(self, task: int, done: int, found: Iterable[History]) -> None:
+    def check_write(self, task: int, done: int, before: Iterable[History]) -> None:
         """Report others that may be reading or writing bytes, with these histories, which a task
         writes."""
         op = self.tasks[task]
-        for last in found:
+        for last in before:
             if not done >> last.writer & 1 and last.writer != task:
-                other = _place(self.tasks[last.writer])
-                self.report("race", op, f"{_name(op)} writes what {other} may still be writing")
+                other = placed(self.tasks[last.writer])
+                self.report("race", op, f"{name_of(op)} writes what {other} may still be writing")
             for reader in last.readers:
                 if reader != task and not done >> reader & 1:
-                    other = _place(self.tasks[reader])
-                    text = f"{_name(op)} writes what {other} may still be reading"
+                    other = placed(self.tasks[reader])
+                    text = f"{name_of(op)} writes what {other} may still be reading"
                     self.report("race", op, text)
 
-    def check_in_place(
-        self, op: LaunchOp | CopyOp | TransferOp, reads: Sequence[SSAValue], writes: list[SSAValue]
-    ) -> None:
+    def check_in_place(self, op: Task, reads: Sequence[SSAValue], writes: list[SSAValue]) -> None:
         """Report a task that writes bytes which it reads or writes as something else, unless its
         kernel works in place there."""
-        spans = [self.span(v) for v in writes]
+        spans = [self.span(v, op) for v in writes]
         for i, value in enumerate(reads):
-            span = self.span(value)
+            span = self.span(value, op)
             for j, written in enumerate(spans):
                 if not span.overlaps(written):
                     continue
-                if not (span.combs == written.combs and self.may(op, j, i)):
-                    text = f"{_name(op)} writes bytes that it reads as operand {i}"
+                if not (span.order == written.order and self.may(op, j, i)):
+                    text = f"{name_of(op)} writes bytes that it reads as operand {i}"
                     self.report("alias", op, text)
-        for j, written in enumerate(spans):
-            if any(written.overlaps(other) for other in spans[:j]):
-                self.report("alias", op, f"{_name(op)} writes the same bytes twice")
+        self.check_apart(op, spans)
+
+    def check_apart(self, op: Operation, spans: Iterable[Span]) -> None:
+        if any(a.overlaps(b) for a, b in combinations(spans, 2)):
+            self.report("alias", op, f"{name_of(op)} writes the same bytes twice")
 
     def may(self, op: Operation, out: int, operand: int) -> bool:
         """Whether a launch may write destination `out` over an operand."""
@@ -237,51 +249,47 @@ class Checker:
     def walk(self, block: Block) -> None:
         """Go through a block in the order in which the host issues it."""
         for op in block.ops:
+            for message in misuses(op):
+                self.report("buffer", op, message)
             match op:
-                case LaunchOp():
-                    self.task(op, op.ins, (*op.outs, *op.results_))
-                case CopyOp():
-                    self.task(op, (op.source,), (op.target,))
-                case TransferOp():
-                    self.task(op, (op.source,), (op.result,))
+                case LaunchOp() | CopyOp() | TransferOp():
+                    self.task(op)
                 case RecordOp():
                     self.record(op)
                 case WaitOp():
                     self.wait(op)
                 case SlotOp():
                     self.check_slot(op)
-                case ReinterpretCastOp():
-                    self.check_view(op)
+                case AllocOp():
+                    self.memories.pop(op.memref, None)
                 case IfOp():
                     self.branch(op)
                 case LoopOp():
                     self.loop(op)
+                case YieldOp():
+                    self.end(op)
                 case _ if op is block.last_op:
-                    self.barrier(op, op.operands, ())
+                    self.barrier(op, access(op).reads, ())
                 case _:
                     pass
 
-    def stream(self, op: LaunchOp | CopyOp | TransferOp | RecordOp | WaitOp) -> int | None:
+    def stream(self, op: Task | RecordOp | WaitOp) -> int | None:
         """The stream that an op is on; None, and a report, when there is none such."""
-        if op.stream is not None and 0 <= op.stream.value.data < self.streams:
+        if op.stream is not None and 0 <= op.stream.value.data < len(self.done):
             return op.stream.value.data
-        self.report("stream", op, f"{_name(op)} is on none of the {self.streams} streams")
+        self.report("stream", op, f"{name_of(op)} is on none of the {self.streams} streams")
         return None
 
-    def task(
-        self,
-        op: LaunchOp | CopyOp | TransferOp,
-        reads: Sequence[SSAValue],
-        writes: Sequence[SSAValue],
-    ) -> None:
+    def task(self, op: Task) -> None:
         """Let a task read and write, knowing what its stream has waited for."""
         if (stream := self.stream(op)) is None:
             return
         task, done = self.new_task(op), self.done[stream]
-        self.check_in_place(op, reads, [v for v in writes if not is_dynamic(v.type)])
+        reads, writes, new = access(op)
+        self.check_in_place(op, reads, [*writes])
         for value in reads:
             self.read(task, done, value)
-        for value in writes:
+        for value in (*writes, *new):
             self.write(task, done, value)
         self.done[stream] = done | 1 << task
 
@@ -298,7 +306,7 @@ class Checker:
         happened = self.events.get(op.event.value.data)
         if happened is None:
             text = f"event {op.event.value.data} is waited for, but was not recorded"
-            self.report("event", op, text)
+            self.report("event", op, f"{text} since the last barrier")
         elif (stream := self.stream(op)) is not None:
             if happened & ~self.done[stream]:
                 self.useful[op] = self.useful[self.recorded[op.event.value.data]] = True
@@ -312,95 +320,121 @@ class Checker:
             self.read(task, everything, value)
         for value in writes:
             self.write(task, everything, value)
-        self.done = [everything | 1 << task] * self.streams
+        self.done = [everything | 1 << task] * len(self.done)
+        self.events.clear()
+
+    # ---- control flow
+
+    def state(self) -> dict[Memory, Bytes]:
+        return {memory: content.copy() for memory, content in self.memories.items()}
+
+    def join(self, other: Mapping[Memory, Bytes]) -> None:
+        """Keep what is sure in this state and in another one."""
+        for memory, content in self.memories.items():
+            self.memories[memory] = content.merged(other.get(memory, Bytes()))
 
     def branch(self, op: IfOp) -> None:
         """Go through both branches from the same state, and join what they wrote."""
-        self.barrier(op, (op.condition,), ())
-        before = {m: b.copy() for m, b in self.memories.items()}
+        self.barrier(op, access(op).reads, ())
+        before = self.state()
         self.walk(op.then.block)
         after, self.memories = self.memories, before
         self.walk(op.otherwise.block)
-        for memory, content in self.memories.items():
-            self.memories[memory] = content.merged(after.get(memory, Bytes()))
-        self.barrier(op, (), op.outs)
+        self.join(after)
+        self.barrier(op, (), op.results)
+
+    def end(self, op: YieldOp) -> None:
+        """Read what a block yields, and write it where it belongs; rows come with the loop."""
+        parent = op.parent_op() or op
+        placed = [(m.value, m.target, m.row) for m in moves(op)]
+        spans = [
+            (self.span(v, parent), self.span(t, parent), t, row)
+            for v, t, row in placed
+            if t is not None
+        ]
+        self.check_apart(parent, [target for _, target, _, _ in spans])
+        writes = [t for value, target, t, row in spans if not row and not _same(value, target)]
+        self.barrier(parent, [v for v, _, _ in placed], writes)
 
     def loop(self, op: LoopOp) -> None:
-        """Go through the body twice: the second round meets what the first one left. Loops inside
-        have had their second round then: what they read comes from outside, which the one round
-        sees, or from themselves, which has been seen."""
-        self.barrier(op, [v for v in (op.trip, op.condition) if v is not None], ())
-        self.aliases.update(_carried(op))
-        self.barrier(op, (*op.carried, *op.inits), ())
-        rounds = self.rounds
-        for turn in range(rounds):
+        """Go through the body twice, if it may run so often. In the second round a loop inside is
+        walked once: its second round met the bytes that it writes itself before, and others are as
+        its first one meets them."""
+        least, most = trips(op)
+        if least == FOREVER:
+            self.report("loop", op, "the loop never ends: no trip count, and always its condition")
+        self.barrier(op, access(op).reads, ())
+        before = None if least else self.state()
+        own = [a for a in op.body.block.args if source_of(a) is None]
+        rounds, start = self.rounds, 0
+        for turn in range(rounds if most is None or most > 1 else 1):
             self.rounds = 1 if turn else rounds
+            if turn:
+                self.overlay(op, own[0], lambda last, buffer: last.buffer is buffer)
+            start = len(self.tasks)
+            self.barrier(op, (), own)
             self.walk(op.body.block)
-            self.barrier(op, (), (*op.carried, *op.scans))
         self.rounds = rounds
+        for scan in op.scans:
+            rows = shape_of(scan)[0]
+            if (least, most) != (rows, rows):
+                times = "any number of" if most is None else f"{least} to {most}"
+                text = f"a scan buffer has {rows} rows, but the loop runs {times} times"
+                self.report("loop", op, text)
+        self.overlay(op, None, lambda last, _: last.writer >= start)
+        if before is not None:
+            self.join(before)
+        self.barrier(op, (), op.results)
+
+    def overlay(
+        self, op: LoopOp, lost: SSAValue | None, keep: Callable[[History, SSAValue], bool]
+    ) -> None:
+        """Write the scan buffers of a loop, or give their bytes to `lost`, but for what `keep`
+        says of the bytes' histories."""
+        task = self.new_task(op)
+        for scan in op.scans:
+            span = self.span(scan, op)
+            memory = self.memories.setdefault(span.memory, Bytes())
+            for low, high, pitch, width in span.runs:
+                kept = [p for p in memory.pieces(low, high) if keep(p[2], span.buffer)]
+                for _ in memory.parts(low, high, pitch, width):
+                    pass
+                memory.write(
+                    History(span.buffer if lost is None else lost, task), low, high, pitch, width
+                )
+                for begin, end, history in kept:
+                    for _ in memory.parts(begin, end, end - begin, end - begin):
+                        pass
+                    memory.write(history, begin, end, end - begin, end - begin)
 
 
-def _carried(op: LoopOp) -> Iterator[tuple[SSAValue, SSAValue]]:
-    buffers = iter(op.carried)
-    for arg, static in zip(op.body.block.args[2:], array_ints(op.order), strict=True):
-        if static:
-            yield arg, next(buffers)
+MOST_STREAMS = 1 << 16
+"""More streams than any target has."""
 
 
-def _whole(memory: Memory, low: int, size: int, value: SSAValue) -> Span:
-    """The bytes of a buffer."""
-    return Span(memory, low, low + size, value, (Comb(low, size, size, 1),) if size else ())
-
-
-def _part(whole: Span, op: ReinterpretCastOp) -> Span:
-    """The bytes of a view of a buffer."""
-    width = _width(op.result)
-    low = whole.low + array_ints(op.static_offsets)[0] * width
-    if not _size(op.result):
-        return Span(whole.memory, low, low, whole.buffer, ())
-    dims = zip(array_ints(op.static_sizes), array_ints(op.static_strides), strict=True)
-    combs = combs_of(low, width, ((n, stride * width) for n, stride in dims))
-    return Span(whole.memory, low, max(c.high for c in combs), whole.buffer, combs)
-
-
-def _width(value: SSAValue) -> int:
-    return bitwidth(element_type(value)) // 8
-
-
-def _size(value: SSAValue) -> int:
-    return numel(shape_of(value)) * _width(value)
-
-
-def _name(op: Operation) -> str:
-    return f"launch of @{op.callee}" if isinstance(op, LaunchOp) else op.name
-
-
-def _place(op: Operation) -> str:
-    """An op and where it comes from."""
-    place = str(place_of(op))
-    return f"{_name(op)} ({place})" if place else _name(op)
+def _same(a: Span, b: Span) -> bool:
+    return a.buffer is b.buffer and a.order == b.order and a.order is not None
 
 
 def _checkers(module: ModuleOp) -> Iterator[Checker]:
     """A checker that has walked the program of the module, if it has one."""
     kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
-    for func in module.ops:
-        if isinstance(func, FuncOp) and func.sym_name.data == "main" and func.body.blocks:
-            checker = Checker(func, kernels)
-            checker.walk(func.body.block)
-            yield checker
+    if (main := main_function(module)) is not None:
+        checker = Checker(main, kernels)
+        checker.walk(main.body.block)
+        yield checker
 
 
-def check_plan(module: ModuleOp) -> list[PlanProblem]:
+def check_plan(module: ModuleOp) -> list[Problem]:
     """What is wrong with the memory plan and the events of a program; nothing if it is proved."""
     return [problem for checker in _checkers(module) for problem in checker.problems]
 
 
-def useless_events(module: ModuleOp) -> list[PlanProblem]:
+def useless_events(module: ModuleOp) -> list[Problem]:
     """The records that nobody needs, and the waits for what the order of a stream or another event
     tells already: they cost time, no more."""
     return [
-        PlanProblem("useless", f"{op.name} of event {op.event.value.data} orders nothing", op)
+        Problem("useless", f"{op.name} of event {op.event.value.data} orders nothing", op)
         for checker in _checkers(module)
         for op, useful in checker.useful.items()
         if not useful
@@ -410,6 +444,9 @@ def useless_events(module: ModuleOp) -> list[PlanProblem]:
 def require_safe(module: ModuleOp) -> None:
     """Raises GeError that lists what is wrong with a program's plan and events, if anything is."""
     if problems := check_plan(module):
-        found = listing([p.message for p in problems])
         hint = "compile the model again; if the compiler made it, this is a bug of the compiler"
-        raise error_at(problems[0].op, f"the plan is not safe: {found}", hint)
+        text = f"the plan is not safe: {listing([p.message for p in problems])}"
+        raise error_at(problems[0].op, text, hint)
+
+
+PlanProblem = Problem

@@ -8,14 +8,12 @@ stream, of tasks, records and waits, and reports
 - lost wake-up: a wait for an event that is recorded never, or only later;
 - deadlock: streams that wait for each other in a circle;
 - reused: an event that is recorded again before all that wait for it are sure to have passed;
-- order: a task that is not sure to run after an earlier one that touches the same elements, where
-  one of the two writes them (the order of the text says what the numbers have to be);
 - cap: more bytes alive than the program states (`npu_task.cap_bytes`), in a run in which one of the
   streams is ahead of all others as far as events let it, each in turn.
 
 What is sure is what holds in every run: an item runs after those before it on its stream, and a
 wait after the record that it is for, whatever the time that tasks take. Nothing here is shared with
-the scheduler in `transforms`; bytes that buffers share are `sanitizer.py`'s.
+the scheduler in `transforms`; what tasks do to each other's bytes is the subject of `memory.py`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +24,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from ge.dialects.npu_task.memory import Region, owner_of, view_of
+from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import (
     HBM,
     CopyOp,
@@ -37,27 +35,13 @@ from ge.dialects.npu_task.ops import (
     WaitOp,
     is_dynamic,
 )
-from ge.dialects.support.diagnostics import error_at, listing, place_of
-from ge.dialects.support.functions import functions
+from ge.dialects.support.diagnostics import error_at, listing
+from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target, target_for
-
-CAP = "npu_task.cap_bytes"
-"""Attribute of a function: bytes that are alive at one time at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduleProblem:
-    """What is wrong with a schedule, and at which op."""
-
-    kind: str
-    """stream, lost wake-up, deadlock, reused, order or cap."""
-    message: str
-    op: Operation = field(compare=False)
-
-    def __str__(self) -> str:
-        place = str(place_of(self.op))
-        return f"{place}: {self.message}" if place else self.message
+from ge.runtime.check.figures import CAP
+from ge.runtime.check.memory import check_plan
+from ge.runtime.check.problems import Problem, placed
 
 
 @dataclass(slots=True, eq=False)
@@ -87,10 +71,10 @@ class Queues:
     def __init__(self, streams: int) -> None:
         self.streams: list[list[Item]] = [[] for _ in range(streams)]
         self.items: list[Item] = []
-        self.problems: list[ScheduleProblem] = []
+        self.problems: list[Problem] = []
 
     def report(self, kind: str, op: Operation, message: str) -> None:
-        self.problems.append(ScheduleProblem(kind, message, op))
+        self.problems.append(Problem(kind, message, op))
 
     def add(self, op: Operation) -> None:
         """Issue an op to its stream."""
@@ -98,7 +82,7 @@ class Queues:
         number = stream.value.data if isinstance(stream, IntegerAttr) else -1
         if not 0 <= number < len(self.streams):
             count = len(self.streams)
-            self.report("stream", op, f"{name_of(op)} is on none of the {count} streams")
+            self.report("stream", op, f"{placed(op)} is on none of the {count} streams")
             return
         queue = self.streams[number]
         queue.append(Item(op, number, len(queue) + 1))
@@ -115,7 +99,6 @@ class Queues:
             text = f"the wait for event {event} before {by} is issued before the event is recorded"
             self.report("lost wake-up", wait.op, text)
         self.check_reuse()
-        self.check_order()
 
     def match(self) -> list[Item]:
         """Find the record that each wait is for: the last one issued before. Returns the waits
@@ -196,70 +179,22 @@ class Queues:
                     self.report("reused", item.op, f"{text} for it")
             last[event] = item
 
-    def check_order(self) -> None:
-        """Report tasks that are not sure to run after those that they depend on."""
-        writes: dict[SSAValue, list[tuple[Region, Item]]] = {}
-        reads: dict[SSAValue, list[tuple[Region, Item]]] = {}
-        for item in (i for i in self.items if i.is_task):
-            read, written = uses(item.op)
-            places = [(view_of(v).region, "reads", (writes,)) for v in read]
-            places += [(view_of(v).region, "writes", (writes, reads)) for v in written]
-            for region, verb, tables in places:
-                for table in tables:
-                    for other_region, other in table.get(region.owner, ()):
-                        if not region.meets(other_region) or item.follows(other):
-                            continue
-                        done = "written" if table is writes else "read"
-                        text = f"{name_of(item.op)} {verb} what {name_of(other.op)} may not have"
-                        self.report("order", item.op, f"{text} {done} yet")
-            for region, verb, _ in places:
-                if verb == "reads":
-                    reads.setdefault(region.owner, []).append((region, item))
-            for region, verb, _ in places:
-                if verb == "writes":
-                    for table in (reads, writes):
-                        table[region.owner] = [
-                            e for e in table.get(region.owner, ()) if not region.covers(e[0])
-                        ]
-                    writes[region.owner].append((region, item))
-
 
 def event_of(op: Operation) -> int:
     assert isinstance(op, RecordOp | WaitOp)
     return op.event.value.data
 
 
-def name_of(op: Operation) -> str:
-    """What a message calls an op."""
-    if isinstance(op, LaunchOp):
-        place = str(place_of(op))
-        return f"launch of @{op.callee}{f' ({place})' if place else ''}"
-    return op.name
-
-
 def before(queue: Sequence[Item], item: Item) -> str:
     """The next task of a stream."""
     after = (i.op for i in queue[item.number :] if i.is_task)
-    return name_of(op) if (op := next(after, None)) is not None else "the end"
+    return placed(op) if (op := next(after, None)) is not None else "the end"
 
 
 def behind(queue: Sequence[Item], item: Item) -> str:
     """The last task of a stream before an item."""
     earlier = (i.op for i in reversed(queue[: item.number - 1]) if i.is_task)
-    return name_of(op) if (op := next(earlier, None)) is not None else "its beginning"
-
-
-def uses(op: Operation) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:
-    """The memrefs that a task reads and writes."""
-    match op:
-        case LaunchOp():
-            return op.ins, (*op.outs, *op.results_)
-        case CopyOp():
-            return (op.source,), (op.target,)
-        case TransferOp():
-            return (op.source,), (op.result,)
-        case _:
-            return (), ()
+    return placed(op) if (op := next(earlier, None)) is not None else "its beginning"
 
 
 # ---- bytes alive -----------------------------------------------------------------------------
@@ -356,14 +291,14 @@ class Replay:
     def __init__(self, func: FuncOp, target: Target) -> None:
         self.func, self.target = func, target
         self.streams = self.figure("streams") or 0
-        self.problems: list[ScheduleProblem] = []
+        self.problems: list[Problem] = []
 
     def figure(self, name: str) -> int | None:
         """A number that the program states about itself."""
         attr = self.func.attributes.get(f"npu_task.{name}")
         return attr.value.data if isinstance(attr, IntegerAttr) else None
 
-    def run(self) -> list[ScheduleProblem]:
+    def run(self) -> list[Problem]:
         """Replay all parts of the function; what is wrong with them."""
         self.check_limits()
         parts = list(self.parts(self.func.body.block))
@@ -383,14 +318,14 @@ class Replay:
         for event, op in events.items():
             if event < 0 or (stated is not None and event >= stated):
                 text = f"event {event} is none of those that the program states"
-                self.problems.append(ScheduleProblem("stream", text, op))
+                self.problems.append(Problem("stream", text, op))
         for what, count, limit in (
             ("streams", self.streams, self.target.max_streams),
             ("events", max(len(events), stated or 0), self.target.max_events),
         ):
             if count > limit:
                 text = f"the program has {count} {what}, {self.target.name} has {limit}"
-                self.problems.append(ScheduleProblem("stream", text, self.func))
+                self.problems.append(Problem("stream", text, self.func))
 
     def parts(self, block: Block) -> Iterator[Queues | Operation]:
         """What a block issues between barriers, and the barriers; parts inside of control flow are
@@ -440,23 +375,35 @@ class Replay:
             for stream, queue in enumerate(part.streams):
                 if queue and (most := most_alive(part, buffers, stream)) > cap:
                     text = f"{most} bytes may be alive when stream {stream} runs ahead, not {cap}"
-                    self.problems.append(ScheduleProblem("cap", text, queue[0].op))
+                    self.problems.append(Problem("cap", text, queue[0].op))
 
 
-def check_schedule(module: ModuleOp, target: Target | None = None) -> list[ScheduleProblem]:
-    """What is wrong with the streams and events of a program; nothing if they are proved. Without a
-    target, its limits are those of the one that the program names. Raises GeError when that cannot
-    be read."""
-    main = functions(module).get("main")
-    if main is None or not main.body.blocks:
+def check_streams(module: ModuleOp, target: Target) -> list[Problem]:
+    """What is wrong with the streams and events of a program, and with the bytes that it states to
+    be alive at most; nothing if they are proved."""
+    main = main_function(module)
+    return [] if main is None else Replay(main, target).run()
+
+
+def check_schedule(module: ModuleOp, target: Target | None = None) -> list[Problem]:
+    """As `check_streams`, and races. Without a target, its limits are those of the one that the
+    program names. Raises GeError when that cannot be read."""
+    if (main := main_function(module)) is None:
         return []
-    return Replay(main, target or target_for(main)).run()
+    races = [p for p in check_plan(module) if p.kind == "race"]
+    return [*check_streams(module, target or target_for(main)), *races]
 
 
-def require_schedule(module: ModuleOp, target: Target | None = None) -> None:
+def require_schedule(
+    module: ModuleOp, target: Target | None = None, with_races: bool = True
+) -> None:
     """Raises GeError that lists what is wrong with a program's schedule, if anything is. Target and
     other errors as in `check_schedule`."""
-    if problems := check_schedule(module, target):
-        found = listing([p.message for p in problems])
+    if with_races or (main := main_function(module)) is None:
+        problems = check_schedule(module, target)
+    else:
+        problems = check_streams(module, target or target_for(main))
+    if problems:
         hint = "compile the model again; if the compiler made it, this is a bug of the compiler"
-        raise error_at(problems[0].op, f"the schedule is not safe: {found}", hint)
+        text = f"the schedule is not safe: {listing([p.message for p in problems])}"
+        raise error_at(problems[0].op, text, hint)

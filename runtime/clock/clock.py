@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -39,6 +39,7 @@ from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.bounds import Job, lower_bound
 from ge.runtime.clock.dataflow import Writers
+from ge.runtime.clock.issue import Issue, IssueQueue
 from ge.runtime.clock.l2 import L2Cache
 from ge.runtime.clock.launched import Launched, launched, time_with
 from ge.runtime.clock.sharing import fair_speeds
@@ -76,28 +77,15 @@ class Builder:
     """The tasks of the ops between two barriers, with what each has to wait for."""
 
     def __init__(self, regions: Regions) -> None:
+        self.queue = IssueQueue()
         self.tasks: list[Task] = []
+        self._of: dict[Issue, Task] = {}
         self._last: dict[int, Task] = {}
-        self._events: dict[int, Task | None] = {}
-        self._waits: dict[int, list[Task]] = {}
         self._writers: Writers[Task] = Writers(regions)
-
-    def record(self, op: task.RecordOp) -> None:
-        self._events[op.event.value.data] = self._last.get(op.stream.value.data)
-
-    def wait(self, op: task.WaitOp) -> None:
-        """What is issued next to the stream waits for the event. Raises GeError when nobody
-        recorded it."""
-        event = op.event.value.data
-        if event not in self._events:
-            where = str(place_of(op))
-            raise GeError(f"event {event} is waited for but was not recorded before", where)
-        if (recorded := self._events[event]) is not None:
-            self._waits.setdefault(op.stream.value.data, []).append(recorded)
 
     def add(
         self,
-        op: Operation,
+        issue: Issue,
         engine: str,
         cores: tuple[tuple[str, int], ...],
         time: TaskTime,
@@ -105,31 +93,26 @@ class Builder:
         writes: Iterable[SSAValue],
         kernel: KernelOp | None = None,
     ) -> None:
-        """Append a task to the stream that the op names (0 without), after what it waits for.
-        `cores`: how many of which engine it takes."""
-        stream = op.properties.get("stream")
-        number = stream.value.data if isinstance(stream, IntegerAttr) else 0
-        events = self._waits.pop(number, [])
-        after = [*events, self._last[number]] if number in self._last else list(events)
-        kind = COPY if kernel is None else kernel.sym_name.data
+        """Append a task to its stream. `cores`: how many of which engine it takes."""
+        events = [self._of[w] for w in issue.waits if w in self._of]
+        last = self._last.get(issue.stream)
         reads, writes = tuple(reads), tuple(writes)
-        new = Task(
-            op=op,
-            kind=kind,
+        new = self._of[issue] = self._last[issue.stream] = Task(
+            op=issue.op,
+            kind=COPY if kernel is None else kernel.sym_name.data,
             engine=engine,
-            stream=number,
+            stream=issue.stream,
             cores=cores,
             time=time,
             kernel=kernel,
             reads=tuple(v.type for v in reads),
             writes=tuple(v.type for v in writes),
-            after=after,
+            after=events if last is None else [*events, last],
             events=events,
             needs=self._writers.of(reads),
         )
         self._writers.write(new, writes)
         self.tasks.append(new)
-        self._last[number] = new
 
 
 class Program:
@@ -176,14 +159,12 @@ class Program:
                 hint = "compile it with ge-compile first"
                 raise GeError(f"{op.name} is not {what}: not a program", str(place_of(op)), hint)
             match op:
-                case LaunchOp():
-                    self.launch(builder, op)
-                case task.CopyOp() | task.TransferOp():
-                    self.copy(builder, op, op.operands[0], (*op.operands, *op.results)[1])
+                case LaunchOp() | task.CopyOp() | task.TransferOp():
+                    self.add(builder, builder.queue.issue(op))
                 case task.RecordOp():
-                    builder.record(op)
+                    builder.queue.record(op)
                 case task.WaitOp():
-                    builder.wait(op)
+                    builder.queue.wait(op)
                 case task.IfOp() | task.LoopOp():
                     result.append(self.run(builder, host_driven))
                     builder = Builder(self.regions)
@@ -198,15 +179,26 @@ class Program:
         result.append(self.run(builder, host_driven))
         return result
 
-    def alone(self, ops: Iterable[Operation]) -> Timeline:
-        """The timeline of ops when nothing ran before them. Raises as `block`."""
+    def in_isolation(self, issues: Iterable[Issue]) -> Timeline:
+        """The timeline of tasks as a schedule issues them, when nothing ran before. What the text
+        says of their streams is not looked at."""
         self.traffic = Traffic(self.target.l2_bytes, self.regions)
-        return self.sequence(ops, host_driven=False)
+        builder = Builder(self.regions)
+        for issue in issues:
+            self.add(builder, issue)
+        return self.run(builder, host_driven=False)
 
     def run(self, builder: Builder, host_driven: bool) -> Timeline:
         return Simulation(builder.tasks, self.target, host_driven).run()
 
-    def launch(self, builder: Builder, op: LaunchOp) -> None:
+    def add(self, builder: Builder, issue: Issue) -> None:
+        op = issue.op
+        if isinstance(op, LaunchOp):
+            self.launch(builder, issue, op)
+        else:
+            self.copy(builder, issue, op.operands[0], (*op.operands, *op.results)[1])
+
+    def launch(self, builder: Builder, issue: Issue, op: LaunchOp) -> None:
         """Add the task of a launch; its time follows from the kernel and from what L2 has of its
         operands."""
         known = self._known.get(op.callee)
@@ -226,25 +218,25 @@ class Program:
             time = cost
             for value in writes:
                 self.traffic.transfer(value)
-        builder.add(op, known.engine, known.cores, time, ins, writes, kernel)
+        builder.add(issue, known.engine, known.cores, time, ins, writes, kernel)
 
-    def copy(self, builder: Builder, op: Operation, source: SSAValue, to: SSAValue) -> None:
+    def copy(self, builder: Builder, issue: Issue, source: SSAValue, to: SSAValue) -> None:
         """Add a copy: by DMA between host and device, by vector cores on the device."""
         try:
             size = byte_size(to.type)
         except ValueError:
-            self._unknown.append(op)
+            self._unknown.append(issue.op)
             return
         spaces = [getattr(v.type, "memory_space", None) for v in (source, to)]
         if HOST in spaces and spaces[0] != spaces[1]:
             engine = DMA_IN if spaces[0] == HOST else DMA_OUT
             time = link_time(size, self.target)
             self.traffic.transfer(to)
-            builder.add(op, engine, ((engine, 1),), time, (source,), (to,))
+            builder.add(issue, engine, ((engine, 1),), time, (source,), (to,))
             return
         cost = copy_pipes(size, self.target)
         time = time_with(cost, self.traffic.copy(source, to), self.target)
-        builder.add(op, "vector", (("vector", cost.blocks),), time, (source,), (to,))
+        builder.add(issue, "vector", (("vector", cost.blocks),), time, (source,), (to,))
 
     def carry(self, builder: Builder, op: task.YieldOp) -> None:
         """What a branch or an iteration yields is copied where it is wanted."""
@@ -252,7 +244,7 @@ class Program:
             if place is None or row:
                 continue
             if self.regions.of(value) != self.regions.of(place):
-                self.copy(builder, op, value, place)
+                self.copy(builder, Issue(op, 0, []), value, place)
 
     def branch(self, op: task.IfOp) -> tuple[Timeline, int]:
         """The timeline of the longer branch; what it leaves in L2 is what comes after finds."""

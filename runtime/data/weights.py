@@ -8,6 +8,8 @@ import json
 import math
 import mmap
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO, Protocol, cast
 from zlib import crc32
@@ -28,7 +30,13 @@ from ge.runtime.data.arrays import Array, dtype_of, integer_limits, kind_of
 PAYLOAD = "graph.payload"
 """The module attribute with the payload's file name."""
 
-PIECE = 1 << 26
+HASH = "graph.payload_hash"
+"""The module attribute with the hash of the weights that the module was written with."""
+
+SHA256 = "sha256 "
+"""Before the key of a tensor, the key of its hash in the metadata of a safetensors file."""
+
+CHUNK = 1 << 26
 """Bytes that are written at a time."""
 
 _CODES = {dtype_of(row.type): row.safetensors for row in ELEMENT_TYPES}
@@ -56,10 +64,16 @@ class Payload(Protocol):
 
 
 class SafetensorsPayload(Mapping[str, Array]):
-    """The tensors of a safetensors file, memory-mapped: a tensor that is not used is not read."""
+    """The tensors of a safetensors file, memory-mapped: a tensor that is not used is not read.
 
-    def __init__(self, path: str | Path) -> None:
+    `stated` is what a program says about its weights: the hash of the file's header, which has the
+    hash of each tensor. The header is compared at once, a tensor when it is first used; "" compares
+    nothing. Raises GeError for what cannot be read, and for other weights."""
+
+    def __init__(self, path: str | Path, stated: str = "") -> None:
         self.path = Path(path)
+        if not self.path.is_file():
+            raise GeError("cannot read the weights: it is no regular file", where=str(path))
         try:
             # the library checks the header and that the tensors fill the file; its own arrays
             # would be copies, so the mapping is ours
@@ -70,8 +84,13 @@ class SafetensorsPayload(Mapping[str, Array]):
         except (SafetensorError, OSError, ValueError) as e:
             raise GeError(f"cannot read the weights: {e}", where=str(path)) from e
         size = int.from_bytes(self._bytes[:8], "little")
-        self._header: dict[str, dict[str, Any]] = json.loads(self._bytes[8 : 8 + size])
-        self._header.pop("__metadata__", None)
+        header = self._bytes[8 : 8 + size]
+        if stated and sha256(header).hexdigest() != stated:
+            hint = f"compile anew, or remove {HASH} from the text to take these"
+            raise GeError("these are other weights than the program's", str(path), hint)
+        self._header: dict[str, dict[str, Any]] = json.loads(header)
+        hashes = self._header.pop("__metadata__", {})
+        self._unchecked = {k.removeprefix(SHA256): h for k, h in hashes.items() if stated}
         self._start = 8 + size
 
     def __getitem__(self, key: str) -> Array:
@@ -83,7 +102,11 @@ class SafetensorsPayload(Mapping[str, Array]):
         offset = self._start + cast(int, entry["data_offsets"][0])
         if 0 in shape:
             return np.empty(shape, dtype)
-        return np.frombuffer(self._bytes, dtype, math.prod(shape), offset).reshape(shape)
+        array = np.frombuffer(self._bytes, dtype, math.prod(shape), offset).reshape(shape)
+        wanted = self._unchecked.pop(key, None)
+        if wanted and sha256(array.reshape(-1).view(np.uint8).data).hexdigest() != wanted:
+            raise GeError(f"weight '{key}' is not what the program was made with", str(self.path))
+        return array
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._header)
@@ -96,10 +119,11 @@ def write_safetensors(
     file: BinaryIO,
     tensors: Mapping[str, Array],
     progress: Callable[[int, int], object] = lambda done, total: None,
-) -> None:
-    """Write tensors in the safetensors format, piece by piece: memory-mapped ones are never in
-    memory as a whole, as they would be with the library's writer, which takes `bytes`.
-    `progress` is told how many bytes of how many are written."""
+) -> str:
+    """Write tensors in the safetensors format, chunk by chunk: memory-mapped ones are never in
+    memory as a whole, as they would be with the library's writer, which takes `bytes`. They are
+    hashed meanwhile, so the header, which has their hashes, is written again at the end.
+    `progress` is told how many bytes of how many are written. Returns the hash of the header."""
     # wide elements first, so that each tensor is aligned to its element
     order = sorted(tensors, key=lambda k: (-tensors[k].itemsize, k))
     header: dict[str, Any] = {}
@@ -113,17 +137,29 @@ def write_safetensors(
             "data_offsets": [offset, end],
         }
         offset = end
-    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % 8)
-    file.write(len(text).to_bytes(8, "little"))
-    file.write(text)
+    hashes = {f"{SHA256}{key}": sha256().hexdigest() for key in order}
+
+    def header_text() -> bytes:
+        whole = {"__metadata__": hashes, **header}
+        text = json.dumps(whole, separators=(",", ":"), ensure_ascii=False).encode()
+        return text + b" " * (-len(text) % 8)
+
+    file.write(len(header_text()).to_bytes(8, "little") + header_text())
     done = 0
-    for key in order:
-        array = tensors[key].astype(_DTYPES[_CODES[tensors[key].dtype]], copy=False)
-        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        for start in range(0, flat.size, PIECE):
-            done += file.write(flat[start : start + PIECE].data)
-            progress(done, offset)
+    with ThreadPoolExecutor(1) as hasher:
+        for key in order:
+            array = tensors[key].astype(_DTYPES[_CODES[tensors[key].dtype]], copy=False)
+            flat, digest = np.ascontiguousarray(array).reshape(-1).view(np.uint8), sha256()
+            for start in range(0, flat.size, CHUNK):
+                chunk = flat[start : start + CHUNK].data
+                hashed = hasher.submit(digest.update, chunk)
+                done += file.write(chunk)
+                hashed.result()
+                progress(done, offset)
+            hashes[f"{SHA256}{key}"] = digest.hexdigest()
+    file.seek(8)
+    file.write(header_text())
+    return sha256(header_text()).hexdigest()
 
 
 class RandomPayload:
@@ -196,7 +232,27 @@ def open_payload(module: ModuleOp, folder: str | Path) -> Payload:
     path = payload_path(module, folder)
     if path is None or not path.exists():
         return cast(dict[str, Array], {})
-    return SafetensorsPayload(path)
+    stated = module.attributes.get(HASH, StringAttr(""))
+    if not isinstance(stated, StringAttr):
+        raise GeError(f"{HASH} = {stated} is no text", hint="remove it, or compile anew")
+    return SafetensorsPayload(path, stated.data)
+
+
+def files_of(payload: Payload) -> list[Path]:
+    """The files that a payload reads."""
+    if isinstance(payload, Fallback):
+        return files_of(payload.first)
+    if isinstance(payload, SafetensorsPayload):
+        return [payload.path]
+    return payload.files if isinstance(payload, ImportedWeights) else []
+
+
+class ImportedWeights(dict[str, Array]):
+    """Weights of a model that was read, and the files beside it that it took them from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.files: list[Path] = []
 
 
 class Fallback:

@@ -124,10 +124,14 @@ class Session:
             sanitize = switch("GE_SANITIZE") and "npu_task.streams" in main.attributes
         if sanitize:
             require_safe(module)
-            require_schedule(module)
+            require_schedule(module, with_races=False)  # which the plan's proof has looked for
         self.module = module
         self.target = Target.load(target) if isinstance(target, str) else target
         self.inputs, self.outputs = input_ports(main), output_ports(main)
+        for what, names in (("inputs", self.input_names), ("outputs", self.output_names)):
+            if len(set(names)) < len(names):
+                twice = next(n for n in names if names.count(n) > 1)
+                raise GeError(f"two {what} are called '{twice}'", hint="give each its own name")
         self._weights: Payload = Prepared({} if payload is None else payload, module)
         self._function = Function(module, main, self._weights, poison or sanitize)
 

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, SSAValue
 
-from ge.runtime.check.byte_history import Bytes, Comb, History, combs_of
+from ge.dialects.npu_task.boxes import Box
+from ge.runtime.check.byte_history import Bytes, History, runs_of
 
 BUFFERS: list[SSAValue] = list(Block(arg_types=[f32] * 3).args)
 
@@ -15,35 +16,43 @@ SIZE = 200
 
 
 @st.composite
-def combs(draw: st.DrawFn) -> Comb:
-    """Runs within the first `SIZE` bytes; often with a pitch in common, often all of a row."""
+def boxes(draw: st.DrawFn) -> Box:
+    """Runs within the first `SIZE` bytes; often with a pitch in common, often all of a row, some of
+    them several times."""
     pitch = draw(st.sampled_from([4, 6, 8, 8, 8, 12, 16, 5]))
     width = draw(st.integers(1, pitch))
     count = draw(st.integers(1, 12))
     if draw(st.booleans()):
-        width, count = width * count, 1
-        pitch = width
-    low = draw(st.integers(0, SIZE - ((count - 1) * pitch + width)))
-    return Comb(low, pitch, width, count)
+        box = Box(0, width * count)
+    else:
+        box = Box(0, width, ((count, pitch),))
+    if box.high * 2 < SIZE and draw(st.booleans()):
+        step = draw(st.integers(box.high, SIZE - box.high))
+        box = Box(0, box.width, ((2, step), *box.dims))
+    low = draw(st.integers(0, SIZE - box.high))
+    return Box(low, box.width, box.dims)
 
 
-def bytes_of(comb: Comb) -> set[int]:
-    return {at for low, high in comb.runs() for at in range(low, high)}
+def bytes_of(box: Box) -> set[int]:
+    starts = {box.low}
+    for count, pitch in box.dims:
+        starts = {s + i * pitch for s in starts for i in range(count)}
+    return {s + i for s in starts for i in range(box.width)}
 
 
-def write(memory: Bytes, comb: Comb, new: History) -> list[tuple[History, int]]:
+def write(memory: Bytes, box: Box, new: History) -> list[tuple[History, int]]:
     """Write; what was there before, with the number of bytes."""
     found: list[tuple[History, int]] = []
-    for runs in comb.ranges():
+    for runs in runs_of(box):
         found += [(part.history, size) for part, size in memory.parts(*runs)]
         memory.write(new, *runs)
     return found
 
 
-def read(memory: Bytes, comb: Comb, reader: int) -> list[tuple[History, int]]:
+def read(memory: Bytes, box: Box, reader: int) -> list[tuple[History, int]]:
     """Read, which the bytes remember."""
     found: list[tuple[History, int]] = []
-    for runs in comb.ranges():
+    for runs in runs_of(box):
         for part, size in memory.parts(*runs):
             found.append((part.history, size))
             old = part.history
@@ -66,18 +75,18 @@ def table_of(memory: Bytes) -> dict[int, History]:
     return table
 
 
-Access = tuple[Comb, bool, int]
+Access = tuple[Box, bool, int]
 
-accesses = st.lists(st.tuples(combs(), st.booleans(), st.integers(0, 2)), max_size=12)
+accesses = st.lists(st.tuples(boxes(), st.booleans(), st.integers(0, 2)), max_size=12)
 
 
 def run(steps: list[Access], memory: Bytes, table: dict[int, History]) -> None:
-    for task, (comb, writes, buffer) in enumerate(steps):
-        before = [table[at] for at in sorted(bytes_of(comb)) if at in table]
+    for task, (box, writes, buffer) in enumerate(steps):
+        before = [table[at] for at in sorted(bytes_of(box)) if at in table]
         new = History(BUFFERS[buffer], task)
-        found = write(memory, comb, new) if writes else read(memory, comb, task)
+        found = write(memory, box, new) if writes else read(memory, box, task)
         assert counted(iter(found)) == counted((h, 1) for h in before)
-        for at in bytes_of(comb):
+        for at in bytes_of(box):
             if writes:
                 table[at] = new
             elif (old := table.get(at)) is not None:
@@ -103,23 +112,20 @@ def test_branches_are_joined(first: list[Access], one: list[Access], other: list
     assert table_of(memory.merged(copy)) == both
 
 
-@settings(max_examples=300, deadline=None)
-@given(combs(), combs())
-def test_combs_overlap_where_they_share_bytes(one: Comb, other: Comb):
-    assert one.overlaps(other) == bool(bytes_of(one) & bytes_of(other))
+@given(boxes())
+def test_runs_are_the_bytes_of_their_box(box: Box):
+    stretches = [
+        range(at, at + width)
+        for low, high, pitch, width in runs_of(box)
+        for at in range(low, high, pitch)
+    ]
+    found = [at for stretch in stretches for at in stretch]
+    assert len(found) == box.size
+    assert set(found) == bytes_of(box)
 
 
-@given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), max_size=4), st.integers(1, 4))
-def test_views_are_the_bytes_of_their_elements(dims: list[tuple[int, int]], width: int):
-    strides: list[tuple[int, int]] = []
-    inner = width
-    for n, gap in reversed(dims):
-        strides.insert(0, (n, inner + gap * width))
-        inner = n * (inner + gap * width)
-    starts = {0}
-    for n, stride in strides:
-        starts = {s + i * stride for s in starts for i in range(n)}
-    expected = {7 + s + i for s in starts for i in range(width)}
-    found = [at for comb in combs_of(7, width, strides) for at in sorted(bytes_of(comb))]
-    assert len(found) == len(expected)
-    assert set(found) == expected
+def test_pieces_of_a_range():
+    memory = Bytes()
+    new = History(BUFFERS[0], 0)
+    write(memory, Box(8, 2, ((4, 8),)), new)
+    assert list(memory.pieces(9, 25)) == [(9, 10, new), (16, 18, new), (24, 25, new)]

@@ -97,7 +97,8 @@ def test_the_second_time_is_a_copy(setup: Setup):
     assert (setup.folder / "a.mlir.json").read_text() == (setup.folder / "b.mlir.json").read_text()
     weights = b.with_suffix(".safetensors")
     assert weights.read_bytes() == a.with_suffix(".safetensors").read_bytes()
-    assert weights.stat().st_ino == (setup.entry() / cache.WEIGHTS).stat().st_ino  # no copy
+    for one in (a.with_suffix(".safetensors"), weights):  # who edits one edits no other
+        assert one.stat().st_ino != (setup.entry() / cache.WEIGHTS).stat().st_ino
     np.testing.assert_array_equal(outputs(a)["y"], outputs(b)["y"])
 
 
@@ -203,6 +204,53 @@ def test_an_entry_that_is_none(setup: Setup, entry: str):
     (setup.entry() / cache.ENTRY).write_text(entry)
     setup.run()
     assert setup.compiled == 2
+
+
+@pytest.mark.parametrize("name", [cache.TEXT, cache.WEIGHTS, cache.ENTRY])
+@pytest.mark.parametrize("kind", ["link", "pipe", "device", "writable", "folder"])
+def test_an_entry_with_files_of_another_kind(setup: Setup, name: str, kind: str):
+    """A planted link to a private file is neither read nor made readable, a pipe does not wait."""
+    setup.run("a.mlir")
+    file, private = setup.entry() / name, setup.folder / "private"
+    private.write_bytes(file.read_bytes())
+    private.chmod(0o600)
+    file.unlink()
+    if kind == "link":
+        file.symlink_to(private)
+    elif kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "device":
+        file.symlink_to("/dev/zero")
+    elif kind == "folder":
+        file.mkdir()
+    else:
+        file.write_bytes(private.read_bytes())
+        file.chmod(0o666)
+    setup.run("b.mlir")
+    assert setup.compiled == 2
+    assert private.stat().st_mode & 0o777 == 0o600
+    np.testing.assert_array_equal(outputs(setup.folder / "b.mlir")["y"].shape, (4, 32))
+
+
+def test_an_entry_of_deep_or_endless_text(setup: Setup):
+    setup.run()
+    entry = setup.entry() / cache.ENTRY
+    entry.write_text("[" * 100_000)
+    setup.run()
+    os.truncate(setup.entry() / cache.ENTRY, 1 << 40)
+    setup.run()
+    assert setup.compiled == 3
+
+
+def test_a_cache_that_others_may_write_to(setup: Setup, capsys: pytest.CaptureFixture[str]):
+    setup.run()
+    setup.cache.chmod(0o777)
+    setup.run()
+    assert "not used, for others may write to it" in capsys.readouterr().err
+    setup.cache.chmod(0o700)
+    setup.entry().chmod(0o770)
+    setup.run()
+    assert setup.compiled == 3
 
 
 def test_a_cache_that_cannot_be(setup: Setup, capsys: pytest.CaptureFixture[str]):

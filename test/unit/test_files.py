@@ -2,6 +2,8 @@
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,51 @@ def test_an_exception_leaves_nothing(tmp_path: Path):
     with pytest.raises(KeyError):
         write_and_fail(tmp_path / "a")
     assert os.listdir(tmp_path) == []
+
+
+def test_an_output_takes_the_place_of_no_input(tmp_path: Path):
+    model, link = tmp_path / "m.onnx", tmp_path / "link"
+    model.write_text("model")
+    link.symlink_to(model)
+    for name in ("m.onnx", "link", "./m.onnx"):
+        with pytest.raises(GeError, match="it is an input"):
+            write_text(str(tmp_path / name), "text", [model])
+    assert model.read_text() == "model"
+
+
+@pytest.mark.parametrize("name", ["", "none/"])
+def test_what_is_no_name(name: str):
+    with pytest.raises(GeError, match="it is no name of a file"):
+        write_text(name, "text")
+
+
+@pytest.mark.parametrize("length", [240, 255])
+def test_long_names(length: int, tmp_path: Path):
+    write_text(tmp_path / ("x" * length), "text")
+    assert [len(name) for name in os.listdir(tmp_path)] == [length]
+    with pytest.raises(GeError, match="File name too long"):
+        write_text(tmp_path / ("x" * 256), "text")
+
+
+def test_whoever_is_killed_leaves_nothing(tmp_path: Path):
+    code = f"""
+import os, signal
+from ge.lowering.text.files import Outputs
+with Outputs() as out:
+    for name in ("a", "b"):
+        out.text({str(tmp_path)!r} + "/" + name, "half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    assert os.listdir(tmp_path) == []
+
+
+def test_without_unnamed_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr(os, "O_TMPFILE")
+    write_text(tmp_path / "a", "text")
+    with pytest.raises(KeyError):
+        write_and_fail(tmp_path / "b")
+    assert os.listdir(tmp_path) == ["a"]
 
 
 def test_a_full_disk(tmp_path: Path):

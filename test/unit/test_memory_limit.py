@@ -12,8 +12,8 @@ from ge.dialects.support.errors import GeError
 from ge.lowering.driver.compiler import Loaded, load, lower
 from ge.lowering.pipeline.options import MEMORY_LEVELS, Options
 from ge.lowering.pipeline.remedies import WHAT
-from ge.runtime.check.certificate import check_program
 from ge.runtime.check.memory import check_plan
+from ge.runtime.check.proof import check_program
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session, random_inputs
 from ge.transforms.memory.over_limit import OverLimitError

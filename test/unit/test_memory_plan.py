@@ -18,9 +18,10 @@ from ge.dialects.npu_task.ops import CopyOp, LaunchOp, RecordOp, SlotOp, WaitOp
 from ge.dialects.support.types import array_ints, numel, shape_of
 from ge.lowering.driver.compiler import context
 from ge.runtime.check.memory import check_plan
+from ge.transforms.analysis.aliasing import in_arena
 from ge.transforms.analysis.liveness import Liveness
 from ge.transforms.memory.overwrite_operands import OverwriteOperandsPass
-from ge.transforms.memory.plan_memory import PlanMemoryPass, in_arena
+from ge.transforms.memory.plan_memory import PlanMemoryPass
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
 
 KERNELS = "".join(

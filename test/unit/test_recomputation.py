@@ -21,8 +21,8 @@ from ge.dialects.support.types import shape_of
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
-from ge.runtime.check.certificate import check_program
 from ge.runtime.check.memory import check_plan
+from ge.runtime.check.proof import check_program
 from ge.runtime.clock.clock import simulate
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session

@@ -136,7 +136,7 @@ def test_every_event_of_the_program_order_is_needed(text: str) -> None:
         assert block is not None
         assert after is not None
         wait.detach()
-        assert {p.kind for p in check_schedule(module, TARGET)} & {"order"}
+        assert {p.kind for p in check_schedule(module, TARGET)} & {"race"}
         block.insert_op_before(wait, after)
 
 
@@ -289,7 +289,7 @@ def test_peak_of_the_program_order(held: bool) -> None:
 
 
 def test_events_beyond_the_limit_are_an_error() -> None:
-    from ge.transforms.schedule.events import EventIds, issue_tasks, with_events
+    from ge.transforms.schedule.events import EventIds, number_events, plan
 
     module = scheduled(
         f"{KERNELS}\nfunc.func @main(%x: {memref(128)}) {{\n"
@@ -302,7 +302,7 @@ def test_events_beyond_the_limit_are_an_error() -> None:
     tasks = [op for op in main(module).body.block.ops if isinstance(op, LaunchOp)]
     none = replace(TARGET, max_events=0).max_events
     with pytest.raises(Exception, match="more than 0 events are needed at one time"):
-        with_events(issue_tasks(tasks, [[], [0]], 5), EventIds(none))
+        number_events(plan(tasks, [0, 1], [[], [0]], 5), EventIds(none))
 
 
 def test_all_that_begin_a_buffer_wait_for_its_bytes():

@@ -1,57 +1,54 @@
-"""Which buffer a memref is part of, and what a task reads and writes."""
+"""What ops on buffers read and write, and where the buffers of a block are used."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
-from ge.dialects.npu_task.ops import CopyOp, IfOp, LaunchOp, LoopOp, TransferOp
-from ge.dialects.support.types import array_ints
+from ge.dialects.npu_task.memory import Task, access, owner_of
+from ge.dialects.npu_task.ops import HBM, is_dynamic
 
-LOOP_ARGUMENTS = 2
-"""A loop's body has these arguments before the carried buffers: iteration number, condition."""
-
-Task = LaunchOp | CopyOp | TransferOp
-"""What runs on a stream."""
+IO = "npu_task.io"
+"""Attribute of the allocation of a buffer that holds an input or output of the model."""
 
 
-def owner_of(value: SSAValue) -> SSAValue:
-    """The buffer whose memory a memref is, or is part of: views are followed to what they look
-    at, arguments of a loop's body to the carried buffer that they stand for."""
-    while True:
-        if isinstance(value.owner, ReinterpretCastOp):
-            value = value.owner.source
-        elif isinstance(value, BlockArgument) and (buffer := _carried(value)) is not None:
-            value = buffer
-        else:
-            return value
+def in_hbm(op: Operation) -> bool:
+    """Whether an op allocates a buffer of the device whose size is known."""
+    if not isinstance(op, AllocOp):
+        return False
+    return op.memref.type.memory_space == HBM and not is_dynamic(op.memref.type)
 
 
-def _carried(arg: BlockArgument) -> SSAValue | None:
-    assert isinstance(arg.owner, Block)
-    loop, index = arg.owner.parent_op(), arg.index - LOOP_ARGUMENTS
-    if not isinstance(loop, LoopOp) or index < 0:
-        return None
-    order = array_ints(loop.order)
-    return loop.carried[sum(order[:index])] if order[index] else None
+def in_arena(op: Operation) -> bool:
+    """Whether an op allocates a buffer that the arena will hold."""
+    return in_hbm(op) and IO not in op.attributes
 
 
 def accesses(op: Operation) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:
-    """The memrefs that an op reads and those that it writes."""
-    match op:
-        case LaunchOp():
-            return op.ins, (*op.outs, *op.results)
-        case CopyOp():
-            return (op.source,), (op.target,)
-        case TransferOp():
-            return (op.source,), (op.result,)
-        case IfOp():
-            return (op.condition,), (*op.outs, *op.results)
-        case LoopOp():
-            return op.operands, (*op.carried, *op.scans, *op.results)
-        case _:
-            return op.operands, ()
+    """The memrefs that an op reads and those that it writes; a branch or loop may do both to all
+    that it names."""
+    if isinstance(op, Task):
+        reads, writes, new = access(op)
+        return reads, (*writes, *new)
+    return op.operands, op.results if op.regions else ()
+
+
+def users_of(buffer: SSAValue) -> Iterator[Operation]:
+    """The ops that use a buffer or a view of it."""
+    for use in buffer.uses:
+        if isinstance(use.operation, ReinterpretCastOp):
+            yield from users_of(use.operation.result)
+        else:
+            yield use.operation
+
+
+def erase_unused(ops: Iterable[Operation]) -> None:
+    """Erase the ops, those in front last, whose results nobody uses."""
+    for op in reversed(list(ops)):
+        if all(r.first_use is None for r in op.results):
+            op.detach()
+            op.erase()
 
 
 @dataclass
@@ -69,9 +66,9 @@ class Uses:
         self.last[buffer] = position
 
 
-def find_uses(block: Block, found: dict[Block, Uses]) -> Uses:
-    """The uses in a block and, in `found`, in it and those inside, outer blocks first."""
-    uses = found[block] = Uses(list(block.ops))
+def find_uses(block: Block, of_block: dict[Block, Uses]) -> Uses:
+    """The uses in a block; `of_block` gets those of it and of blocks inside, outer ones first."""
+    uses = of_block[block] = Uses(list(block.ops))
     for position, op in enumerate(uses.ops):
         if isinstance(op, AllocOp):
             uses.places[op] = position
@@ -80,6 +77,6 @@ def find_uses(block: Block, found: dict[Block, Uses]) -> Uses:
         for value in {v for values in accesses(op) for v in values}:
             uses.add(owner_of(value), position)
         for region in op.regions:
-            for buffer in find_uses(region.block, found).last:
+            for buffer in find_uses(region.block, of_block).last:
                 uses.add(buffer, position)
     return uses

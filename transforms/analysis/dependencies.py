@@ -8,95 +8,34 @@ of one do not depend on each other.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
-from xdsl.dialects.builtin import StridedLayoutAttr
-from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from ge.dialects.npu_task.ops import HBM, ConstantOp, WaitOp, is_dynamic
-from ge.dialects.support.types import align_up, array_ints, byte_size, numel, shape_of
-from ge.transforms.analysis.aliasing import Task, accesses, owner_of
-
-IO = "npu_task.io"
-"""Attribute of the allocation of a buffer that holds an input or output of the model."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Elements of a buffer: `low` to `high`, of each `pitch` only the first `width` where there is
-    a pitch."""
-
-    low: int
-    high: int
-    pitch: int = 0
-    width: int = 0
-
-    def meets(self, other: "Part") -> bool:
-        """Whether both may have an element in common."""
-        if self.high <= other.low or other.high <= self.low:
-            return False
-        if not self.pitch or self.pitch != other.pitch:
-            return True
-        ahead = (other.low - self.low) % self.pitch
-        return ahead < self.width or ahead + other.width > self.pitch
-
-    def covers(self, other: "Part") -> bool:
-        """Whether the other one is surely within this one."""
-        inside = not self.pitch and self.low <= other.low and other.high <= self.high
-        return inside or self == other
-
-
-WHOLE = Part(0, 1 << 62)
-
-
-def part_of(value: SSAValue) -> Part:
-    """The elements of its buffer that a memref is."""
-    op = value.owner
-    if not isinstance(op, ReinterpretCastOp) or is_dynamic(value.type):
-        return WHOLE
-    offset, shape = array_ints(op.static_offsets)[0], shape_of(value)
-    strides = array_ints(op.static_strides)
-    if offset < 0 or any(s < 0 for s in strides):
-        return WHOLE
-    if not isinstance(op.result.type.layout, StridedLayoutAttr):
-        return Part(offset, offset + numel(shape))
-    return _strided(offset, shape, strides)
-
-
-def _strided(offset: int, shape: Sequence[int], strides: Sequence[int]) -> Part:
-    """Rows of `width` elements, one for each pitch, where the outer dimensions are rows of rows;
-    else all from the first to the last element."""
-    if not numel(shape):
-        return Part(offset, offset)
-    dims = [(n, step) for n, step in zip(shape, strides, strict=True) if n != 1]
-    high = offset + 1 + sum((n - 1) * step for n, step in dims)
-    width = 1
-    while dims and dims[-1][1] == width:
-        width *= dims.pop()[0]
-    regular = all(a[1] == b[0] * b[1] for a, b in pairwise(dims))
-    return Part(offset, high, dims[-1][1], width) if dims and regular else Part(offset, high)
+from ge.dialects.npu_task.memory import Region, Regions, Task, owner_of
+from ge.dialects.npu_task.ops import ConstantOp, WaitOp
+from ge.dialects.support.types import align_up, byte_size
+from ge.transforms.analysis.aliasing import accesses, in_arena
 
 
 @dataclass
 class History:
     """Who touched a buffer, as far as it may matter to who comes next."""
 
-    writes: list[tuple[Part, int]] = field(default_factory=list[tuple[Part, int]])
-    reads: list[tuple[Part, int]] = field(default_factory=list[tuple[Part, int]])
+    writes: list[tuple[Region, int]] = field(default_factory=list[tuple[Region, int]])
+    reads: list[tuple[Region, int]] = field(default_factory=list[tuple[Region, int]])
 
-    def read(self, part: Part, task: int) -> Iterator[int]:
-        """Note that a task reads a part. Yields the tasks that wrote it."""
-        yield from (t for p, t in self.writes if p.meets(part))
-        self.reads.append((part, task))
+    def read(self, region: Region, task: int) -> Iterator[int]:
+        """Note that a task reads a region. Yields the tasks that wrote it."""
+        yield from (t for r, t in self.writes if r.meets(region))
+        self.reads.append((region, task))
 
-    def write(self, part: Part, task: int) -> Iterator[int]:
-        """Note that a task writes a part. Yields the tasks that read or wrote it."""
+    def write(self, region: Region, task: int) -> Iterator[int]:
+        """Note that a task writes a region. Yields the tasks that read or wrote it."""
         for older in (self.writes, self.reads):
-            yield from (t for p, t in older if p.meets(part))
-        self.reads = [(p, t) for p, t in self.reads if not part.covers(p)]
-        self.writes = [(p, t) for p, t in self.writes if not part.covers(p)]
-        self.writes.append((part, task))
+            yield from (t for r, t in older if r.meets(region))
+        self.reads = [(r, t) for r, t in self.reads if not region.covers(r)]
+        self.writes = [(r, t) for r, t in self.writes if not region.covers(r)]
+        self.writes.append((region, task))
 
 
 @dataclass
@@ -150,20 +89,22 @@ def _definitions(op: Operation, left: dict[Operation, None]) -> Iterator[Operati
 def dependencies(tasks: Sequence[Operation]) -> list[list[int]]:
     """For each task the earlier ones that must be done before it starts."""
     histories: dict[SSAValue, History] = {}
+    regions = Regions()
     result: list[list[int]] = []
     for i, op in enumerate(tasks):
         reads, writes = accesses(op)
-        found: dict[int, None] = {}
+        before: dict[int, None] = {}
         for value in reads:
-            buffer = owner_of(value)
-            if not isinstance(buffer.owner, ConstantOp):
-                history = histories.setdefault(buffer, History())
-                found |= dict.fromkeys(history.read(part_of(value), i))
+            region = regions.of(value)
+            if not isinstance(region.owner.owner, ConstantOp):
+                history = histories.setdefault(region.owner, History())
+                before |= dict.fromkeys(history.read(region, i))
         for value in writes:
-            history = histories.setdefault(owner_of(value), History())
-            found |= dict.fromkeys(history.write(part_of(value), i))
-        found.pop(i, None)
-        result.append(list(found))
+            region = regions.of(value)
+            history = histories.setdefault(region.owner, History())
+            before |= dict.fromkeys(history.write(region, i))
+        before.pop(i, None)
+        result.append(list(before))
     return result
 
 
@@ -240,11 +181,5 @@ def users_of(part: Segment | Operation) -> dict[SSAValue, list[int]]:
 
 def _arena_buffers(op: Operation) -> Iterable[SSAValue]:
     reads, writes = accesses(op)
-    return (b for v in (*reads, *writes) if _in_arena(b := owner_of(v)))
-
-
-def _in_arena(buffer: SSAValue) -> bool:
-    op = buffer.owner
-    if not isinstance(op, AllocOp) or IO in op.attributes:
-        return False
-    return op.memref.type.memory_space == HBM and not is_dynamic(buffer.type)
+    owners = (owner_of(v) for v in (*reads, *writes))
+    return (o for o in owners if isinstance(o.owner, Operation) and in_arena(o.owner))

@@ -21,13 +21,13 @@ from dataclasses import dataclass, field
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from ge.dialects.npu_task.memory import Task, owner_of
 from ge.dialects.npu_task.ops import RecordOp, WaitOp
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.types import align_up, byte_size
-from ge.transforms.analysis.aliasing import Task, accesses, owner_of
+from ge.transforms.analysis.aliasing import accesses
+from ge.transforms.analysis.happens_before import Clock, HappensBefore
 from ge.transforms.analysis.live_profile import LiveProfile
-
-Clock = Sequence[int]
 
 
 @dataclass(slots=True, eq=False)
@@ -78,8 +78,7 @@ class Liveness:
         self.planned = planned
         self.by_value: dict[SSAValue, Lifetime] = {}
         self.position = 0
-        self.issued = [0] * streams
-        self.clocks = [[0] * streams for _ in range(streams)]
+        self.order = HappensBefore(streams)
         self.events: dict[int, Clock] = {}
         self.frames: list[Frame] = []
         self.walk(body)
@@ -99,7 +98,7 @@ class Liveness:
                         life = Lifetime(op, size, len(self.frames), uses=[0] * self.streams)
                         self.by_value[op.memref] = life
                 case RecordOp():
-                    self.events[op.event.value.data] = list(self.clocks[self.stream(op)])
+                    self.events[op.event.value.data] = self.order.clock(self.stream(op))
                 case WaitOp():
                     self.wait(op)
                 case _ if isinstance(op, Task):
@@ -124,28 +123,24 @@ class Liveness:
         if happened is None:
             text = f"event {op.event.value.data} is waited for, but was not recorded"
             raise error_at(op, text, "run assign-streams again")
-        mine = self.clocks[stream]
-        self.clocks[stream] = [max(p) for p in zip(mine, happened, strict=True)]
+        self.order.wait(stream, happened)
 
     def task(self, op: Task) -> None:
         """A task extends the lives of what it uses, and is one more step of its stream's clock."""
         stream = self.stream(op)
-        clock = self.clocks[stream]
-        before = None
+        before = tuple(self.order.clocks[stream])
+        number = self.order.issue(stream)
         self.position += 1
-        self.issued[stream] += 1
         for life in self.used_by(op):
             if life.depth < len(self.frames):
                 self.frames[life.depth].used[life] = None
                 continue
             if stream not in life.first_tasks:
-                before = before or tuple(clock)
                 self.begin(life, op, stream, before)
             life.end = self.position
-            life.uses[stream] = self.issued[stream]
+            life.uses[stream] = number
             life.last_tasks[stream] = life.last_use = op
             life.first_use = life.first_use or op
-        clock[stream] = self.issued[stream]
 
     def begin(self, life: Lifetime, op: Task, stream: int, before: Clock) -> None:
         """A stream uses a buffer for the first time, when the tasks in `before` are done."""
@@ -174,10 +169,8 @@ class Liveness:
 
     def barrier(self, op: Operation, used: Iterable[Lifetime]) -> Clock:
         """All streams wait for each other; `op` uses `used` then. Returns the clock before."""
-        before = tuple(self.issued)
+        before = self.order.barrier()
         self.position += 1
-        self.issued = [n + 1 for n in self.issued]
-        self.clocks = [list(self.issued) for _ in range(self.streams)]
         for life in used:
             if life.depth < len(self.frames):
                 self.frames[life.depth].used[life] = None
@@ -187,7 +180,7 @@ class Liveness:
                 life.first_use = op
             life.end = self.position
             life.last_use = op
-            life.uses = list(self.issued)
+            life.uses = list(self.order.issued)
         return before
 
     def used_by(self, op: Operation) -> list[Lifetime]:

@@ -12,6 +12,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.graph.shape import View
 from ge.dialects.graph.slicing import SliceOp, SplitOp, slice_bounds
+from ge.dialects.npu_task.memory import row_major
 from ge.dialects.npu_task.ops import is_dynamic
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, normalize_axis, numel, shape_of
@@ -81,11 +82,3 @@ def _contiguous(
         offset = sum(a * b for a, b in zip(start, strides, strict=True))
         offsets.append(offset if prod(size) else 0)
     return offsets
-
-
-def row_major(shape: Shape) -> list[int]:
-    """The strides, in elements, of a contiguous tensor."""
-    strides = [1] * len(shape)
-    for i in range(len(shape) - 2, -1, -1):
-        strides[i] = strides[i + 1] * max(shape[i + 1], 1)
-    return strides

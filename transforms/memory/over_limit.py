@@ -1,16 +1,14 @@
 """The error about a program that needs more memory than it may: what is alive at the peak, who made
 it, and who needs it last."""
 
-from collections.abc import Iterator
-
 from xdsl.dialects.func import FuncOp
-from xdsl.dialects.memref import ReinterpretCastOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from ge.dialects.npu_task.ops import IfOp, LaunchOp, LoopOp
 from ge.dialects.support.diagnostics import place_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import align_up
+from ge.transforms.analysis.aliasing import users_of
 from ge.transforms.analysis.liveness import Lifetime, Liveness
 
 SHOWN = 10
@@ -61,15 +59,6 @@ def describe_peak(func: FuncOp, liveness: Liveness, alignment: int) -> list[str]
             "nor taken to the host, and what is used there stays through all of it"
         )
     return lines
-
-
-def users_of(buffer: SSAValue) -> Iterator[Operation]:
-    """The ops that use a buffer or a view of it."""
-    for use in buffer.uses:
-        if isinstance(use.operation, ReinterpretCastOp):
-            yield from users_of(use.operation.result)
-        else:
-            yield use.operation
 
 
 def describe(op: Operation) -> str:

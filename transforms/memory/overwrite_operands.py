@@ -29,13 +29,12 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from ge.dialects.npu_task.memory import LOOP_ARGUMENTS, owner_of, row_major
 from ge.dialects.npu_task.ops import HBM, CopyOp, KernelOp, LaunchOp, LoopOp, YieldOp, is_dynamic
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import array_ints, element_type, numel, shape_of
-from ge.transforms.analysis.aliasing import LOOP_ARGUMENTS, Uses, find_uses, owner_of
-from ge.transforms.analysis.views import row_major
+from ge.transforms.analysis.aliasing import IO, Uses, find_uses
 from ge.transforms.memory.pinning import check_kinds, pinned_buffers
-from ge.transforms.memory.plan_memory import IO
 
 
 @dataclass

@@ -8,13 +8,16 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation
 
+from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
-from ge.transforms.analysis.aliasing import owner_of
 
 PINNED = "npu_task.pinned"
 """Attribute of the slot of a buffer that shares bytes with nothing."""
+
+NO_REUSE = "npu_task.no_reuse"
+"""Attribute of a function: the kinds of ops whose results share bytes with nothing."""
 
 
 def check_kinds(kinds: Collection[str], ops: Iterable[type[Operation]]) -> None:

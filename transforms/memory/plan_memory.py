@@ -29,37 +29,26 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.passes import ModulePass
 
-from ge.dialects.npu_task.ops import HBM, ConstantOp, SlotOp, is_dynamic, number
+from ge.dialects.npu_task.ops import ConstantOp, SlotOp, number
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, byte_size
 from ge.dialects.targets.target import Target, target_for
+from ge.transforms.analysis.aliasing import IO, in_arena
 from ge.transforms.analysis.liveness import Liveness
 from ge.transforms.memory.certificate import certify
 from ge.transforms.memory.over_limit import OverLimitError, describe_peak
 from ge.transforms.memory.packing import Packing, Problem, pack
 from ge.transforms.memory.packing_problem import orderings, problem_in_order, problem_of
-from ge.transforms.memory.pinning import PINNED, check_kinds, pinned_buffers
+from ge.transforms.memory.pinning import NO_REUSE, PINNED, check_kinds, pinned_buffers
 from ge.transforms.memory.print_liveness import liveness_table
 from ge.transforms.schedule.events import add_orderings
-
-IO = "npu_task.io"
-"""Attribute of the allocation of a buffer that holds an input or output of the model."""
-
-
-def planned(op: AllocOp) -> bool:
-    """Whether the arena or the io segment holds a buffer."""
-    return op.memref.type.memory_space == HBM and not is_dynamic(op.memref.type)
-
-
-def in_arena(op: AllocOp) -> bool:
-    return planned(op) and IO not in op.attributes
 
 
 def place(alloc: AllocOp, segment: str, offset: int) -> SlotOp:
@@ -237,6 +226,7 @@ class PlanMemoryPass(ModulePass):
             alignment = self.alignment or target.hbm_alignment
             if self.no_reuse:
                 check_kinds(self.no_reuse, ctx.loaded_ops)
+                main.attributes[NO_REUSE] = ArrayAttr(map(StringAttr, self.no_reuse))
             pinned = filter(in_arena, pinned_buffers(op, main, self.no_reuse))
             planner = Planner(
                 target, alignment, self.reuse, self.search, self.print_liveness, self.limit

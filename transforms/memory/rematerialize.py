@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.tensor import EmptyOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import Pure
 
@@ -33,6 +33,7 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.costs.cost import task_time
+from ge.transforms.analysis.aliasing import erase_unused
 from ge.transforms.analysis.task_graph import TaskGraph
 from ge.transforms.analysis.views import storage, view_offsets
 from ge.transforms.memory.order_tasks import task_graph
@@ -144,14 +145,6 @@ def erase(task: Operation) -> None:
         empty.erase()
 
 
-def erase_unused_views(block: Block) -> None:
-    """Remove the views that nobody uses any more."""
-    for op in reversed(list(block.ops)):
-        if view_offsets(op) is not None and all(r.first_use is None for r in op.results):
-            op.detach()
-            op.erase()
-
-
 @dataclass(frozen=True)
 class RematerializePass(ModulePass):
     """Compute values of @main again before later uses where that lowers the peak of memory."""
@@ -181,5 +174,5 @@ class RematerializePass(ModulePass):
         if plan is None:
             return
         Rematerialization(graph, tasks).apply(plan)
-        erase_unused_views(block)
+        erase_unused(o for o in block.ops if view_offsets(o) is not None)
         main.attributes[RECOMPUTED] = number(len(plan.steps) - len(tasks))

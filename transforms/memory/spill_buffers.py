@@ -30,15 +30,15 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from ge.dialects.npu_task.memory import Task, owner_of
 from ge.dialects.npu_task.ops import HOST, CopyOp, number, segments
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, byte_size, element_type, numel, shape_of
 from ge.dialects.targets.target import target_for
-from ge.transforms.analysis.aliasing import Task, accesses, owner_of
+from ge.transforms.analysis.aliasing import accesses, erase_unused, in_arena
 from ge.transforms.memory.pinning import check_kinds, pinned_buffers
-from ge.transforms.memory.plan_memory import in_arena
 from ge.transforms.memory.spilling import Buffer, Gap, choose, live_bytes
 
 SPILLED = "npu_task.spilled_bytes"
@@ -205,21 +205,13 @@ def spill(func: FuncOp, limit: int, alignment: int, pinned: Collection[Operation
         one = Spill(steps, values[i], buffers[i])
         one.apply(mine)
         moved += one.moved
-    drop_views(steps.block)
+    erase_unused(op for op in steps.block.ops if isinstance(op, ReinterpretCastOp))
     func.attributes[SPILLED] = number(moved)
     remark(
         func,
         f"{len(gaps)} times a buffer is away, {moved} bytes go to the host: at most {peak} bytes "
         f"are alive at one time, before {before}; the limit is {limit}",
     )
-
-
-def drop_views(block: Block) -> None:
-    """Erase the views that nobody uses any more."""
-    for op in reversed(list(block.ops)):
-        if isinstance(op, ReinterpretCastOp) and op.result.first_use is None:
-            op.detach()
-            op.erase()
 
 
 @dataclass(frozen=True)

@@ -37,21 +37,19 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.graph.slicing import ConcatOp
-from ge.dialects.npu_task.ops import HBM, CopyOp, KernelOp, LaunchOp, is_dynamic
+from ge.dialects.npu_task.memory import owner_of, row_major, view_of
+from ge.dialects.npu_task.ops import HBM, CopyOp, KernelOp, LaunchOp
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import (
-    array_ints,
     byte_size,
     element_type,
     normalize_axis,
     numel,
     shape_of,
 )
-from ge.transforms.analysis.aliasing import Uses, find_uses, owner_of
+from ge.transforms.analysis.aliasing import IO, Uses, find_uses, in_arena
 from ge.transforms.analysis.live_profile import LiveProfile
-from ge.transforms.analysis.views import row_major
-from ge.transforms.memory.plan_memory import IO
 
 SHORTEST = 32
 """Bytes that the DMA moves at least (alignment of on-core memory)."""
@@ -116,12 +114,6 @@ def profile_of(uses: Uses) -> LiveProfile:
         if isinstance(op := buffer.owner, AllocOp) and in_arena(op)
     )
     return LiveProfile.of(lives, len(uses.ops) + 1)
-
-
-def in_arena(op: AllocOp) -> bool:
-    """Whether the arena will hold a buffer."""
-    t = op.memref.type
-    return t.memory_space == HBM and not is_dynamic(t) and IO not in op.attributes
 
 
 @dataclass
@@ -225,8 +217,8 @@ def is_input(alloc: AllocOp) -> bool:
 
 def geometry(cast: ReinterpretCastOp) -> tuple[int, Sequence[int], Sequence[int]]:
     """Offset, sizes and strides of a view, in elements."""
-    (offset,) = array_ints(cast.static_offsets)
-    return offset, array_ints(cast.static_sizes), array_ints(cast.static_strides)
+    view = view_of(cast.result)
+    return view.offset, view.sizes, view.strides
 
 
 def reserve(joining: Joining, uses: Uses, profile: LiveProfile) -> None:

@@ -46,7 +46,14 @@ from ge.dialects.targets.target import Target, target_for
 from ge.runtime.clock.clock import Program
 from ge.runtime.clock.timeline import Timeline
 from ge.transforms.analysis.dependencies import Buffer, Segment, buffers_of, segments
-from ge.transforms.schedule.events import EventIds, issue_tasks, remove_events, with_events
+from ge.transforms.schedule.events import (
+    EventIds,
+    Planned,
+    number_events,
+    plan,
+    remove_events,
+    with_events,
+)
 from ge.transforms.schedule.list_scheduling import ListScheduler, Schedule, Streams, path_lengths
 from ge.transforms.schedule.memory_cap import MemoryCap, memory_orderings, profile
 
@@ -164,7 +171,7 @@ class StreamAssignment:
         for count in range(min(self.streams, STREAMS), 1, -1):
             schedule = Schedule(order, [SHARED[count][s] for s in engines], after)
             try:
-                self.issue(segment, schedule, EventIds(self.target.max_events))
+                self.check_events(self.planned(segment, schedule))
             except GeError:  # more events than the target has
                 continue
             return schedule
@@ -191,30 +198,36 @@ class StreamAssignment:
             yield scheduler.schedule
 
     def time(self, segment: Segment, schedule: Schedule) -> Timeline:
-        """How a schedule of a segment would run. Its tasks are on their streams afterwards."""
+        """How a schedule of a segment would run. Raises GeError for more events than there are."""
         assert self.clock is not None
-        ops = self.issue(segment, schedule, EventIds(self.target.max_events))
-        return self.clock.alone(ops)
+        tasks = self.planned(segment, schedule)
+        self.check_events(tasks)
+        return self.clock.in_isolation(tasks)
 
-    def issue(self, segment: Segment, schedule: Schedule, ids: EventIds) -> list[Operation]:
-        """The tasks of a segment on their streams with their events, in the order of issue."""
+    def check_events(self, tasks: Sequence[Planned]) -> None:
+        number_events(tasks, EventIds(self.target.max_events))
+
+    def planned(self, segment: Segment, schedule: Schedule) -> list[Planned]:
+        """The tasks of a segment in the order of issue. The program is not changed."""
         place = [0] * len(schedule.order)
         for position, i in enumerate(schedule.order):
             place[i] = position
-            segment.tasks[i].properties["stream"] = number(schedule.stream[i])
         before = [
             [place[j] for j in (*segment.before[i], *schedule.after.get(i, ()))]
             for i in schedule.order
         ]
         tasks = [segment.tasks[i] for i in schedule.order]
-        return with_events(issue_tasks(tasks, before, self.streams), ids)
+        return plan(tasks, [schedule.stream[i] for i in schedule.order], before, self.streams)
 
     def put(self, segment: Segment, schedule: Schedule) -> None:
         """Put a segment into its block as the schedule says."""
         if not segment.tasks:
             return
         self.used = max(self.used, 1 + max(schedule.stream))
-        ops = self.issue(segment, schedule, self.events)
+        tasks = self.planned(segment, schedule)
+        for task in tasks:
+            task.op.properties["stream"] = number(task.stream)
+        ops = with_events(tasks, number_events(tasks, self.events))
         block, end = segment.ops[-1].parent, segment.ops[-1].next_op
         assert block is not None
         assert end is not None
@@ -263,23 +276,26 @@ class AssignStreamsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if (main := main_function(op)) is not None:
-            remove_events(main)
-            self.assign(op, main, target_for(main, self.target))
+            target = target_for(main, self.target)
+            most = 1 if self.single else STREAMS if self.in_order else STREAMS + MORE_STREAMS
+            clock = None if self.single or self.in_order else Program(op, target)
+            assign_streams(op, main, target, most, clock, self.memory_limit)
 
-    def assign(self, module: ModuleOp, func: FuncOp, target: Target) -> None:
-        """Put a function on streams."""
-        most = 1 if self.single else STREAMS if self.in_order else STREAMS + MORE_STREAMS
-        engines = {k.sym_name.data: k.engine.data for k in module.ops if isinstance(k, KernelOp)}
-        events = EventIds(target.max_events)
-        fixed = self.single or self.in_order
-        assignment = StreamAssignment(
-            engines,
-            target,
-            events,
-            min(target.max_streams, most),
-            None if fixed else Program(module, target),
-            self.memory_limit,
-        )
-        assignment.function(func)
-        func.attributes["npu_task.streams"] = number(assignment.used)
-        func.attributes["npu_task.events"] = number(events.count)
+
+def assign_streams(
+    module: ModuleOp,
+    func: FuncOp,
+    target: Target,
+    most: int,
+    clock: Program | None,
+    memory_limit: int = 0,
+) -> None:
+    """Put a function on `most` streams at the most: in the order that the clock finds best or,
+    without a clock, in the order of the program."""
+    remove_events(func)
+    engines = {k.sym_name.data: k.engine.data for k in module.ops if isinstance(k, KernelOp)}
+    events, streams = EventIds(target.max_events), min(target.max_streams, most)
+    assignment = StreamAssignment(engines, target, events, streams, clock, memory_limit)
+    assignment.function(func)
+    func.attributes["npu_task.streams"] = number(assignment.used)
+    func.attributes["npu_task.events"] = number(events.count)

@@ -19,29 +19,24 @@ from dataclasses import dataclass, field
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation
 
+from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import RecordOp, WaitOp, number
 from ge.dialects.support.diagnostics import error_at
-from ge.transforms.analysis.aliasing import Task
+from ge.runtime.clock.issue import Issue, IssueQueue
+from ge.transforms.analysis.happens_before import Clock, HappensBefore
 
 RETRIES = 4
 """How many of the used event ids are looked at before a new one is taken."""
 
-Clock = list[int]
-
 
 @dataclass(slots=True, eq=False)
-class Issue:
-    """A task on its stream: the `number`-th there, at `position` in the order of issue."""
+class Planned(Issue):
+    """A task as it is going to be issued: the `number`-th of its stream."""
 
-    op: Operation
-    stream: int
     number: int
-    position: int
-    done: Clock
+    done: Clock = ()
     """How many tasks of each stream are done when this one is."""
-    waits: "list[Issue]" = field(default_factory=list["Issue"])
-    """Tasks of other streams that it waits for."""
-    waiters: "list[Issue]" = field(default_factory=list["Issue"])
+    waiters: "list[Planned]" = field(default_factory=list["Planned"])
 
 
 @dataclass
@@ -50,9 +45,9 @@ class EventIds:
 
     limit: int
     count: int = 0
-    used: deque[tuple[int, list[Issue]]] = field(default_factory=deque[tuple[int, list[Issue]]])
+    used: deque[tuple[int, list[Planned]]] = field(default_factory=deque[tuple[int, list[Planned]]])
 
-    def take(self, issue: Issue) -> int:
+    def take(self, issue: Planned) -> int:
         """The id of the event that `issue` is done. Raises GeError where the target has too few."""
         tries = RETRIES if self.count < self.limit else len(self.used)
         for _ in range(min(tries, len(self.used))):
@@ -77,49 +72,45 @@ class EventIds:
         self.used = deque((event, []) for event in range(self.count))
 
 
-def issue_tasks(
-    tasks: Sequence[Operation], before: Sequence[Iterable[int]], streams: int
-) -> list[Issue]:
-    """Find out what each task has to wait for. `tasks` are in the order of issue, on their streams;
-    `before` has for each the indices of earlier ones that must be done when it starts."""
-    clocks = [[0] * streams for _ in range(streams)]
-    issues: list[Issue] = []
-    for i, (op, needed) in enumerate(zip(tasks, before, strict=True)):
-        stream = stream_of(op)
-        clock = clocks[stream]
-        clock[stream] += 1
-        issue = Issue(op, stream, clock[stream], i, clock)
+def plan(
+    tasks: Sequence[Operation],
+    streams: Sequence[int],
+    before: Sequence[Iterable[int]],
+    count: int,
+) -> list[Planned]:
+    """What each task has to wait for. `tasks` are in the order of issue, with the stream of each
+    and the indices of earlier tasks that must be done when it starts; there are `count` streams."""
+    order = HappensBefore(count)
+    result: list[Planned] = []
+    for op, stream, needed in zip(tasks, streams, before, strict=True):
+        task = Planned(op, stream, [], order.issue(stream))
         for j in sorted(needed, reverse=True):
-            other = issues[j]
-            if clock[other.stream] < other.number:
-                issue.waits.append(other)
-                other.waiters.append(issue)
-                clock = clocks[stream] = [max(p) for p in zip(clock, other.done, strict=True)]
-        issue.done = list(clock)
-        issues.append(issue)
-    return issues
-
-
-def with_events(issues: Sequence[Issue], ids: EventIds) -> list[Operation]:
-    """The tasks with the records and waits that they need, in the order of issue."""
-    result: list[Operation] = []
-    events: dict[Issue, int] = {}
-    for issue in issues:
-        result += [WaitOp(events[w], issue.stream) for w in issue.waits]
-        result.append(issue.op)
-        if issue.waiters:
-            events[issue] = ids.take(issue)
-            result.append(RecordOp(events[issue], issue.stream))
-    ids.reset()
+            other = result[j]
+            if order.clocks[stream][other.stream] < other.number:
+                task.waits.append(other)
+                other.waiters.append(task)
+                order.wait(stream, other.done)
+        task.done = order.clock(stream)
+        result.append(task)
     return result
 
 
-def stream_of(op: Operation) -> int:
-    """The stream of a task or of an event. Raises GeError when it is on none."""
-    stream = op.properties.get("stream")
-    if stream is None:
-        raise error_at(op, f"{op.name} is on no stream", "run assign-streams first")
-    return stream.value.data  # pyright: ignore
+def number_events(tasks: Sequence[Planned], ids: EventIds) -> dict[Issue, int]:
+    """The event of each task that others wait for. Raises GeError where the target has too few."""
+    events: dict[Issue, int] = {task: ids.take(task) for task in tasks if task.waiters}
+    ids.reset()
+    return events
+
+
+def with_events(tasks: Sequence[Planned], events: Mapping[Issue, int]) -> list[Operation]:
+    """The tasks with the records and waits that they need, in the order of issue."""
+    result: list[Operation] = []
+    for task in tasks:
+        result += [WaitOp(events[w], task.stream) for w in task.waits]
+        result.append(task.op)
+        if task in events:
+            result.append(RecordOp(events[task], task.stream))
+    return result
 
 
 def put_events(ops: Sequence[Operation]) -> None:
@@ -160,9 +151,12 @@ def add_orderings(
     Nothing is inserted where streams and events see to it already; ids are given anew. Returns the
     number of ids. Raises GeError, and changes nothing, where it is more than `limit`."""
     ids = EventIds(limit)
-    found: list[tuple[list[Operation], list[list[int]]]] = []
-    _collect(func.body.block, later, found)
-    parts = [with_events(issue_tasks(tasks, before, streams), ids) for tasks, before in found]
+    segments: list[tuple[list[Issue], list[list[int]]]] = []
+    _collect(func.body.block, later, segments)
+    parts: list[list[Operation]] = []
+    for issues, before in segments:
+        tasks = plan([i.op for i in issues], [i.stream for i in issues], before, streams)
+        parts.append(with_events(tasks, number_events(tasks, ids)))
     remove_events(func)
     for ops in parts:
         put_events(ops)
@@ -173,33 +167,27 @@ def add_orderings(
 def _collect(
     block: Block,
     later: Mapping[Operation, Sequence[Operation]],
-    found: list[tuple[list[Operation], list[list[int]]]],
+    segments: list[tuple[list[Issue], list[list[int]]]],
 ) -> None:
     """The tasks between barriers, with what they wait for by the events that there are and by
     `later`."""
-    tasks: list[Operation] = []
-    before: list[list[int]] = []
+    queue, issues, before = IssueQueue(), list[Issue](), list[list[int]]()
     index: dict[Operation, int] = {}
-    last: dict[int, int] = {}
-    events: dict[int, int | None] = {}
-    waits: dict[int, list[int]] = {}
     for op in block.ops:
         if isinstance(op, RecordOp):
-            events[op.event.value.data] = last.get(stream_of(op))
+            queue.record(op)
         elif isinstance(op, WaitOp):
-            recorded = events.get(op.event.value.data)
-            if recorded is not None:
-                waits.setdefault(stream_of(op), []).append(recorded)
+            queue.wait(op)
         elif isinstance(op, Task):
-            stream = stream_of(op)
-            earlier = (index[o] for o in later.get(op, ()) if o in index)
-            before.append([*waits.pop(stream, ()), *earlier])
-            index[op] = last[stream] = len(tasks)
-            tasks.append(op)
+            issue = queue.issue(op)
+            earlier = (*(w.op for w in issue.waits), *later.get(op, ()))
+            before.append([index[o] for o in earlier if o in index])
+            index[op] = len(issues)
+            issues.append(issue)
         elif op.regions:
-            found.append((tasks, before))
-            tasks, before, index, last, events, waits = [], [], {}, {}, {}, {}
+            segments.append((issues, before))
+            queue, issues, before, index = IssueQueue(), [], [], {}
             for region in op.regions:
                 for inner in region.blocks:
-                    _collect(inner, later, found)
-    found.append((tasks, before))
+                    _collect(inner, later, segments)
+    segments.append((issues, before))

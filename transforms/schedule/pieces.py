@@ -10,16 +10,14 @@ part i of one launch beside part i + 1 of the one before it.
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import MemRefType, StridedLayoutAttr
-from xdsl.dialects.memref import ReinterpretCastOp
 from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
+from ge.dialects.npu_task.memory import owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import Engine, KernelOp, LaunchOp, is_dynamic
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import array_ints, numel, shape_of
-from ge.transforms.analysis.aliasing import accesses, owner_of
-from ge.transforms.analysis.views import row_major
+from ge.dialects.support.types import numel, shape_of
+from ge.transforms.analysis.aliasing import IO, accesses, users_of
 
 MOST_MEMBERS = 64
 """Launches in a group."""
@@ -77,15 +75,11 @@ class Span:
 
 def span_of(value: SSAValue) -> Span | None:
     """The elements of its buffer that a memref is, None where they do not."""
-    op, t = value.owner, value.type
-    assert isinstance(t, MemRefType)
-    shape = t.get_shape()
-    if not isinstance(op, ReinterpretCastOp):
-        return Span(0, numel(shape)) if not isinstance(t.layout, StridedLayoutAttr) else None
-    steps = zip(shape, array_ints(op.static_strides), row_major(shape), strict=True)
+    view = view_of(value)
+    steps = zip(view.sizes, view.strides, row_major(view.sizes), strict=True)
     if any(d > 1 and step != plain for d, step, plain in steps):
         return None
-    return Span(array_ints(op.static_offsets)[0], numel(shape))
+    return Span(view.offset, numel(view.sizes))
 
 
 @dataclass
@@ -144,12 +138,12 @@ class Group:
 
     def is_internal(self, buffer: SSAValue) -> bool:
         """Whether only the group uses a buffer, all of it in each of its launches."""
-        if buffer not in self.written or "npu_task.io" in getattr(buffer.owner, "attributes", {}):
+        if buffer not in self.written or IO in getattr(buffer.owner, "attributes", {}):
             return False
         (span,) = self.touched[buffer]
         members = set[Operation](self.members)
         whole = span == Span(0, numel(shape_of(buffer)))
-        return whole and all(op in members for op in users(buffer))
+        return whole and all(op in members for op in users_of(buffer))
 
 
 @dataclass
@@ -192,15 +186,6 @@ class Pipeline:
             for member, stage in enumerate(self.stages):
                 if 0 <= step - stage < count:
                     yield step - stage, member
-
-
-def users(value: SSAValue) -> Iterator[Operation]:
-    """The ops that use a buffer or a view of it."""
-    for use in value.uses:
-        if isinstance(use.operation, ReinterpretCastOp):
-            yield from users(use.operation.result)
-        else:
-            yield use.operation
 
 
 def groups_of(tasks: Sequence[Operation], cuts: dict[str, Cut | None]) -> Iterator[Group]:

@@ -32,6 +32,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.fused_op import FusedOp
+from ge.dialects.npu_task.memory import owner_of, row_major
 from ge.dialects.npu_task.ops import HBM, KernelOp, LaunchOp, ReturnOp
 from ge.dialects.npu_task.ops import segments as segment_sizes
 from ge.dialects.support.functions import main_function
@@ -39,10 +40,13 @@ from ge.dialects.support.types import element_type, set_type, shape_of, tensor
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.clock.clock import Program, UnknownShapes, simulate
 from ge.runtime.costs.tiling import choose_tiling
-from ge.transforms.analysis.aliasing import owner_of
 from ge.transforms.analysis.dependencies import Segment, segments
-from ge.transforms.analysis.views import row_major
-from ge.transforms.schedule.assign_streams import AssignStreamsPass, StreamAssignment
+from ge.transforms.schedule.assign_streams import (
+    MORE_STREAMS,
+    STREAMS,
+    StreamAssignment,
+    assign_streams,
+)
 from ge.transforms.schedule.pieces import Cut, Group, Pipeline, cut_of, groups_of, leading, span_of
 
 COUNTS = (2, 4, 8, 16, 32)
@@ -187,10 +191,7 @@ class Splitter:
         engines = {name: k.engine.data for name, k in self.clock.kernels.items()}
         assignment = StreamAssignment.of(self.target, engines, self.clock)
         segment = Segment(list(ops))
-        latency = assignment.fastest(segment)
-        for op in segment.tasks:
-            del op.properties["stream"]
-        return latency
+        return assignment.fastest(segment)
 
     def part(self, name: str, count: int) -> KernelOp | None:
         """The kernel of a piece, None where there is none."""
@@ -338,7 +339,9 @@ class SplitLaunchesPass(ModulePass):
         def latency(counts: Mapping[Hashable, int]) -> float:
             trial = module.clone()
             split(trial, target, counts=counts)
-            AssignStreamsPass(target=self.target).apply(Context(), trial)
+            if (func := main_function(trial)) is not None:
+                most = STREAMS + MORE_STREAMS
+                assign_streams(trial, func, target, most, Program(trial, target))
             return simulate(trial, target).latency_us
 
         try:

@@ -1,7 +1,7 @@
 // Weights go to a safetensors file beside the text, or nowhere when there is no file.
 // RUN: ge-import %models/if_cond.tiny.onnx -o %t.mlir
 // RUN: ge-opt %t.mlir | filecheck %s
-// CHECK: builtin.module attributes {graph.payload = "payload.mlir.tmp.safetensors"} {
+// CHECK: builtin.module attributes {graph.payload = "payload.mlir.tmp.safetensors", graph.payload_hash = "{{[0-9a-f]+}}"} {
 // RUN: ge-import %models/if_cond.tiny.onnx -o - | filecheck %s --check-prefix=NONE
 // NONE: builtin.module {
 // A model without payload keeps the keys.

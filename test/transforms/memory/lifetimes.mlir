@@ -13,7 +13,9 @@ npu_task.kernel @softmax on vector {
   %1 = graph.softmax %0 : (tensor<128xf32>) -> tensor<128xf32>
   npu_task.return %1 : tensor<128xf32>
 }
-func.func @main(%x: memref<128xf32, #npu_task<space host>>, %y: memref<128xf32, #npu_task<space host>>, %z: memref<128xf32, #npu_task<space host>>) attributes {npu_task.streams = 2 : i64} {
+func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task.streams = 2 : i64} {
+  %y = memref.alloc() : memref<128xf32, #npu_task<space host>>
+  %z = memref.alloc() : memref<128xf32, #npu_task<space host>>
   %a = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
   %b = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
   %d = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
@@ -40,7 +42,9 @@ npu_task.kernel @softmax on vector {
   %1 = graph.softmax %0 : (tensor<128xf32>) -> tensor<128xf32>
   npu_task.return %1 : tensor<128xf32>
 }
-func.func @main(%x: memref<128xf32, #npu_task<space host>>, %y: memref<128xf32, #npu_task<space host>>, %z: memref<128xf32, #npu_task<space host>>) attributes {npu_task.streams = 2 : i64} {
+func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task.streams = 2 : i64} {
+  %y = memref.alloc() : memref<128xf32, #npu_task<space host>>
+  %z = memref.alloc() : memref<128xf32, #npu_task<space host>>
   %b = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
   %c = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
   %d = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
@@ -73,7 +77,9 @@ npu_task.kernel @softmax on vector {
   %1 = graph.softmax %0 : (tensor<128xf32>) -> tensor<128xf32>
   npu_task.return %1 : tensor<128xf32>
 }
-func.func @main(%x: memref<128xf32, #npu_task<space host>>, %y: memref<128xf32, #npu_task<space host>>, %z: memref<128xf32, #npu_task<space host>>) attributes {npu_task.streams = 2 : i64} {
+func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task.streams = 2 : i64} {
+  %y = memref.alloc() : memref<128xf32, #npu_task<space host>>
+  %z = memref.alloc() : memref<128xf32, #npu_task<space host>>
   %b = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
   %c = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
   npu_task.copy %x to %b on 0 : memref<128xf32, #npu_task<space host>> to memref<128xf32, #npu_task<space hbm>>
@@ -104,7 +110,9 @@ npu_task.kernel @softmax on vector {
   %1 = graph.softmax %0 : (tensor<128xf32>) -> tensor<128xf32>
   npu_task.return %1 : tensor<128xf32>
 }
-func.func @main(%x: memref<128xf32, #npu_task<space host>>, %y: memref<128xf32, #npu_task<space host>>, %z: memref<128xf32, #npu_task<space host>>) attributes {npu_task.streams = 3 : i64} {
+func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task.streams = 3 : i64} {
+  %y = memref.alloc() : memref<128xf32, #npu_task<space host>>
+  %z = memref.alloc() : memref<128xf32, #npu_task<space host>>
   %a = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
   %b = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
   %c = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
@@ -144,7 +152,9 @@ npu_task.kernel @softmax on vector {
   %1 = graph.softmax %0 : (tensor<128xf32>) -> tensor<128xf32>
   npu_task.return %1 : tensor<128xf32>
 }
-func.func @main(%x: memref<128xf32, #npu_task<space host>>, %y: memref<128xf32, #npu_task<space host>>, %z: memref<128xf32, #npu_task<space host>>, %p: memref<i1, #npu_task<space hbm>>) attributes {npu_task.streams = 1 : i64} {
+func.func @main(%x: memref<128xf32, #npu_task<space host>>, %p: memref<i1, #npu_task<space hbm>>) attributes {npu_task.streams = 1 : i64} {
+  %y = memref.alloc() : memref<128xf32, #npu_task<space host>>
+  %z = memref.alloc() : memref<128xf32, #npu_task<space host>>
   %a = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
   %b = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
   %o = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
@@ -180,7 +190,9 @@ npu_task.kernel @softmax on vector {
   %1 = graph.softmax %0 : (tensor<128xf32>) -> tensor<128xf32>
   npu_task.return %1 : tensor<128xf32>
 }
-func.func @main(%x: memref<128xf32, #npu_task<space host>>, %y: memref<128xf32, #npu_task<space host>>, %z: memref<128xf32, #npu_task<space host>>, %n: memref<i64, #npu_task<space hbm>>) attributes {npu_task.streams = 1 : i64} {
+func.func @main(%x: memref<128xf32, #npu_task<space host>>, %n: memref<i64, #npu_task<space hbm>>) attributes {npu_task.streams = 1 : i64} {
+  %y = memref.alloc() : memref<128xf32, #npu_task<space host>>
+  %z = memref.alloc() : memref<128xf32, #npu_task<space host>>
   %a = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
   %k = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
   %s = memref.alloc() : memref<128xf32, #npu_task<space hbm>>

@@ -20,7 +20,7 @@ npu_task.kernel @region on vector {
   }
   npu_task.return %1 : tensor<128xf32>
 }
-func.func @main(%x: memref<128xf32, #npu_task<space host>>, %y: memref<128xf32, #npu_task<space host>>) attributes {npu_task.streams = 1 : i64} {
+func.func @main(%x: memref<128xf32, #npu_task<space host>>) attributes {npu_task.streams = 1 : i64} {
   %0 = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
   %1 = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
   %2 = memref.alloc() : memref<128xf32, #npu_task<space hbm>>
@@ -29,6 +29,7 @@ func.func @main(%x: memref<128xf32, #npu_task<space host>>, %y: memref<128xf32, 
   npu_task.launch @region on 0 ins(%0 : memref<128xf32, #npu_task<space hbm>>) outs(%1 : memref<128xf32, #npu_task<space hbm>>)
   npu_task.launch @neg on 0 ins(%1 : memref<128xf32, #npu_task<space hbm>>) outs(%2 : memref<128xf32, #npu_task<space hbm>>)
   npu_task.launch @neg on 0 ins(%2 : memref<128xf32, #npu_task<space hbm>>) outs(%3 : memref<128xf32, #npu_task<space hbm>>)
+  %y = memref.alloc() : memref<128xf32, #npu_task<space host>>
   npu_task.copy %3 to %y on 0 : memref<128xf32, #npu_task<space hbm>> to memref<128xf32, #npu_task<space host>>
   func.return
 }

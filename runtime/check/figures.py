@@ -1,0 +1,164 @@
+"""Proof of the figures that a program states about itself, and that it fits into its target.
+
+`check_figures(module, target)` reports attributes of @main of the wrong type, an alignment that is
+not the target's or a multiple of it, segments and sums of sizes that are not as stated, more bytes
+of arena, inputs and outputs, and weights together than the target has, and slots that are kept
+apart (`npu_task.pinned`) although `npu_task.no_reuse` does not ask for it, or that share bytes.
+Buffers whose size is known only at run time are not counted.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
+
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, SSAValue
+
+from ge.dialects.graph.constant import WeightAttr
+from ge.dialects.npu_task.memory import owner_of
+from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, SlotOp, data_type
+from ge.dialects.support.functions import main_function
+from ge.dialects.support.types import byte_size
+from ge.dialects.targets.target import TARGET, Target
+from ge.runtime.check.problems import Problem
+
+FIGURES = (
+    "streams", "events", "arena_bytes", "lower_bound_bytes", "no_reuse_bytes", "weight_bytes",
+    "io_bytes", "alignment",
+)  # fmt: skip
+CAP = "npu_task.cap_bytes"
+"""Attribute of a function: bytes that are alive at one time at most."""
+PINNED, NO_REUSE = "npu_task.pinned", "npu_task.no_reuse"
+
+
+def figure(func: FuncOp, name: str) -> int | None:
+    """A number that the program states about itself; None where it is none that can be."""
+    attr = func.attributes.get(f"npu_task.{name}")
+    return attr.value.data if isinstance(attr, IntegerAttr) else None
+
+
+def aligned(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment
+
+
+def slots(func: FuncOp, segment: str) -> list[SlotOp]:
+    """The slots of a segment, in the order of the text."""
+    return [op for op in func.walk() if isinstance(op, SlotOp) and op.segment.data == segment]
+
+
+def footprint(func: FuncOp) -> int:
+    """The bytes of device memory that the program states to take."""
+    return sum(figure(func, f"{name}_bytes") or 0 for name in ("arena", "io", "weight"))
+
+
+def check_figures(module: ModuleOp, target: Target) -> list[Problem]:
+    """What is not true in the figures of a program; nothing if they are proved."""
+    if (main := main_function(module)) is None:
+        return [Problem("figure", "there is no @main", module)]
+    if problems := [Problem("figure", text, main) for text in _types(main)]:
+        return problems
+    problems += [Problem("figure", text, main) for text in _sums(main, target)]
+    if (total := footprint(main)) > target.hbm_bytes:
+        parts = ", ".join(f"{n} {figure(main, f'{n}_bytes')}" for n in ("arena", "io", "weight"))
+        text = f"the program takes {total} bytes ({parts}), {target.name} has {target.hbm_bytes}"
+        problems.append(Problem("capacity", text, main))
+    return [*problems, *_weights(main), *_pinned(module, main)]
+
+
+def _types(main: FuncOp) -> Iterator[str]:
+    """Attributes that are missing, or of the wrong type."""
+    for name in FIGURES:
+        if f"npu_task.{name}" not in main.attributes:
+            yield f"@main does not state npu_task.{name}"
+    for name in (*(f"npu_task.{name}" for name in FIGURES), CAP):
+        attr = main.attributes.get(name)
+        if attr is not None and not _is_count(attr):
+            yield f"{name} is a number of type i64 and at least 0, not {attr}"
+    if not isinstance(main.attributes.get(TARGET, StringAttr("")), StringAttr):
+        yield f"{TARGET} is the name of a target, not {main.attributes[TARGET]}"
+    kinds = main.attributes.get(NO_REUSE, ArrayAttr[Attribute](()))
+    if not isinstance(kinds, ArrayAttr) or not all(
+        isinstance(k, StringAttr) for k in cast("ArrayAttr[Attribute]", kinds)
+    ):
+        yield f"{NO_REUSE} is a list of names of ops, not {kinds}"
+
+
+def _is_count(attr: Attribute) -> bool:
+    if not isinstance(attr, IntegerAttr):
+        return False
+    number = cast("IntegerAttr[Any]", attr)
+    return number.type == i64 and number.value.data >= 0
+
+
+def _sums(main: FuncOp, target: Target) -> Iterator[str]:
+    """Figures that are not what the text adds up to."""
+    alignment = figure(main, "alignment") or 0
+    if not alignment or alignment % target.hbm_alignment:
+        need = f"multiples of the {target.hbm_alignment} of {target.name}"
+        yield f"offsets are aligned to {alignment} bytes, not to {need}"
+        return
+
+    def size(t: Attribute) -> int:
+        return aligned(byte_size(t), alignment)
+
+    arena, io = slots(main, "arena"), slots(main, "io")
+    constants = [op for op in main.walk() if isinstance(op, ConstantOp)]
+    for name, value in (
+        ("no_reuse_bytes", sum(size(op.result.type) for op in arena)),
+        ("weight_bytes", sum(size(op.result.type) for op in constants)),
+        ("io_bytes", max((op.offset.value.data + size(op.result.type) for op in io), default=0)),
+    ):
+        if (stated := figure(main, name)) != value:
+            yield f"{name} is stated as {stated}, but the program has {value}"
+
+
+def _weights(main: FuncOp) -> Iterator[Problem]:
+    """Weights that are read as several types, and constants that are none."""
+    types: dict[str, Attribute] = {}
+    for op in main.walk():
+        if isinstance(op, ConstantOp) and isinstance(value := op.value, WeightAttr):
+            first = types.setdefault(value.data, op.result.type)
+            if data_type(first) != data_type(op.result.type):
+                text = f"weight '{value.data}' is read as {first} and as {op.result.type}"
+                yield Problem("buffer", text, op)
+
+
+def _pinned(module: ModuleOp, main: FuncOp) -> Iterator[Problem]:
+    """Slots that are kept apart without being asked to be, or that are not apart."""
+    arena = slots(main, "arena")
+    if not (pinned := [op for op in arena if PINNED in op.attributes]):
+        return
+    asked = set(_written_by(module, main, _kinds(main)))
+    for slot in pinned:
+        if slot.result not in asked:
+            text = f"{NO_REUSE} does not ask for this slot to be kept apart"
+            yield Problem("pinned", text, slot)
+        low, high = _extent(slot)
+        for other in arena:
+            begin, end = _extent(other)
+            if other is not slot and begin < high and low < end:
+                yield Problem("pinned", "a slot that is kept apart shares bytes with others", slot)
+                break
+
+
+def _kinds(main: FuncOp) -> set[str]:
+    names = main.attributes.get(NO_REUSE, ArrayAttr[StringAttr](()))
+    return {name.data for name in cast("ArrayAttr[StringAttr]", names)}
+
+
+def _written_by(module: ModuleOp, main: FuncOp, kinds: Iterable[str]) -> Iterator[SSAValue]:
+    """The buffers that launches of kernels with ops of these kinds write."""
+    kernels = {
+        op.sym_name.data
+        for op in module.ops
+        if isinstance(op, KernelOp)
+        and any({o.name, o.name.partition(".")[2]} & {*kinds} for o in op.walk())
+    }
+    for op in main.walk():
+        if isinstance(op, LaunchOp) and op.callee in kernels:
+            yield from (owner_of(value) for value in op.outs)
+
+
+def _extent(slot: SlotOp) -> tuple[int, int]:
+    low = slot.offset.value.data
+    return low, low + byte_size(slot.result.type)

@@ -1,0 +1,172 @@
+"""Names that are not ASCII, long, hostile or alike, through every tool."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import ge
+from ge.dialects.support.errors import GeError
+from ge.tools import ge_check, ge_compile, ge_import, ge_opt, ge_run
+
+RNG = np.random.default_rng(0)
+
+
+def write_model(path: Path, weight: str = "w", output: str = "y", node: str = "n") -> np.ndarray:
+    """output = x @ weight. Returns the weight."""
+    values = RNG.standard_normal((64, 32)).astype(np.float32)
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", weight], [output], name=node)],
+        "g", [info("x", 1, [4, 64])], [info(output, 1, [4, 32])],
+        [numpy_helper.from_array(values, weight)],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", 18)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
+    return values
+
+
+def run(program: Path, folder: Path) -> dict[str, np.ndarray]:
+    x = np.ones((4, 64), np.float32)
+    np.savez(folder / "x.npz", x=x)
+    arguments = ["--inputs", str(folder / "x.npz"), "--outputs", str(folder / "y.npz")]
+    assert ge_run.main([str(program), *arguments]) == 0
+    return dict(np.load(folder / "y.npz"))
+
+
+@pytest.mark.parametrize("weight", ["é", "权重", "a/b c", '"q"\\', "w\x1b[31m"])
+def test_names_go_through_every_tool(weight: str, tmp_path: Path):
+    output = "出力" if weight != "é" else "é"[::-1] + "2"
+    values = write_model(tmp_path / "m.onnx", weight, output, "結点")
+    graph, program, again = (tmp_path / f"{n}.mlir" for n in ("図", "名", "名-2"))
+    assert ge_import.main([str(tmp_path / "m.onnx"), "-o", str(graph)]) == 0
+    debug = "--mlir-print-debuginfo"
+    assert ge_compile.main([str(graph), "-o", str(program), debug]) == 0
+    assert (tmp_path / "名.safetensors").exists()
+    assert ge_check.main([str(program)]) == 0
+    assert ge_opt.main([str(program), "--print-debuginfo", "-o", str(again)]) == 0
+    want = np.ones((4, 64), np.float32) @ values
+    for file in (graph, program, again):
+        results = run(file, tmp_path)
+        np.testing.assert_allclose(results[output], want, rtol=1e-4, atol=1e-4)
+    loaded = ge.load(str(again))
+    assert ge.Session(loaded.module, loaded.payload).output_names == [output]
+
+
+def test_locations_that_are_not_ascii(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    write_model(tmp_path / "m.onnx", node="結点")
+    assert ge_import.main([str(tmp_path / "m.onnx"), "--mlir-print-debuginfo"]) == 0
+    text = capfd.readouterr().out
+    (tmp_path / "in.mlir").write_text(text)
+    assert ge_opt.main([str(tmp_path / "in.mlir"), "--print-debuginfo"]) == 0
+    for printed in (text, capfd.readouterr().out):
+        assert "\\E7\\B5\\90\\E7\\82\\B9" in printed
+
+
+def test_names_with_dots_keep_their_weights_apart(tmp_path: Path):
+    programs = [tmp_path / f"net-1.{i}" for i in range(2)]
+    values: list[np.ndarray] = []
+    for program in programs:
+        values.append(write_model(tmp_path / "m.onnx"))
+        assert ge_compile.main([str(tmp_path / "m.onnx"), "-o", str(program)]) == 0
+    for program, weights in zip(programs, values, strict=True):
+        assert program.with_name(f"{program.name}.safetensors").exists()
+        want = np.ones((4, 64), np.float32) @ weights
+        np.testing.assert_allclose(run(program, tmp_path)["y"], want, rtol=1e-4, atol=1e-4)
+
+
+def test_weights_of_another_program_are_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    for name in ("a", "b"):
+        write_model(tmp_path / "m.onnx")
+        output = str(tmp_path / f"{name}.mlir")
+        assert ge_compile.main([str(tmp_path / "m.onnx"), "-o", output]) == 0
+    file = tmp_path / "a.safetensors"
+    own = file.read_bytes()
+    file.write_bytes((tmp_path / "b.safetensors").read_bytes())
+    assert ge_run.main([str(tmp_path / "a.mlir")]) == 1
+    line = capfd.readouterr().err.splitlines()[-1]
+    assert f"{file}: error: these are other weights than the program's; compile anew" in line
+    file.write_bytes(own[:-1] + bytes([own[-1] ^ 1]))  # one bit of the data
+    assert ge_run.main([str(tmp_path / "a.mlir"), "--timing-only"]) == 0
+    assert ge_run.main([str(tmp_path / "a.mlir")]) == 1
+    assert "weight 'w' is not what the program was made with" in capfd.readouterr().err
+    text = tmp_path / "a.mlir"
+    lines = text.read_text().split("graph.payload_hash = ")
+    text.write_text(lines[0].rstrip(", ") + lines[1][66:])
+    assert ge_run.main([str(text)]) == 0
+
+
+def test_a_program_written_through_a_link(tmp_path: Path):
+    values = write_model(tmp_path / "m.onnx")
+    (tmp_path / "there").mkdir()
+    link, real = tmp_path / "link.mlir", tmp_path / "there" / "real.mlir"
+    link.symlink_to(real)
+    assert ge_compile.main([str(tmp_path / "m.onnx"), "-o", str(link)]) == 0
+    assert sorted(os.listdir(tmp_path / "there")) == ["real.mlir", "real.safetensors"]
+    want = np.ones((4, 64), np.float32) @ values
+    for program in (link, real):
+        np.testing.assert_allclose(run(program, tmp_path)["y"], want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_a_payload_that_is_no_regular_file(
+    kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    write_model(tmp_path / "m.onnx")
+    assert ge_compile.main([str(tmp_path / "m.onnx"), "-o", str(tmp_path / "p.mlir")]) == 0
+    file = tmp_path / "p.safetensors"
+    file.unlink()
+    make = {"pipe": os.mkfifo, "device": lambda f: f.symlink_to("/dev/zero"), "folder": Path.mkdir}
+    make[kind](file)
+    assert ge_run.main([str(tmp_path / "p.mlir")]) == 1
+    assert "cannot read the weights: it is no regular file" in capfd.readouterr().err
+
+
+def test_outputs_onto_inputs(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    model = tmp_path / "m.onnx"
+    write_model(model)
+    program, weights = tmp_path / "p.mlir", tmp_path / "p.safetensors"
+    assert ge_import.main([str(model), "-o", str(program)]) == 0
+    inputs = tmp_path / "x.npz"
+    np.savez(inputs, x=np.ones((4, 64), np.float32))
+    before = {f: f.read_bytes() for f in tmp_path.iterdir()}
+    m, p, w, x = map(str, (model, program, weights, inputs))
+    refused = [
+        (ge_import, [m, "-o", m]), (ge_compile, [m, "-o", m]), (ge_compile, [m, "--report", m]),
+        (ge_compile, [p, "-o", w]), (ge_compile, [p, "-o", f"{tmp_path}/q.mlir", "--report", w]),
+        (ge_run, [p, "--outputs", w]), (ge_run, [p, "--report", p]),
+        (ge_run, [p, "--inputs", x, "--outputs", x]), (ge_run, [m, "--trace", m]),
+    ]  # fmt: skip
+    for tool, arguments in refused:
+        assert tool.main(arguments) == 1, arguments
+        assert "it is an input" in capfd.readouterr().err
+    assert {f: f.read_bytes() for f in tmp_path.iterdir()} == before
+    assert ge_compile.main([p, "-o", p]) == 0  # a module in place
+    assert ge_run.main([p]) == 0
+
+
+def test_a_file_name_that_is_not_text(tmp_path: Path):
+    write_model(tmp_path / "m.onnx")
+    name = os.fsencode(tmp_path) + b"/net-\xff.mlir"
+    command = [Path(sys.executable).with_name("ge-compile"), tmp_path / "m.onnx", "-o", name]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert done.returncode == 1
+    assert b"is not UTF-8" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_two_outputs_of_one_name(tmp_path: Path):
+    text = """
+func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32> {graph.name = "y"}, tensor<4xf32> {graph.name = "y"}) {
+  func.return %x, %x : tensor<4xf32>, tensor<4xf32>
+}
+"""  # noqa: E501
+    (tmp_path / "in.mlir").write_text(text)
+    loaded = ge.load(str(tmp_path / "in.mlir"))
+    with pytest.raises(GeError, match="two outputs are called 'y'"):
+        ge.Session(loaded.module, loaded.payload)
