@@ -21,7 +21,6 @@ from typing import Any, ClassVar, Self
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     lazy_traits_def,
     prop_def,
@@ -33,6 +32,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, ReturnLike
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.support.operation import GeOp
 from ge.dialects.support.tensor_op import TensorOp, Work, same_bytes
 from ge.dialects.support.types import byte_size, is_static, set_type, shape_of
 
@@ -109,7 +109,7 @@ class Body:
 
 
 @irdl_op_definition
-class YieldOp(IRDLOperation):
+class YieldOp(GeOp):
     """The results of a fused op's body."""
 
     name = "fused_op.yield"

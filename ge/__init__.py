@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from ge.dialects.support.errors import GeError
     from ge.dialects.targets.target import Target
     from ge.lowering.driver.cache import compile_model as compile
-    from ge.lowering.driver.compiler import Program, load, lower
+    from ge.lowering.driver.compiler import load, lower
+    from ge.lowering.driver.program import Program
     from ge.lowering.pipeline.options import Options
     from ge.lowering.plugins.extensions import register_dialect, register_pass
     from ge.runtime.device.session import Session
@@ -52,7 +53,7 @@ _HOME = {
     "GeError": "ge.dialects.support.errors",
     "Options": "ge.lowering.pipeline.options",
     "Profiler": "ge.runtime.profile.profiler",
-    "Program": "ge.lowering.driver.compiler",
+    "Program": "ge.lowering.driver.program",
     "Session": "ge.runtime.device.session",
     "Target": "ge.dialects.targets.target",
     "compile": "ge.lowering.driver.cache:compile_model",

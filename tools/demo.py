@@ -36,8 +36,8 @@ def run(args: argparse.Namespace) -> int:
     import numpy as np
 
     from ge.dialects.support.errors import GeError
-    from ge.lowering.driver.compilation import count_work
     from ge.lowering.driver.compiler import load, lower
+    from ge.lowering.driver.program import count_work
     from ge.lowering.levels.level import Level
     from ge.lowering.pipeline.options import Options
     from ge.runtime.clock.clock import simulate

@@ -63,13 +63,15 @@ def run(args: argparse.Namespace) -> int:
     from ge.dialects.targets.target import Target
     from ge.lowering.cli.progress import progress_bar
     from ge.lowering.driver.cache import Request
-    from ge.lowering.pipeline.stages import pipeline
     from ge.lowering.text.values import parse_dims, parse_shapes
 
     options = options_from(args)
     Target.load(options.target)  # an unknown one is an error even where nothing is compiled
     if args.print_pipeline:
-        print(",".join(pipeline(options)))
+        from ge.lowering.pipeline.pass_options import text_of
+        from ge.lowering.pipeline.stages import pipeline
+
+        print(",".join(map(str, map(text_of, pipeline(options)))))
         return 0
     if not args.input:
         raise GeError("no input", hint="give a .onnx or .mlir file; see ge-compile --help")
@@ -89,16 +91,16 @@ def run(args: argparse.Namespace) -> int:
 def watcher(args: argparse.Namespace, options: "Options") -> "Watch":
     """Makes what validates each pass."""
     from ge.lowering.debugging.validation import Validation
-    from ge.lowering.driver.compiler import Loaded, context
-    from ge.lowering.pipeline.instrumentation import Instrumentation
-    from ge.lowering.plugins.extensions import files_in_use
+    from ge.lowering.driver.compiler import context
+    from ge.lowering.driver.program import Program
+    from ge.lowering.pipeline.pass_manager import Instrumentation
     from ge.runtime.device.trials import Trials
 
-    def watch(loaded: Loaded) -> list[Instrumentation]:
+    def watch(program: Program) -> list[Instrumentation]:
         return [
             Validation(
-                Trials, context(options.plugins), loaded.payload,
-                args.validate_output, files_in_use(options.plugins),
+                Trials, context(options.plugins), program.payload,
+                args.validate_output, options.plugins,
             )
         ]  # fmt: skip
 

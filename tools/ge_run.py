@@ -22,8 +22,7 @@ from ge.lowering.text.values import parse_dims, parse_shapes, whole
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from ge.lowering.driver.compilation import Compilation
-    from ge.lowering.driver.compiler import Loaded
+    from ge.lowering.driver.program import Compilation, Program
     from ge.lowering.pipeline.options import Options
     from ge.lowering.text.files import Outputs
     from ge.runtime.clock.timeline import Timeline
@@ -146,7 +145,7 @@ def check_changes(changes: Sequence[str], target: str) -> None:
 
 def load_model(
     args: argparse.Namespace, options: "Options"
-) -> tuple["Loaded", "dict[str, Array] | None"]:
+) -> tuple["Program", "dict[str, Array] | None"]:
     """The model and the inputs given. A model with symbolic dimensions is fixed to the shapes of
     its inputs (unless GE_STATIC_SHAPE=0)."""
     from ge.lowering.driver.compiler import load
@@ -156,8 +155,6 @@ def load_model(
 
     shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
     loaded = load(args.input, shapes, dims, options.plugins)
-    if options.verify and not args.input.endswith(".onnx"):
-        loaded.module.verify()
     inputs = None
     if args.inputs:
         ports = input_ports(main_of(loaded.module))
@@ -165,7 +162,8 @@ def load_model(
         check_inputs(ports, inputs)
         open_dims = any(size < 0 for p in ports for size in p.shape)
         if open_dims and options.static_shape is not False and args.input.endswith(".onnx"):
-            loaded = load(args.input, {n: a.shape for n, a in inputs.items()}, dims)
+            shapes = {n: a.shape for n, a in inputs.items()}
+            loaded = load(args.input, shapes, dims, options.plugins)
     if args.random_weights:
         loaded.payload = Fallback(loaded.payload, RandomPayload(loaded.module, args.seed))
     return loaded, inputs
@@ -183,12 +181,12 @@ def compiled_for(module: "ModuleOp") -> str | None:
 
 
 def lower_for(
-    args: argparse.Namespace, loaded: "Loaded", options: "Options"
+    args: argparse.Namespace, loaded: "Program", options: "Options"
 ) -> "Compilation | None":
     """Lower the module as far as what is asked for needs; None where nothing was to be done."""
     from ge.dialects.support.errors import GeError
     from ge.lowering.cli.progress import progress_bar
-    from ge.lowering.driver.compiler import dumper, lower
+    from ge.lowering.driver.compiler import lower
     from ge.lowering.levels.level import level_of
 
     level = level_of(loaded.module)
@@ -202,12 +200,12 @@ def lower_for(
     if wanted == level and not args.input.endswith(".onnx") and not options.outputs:
         return None
     with progress_bar() as progress:
-        return lower(loaded.module, options, progress, dumper(options), until=wanted)
+        return lower(loaded.module, options, progress, wanted, payload=loaded.payload)
 
 
-def describe(loaded: "Loaded", compilation: "Compilation | None") -> dict[str, Any]:
+def describe(loaded: "Program", compilation: "Compilation | None") -> dict[str, Any]:
     """The report so far: what the compiler knows, without the parts that are not known."""
-    from ge.lowering.driver.compilation import count_launches, memory_figures
+    from ge.lowering.driver.program import count_launches, memory_figures
 
     name = Path(loaded.path).stem
     if compilation is not None:
@@ -221,7 +219,7 @@ def describe(loaded: "Loaded", compilation: "Compilation | None") -> dict[str, A
 
 def compute(
     args: argparse.Namespace,
-    loaded: "Loaded",
+    loaded: "Program",
     options: "Options",
     inputs: "Mapping[str, Array] | None",
 ) -> tuple["dict[str, Array]", dict[str, Any]]:

@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import TensorType, UnrankedTensorType, i1, i64
 from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    IRDLOperation,
     irdl_op_definition,
     lazy_traits_def,
     operand_def,
@@ -35,6 +34,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.support.operation import GeOp
 from ge.dialects.support.tensor_op import TensorOp, Work
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -88,7 +88,7 @@ def check_single(value: SSAValue, element: Attribute, what: str) -> None:
 
 
 @irdl_op_definition
-class YieldOp(IRDLOperation):
+class YieldOp(GeOp):
     """The values with which a branch or the body of a loop ends."""
 
     name = "graph.yield"

@@ -252,7 +252,7 @@ class DeformConvOp(WindowedOp):
         group, parts = self.group.value.data, self.offset_group.value.data
         if group < 1 or weight[0] % group or shape[1] not in (DYNAMIC, weight[1] * group):
             raise VerifyException(
-                f"{shape[1]} channels and a weight of shape {shape_text(weight)} do not fit "
+                f"input {shape_text(shape)} and weight {shape_text(weight)} do not fit "
                 f"group {group}"
             )
         if parts < 1 or weight[1] * group % parts:

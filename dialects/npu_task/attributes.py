@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import (
     SymbolRefAttr,
     TensorType,
     UnrankedTensorType,
-    i32,
     i64,
 )
 from xdsl.dialects.utils import EnumAttribute
@@ -35,12 +34,6 @@ def number(value: int) -> IntegerAttr[I64]:
 @lru_cache(maxsize=65536)
 def symbol(name: str) -> SymbolRefAttr:
     return SymbolRefAttr(name)
-
-
-@lru_cache(maxsize=65536)
-def segments(*sizes: int) -> DenseArrayBase:
-    """How many operands belong to each of an op's groups."""
-    return DenseArrayBase.from_list(i32, sizes)
 
 
 class Space(StrEnum):

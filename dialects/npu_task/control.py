@@ -6,7 +6,6 @@ from xdsl.dialects.builtin import DenseArrayBase, MemRefType, i1, i64
 from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    IRDLOperation,
     irdl_op_definition,
     lazy_traits_def,
     operand_def,
@@ -20,11 +19,12 @@ from xdsl.traits import HasParent, IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import HBM, data_type, fits, space_of
+from ge.dialects.support.operation import GeOp
 from ge.dialects.support.types import DYNAMIC, array_ints
 
 
 @irdl_op_definition
-class YieldOp(IRDLOperation):
+class YieldOp(GeOp):
     """The values of a branch or of a loop's iteration."""
 
     name = "npu_task.yield"
@@ -37,7 +37,7 @@ class YieldOp(IRDLOperation):
 
 
 @irdl_op_definition
-class IfOp(IRDLOperation):
+class IfOp(GeOp):
     """Runs one of two branches, by a buffer of one i1. All streams are idle before and after.
 
         %n = npu_task.if %c : memref<i1, ...> outs(%y : ...) -> memref<?xf32, ...>
@@ -93,7 +93,7 @@ class IfOp(IRDLOperation):
 
 
 @irdl_op_definition
-class LoopOp(IRDLOperation):
+class LoopOp(GeOp):
     """Runs the body `trip` times (a buffer of one i64; absent: no limit) while `condition` (one
     i1; absent: always) holds. All streams are idle before and after each iteration.
 

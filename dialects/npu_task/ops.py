@@ -44,7 +44,6 @@ from xdsl.ir import (
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     BaseAttr,
-    IRDLOperation,
     ParsePropInAttrDict,
     irdl_op_definition,
     lazy_traits_def,
@@ -71,7 +70,6 @@ from ge.dialects.npu_task.attributes import (
     fits,
     is_dynamic,
     number,
-    segments,
     space_of,
     symbol,
 )
@@ -81,6 +79,7 @@ from ge.dialects.npu_task.control import LoopOp as LoopOp
 from ge.dialects.npu_task.control import YieldOp as YieldOp
 from ge.dialects.npu_task.control import flags as flags
 from ge.dialects.npu_task.core_plan import CorePlanAttr
+from ge.dialects.support.operation import GeOp, segments
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense
 
@@ -92,7 +91,7 @@ SHAPED = BaseAttr(TensorType) | BaseAttr(MemRefType)
 
 
 @irdl_op_definition
-class ReturnOp(IRDLOperation):
+class ReturnOp(GeOp):
     """The results of a kernel."""
 
     name = "npu_task.return"
@@ -105,7 +104,7 @@ class ReturnOp(IRDLOperation):
 
 
 @irdl_op_definition
-class KernelOp(IRDLOperation):
+class KernelOp(GeOp):
     """What one launch computes, on tensors: one graph or fused op, and the constants it needs.
     Launches of equal kernels share one. `engine`, `tiling` and `core`, the plan of the core's
     memories, hold for every launch."""
@@ -180,7 +179,7 @@ class KernelOp(IRDLOperation):
 
 
 @irdl_op_definition
-class LaunchOp(IRDLOperation):
+class LaunchOp(GeOp):
     """One launch of a kernel (see the top of this file for its form at each level)."""
 
     name = "npu_task.launch"
@@ -239,7 +238,7 @@ class LaunchOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ConstantOp(IRDLOperation):
+class ConstantOp(GeOp):
     """A constant that a launch reads: `dense<...>`, or `#graph.weight<"key">` into the payload.
     On memrefs it is a buffer of the weight segment."""
 
@@ -281,7 +280,7 @@ def check_spaces(source: Attribute, target: Attribute) -> None:
 
 
 @irdl_op_definition
-class SlotOp(IRDLOperation):
+class SlotOp(GeOp):
     """A buffer at a fixed byte offset of a segment of device memory: "arena" (activations and
     workspaces, reused) or "io" (the model's inputs and outputs)."""
 
@@ -311,7 +310,7 @@ class SlotOp(IRDLOperation):
 
 
 @irdl_op_definition
-class CopyOp(IRDLOperation):
+class CopyOp(GeOp):
     """Copies a buffer to another one of the same type but for memory space and layout. Where one
     of them is dynamic, its shape at run time is that of the other."""
 
@@ -337,7 +336,7 @@ class CopyOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TransferOp(IRDLOperation):
+class TransferOp(GeOp):
     """Copies a buffer to a new one, which the device allocates: its shape is known only at run
     time, or its lifetime is not that of its slot."""
 
@@ -365,7 +364,7 @@ class TransferOp(IRDLOperation):
 
 
 @irdl_op_definition
-class RecordOp(IRDLOperation):
+class RecordOp(GeOp):
     """The event happens when all that was issued to the stream before is done."""
 
     name = "npu_task.record"
@@ -379,7 +378,7 @@ class RecordOp(IRDLOperation):
 
 
 @irdl_op_definition
-class WaitOp(IRDLOperation):
+class WaitOp(GeOp):
     """What is issued to the stream after this starts when the event has happened."""
 
     name = "npu_task.wait"

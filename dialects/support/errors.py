@@ -1,6 +1,10 @@
 """The error that a user can cause: tools print it as one line and exit with status 1."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ge.dialects.support.diagnostics import Diagnostic
 
 
 class GeError(Exception):
@@ -11,7 +15,11 @@ class GeError(Exception):
     """
 
     def __init__(
-        self, message: str, where: str = "", hint: str = "", notes: Sequence[str] = ()
+        self,
+        message: str,
+        where: str = "",
+        hint: str = "",
+        notes: "Sequence[str | Diagnostic]" = (),
     ) -> None:
         super().__init__(message)
         self.message, self.where, self.hint, self.notes = message, where, hint, tuple(notes)
@@ -20,5 +28,8 @@ class GeError(Exception):
         place = f"{self.where}: " if self.where else ""
         hint = f"; {self.hint}" if self.hint else ""
         return "\n".join(
-            (f"{place}error: {self.message}{hint}", *(f"note: {n}" for n in self.notes))
+            (
+                f"{place}error: {self.message}{hint}",
+                *(f"note: {n}" if isinstance(n, str) else str(n) for n in self.notes),
+            )
         )

@@ -4,10 +4,11 @@ result types (`infer`), work (`work`), and which attributes may also come as run
 An op is added by writing one class (here), one kernel (`runtime/kernels`) and one test.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache, lru_cache
 from math import prod
 from typing import ClassVar, Self, cast
 
@@ -25,10 +26,11 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Operation, Region, SSAValue
-from xdsl.irdl import IRDLOperation
+from xdsl.irdl import AttrSizedOperandSegments, VarOperandDef
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.element_types import bitwidth, check_computed
+from ge.dialects.support.operation import GeOp, segments
 from ge.dialects.support.types import (
     DYNAMIC,
     UNKNOWN,
@@ -46,6 +48,31 @@ from ge.dialects.support.types import (
 
 Param = Attribute | bool | int | float | str | Sequence[int] | Sequence[float] | None
 """A Python value that `attribute` turns into an attribute."""
+
+
+Operand = SSAValue | Operation | Sequence[SSAValue] | None
+"""What `TensorOp.of` takes for an operand definition."""
+
+SEGMENTS = AttrSizedOperandSegments.attribute_name
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """The operand definitions of an op class."""
+
+    names: Mapping[str, int]
+    optional: Sequence[bool]
+    """Whether it may be absent, or have several values."""
+    segmented: bool
+    """Whether an op says how many operands belong to each."""
+
+
+def _values(operand: Operand) -> Sequence[SSAValue]:
+    if operand is None:
+        return ()
+    if isinstance(operand, SSAValue):
+        return (operand,)
+    return operand.results if isinstance(operand, Operation) else operand
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,22 +99,33 @@ def attribute(value: Param) -> Attribute | None:
     a sequence -> dense array. None and attributes pass through."""
     if value is None or isinstance(value, Attribute):
         return value
-    if isinstance(value, bool):
-        return BoolAttr.from_bool(value)
-    if isinstance(value, int):
-        return IntegerAttr(value, i64)
     if isinstance(value, float):
         return FloatAttr(value, f64)
-    if isinstance(value, str):
-        return StringAttr(value)
+    if isinstance(value, bool | int | str):
+        return _attribute(value)
     if value and isinstance(value[0], float):
         return DenseArrayBase.from_list(f64, list(value))
-    return DenseArrayBase.from_list(i64, cast(list[int], list(value)))
+    return _ints(tuple(cast(Sequence[int], value)))
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _attribute(value: bool | int | str) -> Attribute:
+    if isinstance(value, bool):
+        return BoolAttr.from_bool(value)
+    return IntegerAttr(value, i64) if isinstance(value, int) else StringAttr(value)
+
+
+@lru_cache(maxsize=4096)
+def _ints(values: tuple[int, ...]) -> Attribute:
+    return DenseArrayBase.from_list(i64, values)
+
+
+_UNKNOWN_PLACE = UnknownLoc()
 
 
 def name_loc(name: str) -> LocationAttr:
     """The location of something that a model names: `loc("name")`."""
-    return NameLoc(StringAttr(name), UnknownLoc())
+    return NameLoc(StringAttr(name), _UNKNOWN_PLACE)
 
 
 class Access(Enum):
@@ -165,7 +203,7 @@ def aligned_axes(axis: int, rank: int, operands: Iterable[SSAValue]) -> tuple[in
     return tuple(i if i >= 0 and s[i] != 1 else None for i, s in zip(places, shapes, strict=True))
 
 
-class TensorOp(IRDLOperation, ABC):
+class TensorOp(GeOp):
     """An op on tensors that infers its result types and states its work.
 
     `infer` is also the verifier: it raises VerifyException for operands and attributes that do
@@ -275,29 +313,30 @@ class TensorOp(IRDLOperation, ABC):
     @classmethod
     def of(
         cls,
-        *operands: SSAValue | Operation | Sequence[SSAValue] | None,
+        *operands: Operand,
         regions: Sequence[Region] = (),
         results: int | None = None,
         location: LocationAttr | None = None,
-        **params: Param,
+        **params: Param | Operand,
     ) -> Self:
-        """Build the op from operands (one argument for each operand definition; None for an
-        absent optional one, a sequence for a variadic one) and Python values for properties;
-        result types are inferred. `results` is the count for ops with variadic results.
+        """Build the op from operands and Python values for properties; result types are inferred.
+
+        Operands come in the order of their definitions or by name; an optional one that is left
+        out, or None, is absent, and a variadic one is a sequence. `results` is the count for ops
+        with variadic results.
         Raises VerifyException for operands that do not fit; they then have no use by the op."""
-        definition = cls.get_irdl_definition()
-        if results is not None:
-            types: list[Attribute | Sequence[Attribute] | None] = [[UNKNOWN] * results]
-        else:
-            types = [UNKNOWN] * len(definition.results)
-        op = cls(
-            operands=operands,
-            result_types=types,
-            properties={k: attribute(v) for k, v in params.items()},
+        groups, properties = cls._sorted(operands, params)
+        flat = [v for group in groups for v in group]
+        if cls.operand_slots().segmented:
+            properties[SEGMENTS] = segments(*map(len, groups))
+        count = len(cls.get_irdl_definition().results) if results is None else results
+        op = cls.create(
+            operands=flat,
+            result_types=[UNKNOWN] * count,
+            properties=properties,
             regions=regions,
+            location=location,
         )
-        if location is not None:
-            op.location = location
         try:
             op.check_stored()
             inferred = op.infer()
@@ -307,6 +346,37 @@ class TensorOp(IRDLOperation, ABC):
         for value, t in zip(op.results, inferred, strict=True):
             set_type(value, t)
         return op
+
+    @classmethod
+    @cache
+    def operand_slots(cls) -> "Slots":
+        """The operand definitions of the class."""
+        definition = cls.get_irdl_definition()
+        return Slots(
+            {name: i for i, (name, _) in enumerate(definition.operands)},
+            tuple(isinstance(d, VarOperandDef) for _, d in definition.operands),
+            any(isinstance(o, AttrSizedOperandSegments) for o in definition.options),
+        )
+
+    @classmethod
+    def _sorted(
+        cls, operands: Sequence[Operand], params: Mapping[str, Param | Operand]
+    ) -> tuple[list[Sequence[SSAValue]], dict[str, Attribute]]:
+        """The values of each operand definition, and the properties."""
+        slots, properties = cls.operand_slots(), dict[str, Attribute]()
+        places, optional = slots.names, slots.optional
+        if len(operands) > len(places):
+            raise ValueError(f"{cls.name} has {len(places)} operands, {len(operands)} were given")
+        groups = [_values(o) for o in operands] + [()] * (len(places) - len(operands))
+        for name, value in params.items():
+            if (place := places.get(name)) is not None:
+                groups[place] = _values(cast(Operand, value))
+            elif (built := attribute(cast(Param, value))) is not None:
+                properties[name] = built
+        for name, place in places.items():
+            if not groups[place] and not optional[place]:
+                raise ValueError(f"{cls.name} needs its operand '{name}'")
+        return groups, properties
 
     def ints(self, name: str) -> tuple[int, ...] | None:
         """The integers of property `name`, or of the constant operand that stands for it

@@ -5,7 +5,6 @@ Nothing here imports numpy: these helpers run at start-up of every tool.
 """
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
@@ -19,7 +18,7 @@ from xdsl.dialects.builtin import (
     UnrankedTensorType,
     f32,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.traits import ConstantLike
 from xdsl.utils.exceptions import VerifyException
 
@@ -36,8 +35,12 @@ Dense: TypeAlias = DenseIntOrFPElementsAttr[Any]
 UNKNOWN = UnrankedTensorType(f32)
 """Placeholder type of a result whose type has not been inferred yet."""
 
-_SHAPE, _BYTES = "_ge_shape", "_ge_bytes"
+_SHAPE, _BYTES, _TENSORS = "_ge_shape", "_ge_bytes", "_ge_tensors"
 """What is asked of types again and again is kept with them: they are immutable."""
+
+
+class NotStatic(VerifyException, ValueError):
+    """The rank or the number of elements is asked for of a type that does not state it."""
 
 
 def tensor_type(value: SSAValue) -> AnyTensor:
@@ -48,8 +51,17 @@ def tensor_type(value: SSAValue) -> AnyTensor:
     return cast(AnyTensor, t)
 
 
+def is_ranked(value: SSAValue) -> bool:
+    return isinstance(value.type, TensorType | MemRefType)
+
+
+def has_size(value: SSAValue) -> bool:
+    """Whether rank and all dimensions of a value are known."""
+    return is_ranked(value) and is_static(shape_of(value))
+
+
 def shape_of(value: SSAValue) -> Shape:
-    """The shape of a tensor or memref value."""
+    """The shape of a tensor or memref value. Raises NotStatic for an unranked one."""
     t = value.type
     shape = vars(t).get(_SHAPE)
     if shape is not None:
@@ -57,7 +69,7 @@ def shape_of(value: SSAValue) -> Shape:
     if isinstance(t, TensorType | MemRefType):
         shape = vars(t)[_SHAPE] = cast(AnyTensor, t).get_shape()
         return shape
-    raise VerifyException(f"expected a ranked tensor or memref, got {t}")
+    raise NotStatic(f"expected a ranked tensor or memref, got {t}")
 
 
 def element_type(value: SSAValue) -> Attribute:
@@ -72,14 +84,12 @@ def rank_of(value: SSAValue) -> int:
     return len(shape_of(value))
 
 
-@lru_cache(maxsize=4096)
-def _tensor(shape: Shape, element: Attribute) -> AnyTensor:
-    return TensorType(element, shape)
-
-
 def tensor(shape: Iterable[int], element: Attribute) -> AnyTensor:
     """The tensor type; a model has few different ones, so they are made once."""
-    return _tensor(tuple(shape), element)
+    known: dict[Shape, AnyTensor] = vars(element).setdefault(_TENSORS, {})
+    if (t := known.get(dims := tuple(shape))) is None:
+        t = known[dims] = TensorType(element, dims)
+    return t
 
 
 def is_static(shape: Sequence[int]) -> bool:
@@ -87,17 +97,17 @@ def is_static(shape: Sequence[int]) -> bool:
 
 
 def numel(shape: Sequence[int]) -> int:
-    """Number of elements. Raises ValueError for a dynamic shape."""
+    """Number of elements. Raises NotStatic for a dynamic shape."""
     n = 1
     for d in shape:
         if d == DYNAMIC:
-            raise ValueError("the number of elements of a dynamic shape is not known")
+            raise NotStatic("the number of elements of a dynamic shape is not known")
         n *= d
     return n
 
 
 def byte_size(t: Attribute) -> int:
-    """Bytes of a static tensor or memref type. Raises ValueError for a dynamic one."""
+    """Bytes of a static tensor or memref type. Raises NotStatic for a dynamic one."""
     size = vars(t).get(_BYTES)
     if size is None:
         assert isinstance(t, TensorType | MemRefType)
@@ -126,6 +136,8 @@ def broadcast_dims(a: int, b: int) -> int:
 
 def broadcast(*shapes: Shape) -> Shape:
     """numpy's broadcasting of shapes. Raises VerifyException where two dimensions clash."""
+    if shapes and shapes.count(shapes[0]) == len(shapes):
+        return shapes[0]
     rank = max((len(s) for s in shapes), default=0)
     result = [1] * rank
     for s in shapes:
@@ -161,7 +173,7 @@ def merge_dims(a: int, b: int) -> int:
 def is_refinement(precise: Attribute, general: Attribute) -> bool:
     """Whether each value of type `precise` may stand where `general` is declared, or the other
     way round: same element type and rank, dimensions equal or one of them dynamic."""
-    if precise == general:
+    if precise is general or precise == general:
         return True
     if isinstance(precise, UnrankedTensorType) or isinstance(general, UnrankedTensorType):
         p, g = cast(AnyTensor, precise), cast(AnyTensor, general)
@@ -191,7 +203,7 @@ def array_floats(array: Attribute) -> tuple[float, ...]:
 
 def constant_value(value: SSAValue) -> Dense | None:
     """The elements of a value that a constant in the text defines, else None."""
-    if not isinstance(value.owner, Operation) or not value.owner.has_trait(ConstantLike):
+    if not isinstance(value, OpResult) or not value.op.has_trait(ConstantLike):
         return None
     attr = ConstantLike.get_constant_value(value)
     return cast(Dense, attr) if isinstance(attr, DenseIntOrFPElementsAttr) else None

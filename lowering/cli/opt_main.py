@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -21,14 +22,16 @@ from ge.lowering.cli.command_line import ArgumentParser, usage_error
 from ge.lowering.cli.pass_help import pass_help
 from ge.lowering.debugging.expected_diagnostics import EXPECTED, mismatches
 from ge.lowering.pipeline.instrumentation import (
-    Instrumentation,
+    Between,
+    Dumps,
     IRPrinting,
-    PassManager,
     Reproducer,
     Timing,
     count_ops,
     recorded_configuration,
 )
+from ge.lowering.pipeline.options import Options
+from ge.lowering.pipeline.pass_manager import Instrumentation, PassManager, Verification
 from ge.lowering.pipeline.pass_options import (
     PassText,
     build_pipeline,
@@ -101,7 +104,9 @@ class GeOptMain(xDSLOptMain):
     """One run of ge-opt."""
 
     def __init__(self, args: Sequence[str]) -> None:
-        self.universe = universe(*plugin_files(args))
+        self.options = Options.from_environment()
+        self.plugins = (*plugin_files(args), *self.options.plugins)
+        self.universe = universe(*self.plugins)
         self.command_line = list(args)
         self.pass_flags: list[PassText] = []
         self.sources = Sources()
@@ -249,25 +254,19 @@ class GeOptMain(xDSLOptMain):
             return
         self.source = read_source(self.args.input_file)
         texts = self.pass_texts()
-        self.args.passes = ""
-        super().setup_pipeline()  # the callback: verify, --time-passes, --print-between-passes
-        upstream = self.pipeline.callback
-        assert upstream is not None
         passes = build_pipeline(texts, self.available_passes)
         self.timing = Timing()
-        self.manager = PassManager(
-            passes,
-            self.instrumentations(passes),
-            lambda before, module, after: (
-                upstream(before, module, after) if before is None or self.args.verify_each else None
-            ),
-        )
-        self.pipeline = self.manager.pipeline
-        self.args.passes = ",".join(map(str, texts))
+        self.manager = PassManager(passes, self.instrumentations(passes))
 
     def instrumentations(self, passes: Sequence[ModulePass]) -> list[Instrumentation]:
         args = self.args
         found: list[Instrumentation] = []
+        if not args.disable_verify:
+            found.append(Verification(args.verify_each))
+        if args.time_passes or args.print_between_passes:
+            found.append(Between(args.time_passes, args.print_between_passes))
+        if self.options.dump_graph:
+            found.append(Dumps(Path(self.options.dump_path)))
         before = {n for names in args.mlir_print_ir_before for n in names.split(",")}
         after = {n for names in args.mlir_print_ir_after for n in names.split(",")}
         for name in sorted(before | after):
@@ -299,7 +298,6 @@ class GeOptMain(xDSLOptMain):
 
     def validation(self) -> Instrumentation:
         from ge.lowering.debugging.validation import Validation
-        from ge.lowering.plugins.extensions import files_in_use
         from ge.runtime.data.weights import open_payload
         from ge.runtime.device.trials import Trials
 
@@ -309,7 +307,7 @@ class GeOptMain(xDSLOptMain):
             self.ctx,
             lambda module: open_payload(module, folder),
             self.args.validate_output,
-            files_in_use(self.args.load_plugin or ()),
+            self.plugins,
         )
 
     # ---- a run -------------------------------------------------------------------------------
@@ -355,13 +353,12 @@ class GeOptMain(xDSLOptMain):
     def process(self, part: Source, said: list[Diagnostic]) -> str:
         """Parse, run the passes, print: the resulting text, empty after an error. What is to be
         said goes to `said`."""
-        self.manager.start()
-        module: ModuleOp | None = None
         with diagnostic_handler(said.append):
             try:
                 module = parse_module(self.ctx, part, implicit=not self.args.no_implicit_module)
                 self.timing.phase("Parser", count_ops(module))
-                self.apply_passes(module)
+                with self.weights(module):
+                    self.manager.run(self.ctx, module)
                 self.timing.phase("(verify)")
                 return self.output_resulting_program(module)
             except ShrinkException:
@@ -372,10 +369,16 @@ class GeOptMain(xDSLOptMain):
                 error = diagnose(e, self.manager.context, notes=not self.args.verify_diagnostics)
                 if not str(error.place):
                     error = replace(error, place=Place(part.name))
-                if module is not None:
-                    self.manager.report_failure(module, str(error))
                 said.append(error)
                 return ""
+
+    def weights(self, module: ModuleOp) -> AbstractContextManager[None]:
+        """Passes see the weights that the module names."""
+        if "graph.payload" not in module.attributes:
+            return nullcontext()
+        from ge.runtime.data.weights import open_payload, weights_at_hand
+
+        return weights_at_hand(open_payload(module, Path(self.source.name).parent))
 
     def show(self, diagnostics: Sequence[Diagnostic], stream: TextIO) -> bool:
         """Print diagnostics (remarks if asked for); whether there was an error."""

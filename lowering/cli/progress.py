@@ -6,18 +6,18 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ge.lowering.pipeline.stages import Progress
-
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
+
+    from ge.lowering.pipeline.instrumentation import Progress
 
 PATIENCE = 1.0
 """Seconds of silence before a bar appears."""
 
 
 @contextmanager
-def progress_bar() -> Generator[Progress | None]:
+def progress_bar() -> Generator["Progress | None"]:
     """A function to report progress with; None where nobody watches."""
     if not sys.stderr.isatty():
         yield None

@@ -21,7 +21,8 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.diagnostics import diagnostic_handler, place_of
 from ge.dialects.support.errors import GeError
 from ge.lowering.debugging.delta import reduce
-from ge.lowering.pipeline.instrumentation import Instrumentation
+from ge.lowering.pipeline.pass_manager import Instrumentation
+from ge.lowering.pipeline.pass_options import text_of
 from ge.lowering.text.files import Outputs
 from ge.lowering.text.printing import op_text
 from ge.runtime.data.arrays import Array
@@ -153,7 +154,7 @@ class Validation(Instrumentation):
     _old: ModuleOp | None = None
     _outcomes: Sequence[Outcome] = ()
 
-    def start(self) -> None:
+    def start(self, module: ModuleOp) -> None:
         self.runner = None
 
     def before(self, p: ModulePass, module: ModuleOp) -> None:
@@ -232,7 +233,7 @@ class Case:
         weights = {k: a for k in weights_of(module) if (a := payload.get(k)) is not None}
         module.attributes.pop(PAYLOAD, None)
         plugins = [f"--load-plugin={Path(p).resolve()}" for p in self.validation.plugins]
-        spec = str(self.broken.pipeline_pass_spec())
+        spec = str(text_of(self.broken))
         command = shlex.join(["ge-opt", "%s", *plugins, "-p", spec, "--validate"])
         lines = [
             f"// RUN: {command} | filecheck %s",

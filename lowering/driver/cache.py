@@ -40,8 +40,9 @@ from ge.lowering.text.files import Outputs, is_device, same_file, weights_path
 from ge.runtime.data.weights import files_of
 
 if TYPE_CHECKING:
-    from ge.lowering.driver.compiler import Program, Watch
-    from ge.lowering.pipeline.stages import Progress
+    from ge.lowering.driver.compiler import Watch
+    from ge.lowering.driver.program import Program
+    from ge.lowering.pipeline.instrumentation import Progress
     from ge.runtime.data.weights import Payload
 
 TEXT, WEIGHTS, ENTRY = "program.mlir", "program.safetensors", "entry.json"
@@ -285,9 +286,9 @@ def _restore(request: Request, entry: Path, kept: Mapping[str, Any]) -> None:
 
 def _recall(request: Request, entry: Path, kept: Mapping[str, Any]) -> "Program":
     """The program of an entry, in memory. Raises Unsound."""
-    from ge.lowering.driver.compilation import Compilation
-    from ge.lowering.driver.compiler import Program, context
-    from ge.lowering.pipeline.stages import PassRecord
+    from ge.lowering.driver.compiler import context
+    from ge.lowering.driver.program import Compilation, Program
+    from ge.lowering.pipeline.instrumentation import PassRecord
     from ge.lowering.text.reading import Source, parse_module
     from ge.runtime.data.weights import HASH, open_payload
     from ge.runtime.data.weights import PAYLOAD as ATTRIBUTE
@@ -310,7 +311,7 @@ def _recall(request: Request, entry: Path, kept: Mapping[str, Any]) -> "Program"
         )  # fmt: skip
     except (GeError, *WRONG):
         raise Unsound from None
-    return Program(module, payload, compilation, request.path)
+    return Program(module, payload, request.path, compilation)
 
 
 def _keep(request: Request, entry: Path, program: "Program") -> None:

@@ -3,11 +3,9 @@ Python face."""
 
 import gc
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, MemRefType, ModuleOp, TensorType
@@ -15,7 +13,6 @@ from xdsl.dialects.func import Func
 from xdsl.dialects.memref import MemRef
 from xdsl.dialects.tensor import Tensor
 from xdsl.ir import Attribute
-from xdsl.printer import Printer
 
 from ge.dialects.fused_op import FusedOps
 from ge.dialects.graph import Graph
@@ -24,17 +21,19 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
-from ge.lowering.driver.compilation import Compilation, Lowering, count_launches, memory_figures
+from ge.lowering.driver.memory_search import lower_within_limit
+from ge.lowering.driver.program import Compilation, Program, count_launches, memory_figures
+from ge.lowering.driver.stepper import Stepper
+from ge.lowering.levels.dominance import verify
 from ge.lowering.levels.level import Level, level_of
-from ge.lowering.pipeline.instrumentation import Instrumentation
+from ge.lowering.pipeline.instrumentation import Dumps, PassRecord, Progress
 from ge.lowering.pipeline.options import Options
-from ge.lowering.pipeline.stages import PassRecord, Progress, check_switches, stages
+from ge.lowering.pipeline.pass_manager import Instrumentation
+from ge.lowering.pipeline.stages import check_switches, stages
 from ge.lowering.plugins.extensions import universe
-from ge.lowering.text.files import Outputs, write_module
 from ge.lowering.text.reading import parse_module, read_source
-from ge.runtime.data.weights import Payload, open_payload, payload_path
-from ge.transforms.graph.deduplicate_constants import share_equal_weights
-from ge.transforms.rewriting.counts import RuleCount, disabling
+from ge.runtime.data.weights import Payload, open_payload, payload_path, weights_at_hand
+from ge.transforms.rewriting.counts import disabling
 
 
 @contextmanager
@@ -63,16 +62,7 @@ def context(plugins: Sequence[str] = ()) -> Context:
     return ctx
 
 
-def add_counts(total: dict[str, dict[str, int]], counts: Mapping[str, RuleCount]) -> None:
-    """Add what rules did to the figures of the report."""
-    for rule, found in counts.items():
-        entry = total.setdefault(rule, {"matched": 0, "applied": 0})
-        entry["matched"] += found.matched
-        entry["applied"] += found.applied
-
-
 def is_shaped(t: Attribute) -> bool:
-    """Whether values of a type have bytes."""
     return isinstance(t, TensorType | MemRefType)
 
 
@@ -89,46 +79,52 @@ def lower(
     module: ModuleOp,
     options: Options,
     progress: Progress | None = None,
-    after: Callable[[str, ModuleOp], None] | None = None,
     until: str = Level.PROGRAM,
     instrumentations: Sequence[Instrumentation] = (),
+    payload: Payload | None = None,
 ) -> Compilation:
-    """Lower a module in place from the level it is at to `until`.
-    Raises GeError and VerifyException for what is wrong with the module."""
+    """Lower a module in place from the level it is at to `until`; of its weights, those in
+    `payload` are compared. Raises GeError and VerifyException for what is wrong with the module."""
+    verify(module)
+    return lower_verified(module, options, progress, until, instrumentations, payload)
+
+
+def lower_verified(
+    module: ModuleOp,
+    options: Options,
+    progress: Progress | None,
+    until: str,
+    instrumentations: Sequence[Instrumentation],
+    payload: Payload | None,
+) -> Compilation:
+    """`lower`, for a module that is known to be valid."""
     start = time.perf_counter()
-    result = Compilation(options)
+    compilation, last = Compilation(options), Level.named(until)
     target = Target.load(options.target)  # an unknown one is no error of the pass that loads it
-    ctx, passes = context(options.plugins), universe(*options.plugins).all_passes
-    path = stages(options)
     first = level_of(module)
     if first is not Level.GRAPH and (options.outputs or options.drop_unused_inputs):
         hint = f"the module is at the {first} level"
         raise GeError("outputs and inputs are pruned at the graph level only", hint=hint)
-    wanted = first.path_to(Level.named(until))
-    check_switches(options, passes)
-    lowering = Lowering(result, ctx, passes, progress, after, instrumentations)
-    with paused_collector(), disabling(options.fusion_disable):
+    levels = first.path_to(last)
+    check_switches(options, universe(*options.plugins).all_passes)
+    watching = list(instrumentations)
+    if options.dump_graph:
+        watching.append(Dumps(Path(options.dump_path)))
+    stepper = Stepper(options, context(options.plugins), watching, progress)
+    with paused_collector(), disabling(options.fusion_disable), weights_at_hand(payload):
         tries = options.memory_limit or options.memory > 1 or may_exceed(module, target)
-        if wanted[-1:] == [Level.PROGRAM] and tries:
-            lowering.to_program(module, wanted)
+        if levels[-1:] == [Level.PROGRAM] and tries:
+            compilation.remedies = lower_within_limit(module, levels, stepper)
         else:
-            lowering.run(module, wanted, path)
-    result.seconds = time.perf_counter() - start
-    if Level.named(until) is Level.PROGRAM:
-        result.ops["launches"] = count_launches(module)
-        result.memory = memory_figures(module)
-    for counts in lowering.rules.values():
-        add_counts(result.fusion, counts)
-    return result
-
-
-@dataclass
-class Loaded:
-    """A module as read, the weights it refers to, and where it came from."""
-
-    module: ModuleOp
-    payload: Payload
-    path: str
+            stepper.run(module, levels, stages(options))
+    compilation.passes, compilation.ops = stepper.records, stepper.ops
+    compilation.seconds = time.perf_counter() - start
+    if last is Level.PROGRAM:
+        compilation.ops["launches"] = count_launches(module)
+        compilation.memory = memory_figures(module)
+    for counts in stepper.rules.values():
+        compilation.add_counts(counts)
+    return compilation
 
 
 def load(
@@ -136,20 +132,23 @@ def load(
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Mapping[str, int] | None = None,
     plugins: Sequence[str] = (),
-) -> Loaded:
+) -> Program:
     """Read a model (`.onnx`) or a module of any level (`.mlir`, or "-" for standard input).
     `shapes` and `dims` fix inputs by name and symbolic dimensions of an ONNX model; `plugins` are
-    files with dialects of a `.mlir`. Raises GeError or ParseError for what cannot be read."""
+    files with dialects, and with ONNX ops. Raises GeError, ParseError or VerifyException for what
+    cannot be read or is not valid."""
+    ctx = context(plugins)
     if path.endswith(".onnx"):
         from ge.lowering.onnx.importer import import_file
 
         with paused_collector():
             imported = import_file(path, shapes, dims)
-        return Loaded(imported.module, imported.payload, path)
+        return Program(imported.module, imported.payload, path)
     if shapes or dims:
         raise GeError("--shape and --dim are for .onnx models", path, "import the model anew")
-    module = parse_module(context(plugins), read_source(None if path == "-" else path))
-    return Loaded(module, open_payload(module, text_folder(module, Path(path))), path)
+    module = parse_module(ctx, read_source(None if path == "-" else path))
+    verify(module)
+    return Program(module, open_payload(module, text_folder(module, Path(path))), path)
 
 
 def text_folder(module: ModuleOp, path: Path) -> Path:
@@ -159,52 +158,8 @@ def text_folder(module: ModuleOp, path: Path) -> Path:
     return path.parent if is_here else path.resolve().parent
 
 
-Watch = Callable[[Loaded], Sequence[Instrumentation]]
+Watch = Callable[[Program], Sequence[Instrumentation]]
 """Makes what watches the passes."""
-
-
-@dataclass
-class Program:
-    """A compiled module with its weights and the compiler's figures."""
-
-    module: ModuleOp
-    payload: Payload
-    compilation: Compilation
-    path: str
-
-    @property
-    def name(self) -> str:
-        return Path(self.path).stem
-
-    def report(self) -> dict[str, Any]:
-        return self.compilation.report(self.name)
-
-    def save(
-        self,
-        output: str | None,
-        report: str | None,
-        debug_info: bool = False,
-        inputs: Iterable[Path | str] = (),
-    ) -> None:
-        """Write program, weights and report: all of them or, when one fails, none; `inputs` are
-        files that they must not replace."""
-        with Outputs(inputs) as out:
-            if output is not None:
-                write_module(out, output, self.module, self.payload, debug_info)
-            if report is not None:
-                out.json(report, self.report())
-
-    def summary(self, name: str) -> str:
-        """The figures in a few lines for people."""
-        c = self.compilation
-        parts = [f"{name}: {c.seconds:.2f} s"]
-        parts += [f"{n} {level}" for level, n in c.ops.items()]
-        if c.memory:
-            peak, bound = c.memory["peak_bytes"], c.memory["lower_bound_bytes"]
-            mib = 1 << 20
-            parts.append(f"arena {peak / mib:.2f} MiB (bound {bound / mib:.2f})")
-            parts.append(f"weights {c.memory['weight_bytes'] / mib:.2f} MiB")
-        return ", ".join(parts)
 
 
 def compile_file(
@@ -219,31 +174,12 @@ def compile_file(
     """Read a model or module and lower it. Raises GeError, ParseError, VerifyException."""
     options = options or Options.from_environment()
     start = time.perf_counter()
-    loaded = load(path, shapes, dims, options.plugins)
-    share_equal_weights(loaded.module, loaded.payload)
+    program = load(path, shapes, dims, options.plugins)
     seconds = time.perf_counter() - start
-    watching = () if watch is None else watch(loaded)
-    compilation = lower(loaded.module, options, progress, dumper(options), until, watching)
+    watching = () if watch is None else watch(program)
+    program.compilation = compilation = lower_verified(
+        program.module, options, progress, until, watching, program.payload
+    )
     compilation.passes.insert(0, PassRecord("import", seconds, 0))
     compilation.seconds += seconds
-    return Program(loaded.module, loaded.payload, compilation, path)
-
-
-def dumper(options: Options) -> Callable[[str, ModuleOp], None] | None:
-    """What writes the module after each pass when `dump_graph` asks for it.
-    Raises GeError when the folder cannot be made."""
-    if not options.dump_graph:
-        return None
-    folder, number = Path(options.dump_path), 0
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise GeError(f"cannot write to '{folder}': {e.strerror}", hint="see GE_DUMP_PATH") from e
-
-    def dump(name: str, module: ModuleOp) -> None:
-        nonlocal number
-        with Outputs() as out:
-            out.text(folder / f"{number:02d}-{name}.mlir", lambda f: Printer(f).print_op(module))
-        number += 1
-
-    return dump
+    return program

@@ -4,7 +4,7 @@ check at any: that values are defined before they are used, and that dimensions 
     %1 = graph.relu %0 : (tensor<4xf32>) -> tensor<4xf32>
     %0 = graph.relu %x : (tensor<4xf32>) -> tensor<4xf32>
 is
-    error: not legal at the graph level: graph.relu uses operand 0 before it is defined
+    error: operand #0 does not dominate this use
 """
 
 from collections.abc import Iterable
@@ -26,6 +26,7 @@ from ge.dialects.support.functions import MAIN, functions
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC
 from ge.dialects.targets.target import target_for
+from ge.lowering.levels.dominance import dominance_error
 from ge.lowering.levels.level import Legality, Level, legality
 from ge.lowering.levels.rules import Rules, Surroundings
 
@@ -98,7 +99,7 @@ class Verification:
                 raise self.fail(op, f"{op.name} may not stand here")
             for i, operand in enumerate(op.operands):
                 if operand not in defined:
-                    raise self.fail(op, f"{op.name} uses operand {i} before it is defined")
+                    raise dominance_error(op, i)
             self.check_types(op.results, op)
             inner = self.fused.main if isinstance(op, FusedOp) else allowed
             for region in op.regions:

@@ -1,101 +1,68 @@
-"""What can be watched while passes run: time, the IR before and after, a reproducer.
-
-An instrumentation is called around each pass; `instrument` joins several to the one callback that
-xDSL's PassPipeline has.
-"""
+"""What can be watched while passes run: time, records, the IR before and after, a reproducer."""
 
 import shlex
 import time
-from abc import ABC
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass, PassPipeline
+from xdsl.passes import ModulePass
 
+from ge.dialects.support.errors import GeError
+from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.lowering.pipeline.pass_options import pipeline_text
 from ge.lowering.text.files import write_text
 from ge.lowering.text.printing import op_text
 
 
-class Instrumentation(ABC):
-    """Override what is needed; `module` is the whole program each time."""
-
-    def start(self) -> None:
-        """Another module comes, through the same passes."""
-
-    def before(self, p: ModulePass, module: ModuleOp) -> None:
-        """The pass is about to run."""
-
-    def after(self, p: ModulePass, module: ModuleOp) -> None:
-        """The pass has run, its result is not verified yet."""
-
-    def failed(self, p: ModulePass, module: ModuleOp, why: str) -> None:
-        """The pass, or the verification of its result, raised an exception."""
-
-
-Verifier = Callable[[ModulePass | None, ModuleOp, ModulePass | None], None]
-
-
-class PassManager:
-    """Runs passes with instrumentation; `running` tells an error report where things were."""
-
-    def __init__(
-        self,
-        passes: Sequence[ModulePass],
-        instrumentations: Sequence[Instrumentation] = (),
-        verify: Verifier | None = None,
-    ) -> None:
-        self.instrumentations, self.verify = instrumentations, verify
-        self.running: ModulePass | None = None
-        self.verifying = False
-        self.pipeline = PassPipeline(tuple(passes), self._between)
-
-    def start(self) -> None:
-        """Another module comes."""
-        self.running, self.verifying = None, False
-        for i in self.instrumentations:
-            i.start()
-
-    def _between(
-        self, previous: ModulePass | None, module: ModuleOp, following: ModulePass | None
-    ) -> None:
-        self.verifying = True
-        if previous is not None:
-            for i in reversed(self.instrumentations):
-                i.after(previous, module)
-        if self.verify is not None:
-            self.verify(previous, module, following)
-        self.running, self.verifying = following, False
-        if following is not None:
-            for i in self.instrumentations:
-                i.before(following, module)
-
-    @property
-    def context(self) -> str:
-        """`in pass 'x'`, `after pass 'x'`, or nothing."""
-        if self.running is None:
-            return ""
-        return f"{'after' if self.verifying else 'in'} pass '{self.running.name}'"
-
-    def report_failure(self, module: ModuleOp, why: str) -> None:
-        """Tell the instrumentations that the pass that was running has failed."""
-        if self.running is not None:
-            for i in self.instrumentations:
-                i.failed(self.running, module, why)
-
-
 def count_ops(module: ModuleOp) -> int:
     """The ops of a module, itself and those in regions included."""
-    found, blocks = 1, list(module.body.blocks)
+    count, blocks = 1, list(module.body.blocks)
     while blocks:
         for op in blocks.pop().ops:
-            found += 1
+            count += 1
             if op.regions:
                 blocks.extend(block for region in op.regions for block in region.blocks)
-    return found
+    return count
+
+
+# ---- records ---------------------------------------------------------------------------------
+
+
+@dataclass
+class PassRecord:
+    """What one pass did: wall time, and the number of ops after it."""
+
+    name: str
+    seconds: float
+    ops: int
+
+
+Progress = Callable[[str, int, int], None]
+"""Called before each pass with its name, its number and the number of passes."""
+
+
+@dataclass
+class Records(Instrumentation):
+    """Adds a record of each pass, and tells how far things are."""
+
+    records: list[PassRecord]
+    total: int
+    progress: Progress | None = None
+    _done: int = 0
+    _start: float = 0.0
+
+    def before(self, p: ModulePass, module: ModuleOp) -> None:
+        if self.progress is not None:
+            self.progress(p.name, self._done, self.total)
+        self._start = time.perf_counter()
+
+    def after(self, p: ModulePass, module: ModuleOp) -> None:
+        seconds = time.perf_counter() - self._start
+        self.records.append(PassRecord(p.name, seconds, count_ops(module)))
+        self._done += 1
 
 
 # ---- time ------------------------------------------------------------------------------------
@@ -181,6 +148,49 @@ class IRPrinting(Instrumentation):
             self.dump("After Failure of", p, self.text(module))
 
 
+@dataclass
+class Between(Instrumentation):
+    """What xdsl-opt prints between passes: seconds, and the IR."""
+
+    times: bool
+    ir: bool
+    _previous: str = ""
+    _start: float = 0.0
+
+    def start(self, module: ModuleOp) -> None:
+        self._previous = ""
+
+    def before(self, p: ModulePass, module: ModuleOp) -> None:
+        if self.ir and self._previous:
+            print(f"IR after {self._previous}:\n{op_text(module)}\n\n\n")
+        self._start = time.perf_counter()
+
+    def after(self, p: ModulePass, module: ModuleOp) -> None:
+        self._previous = p.name
+        if self.times:
+            print(f"Pass {p.name} took {time.perf_counter() - self._start} seconds")
+
+
+@dataclass
+class Dumps(Instrumentation):
+    """Writes the module after each pass to a file of its own. Raises GeError where that cannot be
+    done."""
+
+    folder: Path
+    number: int = 0
+
+    def __post_init__(self) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as e:
+            what = f"cannot write to '{self.folder}': {e.strerror}"
+            raise GeError(what, hint="see GE_DUMP_PATH") from e
+
+    def after(self, p: ModulePass, module: ModuleOp) -> None:
+        write_text(self.folder / f"{self.number:02d}-{p.name}.mlir", op_text(module))
+        self.number += 1
+
+
 # ---- reproducer ------------------------------------------------------------------------------
 
 CONFIGURATION = "// configuration:"
@@ -201,7 +211,7 @@ class Reproducer(Instrumentation):
         if self.local or self._text is None:
             self._text = op_text(module, generic=True, debuginfo=True)
 
-    def start(self) -> None:
+    def start(self, module: ModuleOp) -> None:
         self._text = None
 
     def failed(self, p: ModulePass, module: ModuleOp, why: str) -> None:

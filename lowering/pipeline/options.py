@@ -108,8 +108,9 @@ class Options:
     fusion: str = option(
         "default",
         "off (one launch for each graph op), conservative (the numbers keep every bit), default "
-        "(what mathematics allows, within the ULPs that each pass states) or aggressive (may "
-        "compute again, and put sums in another order)",
+        "(what mathematics allows, within the ULPs that each pass states) or aggressive (also "
+        "computes cheap values again in each launch that uses them, for less traffic and memory "
+        "at the peak, and trusts exp not to overflow; most networks give it nothing to do)",
         variable="GE_GRAPH_FUSION", metavar="MODE", group=LAUNCHES,
         choices=FUSION_MODES,
     )  # fmt: skip

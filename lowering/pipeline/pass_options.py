@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec, ParameterListType, ParameterType
@@ -44,7 +44,7 @@ class PassText:
 
     def __str__(self) -> str:
         options = " ".join(
-            "=".join((key, ",".join(map(_quote, values)))) if values else key
+            f"{key.replace('_', '-')}{'=' * bool(values)}{','.join(map(_quote, values))}"
             for key, values in self.options.items()
         )
         return f"{self.name}{{{options}}}" if options else self.name
@@ -285,6 +285,23 @@ def build_pipeline(passes: Iterable[PassText], available: PassTable) -> tuple[Mo
     return tuple(build_pass(p, available) for p in passes)
 
 
+def text_of(p: ModulePass) -> PassText:
+    """The text that gives an equal pass when it is built again."""
+    options: dict[str, tuple[str, ...]] = {}
+    for field in dataclasses.fields(p):
+        value = getattr(p, field.name)
+        default = field.default
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        stated = value != default or (field.name == "target" and value)  # what it is made for
+        if field.init and field.name != "name" and stated:
+            values = cast(tuple[Any, ...], value if isinstance(value, tuple) else (value,))
+            options[field.name] = tuple(
+                str(v).lower() if isinstance(v, bool) else str(v) for v in values
+            )
+    return PassText(p.name, options)
+
+
 def pipeline_text(passes: Iterable[ModulePass]) -> str:
     """The text that `read_pipeline` takes for these passes."""
-    return f"builtin.module({','.join(str(p.pipeline_pass_spec()) for p in passes)})"
+    return f"builtin.module({','.join(str(text_of(p)) for p in passes)})"

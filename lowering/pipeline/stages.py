@@ -1,45 +1,56 @@
-"""The default pipeline as data, and the driver that runs it on one module in one process."""
+"""The default pipeline: the passes of each level, as objects."""
 
-import time
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection
 from difflib import get_close_matches
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ge.dialects.support.errors import GeError
-from ge.lowering.pipeline.instrumentation import Instrumentation, PassManager, count_ops
+from ge.lowering.levels.level import Level
+from ge.lowering.levels.verify_level import VerifyLevelPass
 from ge.lowering.pipeline.options import Options
-from ge.lowering.pipeline.pass_options import PassTable, PassText, build_pipeline, read_pipeline
 from ge.lowering.pipeline.remedies import Remedies
 from ge.lowering.plugins.extensions import passes_at_levels
 from ge.lowering.plugins.universe import rules
-
-CLEAN_UP = (
-    "simplify-movement",
-    "move-transposes",
-    "simplify-algebra",
-    "simplify-control-flow",
-    "deduplicate-constants",
-    "share-common-subexpressions",
-    "absorb-transposes",
-    "fold-batch-norm",
-)
-"""Passes at the graph level that bring ops to their simplest form."""
-
-COMPOSITES = ("find-norms", "find-rotary", "find-softmax", "find-attention")
-
-EXACT = (
-    "simplify-movement",
-    "move-transposes",
-    "simplify-algebra",
-    "absorb-transposes",
-    "fold-batch-norm",
-)
-"""Those that keep every bit when they are told to."""
-
+from ge.lowering.steps.bufferize_tasks import BufferizeTasksPass
+from ge.lowering.steps.lower_to_tasks import LowerToTasksPass
+from ge.transforms.fusion.fuse_attention import FuseAttentionPass
+from ge.transforms.fusion.fuse_conv import FuseConvPass
+from ge.transforms.fusion.fuse_linear import FuseLinearPass
+from ge.transforms.fusion.fuse_norm import FuseNormPass
+from ge.transforms.fusion.fuse_region import FuseRegionPass
+from ge.transforms.graph.absorb_transposes import AbsorbTransposesPass
+from ge.transforms.graph.composites.find_activations import FindActivationsPass
+from ge.transforms.graph.composites.find_attention import FindAttentionPass
+from ge.transforms.graph.composites.find_norms import FindNormsPass
+from ge.transforms.graph.composites.find_rotary import FindRotaryPass
+from ge.transforms.graph.composites.find_softmax import FindSoftmaxPass
+from ge.transforms.graph.deduplicate_constants import DeduplicateConstantsPass
+from ge.transforms.graph.eliminate_dead_code import EliminateDeadCodePass
+from ge.transforms.graph.expand_einsum import ExpandEinsumPass
+from ge.transforms.graph.fold_batch_norm import FoldBatchNormPass
+from ge.transforms.graph.fold_constants import FoldConstantsPass
+from ge.transforms.graph.infer_shapes import InferShapesPass
+from ge.transforms.graph.move_transposes import MoveTransposesPass
+from ge.transforms.graph.prepare_weights import PrepareWeightsPass
+from ge.transforms.graph.prune_outputs import PruneOutputsPass
+from ge.transforms.graph.resolve_shapes import ResolveShapesPass
+from ge.transforms.graph.share_common_subexpressions import ShareCommonSubexpressionsPass
+from ge.transforms.graph.share_equal_weights import ShareEqualWeightsPass
+from ge.transforms.graph.simplify_algebra import SimplifyAlgebraPass
+from ge.transforms.graph.simplify_control_flow import SimplifyControlFlowPass
+from ge.transforms.graph.simplify_movement import SimplifyMovementPass
+from ge.transforms.memory.extract_concats import ExtractConcatsPass
+from ge.transforms.memory.order_tasks import OrderTasksPass
+from ge.transforms.memory.overwrite_operands import OverwriteOperandsPass
+from ge.transforms.memory.plan_core_memory import PlanCoreMemoryPass
+from ge.transforms.memory.plan_memory import PlanMemoryPass
+from ge.transforms.memory.recompute_elementwise import RecomputeElementwisePass
+from ge.transforms.memory.rematerialize import RematerializePass
+from ge.transforms.memory.spill_buffers import SpillBuffersPass
+from ge.transforms.memory.write_parts import WritePartsPass
+from ge.transforms.schedule.assign_streams import AssignStreamsPass
+from ge.transforms.schedule.split_launches import SplitLaunchesPass
 
 SEARCH_LONG = 30_000
 """Steps of the search for the smallest packing at memory level 3: about 6 seconds."""
@@ -51,167 +62,162 @@ real graphs close in a few hundred."""
 SEARCH_FOR_LIMIT = 15_000
 """Steps where the program did not fit."""
 
-
-SLOWER_FOR_LIMIT = "2.0"
+SLOWER_FOR_LIMIT = 2.0
 """How many times as long the tasks may take where the program did not fit."""
 
+Passes = list[ModulePass]
 
-def stages(options: Options, remedies: Remedies | None = None) -> dict[str, list[str]]:
-    """Level -> the passes that lead there from the level before, as `ge-opt -p` takes them, those
-    of plugins last; with what is to be done about the memory limit. Raises GeError for a plugin
-    that cannot be loaded."""
-    done = remedies or Remedies(options.memory_limit)
-    recomputes = options.memory > 2 and done.slower > 1
-    elementwise = recomputes and done.elementwise and options.fusion != "off"
 
-    def targeted(name: str, **more: str) -> str:
-        given = {"target": options.target, **more}
-        return str(PassText(name, {k: (v,) for k, v in given.items()}))
-
-    found = {
-        "graph": [
-            *pruning(options),
-            "infer-shapes",
-            "fold-constants",
-            *(["simplify-control-flow"] if options.fusion != "off" else []),
-            *(["expand-einsum"] if options.fusion not in ("off", "conservative") else []),
-            *composites(options),
-            *clean_up(options),
-            *composites(options),
-            "prepare-weights",
-            "eliminate-dead-code",
-        ],
-        "fused": [
-            *(["recompute-elementwise"] if elementwise else []),
-            *(targeted(name, **more) for name, more in fusion(options, done.fuse).items()),
-            *(["extract-concats"] if options.memory else []),
-        ],
-        "tasks": [
-            targeted("lower-to-tasks"),
-            *([targeted("order-tasks")] if (options.memory > 1) != done.order else []),
-            *recomputation(options, done, recomputes),
-        ],
-        "buffers": [
-            *bufferization(options),
-            *in_place(options),
-            *([targeted("split-launches")] if options.pieces else []),
-            *spilling(options, done),
-        ],
-        "program": [targeted("assign-streams"), planning(options, done), core_planning(options)],
+def stages(options: Options, remedies: Remedies | None = None) -> dict[Level, Passes]:
+    """Level -> the passes that lead there from the level before, those of plugins last; with what
+    is to be done about the memory limit. Raises GeError for a plugin that cannot be loaded."""
+    remedies = remedies or Remedies(options.memory_limit)
+    passes = {
+        Level.GRAPH: to_graph(options),
+        Level.FUSED: to_fused(options, remedies),
+        Level.TASKS: to_tasks(options, remedies),
+        Level.BUFFERS: to_buffers(options, remedies),
+        Level.PROGRAM: to_program(options, remedies),
     }
-    for level, name in passes_at_levels(*options.plugins):
-        if level not in found:
-            levels = ", ".join(found)
-            raise GeError(f"pass '{name}' states level '{level}'", hint=f"levels are {levels}")
-        found[level].insert(0 if level == "fused" else len(found[level]), name)
-    return {level: without_disabled(names, options) for level, names in found.items()}
+    for level, cls in passes_at_levels(*options.plugins):
+        if level not in passes:
+            hint = f"levels are {', '.join(passes)}"
+            raise GeError(f"pass '{cls.name}' states level '{level}'", hint=hint)
+        level = Level(level)
+        passes[level].insert(0 if level is Level.FUSED else len(passes[level]), cls())
+    disabled = options.fusion_disable
+    return {level: [p for p in ps if p.name not in disabled] for level, ps in passes.items()}
 
 
-def composites(options: Options) -> list[str]:
-    """The passes that find composites in what exporters write out. They come before the clean-up,
-    which may tear a spelling apart, and after it, when more has one spelling."""
-    if options.fusion in ("off", "conservative"):
-        return []
-    aggressive = "{aggressive=true}" if options.fusion == "aggressive" else ""
+def pipeline(options: Options) -> Passes:
+    """The default pipeline: all stages, each closed by a check that its level is legal."""
+    return [p for level, passes in stages(options).items() for p in closed(level, passes, options)]
+
+
+def closed(level: Level, passes: Passes, options: Options) -> Passes:
+    """The passes of a level, and the check of what they lead to."""
+    return [*passes, VerifyLevelPass(level)] if options.verify else passes
+
+
+# ---- the stages ------------------------------------------------------------------------------
+
+
+def to_graph(options: Options) -> Passes:
+    pruned = options.outputs or options.drop_unused_inputs
     return [
-        "resolve-shapes",
-        "share-common-subexpressions",
-        f"find-activations{aggressive}",
-        *COMPOSITES,
+        *([PruneOutputsPass(options.outputs, options.drop_unused_inputs)] if pruned else []),
+        ShareEqualWeightsPass(),
+        InferShapesPass(),
+        FoldConstantsPass(),
+        *([SimplifyControlFlowPass()] if options.fusion != "off" else []),
+        *([ExpandEinsumPass()] if options.fusion not in ("off", "conservative") else []),
+        *composites(options),
+        *clean_up(options),
+        *composites(options),
+        PrepareWeightsPass(),
+        EliminateDeadCodePass(),
     ]
 
 
-def clean_up(options: Options) -> list[str]:
-    """The passes that simplify the graph: none when off, conservative so that every bit stays."""
+def composites(options: Options) -> Passes:
+    """The passes that find composites in what exporters write out. They run before clean-up, which
+    may break a pattern, and again after it, on the canonical form."""
+    if options.fusion in ("off", "conservative"):
+        return []
+    return [
+        ResolveShapesPass(),
+        ShareCommonSubexpressionsPass(),
+        FindActivationsPass(aggressive=options.fusion == "aggressive"),
+        FindNormsPass(),
+        FindRotaryPass(),
+        FindSoftmaxPass(),
+        FindAttentionPass(),
+    ]
+
+
+def clean_up(options: Options) -> Passes:
+    """The passes that simplify the graph; conservative: those that keep every bit."""
     if options.fusion == "off":
         return []
     exact = options.fusion == "conservative"
-    return [f"{name}{{exact=true}}" if exact and name in EXACT else name for name in CLEAN_UP]
+    return [
+        SimplifyMovementPass(exact=exact),
+        MoveTransposesPass(exact=exact),
+        SimplifyAlgebraPass(exact=exact),
+        SimplifyControlFlowPass(),
+        DeduplicateConstantsPass(),
+        ShareCommonSubexpressionsPass(),
+        AbsorbTransposesPass(exact=exact),
+        FoldBatchNormPass(exact=exact),
+    ]
 
 
-def fusion(options: Options, for_memory: bool = False) -> dict[str, dict[str, str]]:
-    """The passes that put ops into one launch, with their options: none when off, conservative
-    those that keep every bit."""
+def to_fused(options: Options, remedies: Remedies) -> Passes:
     if options.fusion == "off":
-        return {}
-    exact = {"exact": "true"} if options.fusion == "conservative" else {}
-    passes: dict[str, dict[str, str]] = {
-        "fuse-linear": {},
-        "fuse-conv": {},
-        "fuse-attention": exact,
-        "fuse-norm": {},
-        "fuse-region": {},
-    }
-    if options.fusion == "aggressive":
-        passes["fuse-region"] = {"recompute": "true", "peak-memory": "true"}
-    elif for_memory:
-        passes["fuse-region"] = {"peak-memory": "true"}
+        fusion: Passes = []
+    else:
+        target, aggressive = options.target, options.fusion == "aggressive"
+        fusion = [
+            FuseLinearPass(target),
+            FuseConvPass(target),
+            FuseAttentionPass(target, exact=options.fusion == "conservative"),
+            FuseNormPass(target),
+            FuseRegionPass(target, recompute=aggressive, peak_memory=aggressive or remedies.fuse),
+        ]
+        if recomputes(options, remedies) and remedies.elementwise:
+            fusion.insert(0, RecomputeElementwisePass())
+    return [*fusion, *([ExtractConcatsPass()] if options.memory else [])]
+
+
+def recomputes(options: Options, remedies: Remedies) -> bool:
+    """Whether values are computed again where that pays, limit or none."""
+    return options.memory > 2 and remedies.slower > 1
+
+
+def to_tasks(options: Options, remedies: Remedies) -> Passes:
+    passes: Passes = [LowerToTasksPass(options.target)]
+    if (options.memory > 1) != remedies.order:
+        passes.append(OrderTasksPass(options.target))
+    if remedies.recompute:
+        limit = remedies.recompute
+        passes.append(RematerializePass(options.target, SLOWER_FOR_LIMIT, limit))
+    elif recomputes(options, remedies):
+        passes.append(RematerializePass(options.target, remedies.slower))
     return passes
 
 
-def bufferization(options: Options) -> list[str]:
-    return ["bufferize-tasks{share-io=true}" if options.share_io else "bufferize-tasks"]
+def to_buffers(options: Options, remedies: Remedies) -> Passes:
+    passes: Passes = [BufferizeTasksPass(options.share_io)]
+    if options.memory:
+        passes += [WritePartsPass(), OverwriteOperandsPass(no_reuse=options.no_reuse)]
+    if options.pieces:
+        passes.append(SplitLaunchesPass(options.target))
+    if remedies.spill:
+        passes.append(SpillBuffersPass(remedies.spill, options.target, options.no_reuse))
+    return passes
 
 
-def in_place(options: Options) -> list[str]:
-    """The passes that put results where they need no bytes of their own, from memory level 1 on."""
-    given = {"no-reuse": options.no_reuse} if options.no_reuse else {}
-    return ["write-parts", str(PassText("overwrite-operands", given))] if options.memory else []
-
-
-def recomputation(options: Options, remedies: Remedies, always: bool) -> list[str]:
-    """The pass that computes values again: as far as the limit wants it, else where that is done
-    always, as far as it pays."""
-    given = {"target": (options.target,), "slower": (str(remedies.slower),)}
-    if remedies.recompute:
-        given |= {"limit": (str(remedies.recompute),), "slower": (SLOWER_FOR_LIMIT,)}
-    return [str(PassText("rematerialize", given))] if remedies.recompute or always else []
-
-
-def spilling(options: Options, remedies: Remedies) -> list[str]:
-    """The pass that takes buffers to the host, where the limit wants it."""
-    if not remedies.spill:
-        return []
-    given: dict[str, tuple[str, ...]] = {
-        "limit": (str(remedies.spill),),
-        "target": (options.target,),
-    }
-    if options.no_reuse:
-        given["no-reuse"] = options.no_reuse
-    return [str(PassText("spill-buffers", given))]
-
-
-def planning(options: Options, remedies: Remedies) -> str:
-    """The pass that plans the memory, as memory level and limit want it."""
-    given: dict[str, tuple[str, ...]] = {
-        "target": (options.target,),
-        "reuse": (str(options.memory > 0).lower(),),
-    }
-    if options.no_reuse:
-        given["no-reuse"] = options.no_reuse
-    if options.print_liveness:
-        given["print-liveness"] = ("true",)
-    if remedies.limit:
-        given["limit"] = (str(remedies.limit),)
+def to_program(options: Options, remedies: Remedies) -> Passes:
+    search = 0
     if options.memory >= 3:
-        given["search"] = (str(SEARCH_LONG),)
+        search = SEARCH_LONG
     elif options.memory:
-        given["search"] = (str(SEARCH_FOR_LIMIT if remedies.any else SEARCH_BRIEFLY),)
-    return str(PassText("plan-memory", given))
+        search = SEARCH_FOR_LIMIT if remedies.any else SEARCH_BRIEFLY
+    return [
+        AssignStreamsPass(options.target),
+        PlanMemoryPass(
+            options.target,
+            reuse=options.memory > 0,
+            search=search,
+            limit=remedies.limit,
+            no_reuse=options.no_reuse,
+            print_liveness=options.print_liveness,
+        ),
+        PlanCoreMemoryPass(options.target, options.print_core_plans),
+    ]
 
 
-def core_planning(options: Options) -> str:
-    """The pass that plans the memories of a core for each kernel."""
-    given = {"target": (options.target,)}
-    if options.print_core_plans:
-        given["print-plans"] = ("true",)
-    return str(PassText("plan-core-memory", given))
-
-
-def without_disabled(names: Sequence[str], options: Options) -> list[str]:
-    """The passes that are not switched off."""
-    return [n for n in names if n.partition("{")[0] not in options.fusion_disable]
-
+# ---- what is left out ------------------------------------------------------------------------
 
 REQUIRED = frozenset(
     (
@@ -239,80 +245,3 @@ def check_switches(options: Options, available: Collection[str]) -> None:
             close = f"did you mean {near[0]}? " if near else ""
             hint = f"{close}the rules are {', '.join(known)}; passes: see ge-opt --list-passes"
             raise GeError(f"there is no rule '{name}' to leave out", hint=hint)
-
-
-def pruning(options: Options) -> list[str]:
-    """The pass that removes the outputs and inputs that are not wanted, if there are any."""
-    given: dict[str, tuple[str, ...]] = {}
-    if options.outputs:
-        given["outputs"] = options.outputs
-    if options.drop_unused_inputs:
-        given["unused-inputs"] = ("true",)
-    return [str(PassText("prune-outputs", given))] if given else []
-
-
-def pipeline(options: Options) -> list[str]:
-    """The default pipeline: all stages, each closed by a check that its level is legal."""
-    passes: list[str] = []
-    for level, names in stages(options).items():
-        passes += names
-        if options.verify:
-            passes.append(f"verify-level{{level={level}}}")
-    return passes
-
-
-@dataclass
-class PassRecord:
-    """What one pass did: wall time, and the number of ops after it."""
-
-    name: str
-    seconds: float
-    ops: int
-
-
-Progress = Callable[[str, int, int], None]
-"""Called before each pass with its name, its number and the number of passes."""
-
-
-@dataclass
-class _Records(Instrumentation):
-    """Keeps a record of each pass, and tells how far things are."""
-
-    total: int
-    progress: Progress | None
-    observe: Callable[[str, ModuleOp], None] | None
-    records: list[PassRecord] = field(default_factory=list[PassRecord])
-    _start: float = 0.0
-
-    def before(self, p: ModulePass, module: ModuleOp) -> None:
-        if self.progress is not None:
-            self.progress(p.name, len(self.records), self.total)
-        self._start = time.perf_counter()
-
-    def after(self, p: ModulePass, module: ModuleOp) -> None:
-        seconds = time.perf_counter() - self._start
-        self.records.append(PassRecord(p.name, seconds, count_ops(module)))
-        if self.observe is not None:
-            self.observe(p.name, module)
-
-
-def run_passes(
-    module: ModuleOp,
-    specs: Sequence[str],
-    ctx: Context,
-    available: PassTable,
-    progress: Progress | None = None,
-    after: Callable[[str, ModuleOp], None] | None = None,
-    instrumentations: Sequence[Instrumentation] = (),
-) -> list[PassRecord]:
-    """Run passes, given as text, on the module in place. Raises GeError for an unknown pass or
-    option before any runs; an exception of a pass has a note that names the pass."""
-    passes = build_pipeline(read_pipeline(",".join(specs)), available)
-    watch = _Records(len(passes), progress, after)
-    manager = PassManager(passes, [*instrumentations, watch])
-    try:
-        manager.pipeline.apply(ctx, module)
-    except Exception as e:
-        e.add_note(manager.context)
-        raise
-    return watch.records

@@ -13,7 +13,6 @@ the default pipeline: it runs last of the passes on that level, before the check
 level fused it runs first, so that its rules come before ge's own.
 """
 
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -187,31 +186,35 @@ def _installed() -> Universe:
                 raise GeError(f"{entry.value} is no xdsl.universe.Universe")
             _merge(known, package)
         except Exception as e:
-            what = e.message if isinstance(e, GeError) else f"{type(e).__name__}: {e}"
-            name = entry.dist.name if entry.dist is not None else entry.name
-            print(f"warning: package '{name}' is left out: {what}", file=sys.stderr)
+            left_out(f"package '{entry.dist.name if entry.dist else entry.name}'", e)
     return known
 
 
-def passes_at_levels(*plugins: str) -> Iterator[tuple[str, str]]:
-    """(level, pass name) of each pass, of the plugin files or registered, that states a level."""
-    for name, factory in _added(plugins).all_passes.items():
-        level = getattr(factory(), "LEVEL", None)
-        if isinstance(level, str):
-            yield level, name
+def passes_at_levels(*plugins: str) -> Iterator[tuple[str, type[ModulePass]]]:
+    """(level, pass) of each pass of the plugin files, of installed packages, or registered, that
+    states a level."""
+    for name, factory in universe(*plugins).all_passes.items():
+        if name in XDSL_UNIVERSE.all_passes or name in GE_UNIVERSE.all_passes:
+            continue
+        try:
+            cls = factory()
+        except Exception as e:
+            left_out(f"pass '{name}'", e)
+            continue
+        if isinstance(level := getattr(cls, "LEVEL", None), str):
+            yield level, cls
 
 
-def files_in_use(plugins: Sequence[str]) -> list[str]:
-    """These plugin files and those of `GE_CUSTOM_PASS`."""
-    custom = os.environ.get("GE_CUSTOM_PASS", "").split(os.pathsep)
-    return list(dict.fromkeys(p for p in (*plugins, *custom) if p))
+def left_out(what: str, error: Exception) -> None:
+    why = error.message if isinstance(error, GeError) else f"{type(error).__name__}: {error}"
+    print(f"warning: {what} is left out: {why}", file=sys.stderr)
 
 
 def _added(plugins: Sequence[str]) -> Universe:
-    """What the plugin files define (those of `GE_CUSTOM_PASS` too) and what is registered."""
-    found = Universe()
-    for path in files_in_use(plugins):
+    """What the plugin files define and what is registered."""
+    added = Universe()
+    for path in dict.fromkeys(plugins):
         for part in _universes(_run_file(path)):
-            _merge(found, part)
-    _merge(found, REGISTERED)
-    return found
+            _merge(added, part)
+    _merge(added, REGISTERED)
+    return added

@@ -137,10 +137,13 @@ def _from_parse_error(error: ParseError) -> Diagnostic:
 
 def _from_ge_error(error: GeError, context: str) -> Diagnostic:
     message = f"{error.message}; {error.hint}" if error.hint else error.message
-    notes = tuple(Diagnostic(Severity.NOTE, text) for text in error.notes)
+    notes = tuple(
+        n if isinstance(n, Diagnostic) else Diagnostic(Severity.NOTE, n) for n in error.notes
+    )
     op = blamed_op(error)
+    if context and (not error.where or context.startswith("after")):
+        message = f"{message} ({context})"
     if not error.where:
-        message = f"{message} ({context})" if context else message
         place = place_of(op) if op is not None else Place()
         return Diagnostic(Severity.ERROR, message, place, notes)
     if (match := PLACE.match(error.where)) is not None:

@@ -7,8 +7,10 @@ A payload is anything with `get(key)`, so a plain dict is one. The module attrib
 import json
 import math
 import mmap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from hashlib import sha256
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO, Protocol, cast
@@ -61,6 +63,23 @@ class Payload(Protocol):
     def get(self, key: str, /) -> Array | None:
         """The weight with this key, None if the payload does not have it."""
         ...
+
+
+_at_hand: ContextVar[Payload | None] = ContextVar("payload", default=None)
+
+
+@contextmanager
+def weights_at_hand(payload: Payload | None) -> Generator[None]:
+    """Let passes see these weights inside the `with` block."""
+    token = _at_hand.set(payload)
+    try:
+        yield
+    finally:
+        _at_hand.reset(token)
+
+
+def payload_at_hand() -> Payload | None:
+    return _at_hand.get()
 
 
 class SafetensorsPayload(Mapping[str, Array]):

@@ -36,6 +36,25 @@ class Call:
     out: int | None = None
     overwritten: bool = False
     """Whether a later step overwrites the result: then it must not be a view of an operand."""
+    blocks: bool = False
+    """Whether the kernel takes `then=`."""
+
+    def finished_by(self, last: "Call") -> "Call":
+        """This call and then `last`, which reads its result, on each block while it is in the
+        cache. The other operands of `last` have one element."""
+        count, function, then = len(self.reads), self.function, last.function
+        at = last.reads.index(self.writes[0])
+        rest = (*last.reads[:at], *last.reads[at + 1 :])
+
+        def both(*arrays: Array, out: Array | None = None) -> Any:
+            before, after = arrays[count : count + at], arrays[count + at :]
+
+            def finish(block: Array, result: Array) -> None:
+                then(*before, block, *after, out=result)
+
+            return function(*arrays[:count], out=out, then=finish)
+
+        return Call(both, (*self.reads, *rest), last.writes, last.checks, True, False)
 
     def step(self) -> Step:
         """The step that calls the kernel and checks what it gives."""

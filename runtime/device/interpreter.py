@@ -7,6 +7,7 @@ kernel becomes a call of it; what every other op becomes stands in the functions
 of the program level, are in the registers before the first step.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
@@ -21,7 +22,7 @@ from ge.dialects.fused_op import YieldOp as FusedYieldOp
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.control import IfOp, LoopOp
 from ge.dialects.graph.control import YieldOp as GraphYieldOp
-from ge.dialects.graph.elementwise import Elementwise
+from ge.dialects.graph.elementwise import ClampOp, Elementwise
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp, ReturnOp, YieldOp, data_type
 from ge.dialects.support.diagnostics import place_of
 from ge.dialects.support.errors import GeError
@@ -156,6 +157,10 @@ class Translator:
         element, shape = data_type(self.types[a])
         return is_static(shape) and (element, shape) == data_type(self.types[b])
 
+    def is_scalar(self, register: int) -> bool:
+        """Whether a register holds one element."""
+        return set(data_type(self.types[register])[1]) <= {1}
+
     def constant(self, value: SSAValue, array: Array | None) -> None:
         """A register that holds the same array in every run."""
         index = self.define(value)
@@ -246,9 +251,12 @@ class Translator:
         writes = tuple(self.define(r) for r in op.results)
         into = found is not None and found.into
         in_place = into and (
-            isinstance(function, np.ufunc) or (isinstance(op, Elementwise) and len(reads) == 1)
+            isinstance(function, np.ufunc)
+            or (isinstance(op, Elementwise) and len(reads) == 1)
+            or isinstance(op, ClampOp)
         )
         call = Call(function, reads, writes, checks, into, in_place)
+        call.blocks = found is not None and found.blocks
         self.emit(op, call, reads, writes)
 
     def allocate(self, op: Operation, value: SSAValue, if_dynamic: str) -> None:
@@ -322,12 +330,35 @@ class KernelCode:
         self.outs = tuple(translator.reserve(t) for t in op.output_types)
         self.code = translator.code
         self.code.named = False
+        self._finish_blocks(translator)
         shared = self._shared()
         self.views = [len(self.results) > 1 and r in shared for r in self.results]
         """Results that may be views of an input, whose memory another result is written to."""
         self._write_into_outs(shared)
         translator.seal(self.code, self.inputs, self.results)
         self.template = translator.template
+
+    def _finish_blocks(self, translator: Translator) -> None:
+        """Have kernels that compute block by block apply what follows to each block at once."""
+        done: list[Instruction] = []
+        readers = Counter(r for i in self.code.instructions for r in i.reads)
+        readers.update(self.results)
+        for instruction in self.code.instructions:
+            call, before = instruction.action, done[-1].action if done else None
+            if (
+                isinstance(call, Call)
+                and isinstance(before, Call)
+                and before.blocks
+                and call.in_place
+                and call.reads.count(block := before.writes[0]) == readers[block] == 1
+                and translator.same_type(block, call.writes[0])
+                and all(translator.is_scalar(r) for r in call.reads if r != block)
+            ):
+                merged = before.finished_by(call)
+                done[-1] = Instruction(merged, done[-1].op, merged.reads, merged.writes)
+            else:
+                done.append(instruction)
+        self.code.instructions[:] = done
 
     def _shared(self) -> set[int]:
         """The registers of the inputs and of what may be views of them."""

@@ -10,7 +10,9 @@ returns the function of arrays that is run many times.
 
 The function takes one argument for each operand *definition* of the op (None for an absent
 optional operand; the members of a variadic operand one by one) and returns an array, or a tuple
-for several results. With `into=True` it also takes `out=`, an array to write the result to.
+for several results. With `into=True` it also takes `out=`, an array to write the result to; with
+`blocks=True` also `then=`, which makes of each block of the result another one, in the array that
+is its second argument.
 A result may be a view of an operand; the caller copies where that matters. Operands lie in memory
 in order, so that sums are rounded alike whatever came before; only for what moves elements or
 works on each alone they may be views with any strides. Overflow, division by zero and the like
@@ -37,10 +39,13 @@ OpT = TypeVar("OpT", bound=Operation)
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """How to make the function of an op, and whether that function takes `out=`."""
+    """How to make the function of an op."""
 
     factory: Callable[[Any], Fn]
     into: bool
+    """Whether the function takes `out=`."""
+    blocks: bool = False
+    """Whether it takes `then=`."""
 
 
 _KERNELS: dict[type[Operation], Kernel] = {}
@@ -51,7 +56,10 @@ _INSIDE: dict[tuple[type[Operation], type[Operation]], Kernel] = {}
 
 
 def kernel(
-    *ops: type[OpT], into: bool = False, inside: type[Operation] | None = None
+    *ops: type[OpT],
+    into: bool = False,
+    blocks: bool = False,
+    inside: type[Operation] | None = None,
 ) -> Callable[[Callable[[OpT], Fn]], Callable[[OpT], Fn]]:
     """Register the factory below as the kernel of these op classes; with `inside`, of those in
     the body of such a fused op, which has an algorithm of its own."""
@@ -59,9 +67,9 @@ def kernel(
     def register(factory: Callable[[OpT], Fn]) -> Callable[[OpT], Fn]:
         for op in ops:
             if inside is None:
-                _KERNELS[op] = Kernel(factory, into)
+                _KERNELS[op] = Kernel(factory, into, blocks)
             else:
-                _INSIDE[op, inside] = Kernel(factory, into)
+                _INSIDE[op, inside] = Kernel(factory, into, blocks)
         return factory
 
     return register

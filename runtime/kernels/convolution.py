@@ -1,84 +1,27 @@
-"""Kernels of the convolutions: the windows of an image are copied out as columns of a matrix
-(im2col), which the weights multiply. A window of one element needs no copy.
-
-Grouped and depthwise convolutions are the same with one product for each group.
-"""
+"""Kernels of the convolutions (`correlation.py` has the products) and what undoes them."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from ge.dialects.graph import convolution as g
 from ge.dialects.graph.support.window import Window
 from ge.dialects.support.types import Shape, element_type
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.kernels import Fn, kernel
+from ge.runtime.kernels.correlation import Correlation, Product
 from ge.runtime.kernels.linear import (
     Converted,
+    Kept,
     compute_dtype,
     exact_dtype,
     exact_matmul,
     magnitude,
     rounded,
 )
-
-Product = Callable[[Array, Array, Array], object]
-"""Multiplies the first two arrays (of matrices) into the third."""
-
-COLUMN_BYTES = 16 << 20
-"""The columns of larger images are made and multiplied piece by piece."""
-
-
-def padded(x: Array, window: Window) -> Array:
-    """x with zeros around its spatial dimensions."""
-    if not any(window.pads):
-        return x
-    r, sizes = window.rank, x.shape[2:]
-    shape = [window.pads[i] + d + window.pads[i + r] for i, d in enumerate(sizes)]
-    result = np.zeros((*x.shape[:2], *shape), x.dtype)
-    inside = tuple(slice(p, p + d) for p, d in zip(window.pads, sizes, strict=False))
-    result[(..., *inside)] = x
-    return result
-
-
-def windows(x: Array, window: Window, places: Shape) -> Array:
-    """The view [batch, channels, kernel..., places...] of a padded input."""
-    spatial = x.strides[2:]
-    by_kernel = [s * d for s, d in zip(spatial, window.dilations, strict=True)]
-    by_place = [s * d for s, d in zip(spatial, window.strides, strict=True)]
-    return as_strided(
-        x,
-        (*x.shape[:2], *window.kernel, *places),
-        (*x.strides[:2], *by_kernel, *by_place),
-        writeable=False,
-    )
-
-
-def correlate(
-    x: Array, w: Array, window: Window, groups: int, product: Product, out: Array
-) -> None:
-    """The convolution of x with weight w, into a contiguous `out`."""
-    batch, channels = x.shape[:2]
-    places = out.shape[2:]
-    rows = w.reshape(groups, w.shape[0] // groups, prod(w.shape[1:]))
-    result = out.reshape(batch, groups, rows.shape[1], prod(places))
-    if prod(window.kernel) == 1 and set(window.strides) == {1} and not any(window.pads):
-        product(rows, x.reshape(batch, groups, channels // groups, prod(places)), result)
-        return
-    view = windows(padded(x, window), window, places)
-    line = prod(places[1:])
-    line_bytes = channels * prod(window.kernel) * line * x.itemsize
-    step = max(1, COLUMN_BYTES // max(line_bytes, 1))
-    along = 2 + window.rank - 1  # the first place dimension of one image
-    for image in range(batch):
-        for start in range(0, places[0], step):
-            piece = view[image][(slice(None),) * along + (slice(start, start + step),)]
-            count = prod(piece.shape[along:])
-            columns = np.ascontiguousarray(piece).reshape(groups, rows.shape[2], count)
-            product(rows, columns, result[image, :, :, start * line : (start + step) * line])
 
 
 def add_bias(out: Array, bias: Array | None) -> None:
@@ -103,23 +46,41 @@ def arithmetic(
     return wide, lambda a, b, out: exact_matmul(a, b, bound, out)
 
 
-@kernel(g.ConvOp, into=True)
+@kernel(g.ConvOp, into=True, blocks=True)
 def conv(op: g.ConvOp) -> Fn:
     groups, dtype = op.groups, dtype_of(element_type(op.result))
-    weight, channels = Converted(), op.channel_axis
+    weight, bands, channels = Converted(), Kept(), op.channel_axis
 
-    def run(x: Array, w: Array, bias: Array | None = None, out: Array | None = None) -> Array:
-        x = np.moveaxis(x, channels, 1)
-        window = op.window_over(w.shape[2:]).resolved(x.shape[2:])
-        shape = (x.shape[0], w.shape[0], *window.output(x.shape[2:]))
+    @lru_cache(maxsize=8)
+    def window_of(image: Shape, size: Shape) -> tuple[Window, Shape]:
+        window = op.window_over(size).resolved(image)
+        return window, window.output(image)
+
+    def run(
+        x: Array,
+        w: Array,
+        bias: Array | None = None,
+        out: Array | None = None,
+        then: Callable[[Array, Array], object] | None = None,
+    ) -> Array:
+        x = x if channels == 1 else np.moveaxis(x, channels, 1)
+        window, places = window_of(x.shape[2:], w.shape[2:])
+        shape = (x.shape[0], w.shape[0], *places)
         wide, product = arithmetic(x, w, prod(w.shape[1:]), dtype)
         exact = dtype if dtype.kind in "iu" else wide
         direct = out is not None and out.dtype == exact and out.flags.c_contiguous
         target = out if direct else np.empty(shape, exact)
         assert target is not None
-        correlate(x.astype(wide, copy=False), weight(w, wide), window, groups, product, target)
-        add_bias(target, bias)
-        return target if direct else rounded(target, dtype, out)
+
+        inside = then if exact == dtype else None
+        Correlation(
+            x.astype(wide, copy=False), weight.convert(w, wide), window, groups, product, target,
+            bias, inside,
+        ).run(bands)  # fmt: skip
+        result = target if direct else rounded(target, dtype, out)
+        if then is not None and inside is None:
+            then(result, result)
+        return result
 
     return run
 
@@ -153,7 +114,7 @@ def conv_transpose(op: g.ConvTransposeOp) -> Fn:
         )
         batch, channels = x.shape[:2]
         wide, product = arithmetic(x, w, channels // groups, dtype)
-        rows = weight(w, wide).reshape(groups, channels // groups, prod(w.shape[1:]))
+        rows = weight.convert(w, wide).reshape(groups, channels // groups, prod(w.shape[1:]))
         rows, places = rows.swapaxes(1, 2), prod(x.shape[2:])
         points = x.astype(wide, copy=False).reshape(batch, groups, channels // groups, places)
         exact = dtype if dtype.kind in "iu" else wide

@@ -166,9 +166,10 @@ def clamp(op: g.ClampOp) -> Fn:
             return store(x, out) if high is None else np.minimum(x, high.reshape(()), out=out)
         if high is None:
             return np.maximum(x, low.reshape(()), out=out)
-        most = high.reshape(())[()]  # a copy: `out` may be the limit itself
-        x = np.maximum(x, low.reshape(()), out=out)  # np.clip would make bfloat16 float32
-        return np.minimum(x, most, out=out)
+        least, most = low.reshape(())[()], high.reshape(())[()]  # copies: `out` may be a limit
+        if x.dtype != BFLOAT16:  # of which np.clip would make float32
+            return np.clip(x, least, most, out=out)
+        return np.minimum(np.maximum(x, least, out=out), most, out=out)
 
     return run
 

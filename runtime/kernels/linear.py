@@ -5,6 +5,7 @@ as each partial sum is an integer that the float type holds exactly, else by num
 is 100 times slower).
 """
 
+from collections.abc import Callable, Hashable
 from math import prod
 from typing import Any
 from weakref import ref
@@ -20,26 +21,37 @@ from ge.runtime.kernels import Fn, kernel
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
-class Converted:
+class Kept:
+    """What is made of read-only arrays: they are weights, and come again in the next run. It is
+    kept as long as they live. Launches with different weights may share a kernel."""
+
+    def __init__(self) -> None:
+        self.results: dict[tuple[int, Hashable], tuple[ref[Array], Array]] = {}
+
+    def __call__(self, x: Array, form: Hashable, make: Callable[[], Array]) -> Array:
+        key = id(x), form
+        if (known := self.results.get(key)) is not None:
+            return known[1]
+        result = make()
+        if not x.flags.writeable:
+            result.flags.writeable = False
+            self.results[key] = ref(x, lambda _: self.results.pop(key, None)), result
+        return result
+
+
+class Converted(Kept):
     """Converts arrays to another dtype, transposes their matrices if asked for, with the elements
-    in order in memory, and keeps the results of read-only arrays as long as these live: they are
-    weights, and come again in the next run. Launches with different weights may share a kernel."""
+    in order in memory."""
 
     def __init__(self, transpose: bool = False) -> None:
+        super().__init__()
         self.transpose = transpose
-        self.results: dict[int, tuple[ref[Array], Array]] = {}
 
-    def __call__(self, x: Array, dtype: np.dtype[Any]) -> Array:
+    def convert(self, x: Array, dtype: np.dtype[Any]) -> Array:
         turned = x.swapaxes(-1, -2) if self.transpose else x
         if x.dtype == dtype and turned.flags.c_contiguous:
             return turned
-        key = id(x)
-        if (known := self.results.get(key)) is not None and known[1].dtype == dtype:
-            return known[1]
-        result = turned.astype(dtype, order="C")
-        if not x.flags.writeable:
-            self.results[key] = ref(x, lambda _: self.results.pop(key, None)), result
-        return result
+        return self(x, dtype, lambda: turned.astype(dtype, order="C"))
 
 
 def compute_dtype(x: Array) -> np.dtype[Any]:
@@ -114,7 +126,7 @@ def float_product(op: g.MatmulOp) -> Fn:
 
     def run(a: Array, b: Array, out: Array | None = None) -> Array:
         wide = compute_dtype(a)
-        left, right = lhs(a, wide), rhs(b, wide)
+        left, right = lhs.convert(a, wide), rhs.convert(b, wide)
         if wide == a.dtype:
             return float_matmul(left, right, out)
         return rounded(float_matmul(left, right), a.dtype, out)
@@ -131,7 +143,7 @@ def integer_product(op: g.MatmulOp) -> Fn:
     def run(a: Array, b: Array, out: Array | None = None) -> Array:
         bound = magnitude(a) * magnitude(b)
         wide = exact_dtype(bound, a.shape[-2 if lhs.transpose else -1])
-        left, right = (lhs(a, wide or dtype), rhs(b, wide or dtype))
+        left, right = lhs.convert(a, wide or dtype), rhs.convert(b, wide or dtype)
         if wide is None:
             return np.matmul(left, right, out=out)
         if out is None:

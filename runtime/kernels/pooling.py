@@ -12,25 +12,13 @@ from ge.dialects.support.types import Shape
 from ge.runtime.data.arrays import Array
 from ge.runtime.kernels import Fn, kernel
 from ge.runtime.kernels.convolution import dimensions
+from ge.runtime.kernels.correlation import tap_range
 from ge.runtime.kernels.linear import compute_dtype, rounded
 
 
 def lowest(dtype: np.dtype[Any]) -> Any:
     """The neutral element of the maximum."""
     return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
-
-
-def tap_range(window: Window, i: int, tap: int, size: int, places: int) -> tuple[slice, slice]:
-    """For one element of the window along dimension i: the places of the window at which it is
-    inside the input, and the input elements that it then meets."""
-    stride = window.strides[i]
-    offset = tap * window.dilations[i] - window.pads[i]
-    first = max(0, -(offset // stride))
-    last = min(places, (size - 1 - offset) // stride + 1)
-    if first >= last:
-        return slice(0, 0), slice(0, 0)
-    start = first * stride + offset
-    return slice(first, last), slice(start, start + (last - first - 1) * stride + 1, stride)
 
 
 def slide(

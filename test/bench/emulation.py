@@ -2,7 +2,8 @@
 
     python test/bench/emulation.py MODEL.onnx [MODEL.onnx ...] [--runs N] [--reference] [--level L]
 
-One thread each, in one process, one run of each in turn; the fastest run of each counts. Weights
+One thread each, in one process, one run of each in turn; the run of each that takes least time of
+the CPU counts, so that what else the machine does matters little. Weights
 that a model refers to and that are not there (`*.structure.onnx`) are random, the same for all.
 Where OpenBLAS does not know the CPU, tell it the kernels to use, e.g. OPENBLAS_CORETYPE=SKYLAKEX.
 """
@@ -60,14 +61,14 @@ def reference_runner(model: onnx.ModelProto, inputs: dict[str, Any]) -> Callable
 
 
 def fastest(runners: dict[str, Callable[[], Any]], runs: int) -> dict[str, float]:
-    """The least time of each in seconds, after one run to warm up."""
+    """The least CPU time of each in seconds, after one run to warm up."""
     best = dict.fromkeys(runners, float("inf"))
     for i in range(runs + 1):
         for name, run in runners.items():
-            start = time.perf_counter()
+            start = time.thread_time()
             run()
             if i:
-                best[name] = min(best[name], time.perf_counter() - start)
+                best[name] = min(best[name], time.thread_time() - start)
     return best
 
 

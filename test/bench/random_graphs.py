@@ -37,21 +37,31 @@ from xdsl.dialects.builtin import (
     i1,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Region
+from xdsl.ir import Attribute, Block, Region
+from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph import Graph
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.control import CONDITION, ITERATION, IfOp, LoopOp, YieldOp
+from ge.dialects.graph.control import (
+    CONDITION,
+    ITERATION,
+    IfOp,
+    LoopOp,
+    YieldOp,
+    join,
+    yielded,
+)
 from ge.dialects.graph.elementwise import Elementwise
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, element_type, set_type, shape_of, tensor
 from ge.lowering.debugging.delta import reduce
 from ge.lowering.driver.compiler import lower
-from ge.lowering.levels.level import Level
+from ge.lowering.levels.verify_level import VerifyLevelPass
 from ge.lowering.pipeline.options import FUSION_MODES, Options
+from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.lowering.plugins.extensions import universe
 from ge.lowering.text.printing import op_text
 from ge.runtime.device.trials import Trials
@@ -168,36 +178,54 @@ def shape_of_type(t: Attribute) -> Sequence[int]:
 
 
 def with_unknown_dims(module: ModuleOp, b: Builder) -> ModuleOp | None:
-    """The module with arguments of which one size is not known, wherever it stands; None where
+    """The module with arguments of which some sizes are not known, wherever they stand; None where
     the ops do not take that."""
     new = module.clone()
     func = new.ops.first
     assert isinstance(func, FuncOp)
     block = func.body.block
     sizes = sorted({d for a in block.args for d in shape_of(a) if d > 1})
-    if not sizes or any(op.regions for op in block.ops):
+    if not sizes:
         return None
-    size = b.rng.choice(sizes)
+    unknown = b.rng.sample(sizes, b.rng.randint(1, min(len(sizes), 3)))
     tables: list[DictionaryAttr] = []
     for i, arg in enumerate(block.args):
         shape = shape_of(arg)
-        names = ArrayAttr([StringAttr("n" if d == size else "") for d in shape])
+        names = ArrayAttr([StringAttr(f"n{d}" if d in unknown else "") for d in shape])
         tables.append(DictionaryAttr({"graph.name": StringAttr(f"x{i}"), "graph.dims": names}))
-        dims = [DYNAMIC if d == size else d for d in shape]
+        dims = [DYNAMIC if d in unknown else d for d in shape]
         set_type(arg, tensor(dims, element_type(arg)))
     func.arg_attrs = ArrayAttr(tables)
     try:
-        for op in block.ops:
-            if isinstance(op, TensorOp) and not isinstance(op, ConstantOp):
-                for result, t in zip(op.results, op.infer(), strict=True):
-                    set_type(result, t)
-                    if not isinstance(t, TensorType):
-                        return None
+        widen(block)
         refresh_signature(func)
         new.verify()
     except VerifyException:
         return None
     return new
+
+
+def widen(block: Block) -> None:
+    """Give all values of a block the types that follow from its arguments and what it uses from
+    around. Raises VerifyException where ops do not take them, or a rank is not known."""
+    for op in block.ops:
+        if not isinstance(op, TensorOp) or isinstance(op, ConstantOp):
+            continue
+        if isinstance(op, LoopOp):
+            types: Sequence[Attribute] = [v.type for v in op.carried]
+            args = op.body.block.args[2:]
+            while types != [a.type for a in args]:
+                for arg, t in zip(args, types, strict=True):
+                    set_type(arg, t)
+                widen(op.body.block)
+                after = yielded(op.body, "the body")[1:]
+                types = [join(t, v.type, "it") for t, v in zip(types, after, strict=False)]
+        for region in op.regions:
+            widen(region.block)
+        for result, t in zip(op.results, op.infer(), strict=True):
+            if not isinstance(t, TensorType):
+                raise VerifyException("the rank is not known")
+            set_type(result, t)
 
 
 # ---- checks ------------------------------------------------------------------------------------
@@ -249,17 +277,22 @@ class Reference:
         return None
 
 
+class Kept(Instrumentation):
+    """Copies of the module at the levels that are compared."""
+
+    def __init__(self) -> None:
+        self.modules: dict[str, ModuleOp] = {}
+
+    def after(self, p: ModulePass, module: ModuleOp) -> None:
+        if isinstance(p, VerifyLevelPass) and p.level in LEVELS:
+            self.modules[p.level] = module.clone()
+
+
 def lowered(module: ModuleOp, mode: str, until: str) -> Iterator[tuple[str, ModuleOp]]:
     """The module at the levels down to one, by one compilation."""
-    found: dict[str, ModuleOp] = {}
-    order = iter(Level)
-
-    def keep(name: str, current: ModuleOp) -> None:
-        if name == "verify-level" and (level := next(order)) in LEVELS:
-            found[level] = current.clone()
-
-    lower(module.clone(), Options(fusion=mode), after=keep, until=until)
-    yield from found.items()
+    kept = Kept()
+    lower(module.clone(), Options(fusion=mode), until=until, instrumentations=[kept])
+    yield from kept.modules.items()
 
 
 NOT_COMPILED = "not compiled"

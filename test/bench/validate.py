@@ -18,9 +18,10 @@ import numpy as np
 
 from ge.dialects.support.errors import GeError
 from ge.lowering.debugging.validation import Validation
-from ge.lowering.driver.compiler import Loaded, compile_file, context
-from ge.lowering.pipeline.instrumentation import Instrumentation
+from ge.lowering.driver.compiler import compile_file, context
+from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import FUSION_MODES, Options
+from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.runtime.device.trials import KINDS, Trials
 
 
@@ -29,7 +30,7 @@ def validate(path: Path, mode: str, output: Path) -> Validation:
     options = Options.from_environment(fusion=mode)
     made: list[Validation] = []
 
-    def watch(loaded: Loaded) -> list[Instrumentation]:
+    def watch(loaded: Program) -> list[Instrumentation]:
         file = str(output / f"{path.stem}.{mode}.mlir")
         made.append(Validation(Trials, context(), loaded.payload, file))
         return list(made)

@@ -12,8 +12,9 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 // -----
 
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error@+1 {{not legal at the graph level: graph.add uses operand 1 before it is defined}}
+  // expected-error@+1 {{operand #1 does not dominate this use}}
   %0 = graph.add %x, %1 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  // expected-note@+1 {{operand defined here (op in the same block)}}
   %1 = graph.neg %x : (tensor<4xf32>) -> tensor<4xf32>
   func.return %0 : tensor<4xf32>
 }
@@ -22,12 +23,13 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 func.func @main(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
-    // expected-error@+1 {{graph.neg uses operand 0 before it is defined}}
+    // expected-error@+1 {{operand #0 does not dominate this use}}
     %1 = graph.neg %2 : (tensor<4xf32>) -> tensor<4xf32>
     graph.yield %1 : tensor<4xf32>
   } else {
     graph.yield %x : tensor<4xf32>
   }
+  // expected-note@+1 {{operand defined here (op in a parent region)}}
   %2 = graph.neg %x : (tensor<4xf32>) -> tensor<4xf32>
   func.return %0 : tensor<4xf32>
 }
@@ -36,7 +38,8 @@ func.func @main(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
 
 // A value of itself.
 func.func @main() -> tensor<4xf32> {
-  // expected-error@+1 {{graph.neg uses operand 0 before it is defined}}
+  // expected-error@+2 {{operand #0 does not dominate this use}}
+  // expected-note@+1 {{operand defined here (op in the same block)}}
   %0 = graph.neg %0 : (tensor<4xf32>) -> tensor<4xf32>
   func.return %0 : tensor<4xf32>
 }

@@ -9,15 +9,15 @@
 // ERROR: error: internal error: KeyError: 'an oversight' (in pass 'plug-fail')
 // PLUGIN: ge-opt: error: unknown pass 'plug-fail'
 
-// CHECK:      // configuration: '--pass-pipeline=builtin.module(canonicalize,plug-fail{how="bug"},cse)'
-// CHECK-NEXT: // error: {{.*}}reproducer.mlir: error: internal error: KeyError: 'an oversight'
+// CHECK:      // configuration: '--pass-pipeline=builtin.module(canonicalize,plug-fail{how=bug},cse)'
+// CHECK-NEXT: // error: {{.*}}internal error: KeyError: 'an oversight'
 // CHECK:      "arith.addi"(%0, %0) {{.*}} loc("{{.*}}reproducer.mlir":31:8)
 // OTHER:      arith.addi
 
 // With --mlir-pass-pipeline-local-reproducer: the failing pass, and the module right before it.
 // RUN: not ge-opt %s --load-plugin=%S/Inputs/plugin.py --canonicalize --plug-fail=how=invalid --mlir-pass-pipeline-crash-reproducer=%t.2.mlir --mlir-pass-pipeline-local-reproducer
 // RUN: filecheck %s --check-prefix=LOCAL < %t.2.mlir
-// LOCAL:     // configuration: '--pass-pipeline=builtin.module(plug-fail{how="invalid"})'
+// LOCAL:     // configuration: '--pass-pipeline=builtin.module(plug-fail{how=invalid})'
 // LOCAL-NOT: arith.addi
 
 // Nothing is written when nothing fails; other files are no reproducers.

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from ge.dialects.graph.attention import AttentionOp
-from ge.lowering.driver.compiler import compile_file, main_function
+from ge.dialects.support.functions import main_function
+from ge.lowering.driver.compiler import compile_file
 from ge.lowering.pipeline.options import Options
 
 MODELS = Path(__file__).resolve().parents[1] / "models"

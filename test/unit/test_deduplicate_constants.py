@@ -1,11 +1,17 @@
 """Weights of the same bytes get one key."""
 
+from pathlib import Path
+
 import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
 from xdsl.parser import Parser
 
+from ge.lowering.driver.cache import compile_model
 from ge.lowering.driver.compiler import context
 from ge.runtime.data.weights import weights_of
-from ge.transforms.graph.deduplicate_constants import share_equal_weights
+from ge.runtime.device.session import Session
+from ge.transforms.graph.share_equal_weights import share_equal_weights
 
 TEXT = """
 func.func @main() {
@@ -32,8 +38,8 @@ def test_equal_bytes_of_one_type_share_a_key():
         "d": ones.reshape(-1),
         "e": ones.view(np.int32),
     }
-    assert share_equal_weights(module, payload) == 1
-    assert sorted(weights_of(module)) == ["a", "c", "d", "e", "missing"]
+    assert share_equal_weights(module, payload) == 2
+    assert sorted(weights_of(module)) == ["a", "c", "e", "missing"]
     assert share_equal_weights(module, payload) == 0
 
 
@@ -45,3 +51,28 @@ def test_nan_and_zero_are_compared_by_bits():
     assert share_equal_weights(module, payload) == 1
     payload = {"a": -np.zeros((2, 2), np.float32), "c": np.zeros((2, 2), np.float32)}
     assert share_equal_weights(module, payload) == 0
+
+
+def test_equal_bytes_of_other_shapes_are_views_of_one_weight(tmp_path: Path):
+    rng = np.random.default_rng(0)
+    matrix, vector = rng.standard_normal((64, 64), np.float32), np.ones(4096, np.float32)
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [64, 64])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [4096])
+    flat = numpy_helper.from_array(np.array([-1]), "flat")
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"]),
+        helper.make_node("Reshape", ["a", "flat"], ["b"]),
+        helper.make_node("Mul", ["b", "v"], ["c"]),
+        helper.make_node("Add", ["c", "u"], ["y"]),
+    ]
+    weights = {"w": matrix, "v": matrix.reshape(-1).copy(), "u": vector}
+    constants = [flat, *(numpy_helper.from_array(a, name) for name, a in weights.items())]
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", [x], [y], constants)), path)
+
+    program = compile_model(str(path))
+    assert program.report()["memory"]["weight_bytes"] == matrix.nbytes + vector.nbytes
+    values = rng.standard_normal((64, 64), np.float32)
+    result = Session(program.module, program.payload).run({"x": values})["y"]
+    wanted = (values @ matrix).reshape(-1) * matrix.reshape(-1) + 1
+    np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-4)

@@ -121,6 +121,39 @@ FAULTS = {
         "npu_task.arena_bytes = 1536", "npu_task.arena_bytes = 2048", "the arena has 2048 bytes"
     ),
     "no certificate": ("npu_task.certificate", "npu_task.other", "plan-memory was not run"),
+    "alignment below the target's": (
+        "npu_task.alignment = 512", "npu_task.alignment = 256", "aligned to 256 bytes, not to"
+    ),
+    "no alignment": ("npu_task.alignment = 512", "npu_task.alignment = 0", "aligned to 0 bytes"),
+    "weights": ("weight_bytes = 0", "weight_bytes = 512", "weight_bytes is stated as 512"),
+    "bytes without reuse": (
+        "no_reuse_bytes = 2560", "no_reuse_bytes = 4096", "no_reuse_bytes is stated as 4096"
+    ),
+    "inputs and outputs": ("io_bytes = 0", "io_bytes = 512", "io_bytes is stated as 512"),
+    "bound of the program": (
+        "npu_task.lower_bound_bytes = 1536", "npu_task.lower_bound_bytes = 1024",
+        "lower_bound_bytes of @main is 1024",
+    ),
+    "negative figure": (
+        "weight_bytes = 0", "weight_bytes = -512", "npu_task.weight_bytes is a number of type i64"
+    ),
+    "gap below zero": ("gap_bytes = 0", "gap_bytes = -512", "peak and lower bound differ by 0"),
+    "cap of the wrong type": (
+        "npu_task.events = 2 : i64", 'npu_task.events = 2 : i64, npu_task.cap_bytes = "1"',
+        "npu_task.cap_bytes is a number of type i64",
+    ),
+    "target of the wrong type": (
+        "npu_task.events = 2 : i64", "npu_task.events = 2 : i64, npu_task.target = 5 : i64",
+        "npu_task.target is the name of a target",
+    ),
+    "optimal of the wrong type": ("optimal = true", "optimal = 1 : i64", "state optimal as"),
+    "more than the device": (
+        "npu_task.arena_bytes = 1536", "npu_task.arena_bytes = 137438953472",
+        "910b1 has 68719476736",
+    ),
+    "pinned without being asked": (
+        '"arena" 1024 ', '"arena" 1024 {npu_task.pinned} ', "does not ask for this slot"
+    ),
     "no peak": ("{peak_bytes", "{peak_byte", "does not state peak_bytes"),
 }  # fmt: skip
 
@@ -137,6 +170,14 @@ def test_each_fault_is_found(
     told = capsys.readouterr()
     assert message in told.err
     assert "not proved" in told.out
+
+
+def test_a_pinned_slot_is_asked_for_and_apart():
+    module = parse_module(context(), Source("in.mlir", PROGRAM))
+    PlanMemoryPass(no_reuse=("neg",)).apply(context(), module)
+    assert problems(text_of(module)) == []
+    text = re.sub(r'("arena") 1024 {', r"\1 512 {", text_of(module))
+    assert any("kept apart shares bytes" in p for p in problems(text))
 
 
 def test_a_shorter_pinned_slot_counts_everywhere(program: str):

@@ -1,19 +1,41 @@
 """The default pipeline: pass by pass with ge-opt, dumped after each pass, and from Python."""
 
+import json
 import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 import ge
-from ge.lowering.pipeline.options import Options
-from ge.lowering.pipeline.pass_options import read_pipeline
-from ge.lowering.pipeline.stages import pipeline
+from ge.lowering.pipeline.options import FUSION_MODES, MEMORY_LEVELS, Options
+from ge.lowering.pipeline.pass_options import (
+    build_pipeline,
+    pipeline_text,
+    read_pipeline,
+    text_of,
+)
+from ge.lowering.pipeline.remedies import Remedies
+from ge.lowering.pipeline.stages import pipeline, stages
+from ge.lowering.plugins.extensions import universe
 from ge.tools import ge_compile, ge_import, ge_opt, ge_run
 
 MODELS = Path(__file__).resolve().parents[1] / "models"
 MODEL = MODELS / "if_cond.tiny.onnx"
+
+TIED = """
+builtin.module attributes {graph.payload = "w.safetensors"} {
+  func.func @main(%x: tensor<8x64xf32> {graph.name = "x"}) -> tensor<8x64xf32> {
+    %a = graph.constant #graph.weight<"a"> : tensor<64x64xf32>
+    %b = graph.constant #graph.weight<"b"> : tensor<64x64xf32>
+    %0 = graph.matmul %x, %a : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
+    %1 = graph.relu %0 : (tensor<8x64xf32>) -> tensor<8x64xf32>
+    %2 = graph.matmul %1, %b : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
+    func.return %2 : tensor<8x64xf32>
+  }
+}
+"""
 
 PLUGIN = """
 from xdsl.passes import ModulePass
@@ -33,7 +55,7 @@ def test_each_pass_of_the_pipeline_is_a_flag(tmp_path: Path):
     assert ge_import.main([str(MODEL), "-o", graph]) == 0
     assert ge_compile.main([graph, "-o", program]) == 0
     flags: list[str] = []
-    for text in read_pipeline(",".join(pipeline(Options()))):
+    for text in map(text_of, pipeline(Options())):
         options = str(text).removeprefix(text.name).strip("{}")
         flags.append(f"--{text.name}={options}" if options else f"--{text.name}")
     assert ge_opt.main([graph, *flags, "-o", passes]) == 0
@@ -47,13 +69,46 @@ def test_each_pass_of_the_pipeline_is_a_flag(tmp_path: Path):
         np.testing.assert_allclose(array, data[f"out:{name}"], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("fusion", FUSION_MODES)
+@pytest.mark.parametrize("memory", MEMORY_LEVELS)
+def test_the_printed_pipeline_is_what_runs(fusion: str, memory: int):
+    """The text of a pipeline gives equal passes when it is read back."""
+    options = Options(
+        "310p3", fusion, memory=memory, memory_limit=4096, no_reuse=("graph.add", "conv"),
+        share_io=True, outputs=("a b", "c,d"), pieces=True, drop_unused_inputs=True,
+        print_liveness=True, print_core_plans=True,
+    )  # fmt: skip
+    remedies = Remedies(99, order=True, fuse=True, recompute=5, spill=7, slower=1.1)
+    limited = [p for passes in stages(options, remedies).values() for p in passes]
+    for passes in (pipeline(options), limited):
+        text = pipeline_text(passes)
+        assert list(build_pipeline(read_pipeline(text), universe().all_passes)) == passes
+
+
+def test_equal_weights_are_shared_by_every_tool(tmp_path: Path):
+    weights = {k: np.ones((64, 64), np.float32) for k in "ab"}
+    save_file(weights, tmp_path / "w.safetensors")
+    module = tmp_path / "m.mlir"
+    module.write_text(TIED)
+    program, report = (str(tmp_path / n) for n in ("p.mlir", "r.json"))
+    ge_compile.main([str(module), "-o", program, "--report", report])
+    compiled = json.loads(Path(report).read_text())["memory"]
+    ge_run.main([str(module), "--level", "program", "--report", report])
+    assert compiled["weight_bytes"] == 64 * 64 * 4
+    assert json.loads(Path(report).read_text())["memory"] == compiled
+    line = ",".join(map(str, map(text_of, pipeline(Options()))))
+    by_passes = str(tmp_path / "q.mlir")
+    assert ge_opt.main([str(module), "-p", line, "-o", by_passes]) == 0
+    assert Path(by_passes).read_text().count('weight<"b">') == 0
+
+
 def test_dumps_are_in_the_order_of_the_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     dump, output = tmp_path / "dump", tmp_path / "out.mlir"
     monkeypatch.setenv("GE_DUMP_GRAPH", "1")
     monkeypatch.setenv("GE_DUMP_PATH", str(dump))
     assert ge_compile.main([str(MODEL), "-o", str(output)]) == 0
     files = sorted(dump.iterdir())
-    names = [p.name for p in read_pipeline(",".join(pipeline(Options())))]
+    names = [p.name for p in pipeline(Options())]
     assert [f.name for f in files] == [f"{i:02d}-{name}.mlir" for i, name in enumerate(names)]
     assert [f.stat().st_mtime_ns for f in files] == sorted(f.stat().st_mtime_ns for f in files)
     last = files[-1].read_text().strip().partition("\n")[2]

@@ -51,7 +51,8 @@ ROOMS: dict[str, set[str]] = {
     "lowering/levels": {"dialects", "runtime/check", "runtime/costs", "transforms/analysis"},
     "lowering/plugins": {"dialects", "transforms"},
     "lowering/pipeline": {
-        "dialects", "transforms", "lowering/plugins", "lowering/text",
+        "dialects", "transforms", "lowering/levels", "lowering/plugins",
+        "lowering/steps", "lowering/text",
     },
     "lowering/debugging": {
         "dialects", "runtime/data", "transforms/rewriting", "lowering/pipeline", "lowering/text",

@@ -100,7 +100,7 @@ def test_half_precision_is_rounded_once() -> None:
 
 
 def test_only_read_only_arrays_are_converted_once() -> None:
-    convert, wide = Converted(), np.dtype(np.float32)
+    convert, wide = Converted().convert, np.dtype(np.float32)
     weight = np.ones(4, np.float16)
     weight.flags.writeable = False
     assert convert(weight, wide) is convert(weight, wide)

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ge.dialects.support.errors import GeError
-from ge.lowering.driver.compiler import Loaded, load, lower
+from ge.lowering.driver.compiler import load, lower
+from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import MEMORY_LEVELS, Options
 from ge.lowering.pipeline.remedies import WHAT
 from ge.runtime.check.memory import check_plan
@@ -22,7 +23,7 @@ from ge.transforms.memory.spilling import Buffer, choose, live_bytes
 MODELS = Path(__file__).resolve().parents[1] / "models"
 
 
-def outputs(loaded: Loaded) -> dict[str, Array]:
+def outputs(loaded: Program) -> dict[str, Array]:
     inputs = random_inputs(loaded.module, 0, {}, {})
     return Session(loaded.module, loaded.payload, poison=True).run(inputs)
 

@@ -38,8 +38,8 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.lowering.debugging.validation import Validation, structure
 from ge.lowering.driver.compiler import context
-from ge.lowering.pipeline.instrumentation import PassManager
 from ge.lowering.pipeline.options import FUSION_MODES
+from ge.lowering.pipeline.pass_manager import PassManager
 from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.data.arrays import dense, type_of
 from ge.runtime.data.weights import Payload, open_payload
@@ -87,9 +87,7 @@ def validated(
 ) -> Validation:
     """Run the passes. Raises GeError for what validation finds."""
     validation = Validation(Trials, context(), payload or {}, str(output))
-    manager = PassManager(passes, [validation])
-    manager.start()
-    manager.pipeline.apply(context(), module)
+    PassManager(passes, [validation]).run(context(), module)
     return validation
 
 

@@ -14,7 +14,7 @@ from ge.dialects.graph.pooling import MaxPoolIndicesOp, MaxUnpoolOp, PoolOp
 from ge.dialects.support.tensor_op import Work
 from ge.runtime import kernels
 from ge.runtime.data.arrays import BFLOAT16, Array, type_of
-from ge.runtime.kernels import convolution
+from ge.runtime.kernels import correlation
 
 
 def run(op: type[Any], *arrays: Array | None, **params: Any) -> Any:
@@ -53,16 +53,18 @@ CONVS = [
     (4, (6, 4, 1, 1), (5, 6), [1, 1], [1, 0, 0, 2], [1, 1], 1),
     (4, (6, 2, 3, 2), (7, 8), [2, 1], [1, 0, 2, 1], [1, 2], 2),
     (6, (6, 1, 3, 3), (7, 7), [1, 1], [1] * 4, [1, 1], 6),
+    (3, (3, 1, 5, 3), (21, 9), [1, 2], [2, 1, 2, 1], [1, 1], 3),
+    (3, (6, 1, 3, 3), (19, 8), [2, 1], [0, 2, 1, 0], [2, 3], 3),
     (3, (6, 1, 3, 3), (7, 7), [2, 2], [1] * 4, [1, 1], 3),
     (2, (3, 2, 2, 2, 2), (4, 4, 5), [1, 2, 1], [0] * 6, [1, 1, 2], 1),
 ]
 
 
 @pytest.mark.parametrize("case", CONVS)
-@pytest.mark.parametrize("column_bytes", [1, 1 << 24])
+@pytest.mark.parametrize("block_bytes", [1, 1 << 24])
 @pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int8])
-def test_conv(case: Any, column_bytes: int, dtype: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(convolution, "COLUMN_BYTES", column_bytes)
+def test_conv(case: Any, block_bytes: int, dtype: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(correlation, "BLOCK_BYTES", block_bytes)
     channels, weight, size, strides, pads, dilations, group = case
     rng = np.random.default_rng(0)
     x = rng.integers(-9, 9, (2, channels, *size)).astype(dtype)
@@ -83,6 +85,15 @@ def test_conv(case: Any, column_bytes: int, dtype: Any, monkeypatch: Any) -> Non
     assert expected is not None
     assert result.dtype == (np.int32 if dtype is np.int8 else dtype)
     np.testing.assert_array_equal(result.astype(np.float64), expected)
+
+
+def test_depthwise_conv_keeps_infinities_where_they_are() -> None:
+    x = np.random.default_rng(0).standard_normal((1, 3, 20, 20)).astype(np.float32)
+    x[0, 1, 9, 9] = np.inf
+    w = np.ones((3, 1, 3, 3), np.float32)
+    result = run(ConvOp, x, w, None, group=3)
+    assert np.isinf(result[0, 1, 7:10, 7:10]).all()
+    assert np.isfinite(result).sum() == result.size - 9
 
 
 def test_conv_into_given_memory() -> None:

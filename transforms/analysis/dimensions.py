@@ -108,7 +108,8 @@ class Dimensions:
             self.name_arguments(func)
         for op in region.walk():
             for result in op.results:
-                self.of(result)  # in order: operands are known, nothing recurs deeply
+                if isinstance(result.type, TensorType) and DYNAMIC in shape_of(result):
+                    self.of(result)  # in order: operands are known, nothing recurs deeply
 
     def name_arguments(self, func: FuncOp) -> None:
         """Dimensions of arguments that have the same name are the same."""

@@ -22,7 +22,7 @@ from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.npu_task.memory import Task, owner_of
-from ge.dialects.npu_task.ops import RecordOp, WaitOp
+from ge.dialects.npu_task.ops import RecordOp, SlotOp, WaitOp
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.types import align_up, byte_size
 from ge.transforms.analysis.aliasing import accesses
@@ -34,10 +34,11 @@ from ge.transforms.analysis.live_profile import LiveProfile
 class Lifetime:
     """When one buffer is in use. Positions count tasks and barriers in program order."""
 
-    alloc: AllocOp
+    op: Operation
+    """The allocation or slot."""
     bytes: int
     depth: int
-    """How many regions the allocation is in."""
+    """How many regions that is in."""
     start: int = -1
     """Position of the first use; -1: none."""
     end: int = -1
@@ -56,6 +57,10 @@ class Lifetime:
     last_use: Operation | None = None
     """The first and the last op that uses it, in program order."""
 
+    @property
+    def buffer(self) -> SSAValue:
+        return self.op.results[0]
+
     def is_done(self, clock: Clock) -> bool:
         """Whether all uses are done where the clock is this one."""
         return all(use <= done for use, done in zip(self.uses, clock, strict=True))
@@ -73,7 +78,7 @@ class Frame:
 class Liveness:
     """The lifetimes of the buffers that `planned` chooses, in the order in which they begin."""
 
-    def __init__(self, body: Block, streams: int, planned: Callable[[AllocOp], bool]) -> None:
+    def __init__(self, body: Block, streams: int, planned: Callable[[Operation], bool]) -> None:
         self.streams = streams
         self.planned = planned
         self.by_value: dict[SSAValue, Lifetime] = {}
@@ -92,11 +97,12 @@ class Liveness:
         """Go through a block in the order in which the host issues it."""
         for op in block.ops:
             match op:
-                case AllocOp():
+                case AllocOp() | SlotOp():
                     if self.planned(op):
-                        size = byte_size(op.memref.type)
+                        (buffer,) = op.results
+                        size = byte_size(buffer.type)
                         life = Lifetime(op, size, len(self.frames), uses=[0] * self.streams)
-                        self.by_value[op.memref] = life
+                        self.by_value[buffer] = life
                 case RecordOp():
                     self.events[op.event.value.data] = self.order.clock(self.stream(op))
                 case WaitOp():

@@ -17,7 +17,7 @@ from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import is_shape_arithmetic
 from ge.dialects.support.tensor_op import Access, TensorOp, Work
-from ge.dialects.support.types import byte_size, is_static, numel, shape_of
+from ge.dialects.support.types import byte_size, has_size, is_ranked, numel, shape_of
 from ge.dialects.targets.target import DEFAULT_TARGET, Target
 from ge.runtime.costs.cost import hbm_bytes_per_us, launch_us
 from ge.runtime.costs.tiling import over_core
@@ -73,13 +73,12 @@ def is_pure(op: Operation) -> bool:
 
 def can_join(op: Operation) -> bool:
     """Whether a launch can take in the op at all. Shape arithmetic is no work for the NPU."""
-    return is_pure(op) and not is_shape_arithmetic(op)
+    return is_pure(op) and not is_shape_arithmetic(op) and all(map(is_ranked, op.results))
 
 
 def size_of(value: SSAValue) -> int | None:
     """The number of elements, None where unknown."""
-    shape = shape_of(value)
-    return numel(shape) if is_static(shape) else None
+    return numel(shape_of(value)) if has_size(value) else None
 
 
 def access(op: Operation) -> Access:
@@ -204,7 +203,7 @@ class Merger:
             return None
         saved = 0
         for value in {v for op in second.ops for v in op.operands}:
-            if not is_static(shape_of(value)):
+            if not has_size(value):
                 return None
             if (maker := self.groups.producer(value)) is not second and maker is not None:
                 inside = (self.groups.find(u.operation) in (first, second) for u in value.uses)

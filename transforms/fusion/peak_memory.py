@@ -17,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.support.types import byte_size, is_static, shape_of
+from ge.dialects.support.types import byte_size, has_size
 from ge.transforms.analysis.task_graph import value_graph
 from ge.transforms.analysis.views import storage
 from ge.transforms.fusion.groups import Group
@@ -77,7 +77,7 @@ def peak_of(merger: Merger) -> Peak:
 
 def in_arena(value: SSAValue) -> bool:
     """Whether a result takes memory of a size that is known."""
-    return not isinstance(value.owner, ConstantOp) and is_static(shape_of(value))
+    return not isinstance(value.owner, ConstantOp) and has_size(value)
 
 
 def _results(last: Operation | None) -> set[SSAValue]:

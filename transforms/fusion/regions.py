@@ -31,7 +31,15 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import CastOp, Elementwise
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
 from ge.dialects.support.tensor_op import Access, Rows, TensorOp
-from ge.dialects.support.types import DYNAMIC, byte_size, is_static, normalize_axis, numel, shape_of
+from ge.dialects.support.types import (
+    DYNAMIC,
+    byte_size,
+    has_size,
+    is_static,
+    normalize_axis,
+    numel,
+    shape_of,
+)
 from ge.runtime.costs.tiling import vector_kernel
 from ge.transforms.fusion.groups import Group, Groups
 from ge.transforms.fusion.merging import (
@@ -177,7 +185,7 @@ class Edge:
 
 
 def _bytes(value: SSAValue) -> int:
-    return byte_size(value.type) if is_static(shape_of(value)) else 0
+    return byte_size(value.type) if has_size(value) else 0
 
 
 class Neighbours:

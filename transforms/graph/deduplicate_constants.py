@@ -11,32 +11,25 @@ becomes
       graph.yield %0 : tensor<2xi64>
     } ...
 
-Constants in the text are equal by value and type, weights by key. That two keys stand for the same
-bytes (a matrix that a model uses at both ends, written out twice) shows only in the payload:
-`share_equal_weights` looks there, where there is one.
+Constants in the text are equal by value and type, weights by key: `share-equal-weights` gives equal
+bytes one key.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
-import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, ModuleOp, i1
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import FusedOp
-from ge.dialects.graph.constant import ConstantOp, WeightAttr
+from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.support.folding import splat_bytes
 from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.types import Dense
-from ge.runtime.data.arrays import Array
-from ge.runtime.data.weights import Payload
 from ge.transforms.rewriting.counts import count
-
-SAMPLE = 64
-"""Elements of a weight that are compared before all of them are."""
 
 
 def constants(block: Block) -> Iterator[ConstantOp]:
@@ -90,36 +83,6 @@ def share_constants(block: Block) -> int:
         op.erase()
         shared += 1
     return shared
-
-
-def share_equal_weights(module: ModuleOp, payload: Payload) -> int:
-    """Let weights of one type and the same bytes have one key; returns how many changed theirs."""
-    kept: dict[Hashable, list[tuple[str, Array]]] = {}
-    keys: dict[str, str] = {}
-    weights = [op for op in module.walk() if isinstance(op, ConstantOp) and op.key is not None]
-    for op in weights:
-        key = op.key or ""
-        array = payload.get(key) if key not in keys else None
-        if array is None:
-            continue
-        flat = array.reshape(-1)
-        sample = (flat[:SAMPLE].tobytes(), flat[-SAMPLE:].tobytes())
-        alike = kept.setdefault((op.result.type, sample), [])
-        equal = (k for k, other in alike if same_bytes(array, other))
-        keys[key] = next(equal, key)
-        if keys[key] == key:
-            alike.append((key, array))
-    changed = 0
-    for op in weights:
-        if (key := keys.get(op.key or "", op.key)) != op.key and key is not None:
-            op.value = WeightAttr(key)
-            changed += 1
-    return changed
-
-
-def same_bytes(a: Array, b: Array) -> bool:
-    m, n = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (a, b))
-    return bool(np.array_equal(m, n))
 
 
 @dataclass(frozen=True)

@@ -43,8 +43,7 @@ from ge.dialects.support.types import (
     byte_size,
     constant_ints,
     constant_value,
-    is_static,
-    shape_of,
+    has_size,
 )
 from ge.runtime import kernels
 from ge.runtime.data.arrays import array_of, dense, type_of
@@ -60,7 +59,7 @@ def fold(op: TensorOp, limit: int) -> list[Dense] | None:
     arrays = [array_of(v) for v in values if v is not None]
     if len(arrays) != len(values) or not op.results:
         return None
-    static = [r.type for r in op.results if is_static(shape_of(r))]
+    static = [r.type for r in op.results if has_size(r)]
     if sum(byte_size(t) for t in static) > limit:
         return None
     try:

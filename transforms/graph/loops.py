@@ -6,7 +6,6 @@ A rule changes the ops around the loop and in it, and says whether it did.
 from collections.abc import Iterator
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
@@ -14,7 +13,7 @@ from ge.dialects.graph.control import LoopOp
 from ge.dialects.graph.shape import UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import constant_ints, element_type, shape_of
+from ge.dialects.support.types import constant_ints, element_type, is_ranked, shape_of
 from ge.runtime.data.arrays import Array, dense, dtype_of, type_of
 from ge.transforms.graph.control_flow import end_of, inline, keep_results, replace_op
 from ge.transforms.graph.infer_shapes import refine
@@ -116,10 +115,6 @@ def _before(loop: LoopOp, op: TensorOp) -> SSAValue:
     assert loop.parent is not None
     loop.parent.insert_op_before(op, loop)
     return op.results[0]
-
-
-def is_ranked(value: SSAValue) -> bool:
-    return isinstance(value.type, TensorType)
 
 
 def scans_are_ranked(loop: LoopOp) -> bool:

@@ -17,11 +17,13 @@ The session runs `@prepare` when the payload is there; compiling needs shapes on
 that would blow up memory (a broadcast, a tile) stays in `@main`: its result has more elements
 than its largest operand and more than `grow` bytes; for a gather (of relative positions), which
 would be a launch in each run, 16 times as many. What has no operands (a fill) is made where it
-is used, in `@main` and in `@prepare`.
+is used, in `@main` and in `@prepare`. A weight that is used in several shapes is stored once:
+its reshapes stay in `@main`, where they are views.
 """
 
 import itertools
-from collections.abc import Container
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -37,7 +39,8 @@ from ge.dialects.graph.control import IfOp, LoopOp
 from ge.dialects.graph.indexing import Picking
 from ge.dialects.support.functions import functions, main_function
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import byte_size, is_static, numel, shape_of
+from ge.dialects.support.types import byte_size, has_size, numel, shape_of
+from ge.transforms.analysis.views import whole_of
 
 FUNCTION = "prepare"
 
@@ -53,9 +56,9 @@ def _grows(op: TensorOp, limit: int) -> bool:
     return any(numel(shape_of(r)) > largest and byte_size(r.type) > limit for r in op.results)
 
 
-def _is_leaf(op: Operation) -> bool:
+def _is_leaf(op: Operation | Block) -> bool:
     """Whether an op costs less to make again than to keep: a constant, or a fill."""
-    return isinstance(op, ConstantOp) or not op.operands
+    return isinstance(op, Operation) and not op.operands
 
 
 def constant_expressions(block: Block, limit: int) -> dict[Operation, None]:
@@ -73,12 +76,27 @@ def constant_expressions(block: Block, limit: int) -> dict[Operation, None]:
             and not op.regions
             and op.has_trait(Pure)
             and all(o.owner in found for o in op.operands)
-            and all(is_static(shape_of(r)) for r in op.results)
+            and all(map(has_size, op.results))
             and not _grows(op, limit)
             and (op.parent is block or not op.can_fail())
         ):
             found[op] = None
     return found
+
+
+def computed(expressions: Mapping[Operation, None]) -> Sequence[SSAValue]:
+    """The results of constant expressions that other ops use, without constants and fills, and
+    without the views of a weight that is used in another shape too."""
+    used = [
+        r for op in expressions for r in op.results
+        if any(use.operation not in expressions for use in r.uses)
+    ]  # fmt: skip
+    weights = Counter(whole_of(r) for r in used)
+    return [r for r in used if not _is_leaf(r.owner) and not _is_shared(whole_of(r), weights)]
+
+
+def _is_shared(value: SSAValue, uses: Counter[SSAValue]) -> bool:
+    return isinstance(value.owner, ConstantOp) and uses[value] > 1
 
 
 def new_keys(taken: Container[str | None], count: int) -> list[str]:
@@ -91,13 +109,7 @@ def outline(block: Block, limit: int) -> FuncOp | None:
     """Move the constant expressions of `block` to a new function (not inserted); replace their
     results by weights with the keys `prepared.N`. None when there are none."""
     found = constant_expressions(block, limit)
-    frontier = [
-        r
-        for op in found
-        if not _is_leaf(op)
-        for r in op.results
-        if any(use.operation not in found for use in r.uses)
-    ]
+    frontier = computed(found)
     if not frontier:
         return None
     needed: dict[Operation, None] = {}

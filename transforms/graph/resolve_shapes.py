@@ -26,7 +26,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.shape import ShapeOfOp, SqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, slice_bounds
-from ge.dialects.support.types import constant_ints, numel, rank_of, shape_of
+from ge.dialects.support.types import constant_ints, has_size, numel, rank_of, shape_of
 from ge.runtime.data.arrays import dense, type_of
 from ge.transforms.analysis.dimensions import Dimensions
 from ge.transforms.rewriting.counts import is_enabled
@@ -94,6 +94,8 @@ class PartOfVector(Search):
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         vector = op.operands[0].owner
         if not isinstance(vector, ShapeOfOp | ConcatOp) or not is_enabled(RULE):
+            return
+        if not has_size(vector.result):
             return
         places = elements_taken(op, numel(shape_of(vector.result)))
         new = part_of(vector, places, rewriter) if places else None

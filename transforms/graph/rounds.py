@@ -15,7 +15,7 @@ from ge.dialects.graph.control import LoopOp
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import Access, TensorOp
-from ge.dialects.support.types import byte_size, constant_value, is_static, shape_of
+from ge.dialects.support.types import byte_size, constant_value, has_size
 from ge.runtime import kernels
 from ge.runtime.data.arrays import Array, array_of
 from ge.transforms.graph.control_flow import (
@@ -30,7 +30,6 @@ from ge.transforms.graph.loops import (
     constant_before,
     goes_on,
     inline_rounds,
-    is_ranked,
     scans_are_ranked,
     trips,
     truth,
@@ -93,7 +92,7 @@ def _is_small(op: Operation, limit: int) -> bool:
         isinstance(op, TensorOp)
         and not op.regions
         and op.has_trait(Pure)
-        and all(is_ranked(r) and is_static(shape_of(r)) for r in op.results)
+        and all(map(has_size, op.results))
         and all(byte_size(r.type) <= limit for r in op.results)
     )
 

@@ -40,7 +40,7 @@ from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import IfOp, LoopOp, YieldOp
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import is_static, shape_of
+from ge.dialects.support.types import has_size, shape_of
 from ge.runtime.data.arrays import dense, type_of
 from ge.transforms.graph import branches, loops, rounds
 from ge.transforms.graph.control_flow import replace_op, with_limits
@@ -153,7 +153,7 @@ class Simplifier:
     def replace_known(self, op: Operation) -> None:
         """Use constants for operands that are known conditions."""
         for i, operand in enumerate(op.operands):
-            if operand in self.known and is_static(shape_of(operand)):
+            if operand in self.known and has_size(operand):
                 if isinstance(op, YieldOp) and _goes_on(op, i):
                     continue
                 op.operands[i] = self.truth(operand, self.known[operand])

@@ -29,7 +29,7 @@ from ge.dialects.graph.control import IfOp, LoopOp
 from ge.dialects.npu_task.ops import LaunchOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import align_up, byte_size, is_static, shape_of
+from ge.dialects.support.types import align_up, byte_size, has_size
 from ge.dialects.targets.target import target_for
 from ge.transforms.analysis.task_graph import TaskGraph, used_by, value_graph
 from ge.transforms.analysis.views import storage, whole_of
@@ -54,7 +54,7 @@ def task_graph(block: Block, alignment: int) -> tuple[TaskGraph, list[Operation]
     results = {whole_of(v) for v in returned}
 
     def size_of(value: SSAValue) -> int:
-        counts = is_static(shape_of(value)) and value not in results
+        counts = has_size(value) and value not in results
         return align_up(byte_size(value.type), alignment) if counts else 0
 
     tasks: list[Operation] = [op for op in block.ops if isinstance(op, TASKS)]

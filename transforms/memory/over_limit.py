@@ -7,7 +7,7 @@ from xdsl.ir import Operation
 from ge.dialects.npu_task.ops import IfOp, LaunchOp, LoopOp
 from ge.dialects.support.diagnostics import place_of
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.types import align_up
+from ge.dialects.support.types import align_up, element_type, shape_of
 from ge.transforms.analysis.aliasing import users_of
 from ge.transforms.analysis.liveness import Lifetime, Liveness
 
@@ -35,7 +35,7 @@ def describe_peak(func: FuncOp, liveness: Liveness, alignment: int) -> list[str]
     order = {op: i for i, op in enumerate(func.walk())}
 
     def users(life: Lifetime) -> list[Operation]:
-        return sorted(users_of(life.alloc.memref), key=lambda op: order.get(op, -1))
+        return sorted(users_of(life.buffer), key=lambda op: order.get(op, -1))
 
     step = users(max(alive, key=lambda b: b.start))[0]
     total = sum(b.bytes for b in alive)
@@ -45,8 +45,7 @@ def describe_peak(func: FuncOp, liveness: Liveness, alignment: int) -> list[str]
     alive.sort(key=lambda b: (-b.bytes, b.start))
     for life in alive[:SHOWN]:
         first, *_, last = (*(found := users(life)), found[-1])
-        t = life.alloc.memref.type
-        shape = "x".join(str(n) for n in (*t.get_shape(), t.element_type))
+        shape = "x".join(map(str, (*shape_of(life.buffer), element_type(life.buffer))))
         lines.append(
             f"{life.bytes} bytes ({shape}): made by {describe(first)}, "
             f"last used by {describe(last)}"

@@ -1,200 +1,28 @@
-"""Buffers become slots at fixed offsets of one arena; those never in use together share bytes.
+"""Memory is planned, checked and certified: three passes in a row.
 
-    %0 = memref.alloc() {npu_task.io} : memref<64xf32, hbm>
     %1 = memref.alloc() : memref<64xf32, hbm>
-    %2 = memref.alloc() : memref<64xf32, hbm>
-    %3 = memref.alloc() : memref<64xf32, hbm>
     npu_task.launch @relu_0 on 1 ins(%0 : ...) outs(%1 : ...)
-    npu_task.launch @relu_0 on 1 ins(%1 : ...) outs(%2 : ...)
-    npu_task.launch @relu_0 on 1 ins(%2 : ...) outs(%3 : ...)
 becomes
-    %0 = npu_task.slot "io" 0 : memref<64xf32, hbm>
     %1 = npu_task.slot "arena" 0 : memref<64xf32, hbm>
-    %2 = npu_task.slot "arena" 512 : memref<64xf32, hbm>
-    %3 = npu_task.slot "arena" 0 : memref<64xf32, hbm>
-    (the launches)
-
-Two buffers share bytes only where every use of one happens before the first write of the other
-(see `liveness.py`); `packing.py` chooses the offsets. Where that takes more bytes than the order of
-the program has alive at one time, the offsets are chosen by that order, and events make the tasks
-keep it. The model's inputs and outputs have bytes of
-their own in the "io" segment; buffers of dynamic shape stay with the device's allocator. The
-function says what came out, in bytes: `npu_task.arena_bytes`, `npu_task.lower_bound_bytes` (the
-most that is alive at one time), `npu_task.no_reuse_bytes`, `npu_task.weight_bytes` and
-`npu_task.io_bytes`; and a certificate (`certificate.py`) that `ge-check` proves again.
+    npu_task.launch @relu_0 on 1 ins(%0 : ...) outs(%1 : ...)
+with the attributes of `assign-offsets` and the certificate of `certify-plan`.
 """
 
-import sys
-from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, UnitAttr
-from xdsl.dialects.func import FuncOp
-from xdsl.dialects.memref import AllocOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from ge.dialects.npu_task.ops import ConstantOp, SlotOp, number
-from ge.dialects.support.diagnostics import error_at
-from ge.dialects.support.errors import GeError
-from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import align_up, byte_size
-from ge.dialects.targets.target import Target, target_for
-from ge.transforms.analysis.aliasing import IO, in_arena
-from ge.transforms.analysis.liveness import Liveness
-from ge.transforms.memory.certificate import certify
-from ge.transforms.memory.over_limit import OverLimitError, describe_peak
-from ge.transforms.memory.packing import Packing, Problem, pack
-from ge.transforms.memory.packing_problem import orderings, problem_in_order, problem_of
-from ge.transforms.memory.pinning import NO_REUSE, PINNED, check_kinds, pinned_buffers
-from ge.transforms.memory.print_liveness import liveness_table
-from ge.transforms.schedule.events import add_orderings
-
-
-def place(alloc: AllocOp, segment: str, offset: int) -> SlotOp:
-    """Turn an allocation into a slot."""
-    slot = SlotOp(segment, offset, alloc.memref.type)
-    slot.location = alloc.location
-    slot.result.name_hint = alloc.memref.name_hint
-    assert alloc.parent is not None
-    alloc.parent.insert_op_before(slot, alloc)
-    alloc.memref.replace_all_uses_with(slot.result)
-    alloc.detach()
-    alloc.erase()
-    return slot
-
-
-def side_by_side(sizes: Iterable[int]) -> tuple[list[int], int]:
-    """Offsets without reuse, and the sum."""
-    offsets: list[int] = []
-    total = 0
-    for size in sizes:
-        offsets.append(total)
-        total += size
-    return offsets, total
-
-
-@dataclass
-class Planner:
-    """Plans the memory of one function."""
-
-    target: Target
-    alignment: int
-    reuse: bool
-    search: int = 0
-    """Steps that a search for the smallest packing may take."""
-    print_liveness: bool = False
-    limit: int = 0
-    """Bytes that the arena may take; 0: what the target has beside weights and io."""
-
-    def plan(self, func: FuncOp, pinned: Collection[AllocOp] = ()) -> None:
-        """Give each buffer of @main its bytes, `pinned` ones bytes of their own after those that
-        are shared, and state the figures. Raises OverLimitError when they are more than the limit,
-        or than the target has."""
-        streams = func.attributes.get("npu_task.streams")
-        if not isinstance(streams, IntegerAttr):
-            raise error_at(func, "@main has no streams", "run assign-streams first")
-        io = [op for op in func.walk() if isinstance(op, AllocOp) and IO in op.attributes]
-        io_offsets, io_bytes = self.apart(io)
-        pinned_offsets, pinned_bytes = self.apart(pinned)
-        liveness = Liveness(
-            func.body.block, streams.value.data, lambda op: in_arena(op) and op not in pinned
-        )
-        problem = problem_of(liveness, self.alignment)
-        offsets, total = side_by_side(problem.sizes)
-        arena = total
-        if self.reuse:
-            packing = self.pack(func, liveness, problem)
-            offsets, arena = packing.offsets, packing.peak
-        weights = sum(
-            align_up(byte_size(op.result.type), self.alignment)
-            for op in func.walk()
-            if isinstance(op, ConstantOp)
-        )
-        shared, arena = arena, arena + pinned_bytes
-        room = self.target.hbm_bytes - weights - io_bytes
-        if arena > min(room, self.limit or room):
-            bound = problem.lower_bound + pinned_bytes
-            raise self.too_large(func, (arena, weights, io_bytes), bound, liveness)
-        for op, offset in zip(io, io_offsets, strict=True):
-            place(op, "io", offset)
-        if self.print_liveness:
-            table = liveness_table(liveness.buffers, problem.sizes, offsets)
-            print(table, file=sys.stderr)
-        live = self.place_lives(liveness, offsets)
-        for op, offset in zip(pinned, pinned_offsets, strict=True):
-            slot = place(op, "arena", shared + offset)
-            slot.attributes[PINNED] = UnitAttr()
-            live.add(slot)
-        figures = {
-            "arena_bytes": arena,
-            "lower_bound_bytes": problem.lower_bound + pinned_bytes,
-            "no_reuse_bytes": total + pinned_bytes,
-            "weight_bytes": weights,
-            "io_bytes": io_bytes,
-            "alignment": self.alignment,
-        }
-        for name, value in figures.items():
-            func.attributes[f"npu_task.{name}"] = number(value)
-        certify(func, arena, problem.lower_bound + pinned_bytes, live)
-
-    def pack(self, func: FuncOp, liveness: Liveness, problem: Problem) -> Packing:
-        """The best packing. Where streams that run apart would need more bytes than the order of
-        the program has alive at one time, tasks get events so that they keep that order."""
-        best = pack(problem)
-        if best.peak <= problem.lower_bound:
-            return best
-        in_order = problem_in_order(liveness, self.alignment)
-        packing = pack(in_order, self.search)
-        if packing.peak >= best.peak:
-            return best
-        try:
-            later = orderings(liveness, in_order.sizes, packing.offsets)
-            add_orderings(func, later, liveness.streams, self.target.max_events)
-        except GeError:  # more events than the target has
-            return best
-        return packing
-
-    def place_lives(self, liveness: Liveness, offsets: Sequence[int]) -> set[SlotOp]:
-        """Make slots of all buffers that are used. Returns those that are alive at the peak."""
-        at_peak = {life.alloc for life in liveness.live_at_peak(self.alignment)}
-        live: set[SlotOp] = set()
-        for life, offset in zip(liveness.buffers, offsets, strict=True):
-            slot = place(life.alloc, "arena", offset)
-            if life.alloc in at_peak:
-                live.add(slot)
-        for life in liveness.unused:
-            life.alloc.detach()
-            life.alloc.erase()
-        return live
-
-    def apart(self, allocs: Iterable[AllocOp]) -> tuple[list[int], int]:
-        """Offsets that share nothing, and the sum of the sizes."""
-        return side_by_side(align_up(byte_size(op.memref.type), self.alignment) for op in allocs)
-
-    def too_large(
-        self, func: FuncOp, needed: tuple[int, int, int], lower_bound: int, liveness: Liveness
-    ) -> OverLimitError:
-        """The error that shows what is alive at the peak. `needed` are the bytes of the arena, of
-        weights, and of inputs and outputs."""
-        arena, weights, io = needed
-        room = self.target.hbm_bytes - weights - io
-        if arena > room:
-            message = (
-                f"the program needs {sum(needed)} bytes (arena {arena}, weights {weights}, "
-                f"inputs and outputs {io}), {self.target.name} has {self.target.hbm_bytes}"
-            )
-        else:
-            message = f"the arena needs {arena} bytes, its limit is {self.limit}"
-        peak = describe_peak(func, liveness, self.alignment)
-        limit = min(room, self.limit or room)
-        return OverLimitError(func, message, peak, arena, lower_bound, limit)
+from ge.transforms.memory.assign_offsets import AssignOffsetsPass
+from ge.transforms.memory.certify_plan import CertifyPlanPass
+from ge.transforms.memory.check_capacity import CheckCapacityPass
 
 
 @dataclass(frozen=True)
 class PlanMemoryPass(ModulePass):
-    """Give each buffer of @main a fixed place in device memory; buffers share bytes where no run
-    of the program needs both at one time."""
+    """Give each buffer of @main a fixed place in device memory (assign-offsets), check that the
+    device has as much (check-capacity), and state a certificate (certify-plan)."""
 
     name = "plan-memory"
 
@@ -216,19 +44,18 @@ class PlanMemoryPass(ModulePass):
     """Print a table of the buffers that share bytes, with their lifetimes and offsets, on the
     standard error."""
 
+    def parts(self) -> tuple[ModulePass, ...]:
+        """The passes that it runs."""
+        offsets = AssignOffsetsPass(
+            target=self.target,
+            alignment=self.alignment,
+            reuse=self.reuse,
+            search=self.search,
+            no_reuse=self.no_reuse,
+            print_liveness=self.print_liveness,
+        )
+        return offsets, CheckCapacityPass(target=self.target, limit=self.limit), CertifyPlanPass()
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if self.alignment < 0 or self.alignment & (self.alignment - 1):
-            raise GeError(f"alignment is a power of two, not {self.alignment}")
-        if self.limit < 0:
-            raise GeError(f"the limit is a number of bytes, not {self.limit}")
-        if (main := main_function(op)) is not None:
-            target = target_for(main, self.target)
-            alignment = self.alignment or target.hbm_alignment
-            if self.no_reuse:
-                check_kinds(self.no_reuse, ctx.loaded_ops)
-                main.attributes[NO_REUSE] = ArrayAttr(map(StringAttr, self.no_reuse))
-            pinned = filter(in_arena, pinned_buffers(op, main, self.no_reuse))
-            planner = Planner(
-                target, alignment, self.reuse, self.search, self.print_liveness, self.limit
-            )
-            planner.plan(main, dict.fromkeys(pinned))
+        for part in self.parts():
+            part.apply(ctx, op)

@@ -64,7 +64,7 @@ def liveness_table(lives: Sequence[Lifetime], sizes: Sequence[int], offsets: Seq
         assert life.last_use is not None
         first, last = placed(life.first_use), placed(life.last_use)
         at_peak += life.start <= peak <= life.end
-        name = life.alloc.memref.name_hint or str(i)
+        name = life.buffer.name_hint or str(i)
         stream = "all" if life.stream >= len(life.uses) else str(life.stream)
         producer = name_of(life.first_use)
         uses = (producer, f"{life.start} {first}", f"{life.end} {last}")

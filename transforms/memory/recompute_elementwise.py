@@ -40,7 +40,7 @@ from ge.dialects.fused_op import PHASE
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import Access, TensorOp
-from ge.dialects.support.types import byte_size, is_static, shape_of
+from ge.dialects.support.types import byte_size, has_size
 from ge.transforms.analysis.live_profile import LiveProfile
 from ge.transforms.analysis.task_graph import used_by, value_graph
 from ge.transforms.analysis.views import view_offsets, whole_of
@@ -73,7 +73,7 @@ def is_cheap(op: Operation) -> bool:
         and not isinstance(op, ConstantOp)
         and not op.regions
         and op.has_trait(Pure)
-        and all(is_static(shape_of(r)) for r in op.results)
+        and all(map(has_size, op.results))
     )
 
 
@@ -108,7 +108,7 @@ class Timeline:
 
 
 def size_of(value: SSAValue) -> int:
-    return byte_size(value.type) if is_static(shape_of(value)) else 0
+    return byte_size(value.type) if has_size(value) else 0
 
 
 def cheap_values(timeline: Timeline, end: int) -> set[SSAValue]:

@@ -31,10 +31,11 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.npu_task.memory import Task, owner_of
-from ge.dialects.npu_task.ops import HOST, CopyOp, number, segments
+from ge.dialects.npu_task.ops import HOST, CopyOp, number
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.operation import segments
 from ge.dialects.support.types import align_up, byte_size, element_type, numel, shape_of
 from ge.dialects.targets.target import target_for
 from ge.transforms.analysis.aliasing import accesses, erase_unused, in_arena

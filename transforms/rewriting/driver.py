@@ -31,6 +31,7 @@ from xdsl.pattern_rewriter import (
 
 from ge.dialects.support.diagnostics import place_of
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import NotStatic
 
 REWRITES_PER_OP = 100
 """More rewrites than this for each op of the input are taken for an endless loop."""
@@ -110,6 +111,8 @@ class _Dispatcher(RewritePattern):
         for pattern in patterns:
             try:
                 pattern.match_and_rewrite(op, rewriter)
+            except NotStatic:
+                pass  # the pattern looks at shapes that are not known: it does not match
             except Exception as e:
                 raise _Failure(e) from None
             if rewriter.has_done_action:

@@ -137,6 +137,7 @@ def make_loop(
         if after == types:
             break
         types = after
+        inner.block.erase(safe_erase=False)
         scope.importer.reset(start)
     region = end(inner, tensors)
     results = len(tensors) - 1

@@ -11,7 +11,15 @@ from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp
 from ge.dialects.graph.support.window import Window
 from ge.dialects.support.tensor_op import Param
-from ge.dialects.support.types import DYNAMIC, Shape, is_static, numel, rank_of, shape_of
+from ge.dialects.support.types import (
+    DYNAMIC,
+    Shape,
+    is_static,
+    numel,
+    rank_of,
+    shape_of,
+    shape_text,
+)
 from ge.lowering.onnx.ops.linear import as_f32, centered, dequantized, quantized, same_width
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
 
@@ -57,7 +65,9 @@ def conv_params(n: Node, weight: SSAValue, spatial: Shape | None = None) -> dict
     if len(given) != len(kernel) or any(
         a != b and b != DYNAMIC for a, b in zip(given, kernel, strict=True)
     ):
-        raise Unsupported(f"kernel_shape {list(given)} is not that of the weight, {list(kernel)}")
+        raise Unsupported(
+            f"kernel_shape {list(given)} is not that of the weight, {shape_text(kernel)}"
+        )
     return {**window_params(n, given, spatial), "group": n.int("group", 1)}
 
 
@@ -76,9 +86,9 @@ def conv_transpose(n: Node) -> SSAValue:
             ConvTransposeOp, n[0], n[1], n.get(2), output_padding=unless(extra, 0), **params
         )
     target = n.ints("output_shape")[-rank:]
-    if not is_static(spatial):
-        raise Unsupported("output_shape with unknown spatial dimensions; fix them with --shape")
     kernel = n.ints("kernel_shape", n.shape(1)[2:])
+    if not is_static((*spatial, *kernel)):
+        raise Unsupported("output_shape with unknown spatial dimensions; fix them with --shape")
     strides, dilations = n.ints("strides", [1] * rank), n.ints("dilations", [1] * rank)
     upper = n.str("auto_pad") == "SAME_UPPER"
     begins: list[int] = []

@@ -168,3 +168,182 @@ npu_task.kernel @k on vector tiling <[16, 16, 16] blocks 1 buffers 1> {
   %1 = graph.relu %0 : (tensor<4xf32>) -> tensor<4xf32>
   npu_task.return %1 : tensor<4xf32>
 }
+
+// -----
+
+func.func @main(%n: memref<i32, #npu_task<space hbm>>, %c: memref<4xf32, #npu_task<space hbm>>, %v: memref<5xf32, #npu_task<space hbm>>) {
+  // expected-error@+1 {{the trip count is one i64 of the device}}
+  npu_task.loop trip %n : memref<i32, #npu_task<space hbm>> carried(%c : memref<4xf32, #npu_task<space hbm>>) order [1] stacked [] {
+  ^bb0(%a0: memref<i64, #npu_task<space hbm>>, %a1: memref<i1, #npu_task<space hbm>>, %a2: memref<4xf32, #npu_task<space hbm>>):
+    npu_task.yield %a1, %a2 : memref<i1, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+  }
+  func.return
+}
+
+// -----
+
+func.func @main(%n: memref<2xi64, #npu_task<space hbm>>, %c: memref<4xf32, #npu_task<space hbm>>, %v: memref<5xf32, #npu_task<space hbm>>) {
+  // expected-error@+1 {{the trip count is one i64 of the device}}
+  npu_task.loop trip %n : memref<2xi64, #npu_task<space hbm>> carried(%c : memref<4xf32, #npu_task<space hbm>>) order [1] stacked [] {
+  ^bb0(%a0: memref<i64, #npu_task<space hbm>>, %a1: memref<i1, #npu_task<space hbm>>, %a2: memref<4xf32, #npu_task<space hbm>>):
+    npu_task.yield %a1, %a2 : memref<i1, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+  }
+  func.return
+}
+
+// -----
+
+func.func @main(%n: memref<i64, #npu_task<space host>>, %c: memref<4xf32, #npu_task<space hbm>>, %v: memref<5xf32, #npu_task<space hbm>>) {
+  // expected-error@+1 {{the trip count is one i64 of the device}}
+  npu_task.loop trip %n : memref<i64, #npu_task<space host>> carried(%c : memref<4xf32, #npu_task<space hbm>>) order [1] stacked [] {
+  ^bb0(%a0: memref<i64, #npu_task<space hbm>>, %a1: memref<i1, #npu_task<space hbm>>, %a2: memref<4xf32, #npu_task<space hbm>>):
+    npu_task.yield %a1, %a2 : memref<i1, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+  }
+  func.return
+}
+
+// -----
+
+func.func @main(%n: memref<i64, #npu_task<space hbm>>, %c: memref<4xf32, #npu_task<space hbm>>, %v: memref<5xf32, #npu_task<space hbm>>) {
+  // expected-error@+1 {{the iteration number is one i64 of the device}}
+  npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> carried(%c : memref<4xf32, #npu_task<space hbm>>) order [1] stacked [] {
+  ^bb0(%a0: memref<i32, #npu_task<space hbm>>, %a1: memref<i1, #npu_task<space hbm>>, %a2: memref<4xf32, #npu_task<space hbm>>):
+    npu_task.yield %a1, %a2 : memref<i1, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+  }
+  func.return
+}
+
+// -----
+
+func.func @main(%n: memref<i64, #npu_task<space hbm>>, %c: memref<4xf32, #npu_task<space hbm>>, %v: memref<5xf32, #npu_task<space hbm>>) {
+  // expected-error@+1 {{the condition in the body is one i1 of the device}}
+  npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> carried(%c : memref<4xf32, #npu_task<space hbm>>) order [1] stacked [] {
+  ^bb0(%a0: memref<i64, #npu_task<space hbm>>, %a1: memref<i8, #npu_task<space hbm>>, %a2: memref<4xf32, #npu_task<space hbm>>):
+    npu_task.yield %a1, %a2 : memref<i8, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+  }
+  func.return
+}
+
+// -----
+
+func.func @main(%n: memref<i64, #npu_task<space hbm>>, %c: memref<4xf32, #npu_task<space hbm>>, %v: memref<5xf32, #npu_task<space hbm>>) {
+  // expected-error@+1 {{the next condition is one i1 of the device}}
+  npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> carried(%c : memref<4xf32, #npu_task<space hbm>>) order [1] stacked [] {
+  ^bb0(%a0: memref<i64, #npu_task<space hbm>>, %a1: memref<i1, #npu_task<space hbm>>, %a2: memref<4xf32, #npu_task<space hbm>>):
+    npu_task.yield %a0, %a2 : memref<i64, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+  }
+  func.return
+}
+
+// -----
+
+func.func @main(%n: memref<i64, #npu_task<space hbm>>, %c: memref<4xf32, strided<[2]>, #npu_task<space hbm>>, %v: memref<5xf32, #npu_task<space hbm>>) {
+  // expected-error@+1 {{argument 2 is memref<4xf32, #npu_task<space hbm>>, not}}
+  npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> carried(%c : memref<4xf32, strided<[2]>, #npu_task<space hbm>>) order [1] stacked [] {
+  ^bb0(%a0: memref<i64, #npu_task<space hbm>>, %a1: memref<i1, #npu_task<space hbm>>, %a2: memref<4xf32, #npu_task<space hbm>>):
+    npu_task.yield %a1, %a2 : memref<i1, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+  }
+  func.return
+}
+
+// -----
+
+func.func @main(%n: memref<i64, #npu_task<space hbm>>, %c: memref<4xf32, #npu_task<space host>>, %v: memref<5xf32, #npu_task<space hbm>>) {
+  // expected-error@+1 {{is not in the memory of the device}}
+  npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> carried(%c : memref<4xf32, #npu_task<space host>>) order [1] stacked [] {
+  ^bb0(%a0: memref<i64, #npu_task<space hbm>>, %a1: memref<i1, #npu_task<space hbm>>, %a2: memref<4xf32, #npu_task<space host>>):
+    npu_task.yield %a1, %a2 : memref<i1, #npu_task<space hbm>>, memref<4xf32, #npu_task<space host>>
+  }
+  func.return
+}
+
+// -----
+
+func.func @main(%n: memref<i64, #npu_task<space hbm>>, %c: memref<4xf32, #npu_task<space hbm>>, %v: memref<5xf32, #npu_task<space hbm>>) {
+  // expected-error@+1 {{does not fit into memref<4xf32, #npu_task<space hbm>>}}
+  npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> carried(%c : memref<4xf32, #npu_task<space hbm>>) order [1] stacked [] {
+  ^bb0(%a0: memref<i64, #npu_task<space hbm>>, %a1: memref<i1, #npu_task<space hbm>>, %a2: memref<4xf32, #npu_task<space hbm>>):
+    npu_task.yield %a1, %v : memref<i1, #npu_task<space hbm>>, memref<5xf32, #npu_task<space hbm>>
+  }
+  func.return
+}
+
+// -----
+
+func.func @main(%n: memref<i64, #npu_task<space hbm>>, %c: memref<4xf32, #npu_task<space hbm>>, %w: memref<3x5xf32, #npu_task<space hbm>>, %v: memref<5xf32, #npu_task<space hbm>>) {
+  // expected-error@+1 {{does not fit into a row of}}
+  npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> carried(%c : memref<4xf32, #npu_task<space hbm>>) scans(%w : memref<3x5xf32, #npu_task<space hbm>>) order [1] stacked [1] {
+  ^bb0(%a0: memref<i64, #npu_task<space hbm>>, %a1: memref<i1, #npu_task<space hbm>>, %a2: memref<4xf32, #npu_task<space hbm>>):
+    npu_task.yield %a1, %a2, %a2 : memref<i1, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+  }
+  func.return
+}
+
+// -----
+
+func.func @main(%n: memref<i64, #npu_task<space hbm>>, %c: memref<4xf32, #npu_task<space hbm>>, %w: memref<3x4xi32, #npu_task<space hbm>>, %v: memref<5xf32, #npu_task<space hbm>>) {
+  // expected-error@+1 {{does not fit into a row of}}
+  npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> carried(%c : memref<4xf32, #npu_task<space hbm>>) scans(%w : memref<3x4xi32, #npu_task<space hbm>>) order [1] stacked [1] {
+  ^bb0(%a0: memref<i64, #npu_task<space hbm>>, %a1: memref<i1, #npu_task<space hbm>>, %a2: memref<4xf32, #npu_task<space hbm>>):
+    npu_task.yield %a1, %a2, %a2 : memref<i1, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+  }
+  func.return
+}
+
+// -----
+
+func.func @main(%n: memref<i64, #npu_task<space hbm>>, %c: memref<4xf32, #npu_task<space hbm>>, %w: memref<f32, #npu_task<space hbm>>, %v: memref<5xf32, #npu_task<space hbm>>) {
+  // expected-error@+1 {{has no rows}}
+  npu_task.loop trip %n : memref<i64, #npu_task<space hbm>> carried(%c : memref<4xf32, #npu_task<space hbm>>) scans(%w : memref<f32, #npu_task<space hbm>>) order [1] stacked [1] {
+  ^bb0(%a0: memref<i64, #npu_task<space hbm>>, %a1: memref<i1, #npu_task<space hbm>>, %a2: memref<4xf32, #npu_task<space hbm>>):
+    npu_task.yield %a1, %a2, %a2 : memref<i1, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+  }
+  func.return
+}
+
+// -----
+
+func.func @main(%c: memref<i1, #npu_task<space hbm>>, %x: memref<4xf32, #npu_task<space hbm>>) {
+  // expected-error@+1 {{a buffer takes two of the values}}
+  npu_task.if %c : memref<i1, #npu_task<space hbm>> outs(%x, %x : memref<4xf32, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>) order [1, 1] {
+    npu_task.yield %x, %x : memref<4xf32, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+  } else {
+    npu_task.yield %x, %x : memref<4xf32, #npu_task<space hbm>>, memref<4xf32, #npu_task<space hbm>>
+  }
+  func.return
+}
+
+// -----
+
+func.func @main(%c: memref<i8, #npu_task<space hbm>>) {
+  // expected-error@+1 {{the condition is one i1 of the device}}
+  npu_task.if %c : memref<i8, #npu_task<space hbm>> order [] {
+    npu_task.yield
+  } else {
+    npu_task.yield
+  }
+  func.return
+}
+
+// -----
+
+// expected-error@+1 {{is not in the memory of the device}}
+%0 = npu_task.slot "arena" 0 : memref<4xf32, #npu_task<space host>>
+
+// -----
+
+// expected-error@+1 {{a buffer is dense; only views have a layout}}
+%0 = npu_task.slot "arena" 0 : memref<4xf32, strided<[2]>, #npu_task<space hbm>>
+
+// -----
+
+// expected-error@+1 {{a constant of tensor<4xf32> is read as memref<4xi32}}
+%0 = npu_task.constant dense<1.0> : tensor<4xf32> as memref<4xi32, #npu_task<space hbm>>
+
+// -----
+
+func.func @main(%x: memref<4xf32, #npu_task<space host>>, %y: memref<4xf32, #npu_task<space host>>) {
+  // expected-error@+1 {{a copy is from or to the device}}
+  npu_task.copy %x to %y : memref<4xf32, #npu_task<space host>> to memref<4xf32, #npu_task<space host>>
+  func.return
+}

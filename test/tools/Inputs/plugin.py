@@ -99,6 +99,10 @@ class PlugFailPass(ModulePass):
                 rewrite(op, [Endless()])
             case "invalid":
                 make_invalid(op)
+            case "order" if add is not None:
+                user = add.result.first_use.operation
+                add.detach()
+                user.parent_block().insert_op_after(add, user)
             case "bug":
                 raise KeyError("an oversight")
             case "user":

@@ -1,5 +1,6 @@
 // A batch of unknown size is copied by the 0 of a reshape, which does not stand for itself then.
 // RUN: ge-opt %s -p find-attention | filecheck %s
+// RUN: ge-opt %s -p match-attention,narrow-computation,absorb-attention-layout | filecheck %s
 // CHECK-NOT: allow_zero = true
 // CHECK:     graph.attention
 // CHECK-NOT: allow_zero = true

@@ -1,5 +1,6 @@
 // A batch of unknown size beside a known one may be 1, which the product broadcasts: no attention.
 // RUN: ge-opt %s -p find-attention | filecheck %s
+// RUN: ge-opt %s -p match-attention,narrow-computation,absorb-attention-layout | filecheck %s
 // CHECK-NOT: graph.attention
 // CHECK:     graph.softmax
 func.func @main(%k: tensor<?x2x4x4xf32> {graph.dims = ["n", "", "", ""]}, %q: tensor<5x2x5x4xf32>, %v: tensor<5x2x4x4xf32>) -> tensor<5x2x5x4xf32> {

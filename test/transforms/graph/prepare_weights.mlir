@@ -136,3 +136,25 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK:         %[[A:.*]] = graph.add %x, %[[N]]
 // CHECK-NEXT:    graph.mul %[[A]], %[[P]]
 // CHECK:       func.func private @prepare() -> (tensor<4xf32> {graph.name = "prepared.1"})
+
+// -----
+
+// A weight in two shapes is stored once: its reshapes are views. One that is used in a single other
+// shape is stored in that.
+func.func @main(%x: tensor<4x4xf32>, %y: tensor<16xf32>) -> (tensor<4x4xf32>, tensor<16xf32>, tensor<16xf32>) {
+  %w = graph.constant #graph.weight<"w"> : tensor<4x4xf32>
+  %0 = graph.add %x, %w : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %f = graph.reshape %w shape [16] : tensor<4x4xf32> -> tensor<16xf32>
+  %1 = graph.add %y, %f : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  %v = graph.constant #graph.weight<"v"> : tensor<4x4xf32>
+  %g = graph.reshape %v shape [16] : tensor<4x4xf32> -> tensor<16xf32>
+  %2 = graph.add %y, %g : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  func.return %0, %1, %2 : tensor<4x4xf32>, tensor<16xf32>, tensor<16xf32>
+}
+// CHECK-LABEL: func.func @main(%x: tensor<4x4xf32>, %y
+// CHECK-NEXT:    %[[W:.*]] = graph.constant #graph.weight<"w"> : tensor<4x4xf32>
+// CHECK-NEXT:    graph.add %x, %[[W]]
+// CHECK-NEXT:    %[[F:.*]] = graph.reshape %[[W]]
+// CHECK-NEXT:    graph.add %y, %[[F]]
+// CHECK-NEXT:    %[[G:.*]] = graph.constant #graph.weight<"prepared.0"> : tensor<16xf32>
+// CHECK-NEXT:    graph.add %y, %[[G]]

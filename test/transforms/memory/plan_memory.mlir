@@ -1,3 +1,4 @@
+// RUN: ge-opt %s --split-input-file -p assign-offsets,check-capacity,certify-plan,verify-plan | filecheck %s
 // RUN: ge-opt %s --split-input-file -p plan-memory,verify-plan | filecheck %s
 // RUN: ge-opt %s --split-input-file -p 'plan-memory{reuse=false},verify-plan' | filecheck %s --check-prefix=KEEP
 // RUN: ge-opt %s --split-input-file -p 'plan-memory{alignment=64},verify-plan' | filecheck %s --check-prefix=ALIGN

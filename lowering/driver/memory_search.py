@@ -1,0 +1,186 @@
+"""The search for a program that keeps a memory limit, or needs the least memory.
+
+What comes after the graph level is lowered again with remedies where the program does not fit, and
+without recomputation, or another order of the launches, where that does not pay.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.passes import ModulePass
+
+from ge.dialects.support.diagnostics import remark
+from ge.dialects.support.functions import main_function
+from ge.dialects.targets.target import Target
+from ge.lowering.driver.program import memory_figures
+from ge.lowering.driver.stepper import Path, Stepper
+from ge.lowering.levels.level import Level
+from ge.lowering.pipeline.remedies import SLOWER, Remedies, Tried, find_fit
+from ge.lowering.pipeline.stages import stages
+from ge.runtime.clock.clock import UnknownShapes, simulate
+from ge.transforms.memory.order_tasks import ORDER, PROGRAM
+from ge.transforms.memory.over_limit import OverLimitError
+from ge.transforms.memory.recompute_elementwise import COPIES
+from ge.transforms.memory.rematerialize import RECOMPUTED
+from ge.transforms.rewriting.counts import RuleCount
+
+REMEDY_LEVELS = {
+    "order": Level.TASKS,
+    "fuse": Level.FUSED,
+    "recompute": Level.TASKS,
+    "spill": Level.BUFFERS,
+}
+"""Each remedy with the level at which it is done, in the order in which they are tried."""
+
+LESS_SLOW = (1.1, 1.05)
+"""How many times as long the launches may take, if the program takes too long: side by side, they
+have less room, and data less often in L2."""
+
+
+@dataclass
+class Candidate:
+    """A program, and what the report says about how it was made."""
+
+    module: ModuleOp
+    rules: dict[str, dict[str, RuleCount]]
+    ops: dict[str, int]
+
+    @property
+    def peak_bytes(self) -> int:
+        return memory_figures(self.module)["peak_bytes"]
+
+    def latency_us(self, target: Target) -> float:
+        """How long it takes by the clock; 0 where shapes are known only at run time."""
+        try:
+            return simulate(self.module, target).latency_us
+        except UnknownShapes:
+            return 0.0
+
+
+def lower_within_limit(module: ModuleOp, levels: Sequence[Level], stepper: Stepper) -> list[Tried]:
+    """Lower a module through `levels`, the program last, so that it keeps the memory limit; what
+    was tried. Raises OverLimitError."""
+    options = stepper.options
+    above = [level for level in levels if level is Level.GRAPH]
+    rest = levels[len(above) :]
+    stepper.run(module, above, stages(options))
+    search = Search(stepper, module.clone(), rest)
+    try:
+        become(module, search.lowered(Remedies(options.memory_limit)))
+        best = search.weighed(search.candidate(module))
+        stepper.rules, stepper.ops = best.rules, best.ops
+        if best.module is not module:
+            become(module, best.module)
+        return []
+    except OverLimitError as error:
+        names = [name for name, level in REMEDY_LEVELS.items() if level in rest]
+        if options.fusion in ("off", "aggressive") and "fuse" in names:
+            names.remove("fuse")
+
+        def attempt(remedies: Remedies) -> int:
+            become(module, search.lowered(remedies))
+            return memory_figures(module)["peak_bytes"]
+
+        remedies = find_fit(error, Remedies(options.memory_limit), names, attempt)
+        if (main := main_function(module)) is not None:
+            for tried in remedies:
+                remark(main, f"over the memory limit; {tried}")
+        return remedies
+
+
+@dataclass
+class Search:
+    """Ways from one module, `before` the `levels`, to the program."""
+
+    stepper: Stepper
+    before: ModuleOp
+    levels: Sequence[Level]
+    fused: dict[tuple[ModulePass, ...], Candidate] = field(
+        default_factory=dict[tuple[ModulePass, ...], Candidate]
+    )
+    """The passes to the fused level -> the module that they gave."""
+
+    def candidate(self, module: ModuleOp) -> Candidate:
+        return Candidate(module, dict(self.stepper.rules), dict(self.stepper.ops))
+
+    def lowered(self, remedies: Remedies) -> ModuleOp:
+        """A copy of the module, lowered. Fusion takes most of the time, and few remedies change
+        it: what the same passes gave is taken again."""
+        stepper, path = self.stepper, stages(self.stepper.options, remedies)
+        shared = [level for level in self.levels[:1] if level is Level.FUSED]
+        start = self.start(shared, path)
+        stepper.rules, stepper.ops = dict(start.rules), dict(start.ops)
+        module = start.module.clone()
+        stepper.run(module, self.levels[len(shared) :], path)
+        return module
+
+    def start(self, shared: Sequence[Level], path: Path) -> Candidate:
+        passes = tuple(p for level in shared for p in path[level])
+        if passes not in self.fused:
+            module = self.before.clone()
+            self.stepper.run(module, shared, path)
+            self.fused[passes] = self.candidate(module)
+        return self.fused[passes]
+
+    def made(self, remedies: Remedies) -> list[Candidate]:
+        """The program with these remedies; none where it does not keep the limit."""
+        try:
+            return [self.candidate(self.lowered(remedies))]
+        except OverLimitError:
+            return []
+
+    def weighed(self, first: Candidate) -> Candidate:
+        """If launches were reordered or recomputed, also compile without that and keep the smaller
+        arena: results in place, and parts written where they belong, are known only later."""
+        candidates = [first]
+        if is_recomputed(first.module):
+            candidates = self.recomputations(first)
+        if is_reordered(first.module):
+            limit = self.stepper.options.memory_limit
+            candidates += self.made(Remedies(limit, order=True, slower=1.0))
+        return min(candidates, key=lambda c: c.peak_bytes)
+
+    def recomputations(self, first: Candidate) -> list[Candidate]:
+        """The program without recomputation, and those with it that are not much slower: with less
+        of it where the `first` one takes too much time, and of launches only. The first one alone
+        where no other keeps the limit without."""
+        options = self.stepper.options
+        target, limit = Target.load(options.target), options.memory_limit
+
+        def made(slower: float, elementwise: bool = True) -> list[Candidate]:
+            return self.made(Remedies(limit, slower=slower, elementwise=elementwise))
+
+        def in_time(candidates: Iterable[Candidate]) -> Candidate:
+            return next((c for c in candidates if c.latency_us(target) <= most_us), plain)
+
+        if not (without := made(1.0)):
+            return [first]
+        (plain,) = without
+        most_us = SLOWER * plain.latency_us(target)
+        candidates = [plain, in_time(chain([first], chain.from_iterable(map(made, LESS_SLOW))))]
+        if options.fusion != "off":
+            launches = (made(slower, False) for slower in (SLOWER, *LESS_SLOW))
+            candidates.append(in_time(chain.from_iterable(launches)))
+        return candidates
+
+
+def become(module: ModuleOp, other: ModuleOp) -> None:
+    """Give a module the body and the attributes of another one, which is of no use any more."""
+    module.detach_region(module.body)
+    module.add_region(other.detach_region(other.body))
+    module.attributes = other.attributes
+
+
+def is_recomputed(module: ModuleOp) -> bool:
+    """Whether a program computes values again to need less memory."""
+    main = main_function(module)
+    return main is not None and any(key in main.attributes for key in (RECOMPUTED, COPIES))
+
+
+def is_reordered(module: ModuleOp) -> bool:
+    """Whether the launches of a program have another order than they were written in."""
+    main = main_function(module)
+    order = None if main is None else main.attributes.get(ORDER)
+    return isinstance(order, StringAttr) and order.data != PROGRAM

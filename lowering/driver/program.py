@@ -1,0 +1,134 @@
+"""A module on its way, its weights, and what the compiler did to it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+
+from ge.dialects.fused_op import FusedOp
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.npu_task.ops import LaunchOp
+from ge.dialects.support.functions import main_function
+from ge.dialects.support.tensor_op import TensorOp
+from ge.lowering.pipeline.instrumentation import PassRecord
+from ge.lowering.pipeline.options import Options
+from ge.lowering.pipeline.remedies import Tried
+from ge.lowering.text.files import Outputs, write_module
+from ge.runtime.data.weights import Payload
+from ge.transforms.rewriting.counts import RuleCount
+
+MEMORY_KEYS = (
+    "arena_bytes",
+    "lower_bound_bytes",
+    "no_reuse_bytes",
+    "weight_bytes",
+    "io_bytes",
+)
+
+
+@dataclass
+class Compilation:
+    """Time by pass, ops by level, rules of fusion, memory of the program."""
+
+    options: Options
+    passes: list[PassRecord] = field(default_factory=list[PassRecord])
+    seconds: float = 0.0
+    ops: dict[str, int] = field(default_factory=dict[str, int])
+    fusion: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    memory: dict[str, int] = field(default_factory=dict[str, int])
+    remedies: list[Tried] = field(default_factory=list[Tried])
+    """What was done about the memory limit."""
+
+    def report(self, model: str) -> dict[str, Any]:
+        """The compiler's part of the report: one JSON object with stable keys."""
+        remedies = {"remedies": [asdict(t) for t in self.remedies]} if self.remedies else {}
+        return {
+            "model": model,
+            "target": self.options.target,
+            "options": self.options.as_dict(),
+            "compile": {"seconds": self.seconds, "passes": [asdict(p) for p in self.passes]},
+            "ops": self.ops,
+            "fusion": self.fusion,
+            "memory": {**self.memory, **remedies},
+        }
+
+    def add_counts(self, counts: Mapping[str, RuleCount]) -> None:
+        """Add what rules did to the figures."""
+        for rule, number in counts.items():
+            entry = self.fusion.setdefault(rule, {"matched": 0, "applied": 0})
+            entry["matched"] += number.matched
+            entry["applied"] += number.applied
+
+
+@dataclass
+class Program:
+    """A module at any level, its weights, where it came from, and the compiler's figures."""
+
+    module: ModuleOp
+    payload: Payload
+    path: str
+    compilation: Compilation = field(default_factory=lambda: Compilation(Options()))
+
+    @property
+    def name(self) -> str:
+        return Path(self.path).stem
+
+    def report(self) -> dict[str, Any]:
+        return self.compilation.report(self.name)
+
+    def save(
+        self,
+        output: str | None,
+        report: str | None,
+        debug_info: bool = False,
+        inputs: Iterable[Path | str] = (),
+    ) -> None:
+        """Write program, weights and report: all of them or, when one fails, none; `inputs` are
+        files that they must not replace."""
+        with Outputs(inputs) as out:
+            if output is not None:
+                write_module(out, output, self.module, self.payload, debug_info)
+            if report is not None:
+                out.json(report, self.report())
+
+    def summary(self, name: str) -> str:
+        """The figures in a few lines for people."""
+        c = self.compilation
+        parts = [f"{name}: {c.seconds:.2f} s"]
+        parts += [f"{n} {level}" for level, n in c.ops.items()]
+        if c.memory:
+            peak, bound = c.memory["peak_bytes"], c.memory["lower_bound_bytes"]
+            mib = 1 << 20
+            parts.append(f"arena {peak / mib:.2f} MiB (bound {bound / mib:.2f})")
+            parts.append(f"weights {c.memory['weight_bytes'] / mib:.2f} MiB")
+        return ", ".join(parts)
+
+
+def count_work(module: ModuleOp) -> int:
+    """The ops of the program that compute: graph ops and fused ops, constants not counted."""
+    main = main_function(module)
+    work = 0
+    stack = [] if main is None else [main.body.block]
+    while stack:
+        for op in stack.pop().ops:
+            work += isinstance(op, TensorOp) and not isinstance(op, ConstantOp)
+            if op.regions and not isinstance(op, FusedOp):
+                stack.extend(b for r in op.regions for b in r.blocks)
+    return work
+
+
+def count_launches(module: ModuleOp) -> int:
+    return sum(isinstance(op, LaunchOp) for op in module.walk())
+
+
+def memory_figures(module: ModuleOp) -> dict[str, int]:
+    """The bytes that the memory plan states on the main function; empty without a plan."""
+    main = main_function(module)
+    figures: dict[str, int] = {}
+    for key in MEMORY_KEYS:
+        attr = None if main is None else main.attributes.get(f"npu_task.{key}")
+        if isinstance(attr, IntegerAttr):
+            figures["peak_bytes" if key == "arena_bytes" else key] = attr.value.data
+    return figures

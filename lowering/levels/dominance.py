@@ -1,0 +1,127 @@
+"""Verification of a whole module: xDSL's verifiers, and what they do not check, dominance.
+
+    %1 = graph.relu %0 : (tensor<4xf32>) -> tensor<4xf32>
+    %0 = graph.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+is
+    error: operand #0 does not dominate this use
+    note: operand defined here (op in the same block)
+"""
+
+from collections.abc import Iterable
+
+from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.irdl.dominance import DominanceInfo
+from xdsl.traits import IsolatedFromAbove
+
+from ge.dialects.support.diagnostics import Diagnostic, Severity, error_at, place_of
+from ge.dialects.support.errors import GeError
+
+
+def verify(module: ModuleOp) -> None:
+    """Raises GeError or VerifyException for the first thing that is wrong with a module."""
+    module.verify()
+    check_dominance(module)
+
+
+def check_dominance(module: ModuleOp) -> None:
+    """Raises GeError for a value that is used where its definition has not been run for sure. The
+    regions of modules and of ops that nobody knows have no order."""
+    _check_op(module, set())
+
+
+def _check_op(op: Operation, defined: set[SSAValue]) -> None:
+    outer = set[SSAValue]() if op.has_trait(IsolatedFromAbove) else defined
+    for region in op.regions:
+        if isinstance(op, ModuleOp | UnregisteredOp):
+            _check_unordered(region, outer)
+        elif region.first_block is not region.last_block:
+            _check_graph_of_blocks(region, outer)
+        elif region.first_block is not None:
+            outer.difference_update(_check_block(region.first_block, outer))
+
+
+def _check_unordered(region: Region, defined: set[SSAValue]) -> None:
+    inner = {v for block in region.blocks for v in _values(block)} | defined
+    for block in region.blocks:
+        for op in block.ops:
+            _check_operands(op, inner)
+            _check_op(op, inner)
+
+
+def _check_graph_of_blocks(region: Region, outer: set[SSAValue]) -> None:
+    """A block may use the values of the blocks that dominate it; what cannot be reached may use
+    any."""
+    info = DominanceInfo(region)
+    reachable, todo = set[Block](), [block for block in region.blocks][:1]
+    while todo:
+        block = todo.pop()
+        if block not in reachable:
+            reachable.add(block)
+            todo += [] if block.last_op is None else block.last_op.successors
+    for block in region.blocks:
+        if block in reachable:
+            above = (b for b in reachable if info.strictly_dominates(b, block))
+            _check_block(block, {v for b in above for v in _values(b)} | outer)
+
+
+def _check_block(block: Block, defined: set[SSAValue]) -> list[SSAValue]:
+    """Check a block and add its values, which it returns, to those defined before."""
+    values = list[SSAValue](block.args)
+    defined.update(values)
+    for op in block.ops:
+        for operand in op.operands:
+            if operand not in defined:
+                _check_operands(op, defined)
+        if op.regions:
+            _check_op(op, defined)
+        defined.update(op.results)
+        values += op.results
+    return values
+
+
+def _values(block: Block) -> Iterable[SSAValue]:
+    yield from block.args
+    for op in block.ops:
+        yield from op.results
+
+
+def _check_operands(op: Operation, defined: set[SSAValue]) -> None:
+    for i, operand in enumerate(op.operands):
+        if operand not in defined:
+            raise dominance_error(op, i)
+
+
+def dominance_error(op: Operation, operand: int) -> GeError:
+    """The error about an operand that does not dominate its use, with a note on its definition."""
+    value = op.operands[operand]
+    error = error_at(op, f"operand #{operand} does not dominate this use")
+    if isinstance(value, BlockArgument):
+        owner, what = value.block.parent_op(), "operand defined as a block argument"
+        where = _relation(value.block, op)
+    else:
+        assert isinstance(value.owner, Operation)
+        owner, what = value.owner, "operand defined here"
+        where = _relation(owner.parent_block(), op)
+    if owner is not None:
+        noun = "block" if isinstance(value, BlockArgument) else "op"
+        text = f"{what} ({noun} {where})"
+        error.notes = (Diagnostic(Severity.NOTE, text, place_of(owner)),)
+    return error
+
+
+def _relation(block: Block | None, use: Operation) -> str:
+    """Where a definition in `block` stands as seen from its use, in the words of mlir-opt."""
+    user = use.parent_block()
+    if block is None or user is None:
+        return "is detached"
+    if block is user:
+        return "in the same block"
+    if block.parent is user.parent:
+        return "in the same region"
+    if block.find_ancestor_op_in_block(use) is not None:
+        return "in a parent region"
+    op = block.parent_op()
+    if op is not None and user.find_ancestor_op_in_block(op) is not None:
+        return "in a child region"
+    return "is neither in a parent nor in a child region"

@@ -1,0 +1,89 @@
+"""The pass manager of every tool: ge-opt, ge-compile, ge-run, `ge.compile` and the tests.
+
+All that goes on around passes (verification, time, dumps, records, progress, validation,
+reproducers) is an instrumentation of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import ShrinkException
+
+from ge.lowering.levels.dominance import verify
+from ge.lowering.text.errors import diagnose
+
+
+class Instrumentation:
+    """Override what is needed; `module` is the whole program each time."""
+
+    def start(self, module: ModuleOp) -> None:
+        """Passes are about to run on a module."""
+
+    def before(self, p: ModulePass, module: ModuleOp) -> None:
+        """The pass is about to run."""
+
+    def after(self, p: ModulePass, module: ModuleOp) -> None:
+        """The pass has run; instrumentations see this in reverse order."""
+
+    def failed(self, p: ModulePass, module: ModuleOp, why: str) -> None:
+        """The pass, or what an instrumentation did after it, raised an exception."""
+
+
+class PassManager:
+    """Runs passes on modules; `context` tells an error report where things were."""
+
+    def __init__(
+        self, passes: Sequence[ModulePass], instrumentations: Sequence[Instrumentation] = ()
+    ) -> None:
+        self.passes, self.instrumentations = tuple(passes), instrumentations
+        self.running: ModulePass | None = None
+        self.has_run = False
+
+    def run(self, ctx: Context, module: ModuleOp) -> None:
+        """Run the passes on a module in place. What one raises has a note that names the pass."""
+        self.running, self.has_run = None, False
+        try:
+            for i in self.instrumentations:
+                i.start(module)
+            for p in self.passes:
+                self.running, self.has_run = p, False
+                for i in self.instrumentations:
+                    i.before(p, module)
+                p.apply(ctx, module)
+                self.has_run = True
+                for i in reversed(self.instrumentations):
+                    i.after(p, module)
+            self.running = None
+        except ShrinkException:
+            raise
+        except Exception as error:
+            if self.running is not None:
+                error.add_note(self.context)
+                why = str(diagnose(error, self.context))
+                for i in self.instrumentations:
+                    i.failed(self.running, module, why)
+            raise
+
+    @property
+    def context(self) -> str:
+        """`in pass 'x'`, `after pass 'x'`, or nothing."""
+        if self.running is None:
+            return ""
+        return f"{'after' if self.has_run else 'in'} pass '{self.running.name}'"
+
+
+@dataclass
+class Verification(Instrumentation):
+    """Verifies the input, and the result of each pass if `each`: xDSL's verifiers and dominance."""
+
+    each: bool = True
+
+    def start(self, module: ModuleOp) -> None:
+        verify(module)
+
+    def after(self, p: ModulePass, module: ModuleOp) -> None:
+        if self.each:
+            verify(module)

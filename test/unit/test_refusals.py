@@ -1,0 +1,41 @@
+"""What ge-opt's verifiers refuse, every tool refuses with the same message at the same place."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import ge
+from ge.lowering.text.errors import diagnose
+from ge.lowering.text.reading import Source
+from ge.tools import ge_compile, ge_opt, ge_run
+
+TESTS = Path(__file__).resolve().parents[1]
+NEGATIVE = sorted(
+    p for p in TESTS.rglob("*.mlir") if re.search(r"expected-error|\bnot ge-", p.read_text("utf-8"))
+)
+
+
+@pytest.mark.parametrize("file", NEGATIVE, ids=lambda p: str(p.relative_to(TESTS)))
+def test_every_tool_refuses_it(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    text = file.read_text("utf-8")
+    for i, part in enumerate(Source(file.name, text).split()):
+        name = f"{i}.mlir"
+        Path(name).write_text(part.text, "utf-8")
+        if not ge_opt.main([name]):
+            capsys.readouterr()
+            continue
+        expected = capsys.readouterr().err.splitlines()[0].removeprefix("ge-opt: ")
+        for tool, main in (("ge-compile", ge_compile.main), ("ge-run", ge_run.main)):
+            assert main([name]) == 1, expected
+            assert capsys.readouterr().err.splitlines()[0].removeprefix(f"{tool}: ") == expected
+        with pytest.raises(Exception) as info:  # noqa: PT011
+            ge.compile(name)
+        assert str(diagnose(info.value)) == expected
+
+
+def test_there_are_many():
+    assert len(NEGATIVE) > 40

@@ -1,0 +1,481 @@
+"""Attention found again in matmuls and softmax.
+
+    %t = graph.transpose %k                              [B, H, S, D] -> [B, H, D, S]
+    %s = graph.matmul (%q * c), (%t * c)
+    %m = graph.add %s, %mask
+    %p = graph.softmax %m
+    %g = graph.select (graph.is_nan %p), 0, %p
+    %y = graph.matmul %g, %v
+becomes
+    %y = graph.attention %q, %k, %v mask %mask {scale = c * c, undefined = "guard"}
+
+The search starts at a softmax over the last dimension. Above it scores may be, in any order that
+the op has, multiplied by numbers, capped (c tanh(s / c)), added to masks and replaced by a number
+where a mask of truth values says so; below it weights may be replaced by 0 where they are nan,
+or where all of a row is masked. Casts to f32 around softmax are what the op does anyway.
+Reshapes that split and join batch and heads may stand between. The second product may be that of
+both sides transposed, V^T P^T = (P V)^T, as where channels come before tokens.
+
+What softmax says of rows that are masked as a whole stays as it is: equal weights for a mask that
+adds a large negative number, nan for one of -inf, 0 with the guard (see graph.attention). Where
+sizes are known only at run time, a mask is taken to broadcast to the scores and not the other way
+round, and batches to be equal; the op refuses what is not.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter
+
+from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.graph.elementwise import (
+    AddOp,
+    CastOp,
+    DivOp,
+    IsNanOp,
+    MulOp,
+    NotOp,
+    SelectOp,
+    TanhOp,
+)
+from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.normalization import SoftmaxOp
+from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp
+from ge.dialects.support.element_types import bitwidth, is_float
+from ge.dialects.support.functions import defined_functions
+from ge.dialects.support.types import (
+    array_ints,
+    element_type,
+    normalize_axis,
+    numel,
+    rank_of,
+    shape_of,
+)
+from ge.transforms.analysis.dimensions import ONE, Dimensions, Size, Sizes, volume
+from ge.transforms.graph.composites.absorb_attention_layout import VIEWS, is_empty, target_of
+from ge.transforms.graph.composites.widening import before_widening
+from ge.transforms.rewriting import remarks
+from ge.transforms.rewriting.counts import is_enabled
+from ge.transforms.rewriting.driver import rewrite
+from ge.transforms.rewriting.losses import loss_us
+from ge.transforms.rewriting.matching import number_of
+from ge.transforms.rewriting.relations import Relation, Ulps
+from ge.transforms.rewriting.rules import Emit, Search, done, substitute
+
+MOST_STEPS = 12
+
+RULE = "find-attention"
+
+
+@dataclass(frozen=True)
+class Mask:
+    """What `op` adds to the scores or, for truth values, where they stay; `inverted` where the
+    truth value says which do not."""
+
+    value: SSAValue
+    op: Operation
+    inverted: bool = False
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What is done to a product of query and transposed key to make scores. `ops` are those
+    passed, the last one first; without a product `why` says where the search ended."""
+
+    product: MatmulOp | None = None
+    scale: float = 1.0
+    softcap: float = 0.0
+    masks: tuple[Mask, ...] = ()
+    fill: float | None = None
+    ops: tuple[Operation, ...] = ()
+    why: str = ""
+
+    def ended(self, op: Operation | None, why: str) -> "Scores":
+        return replace(self, why=why if op is None else f"{op.name} {why}")
+
+
+class ScoresSearch:
+    """Goes up from the input of a softmax to the product."""
+
+    def __init__(self, dimensions: Dimensions) -> None:
+        self.dimensions = dimensions
+
+    def search(self, value: SSAValue, scores: Scores) -> Scores:
+        """Follow the scores upward from a value to their product, or to what stops the search."""
+        op = value.owner
+        if not isinstance(op, Operation) or len(scores.ops) == MOST_STEPS:
+            return scores.ended(None, "scores are no product")
+        if not value.has_one_use():
+            return scores.ended(op, "is used elsewhere too")
+        if scores.ops and op.parent is not scores.ops[0].parent:
+            return scores.ended(op, "is in another block")
+        scores = replace(scores, ops=(*scores.ops, op))
+        match op:
+            case MatmulOp():
+                return replace(scores, product=op)
+            case CastOp() if is_float(element_type(op.input)):
+                return self.search(op.input, scores)
+            case ReshapeOp() | SqueezeOp() | UnsqueezeOp() if self.keeps_rows(op.input, value):
+                return self.search(op.input, scores)
+            case MulOp() | DivOp():
+                return self.scaled(op, scores)
+            case TanhOp() if scores.softcap == 0 and scores.scale > 0:
+                return self.search(op.input, replace(scores, softcap=scores.scale))
+            case AddOp() | SelectOp():
+                return self.masked(op, scores)
+            case _:
+                return scores.ended(op, "is no part of attention")
+
+    def keeps_rows(self, a: SSAValue, b: SSAValue) -> bool:
+        """Whether a reshape keeps queries and keys as they are."""
+        return self.dimensions.of(a)[-2:] == self.dimensions.of(b)[-2:] and rank_of(a) > 1
+
+    def scaled(self, op: MulOp | DivOp, scores: Scores) -> Scores:
+        """Follow the scores through a factor that is one number."""
+        for value, factor in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+            number = number_of(factor)
+            if not number or numel(shape_of(factor)) > 1 or rank_of(factor) > rank_of(value):
+                continue
+            if isinstance(op, DivOp) and factor is op.lhs:
+                continue
+            number = number if isinstance(op, MulOp) else 1 / number
+            return self.search(value, replace(scores, scale=scores.scale * number))
+        return scores.ended(op, "is by more than a number")
+
+    def masked(self, op: AddOp | SelectOp, scores: Scores) -> Scores:
+        """Follow the scores through a mask, on the side that has their shape."""
+        if scores.scale != 1 or scores.softcap:
+            return scores.ended(op, "masks scores that are scaled after it")
+        result = scores.ended(op, "has no scores of its result's shape")
+        for value, mask, fill in self.choices(op):
+            if fill not in (None, scores.fill) and scores.fill is not None:
+                result = scores.ended(
+                    op, f"fills in {fill:g} where another mask has {scores.fill:g}"
+                )
+            elif value.type == op.results[0].type:
+                more = replace(
+                    scores,
+                    masks=(mask, *scores.masks),
+                    fill=scores.fill if fill is None else fill,
+                )
+                result = self.search(value, more)
+                if result.product is not None:
+                    break
+        return result
+
+    def choices(self, op: AddOp | SelectOp) -> Iterator[tuple[SSAValue, Mask, float | None]]:
+        """The scores that a mask may be applied to, the mask, and what it fills in."""
+        if isinstance(op, AddOp):
+            yield op.lhs, Mask(op.rhs, op), None
+            yield op.rhs, Mask(op.lhs, op), None
+            return
+        for value, other in ((op.on_true, op.on_false), (op.on_false, op.on_true)):
+            number = number_of(other)
+            if number is not None and numel(shape_of(other)) == 1:
+                yield value, Mask(op.condition, op, inverted=value is op.on_false), number
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What is done to the result of softmax before it meets the values."""
+
+    product: MatmulOp | None = None
+    turned: bool = False
+    """Whether the product is of values and weights transposed: V^T P^T = (P V)^T."""
+    undefined: str = "nan"
+    ops: tuple[Operation, ...] = ()
+    why: str = ""
+
+
+def guarded(value: SSAValue) -> SelectOp | None:
+    """select(is_nan(value), 0, value), where nothing else uses the value."""
+    users = [use.operation for use in value.uses]
+    selects = [u for u in users if isinstance(u, SelectOp)]
+    tests = [u for u in users if isinstance(u, IsNanOp)]
+    if len(users) != 2 or not selects or not tests or not tests[0].result.has_one_use():
+        return None
+    (select,), (test,) = selects, tests
+    zero = number_of(select.on_true) == 0 and numel(shape_of(select.on_true)) == 1
+    return select if zero and select.condition is test.result and select.on_false is value else None
+
+
+def turns_matrices(op: TransposeOp) -> bool:
+    """Whether the op exchanges the last two dimensions and nothing else."""
+    *ahead, a, b = array_ints(op.permutation)
+    return ahead == list(range(len(ahead))) and a > b
+
+
+def find_weights(softmax: SoftmaxOp, dimensions: Dimensions) -> Weights:
+    """Go down from a softmax to the product with the values."""
+    value, found = softmax.result, Weights()
+    for _ in range(MOST_STEPS):
+        guard = guarded(value)
+        if guard is None and not value.has_one_use():
+            return replace(found, why="the weights are used elsewhere too")
+        use = value.first_use
+        assert use is not None
+        op = use.operation if guard is None else guard
+        if op.parent is not softmax.parent:
+            break
+        found = replace(found, ops=(op, *found.ops))
+        if guard is not None:
+            found = replace(found, undefined="guard")
+        elif isinstance(op, MatmulOp):
+            flag = op.transpose_rhs if use.index else op.transpose_lhs
+            if (bool(flag.value.data) != found.turned) == (use.index == 1):
+                return replace(found, product=op, turned=use.index == 1)
+            break
+        elif found.turned:
+            break
+        elif isinstance(op, TransposeOp) and turns_matrices(op):
+            found = replace(found, turned=True)
+        elif not (
+            (isinstance(op, CastOp) and is_float(op.to))
+            or (
+                isinstance(op, VIEWS)
+                and use.index == 0
+                and dimensions.of(value)[-2:] == dimensions.of(op.results[0])[-2:]
+            )
+        ):
+            break
+        value = op.results[0]
+    return replace(found, why="the weights are not multiplied by values")
+
+
+# ---- from both sides to the op ---------------------------------------------------------------
+
+
+class NotAttention(Exception):
+    """Why two products and a softmax are not attention."""
+
+
+@dataclass
+class Builder:
+    """Makes the op's operands; raises NotAttention before anything is emitted: the first run is
+    without `emit`."""
+
+    dimensions: Dimensions
+    scores: Scores
+    weights: Weights
+    emit: Emit | None = None
+
+    def sizes(self, value: SSAValue) -> Sizes:
+        return self.dimensions.of(value)
+
+    def levels(self) -> dict[Operation, Sizes]:
+        """The sizes after each op from the first product to the second: masks and softmax keep
+        them."""
+        first, last = self.scores.product, self.weights.product
+        assert first is not None
+        assert last is not None
+        current = self.sizes(first.result)
+        levels: dict[Operation, Sizes] = {first: current}
+        for op in (*self.scores.ops[-2::-1], *self.weights.ops[:0:-1]):
+            current = self.sizes(op.results[0]) if isinstance(op, VIEWS) else current
+            levels[op] = current
+        size = self.sizes(last.result)[-2 if self.weights.turned else -1]
+        levels[last] = (*current[:-1], size)
+        return levels
+
+    def batch_and_heads(self, levels: dict[Operation, Sizes]) -> tuple[Size, Size]:
+        """Sizes that the dimensions before the last two come to, by the first of the values on
+        the way that tells them apart."""
+        first = self.scores.product
+        assert first is not None
+        ahead = levels[first][:-2]
+        if len(ahead) == 2:
+            return ahead[0], ahead[1]
+        candidates = list(levels.values())
+        if isinstance(first.lhs.owner, ReshapeOp):
+            candidates.append(self.sizes(first.lhs.owner.input))
+        for sizes in candidates:
+            if len(sizes) == 4 and volume(sizes[:2]) == volume(ahead):
+                return sizes[0], sizes[1]
+        return (volume(ahead[:-1]), ahead[-1]) if len(ahead) > 1 else (volume(ahead), ONE)
+
+    def viewed(self, value: SSAValue, sizes: Sizes) -> SSAValue:
+        """The value with these sizes."""
+        given = self.sizes(value)
+        if given == sizes:
+            return value
+        target = target_of(sizes, given)
+        if target is None or volume(given) != volume(sizes):
+            raise NotAttention("batch and heads are not told apart")
+        return (
+            value
+            if self.emit is None
+            else self.emit(ReshapeOp, value, None, shape=target, allow_zero=is_empty(sizes))
+        )
+
+    def operand_sizes(
+        self, value: SSAValue, transposed: bool, batch: Size, heads: Size
+    ) -> tuple[Sizes, Sizes]:
+        """The sizes of a matrix of a product, once it is not transposed, and those that it has as
+        [B, H, tokens, size]; one head may stand for all."""
+        sizes = self.sizes(value)
+        if transposed:
+            sizes = (*sizes[:-2], sizes[-1], sizes[-2])
+        wanted = (batch, heads, *sizes[-2:])
+        if len(sizes) == 4 and may_equal(sizes[0], batch):
+            if sizes[1] == ONE or may_equal(sizes[1], heads):
+                wanted = sizes
+        if wanted is not sizes and volume(sizes) != volume(wanted):
+            raise NotAttention("a batch is broadcast")
+        return sizes, wanted
+
+    def operand(self, value: SSAValue, transposed: bool, batch: Size, heads: Size) -> SSAValue:
+        """A matrix of a product as [B, H, tokens, size]."""
+        sizes, wanted = self.operand_sizes(value, transposed, batch, heads)
+        if transposed:
+            order = (*range(len(sizes) - 2), len(sizes) - 1, len(sizes) - 2)
+            if self.emit is None:
+                if target_of(wanted, sizes) is None:
+                    raise NotAttention("batch and heads are not told apart")
+                return value
+            value = self.emit(TransposeOp, value, permutation=order)
+        return self.viewed(value, wanted)
+
+    def mask(self, mask: Mask, level: Sizes, batch: Size, heads: Size) -> SSAValue:
+        """A mask of scores of the given sizes, so that it broadcasts to [B, H, Q, S]."""
+        value, sizes = mask.value, self.sizes(mask.value)
+        padded = (*(ONE,) * (len(level) - len(sizes)), *sizes)
+        ahead, tail = padded[:-2], padded[-2:]
+        plain = all(s == ONE for s in ahead)
+        if (plain and len(sizes) > 4) or (not plain and level[:-2] != (batch, heads)):
+            value = self.viewed(value, (*realigned(ahead, level[:-2], batch, heads), *tail))
+        if mask.inverted and self.emit is not None:
+            value = self.emit(NotOp, value)
+        return value
+
+    def check_types(self, element: Attribute) -> None:
+        """Scores and weights may be of a wider element type than the result, in which they are
+        computed anyway. To round them to a narrower one is not what the op does."""
+        for op in (*self.weights.ops, *self.scores.ops):
+            t = element_type(op.results[0])
+            if t != element and bitwidth(t) <= bitwidth(element):
+                raise NotAttention(f"{op.name} has results of another, no wider element type")
+
+    def build(self) -> SSAValue | None:
+        """The result of the second product by the op, or None in the run without `emit`."""
+        first, last = self.scores.product, self.weights.product
+        assert first is not None
+        assert last is not None
+        levels = self.levels()
+        batch, heads = self.batch_and_heads(levels)
+        turned = self.weights.turned
+        flags = first.transpose_lhs, first.transpose_rhs, last.transpose_lhs, last.transpose_rhs
+        turn_query, turn_key, *turn_last = (bool(f.value.data) for f in flags)
+        value, turn_value = (last.lhs, not turn_last[0]) if turned else (last.rhs, turn_last[1])
+        query, key = narrowed_like(last.result, first.lhs, first.rhs)
+        for operand in (query, key, value):
+            if element_type(operand) != element_type(last.result):
+                raise NotAttention("products are of different element types")
+        self.check_types(element_type(last.result))
+        operands = (query, turn_query), (key, not turn_key), (value, turn_value)
+        q, k, v = (self.operand_sizes(*o, batch, heads)[1][1] for o in operands)
+        if k != v or (q == ONE and heads != ONE):
+            raise NotAttention("a head of the query or of the value is broadcast")
+        query = self.operand(query, turn_query, batch, heads)
+        key = self.operand(key, not turn_key, batch, heads)
+        value = self.operand(value, turn_value, batch, heads)
+        masks = [self.mask(m, levels[m.op], batch, heads) for m in self.scores.masks]
+        sizes = (batch, heads, levels[last][-2], levels[last][-1])
+        back = target_of(levels[last], sizes)
+        if back is None:
+            raise NotAttention("batch and heads are not told apart")
+        if self.emit is None:
+            return None
+        fill = -inf if self.scores.fill is None else self.scores.fill
+        result = self.emit(
+            AttentionOp, query, key, value, masks, None, None,
+            scale=self.scores.scale, softcap=self.scores.softcap, fill=fill,
+            undefined=self.weights.undefined,
+        )  # fmt: skip
+        if levels[last] != sizes:
+            result = self.emit(
+                ReshapeOp, result, None, shape=back, allow_zero=is_empty(levels[last])
+            )
+        if turned:
+            rank = len(levels[last])
+            order = (*range(rank - 2), rank - 1, rank - 2)
+            result = self.emit(TransposeOp, result, permutation=order)
+        return result
+
+
+def may_equal(a: Size, b: Size) -> bool:
+    """Whether two sizes are equal, or both known only at run time. (A size that is not known beside
+    one that is may be 1, which a product broadcasts and attention does not.)"""
+    return a == b or (a.number is None and b.number is None)
+
+
+def realigned(ahead: Sizes, level: Sizes, batch: Size, heads: Size) -> Sizes:
+    """The dimensions of a mask before the last two, for scores that have `level` there, as those
+    of batch and heads."""
+    shown = [(a, m) for a, m in zip(level, ahead, strict=True) if a != ONE]
+    if [a for a, _ in shown] == [s for s in (batch, heads) if s != ONE]:
+        rest = iter(m for _, m in shown)
+        return tuple(ONE if s == ONE else next(rest) for s in (batch, heads))
+    if ahead == level and volume(level) == batch * heads:
+        return batch, heads
+    raise NotAttention("a mask has batch and heads in another order")
+
+
+def narrowed_like(like: SSAValue, *values: SSAValue) -> Sequence[SSAValue]:
+    """The values without casts up, if they are then of another value's element type."""
+    narrow = [before_widening(v) for v in values]
+    wanted = element_type(like)
+    return narrow if all(element_type(v) == wanted for v in narrow) else values
+
+
+class FindAttention(Search):
+    """Two products with a softmax between them."""
+
+    names = (RULE,)
+    ops = (SoftmaxOp,)
+
+    def __init__(self, dimensions: Dimensions) -> None:
+        self.dimensions = dimensions
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        assert isinstance(op, SoftmaxOp)
+        rank = rank_of(op.input)
+        if not is_enabled(RULE) or normalize_axis(op.axis.value.data, rank) != rank - 1:
+            return
+        scores = ScoresSearch(self.dimensions).search(op.input, Scores())
+        weights = find_weights(op, self.dimensions)
+        ops = (*weights.ops, op, *scores.ops)
+        if scores.ops and scores.ops[0].parent is not op.parent:
+            return  # scores that are computed before a loop stay there
+        if scores.product is None or weights.product is None:
+            if scores.product is not None or weights.product is not None:
+                remarks.missed(RULE, op, scores.why or weights.why, loss_us(ops))
+            return
+        builder = Builder(self.dimensions, scores, weights)
+        try:
+            builder.build()
+        except NotAttention as e:
+            remarks.missed(RULE, op, str(e), loss_us(ops))
+            return
+        builder.emit = Emit(rewriter, weights.product, ops)
+        new = builder.build()
+        assert new is not None
+        done(RULE, op)
+        substitute(rewriter, weights.product.result, new)
+
+
+@dataclass(frozen=True)
+class MatchAttentionPass(ModulePass):
+    """Replace attention that is written out by the graph op."""
+
+    name = "match-attention"
+    RELATION: ClassVar[Relation] = Ulps()
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in defined_functions(op):
+            rewrite(func.body, [FindAttention(Dimensions(func.body))])

@@ -1,0 +1,85 @@
+"""Weights of one element type and the same bytes get one key, reshaped where their shapes differ.
+
+    %0 = graph.constant #graph.weight<"embedding"> : tensor<500x64xf32>
+    %1 = graph.constant #graph.weight<"head"> : tensor<500x64xf32>
+becomes, where a model has the same matrix at both ends,
+    %0 = graph.constant #graph.weight<"embedding"> : tensor<500x64xf32>
+    %1 = graph.constant #graph.weight<"embedding"> : tensor<500x64xf32>
+
+That shows in the payload alone: without one at hand (`weights_at_hand`), nothing changes.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.shape import ReshapeOp
+from ge.dialects.support.types import shape_of
+from ge.runtime.data.arrays import Array
+from ge.runtime.data.weights import Payload, payload_at_hand
+from ge.transforms.rewriting.counts import count
+
+SAMPLE = 64
+"""Elements of a weight that are compared before all of them are."""
+
+
+def share_equal_weights(module: ModuleOp, payload: Payload) -> int:
+    """Let weights of one element type and the same bytes have one key, reshaped where their shapes
+    differ; returns how many changed theirs."""
+    kept: dict[Hashable, list[tuple[ConstantOp, Array]]] = {}
+    first: dict[str, ConstantOp] = {}
+    changed = 0
+    for op in [op for op in module.walk() if isinstance(op, ConstantOp) and op.key is not None]:
+        key = op.key or ""
+        if key not in first:
+            first[key] = op
+            array = payload.get(key)
+            if array is None or not array.size:
+                continue
+            flat = array.reshape(-1)
+            sample = (flat[:SAMPLE].tobytes(), flat[-SAMPLE:].tobytes())
+            alike = kept.setdefault((array.dtype, array.size, sample), [])
+            equal = (other for other, values in alike if same_bytes(array, values))
+            first[key] = next(equal, op)
+            if first[key] is op:
+                alike.append((op, array))
+        if first[key].value != op.value:
+            use_weight(op, first[key])
+            changed += 1
+    return changed
+
+
+def use_weight(op: ConstantOp, weight: ConstantOp) -> None:
+    """Replace a constant by another of the same bytes."""
+    op.value = weight.value
+    if op.result.type == weight.result.type or op.parent is None:
+        return
+    source = ConstantOp.make(weight.value, weight.result.type)
+    shape = ReshapeOp.of(source.result, None, shape=shape_of(op.result), location=op.location)
+    source.location = op.location
+    op.parent.insert_ops_before([source, shape], op)
+    op.result.replace_all_uses_with(shape.result)
+    op.detach()
+    op.erase()
+
+
+def same_bytes(a: Array, b: Array) -> bool:
+    m, n = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (a, b))
+    return bool(np.array_equal(m, n))
+
+
+@dataclass(frozen=True)
+class ShareEqualWeightsPass(ModulePass):
+    """Keep one of several weights of the same bytes, where the payload is at hand."""
+
+    name = "share-equal-weights"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        payload = payload_at_hand()
+        if payload is not None and (shared := share_equal_weights(op, payload)):
+            count(self.name, shared, shared)

@@ -1,0 +1,186 @@
+"""Buffers become slots at fixed offsets of one arena; those never in use together share bytes.
+
+    %0 = memref.alloc() {npu_task.io} : memref<64xf32, hbm>
+    %1 = memref.alloc() : memref<64xf32, hbm>
+    %2 = memref.alloc() : memref<64xf32, hbm>
+    %3 = memref.alloc() : memref<64xf32, hbm>
+    npu_task.launch @relu_0 on 1 ins(%0 : ...) outs(%1 : ...)
+    npu_task.launch @relu_0 on 1 ins(%1 : ...) outs(%2 : ...)
+    npu_task.launch @relu_0 on 1 ins(%2 : ...) outs(%3 : ...)
+becomes
+    %0 = npu_task.slot "io" 0 : memref<64xf32, hbm>
+    %1 = npu_task.slot "arena" 0 : memref<64xf32, hbm>
+    %2 = npu_task.slot "arena" 512 : memref<64xf32, hbm>
+    %3 = npu_task.slot "arena" 0 : memref<64xf32, hbm>
+    (the launches)
+
+Two buffers share bytes only where every use of one happens before the first write of the other
+(see `liveness.py`); `packing.py` chooses the offsets. Where that takes more bytes than the order of
+the program has live at one time, the offsets are chosen by that order, and events make the tasks
+keep it. The model's inputs and outputs have bytes of
+their own in the "io" segment; buffers of dynamic shape stay with the device's allocator. The
+function says what came out, in bytes: `npu_task.arena_bytes`, `npu_task.lower_bound_bytes` (the
+most that is live at one time), `npu_task.no_reuse_bytes`, `npu_task.weight_bytes` and
+`npu_task.io_bytes`.
+"""
+
+import sys
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, UnitAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.memref import AllocOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+from ge.dialects.npu_task.ops import ConstantOp, SlotOp, number
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import main_function
+from ge.dialects.support.types import align_up, byte_size
+from ge.dialects.targets.target import Target, target_for
+from ge.transforms.analysis.aliasing import IO, in_arena
+from ge.transforms.analysis.liveness import Liveness
+from ge.transforms.memory.packing import Packing, Problem, pack
+from ge.transforms.memory.packing_problem import orderings, problem_in_order, problem_of
+from ge.transforms.memory.pinning import NO_REUSE, PINNED, check_kinds, pinned_buffers
+from ge.transforms.memory.planned_slots import streams_of
+from ge.transforms.memory.print_liveness import liveness_table
+from ge.transforms.schedule.events import add_orderings
+
+
+def place(alloc: Operation, segment: str, offset: int) -> SlotOp:
+    """Turn an allocation into a slot."""
+    (buffer,) = alloc.results
+    slot = SlotOp(segment, offset, buffer.type)
+    slot.location = alloc.location
+    slot.result.name_hint = buffer.name_hint
+    assert alloc.parent is not None
+    alloc.parent.insert_op_before(slot, alloc)
+    buffer.replace_all_uses_with(slot.result)
+    alloc.detach()
+    alloc.erase()
+    return slot
+
+
+def side_by_side(sizes: Iterable[int]) -> tuple[list[int], int]:
+    """Offsets without reuse, and the sum."""
+    offsets: list[int] = []
+    total = 0
+    for size in sizes:
+        offsets.append(total)
+        total += size
+    return offsets, total
+
+
+@dataclass
+class Planner:
+    """Plans the memory of one function."""
+
+    target: Target
+    alignment: int
+    reuse: bool
+    search: int = 0
+    """Steps that a search for the smallest packing may take."""
+    print_liveness: bool = False
+
+    def plan(self, func: FuncOp, pinned: Collection[AllocOp] = ()) -> None:
+        """Give each buffer of @main its bytes, `pinned` ones bytes of their own after those that
+        are shared, and state the figures."""
+        io = [op for op in func.walk() if isinstance(op, AllocOp) and IO in op.attributes]
+        io_offsets, io_bytes = self.apart(io)
+        pinned_offsets, pinned_bytes = self.apart(pinned)
+        liveness = Liveness(
+            func.body.block, streams_of(func), lambda op: in_arena(op) and op not in pinned
+        )
+        problem = problem_of(liveness, self.alignment)
+        offsets, total = side_by_side(problem.sizes)
+        shared = total
+        if self.reuse:
+            packing = self.pack(func, liveness, problem)
+            offsets, shared = packing.offsets, packing.peak
+        if self.print_liveness:
+            table = liveness_table(liveness.buffers, problem.sizes, offsets)
+            print(table, file=sys.stderr)
+        for op, offset in zip(io, io_offsets, strict=True):
+            place(op, "io", offset)
+        for life, offset in zip(liveness.buffers, offsets, strict=True):
+            place(life.op, "arena", offset)
+        for life in liveness.unused:
+            life.op.detach()
+            life.op.erase()
+        for op, offset in zip(pinned, pinned_offsets, strict=True):
+            place(op, "arena", shared + offset).attributes[PINNED] = UnitAttr()
+        figures = {
+            "arena_bytes": shared + pinned_bytes,
+            "lower_bound_bytes": problem.lower_bound + pinned_bytes,
+            "no_reuse_bytes": total + pinned_bytes,
+            "weight_bytes": self.weight_bytes(func),
+            "io_bytes": io_bytes,
+            "alignment": self.alignment,
+        }
+        for name, value in figures.items():
+            func.attributes[f"npu_task.{name}"] = number(value)
+
+    def weight_bytes(self, func: FuncOp) -> int:
+        constants = (op for op in func.walk() if isinstance(op, ConstantOp))
+        return sum(align_up(byte_size(op.result.type), self.alignment) for op in constants)
+
+    def pack(self, func: FuncOp, liveness: Liveness, problem: Problem) -> Packing:
+        """The best packing. Where streams that run apart would need more bytes than the order of
+        the program has live at one time, tasks get events so that they keep that order."""
+        best = pack(problem)
+        if best.peak <= problem.lower_bound:
+            return best
+        in_order = problem_in_order(liveness, self.alignment)
+        packing = pack(in_order, self.search)
+        if packing.peak >= best.peak:
+            return best
+        try:
+            later = orderings(liveness, in_order.sizes, packing.offsets)
+            add_orderings(func, later, liveness.streams, self.target.max_events)
+        except GeError:  # more events than the target has
+            return best
+        return packing
+
+    def apart(self, allocs: Iterable[AllocOp]) -> tuple[list[int], int]:
+        """Offsets that share nothing, and the sum of the sizes."""
+        return side_by_side(align_up(byte_size(op.memref.type), self.alignment) for op in allocs)
+
+
+@dataclass(frozen=True)
+class AssignOffsetsPass(ModulePass):
+    """Give each buffer of @main a fixed place in device memory; buffers share bytes where no run
+    of the program needs both at one time."""
+
+    name = "assign-offsets"
+
+    target: str = ""
+    """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
+    alignment: int = 0
+    """Bytes that offsets are multiples of, a power of two; 0: the target's."""
+    reuse: bool = True
+    """Whether buffers may share bytes."""
+    search: int = 0
+    """Steps that a search for the smallest packing may take where the quick methods leave a gap
+    to the lower bound."""
+    no_reuse: tuple[str, ...] = ()
+    """Kinds of ops (`matmul`, `fused_op.conv`): what launches with one of them write shares bytes
+    with nothing."""
+    print_liveness: bool = False
+    """Print a table of the buffers that share bytes, with their lifetimes and offsets, on the
+    standard error."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.alignment < 0 or self.alignment & (self.alignment - 1):
+            raise GeError(f"alignment is a power of two, not {self.alignment}")
+        if (main := main_function(op)) is not None:
+            target = target_for(main, self.target)
+            alignment = self.alignment or target.hbm_alignment
+            if self.no_reuse:
+                check_kinds(self.no_reuse, ctx.loaded_ops)
+                main.attributes[NO_REUSE] = ArrayAttr(map(StringAttr, self.no_reuse))
+            pinned = filter(in_arena, pinned_buffers(op, main, self.no_reuse))
+            planner = Planner(target, alignment, self.reuse, self.search, self.print_liveness)
+            planner.plan(main, dict.fromkeys(pinned))

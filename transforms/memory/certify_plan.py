@@ -1,0 +1,58 @@
+"""A memory plan states what it claims about itself, so that others can prove it again.
+
+    func.func @main(...) attributes {npu_task.arena_bytes = 1536 : i64, ...} {
+becomes
+    func.func @main(...) attributes {npu_task.arena_bytes = 1536 : i64, ...,
+      npu_task.certificate = {peak_bytes = 1536 : i64, lower_bound_bytes = 1536 : i64,
+                              gap_bytes = 0 : i64, optimal = true, live = array<i64: 0, 2>}} {
+
+`peak_bytes` is the size of the arena; `lower_bound_bytes` what the buffers in `live` have together:
+they are live at one time in the order of the program, so no arena for that order is smaller. They
+are named by their place among the arena's slots in the text, from 0. `ge-check` proves it with
+code of its own (`runtime/check/certificate.py`).
+"""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, DictionaryAttr, ModuleOp, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+from xdsl.passes import ModulePass
+
+from ge.dialects.npu_task.ops import number
+from ge.dialects.support.functions import main_function
+from ge.transforms.memory.check_capacity import figure
+from ge.transforms.memory.pinning import PINNED
+from ge.transforms.memory.planned_slots import is_arena_slot, lives_of_slots
+
+CERTIFICATE = "npu_task.certificate"
+
+
+def certify(func: FuncOp) -> None:
+    """State the certificate of a function's plan: what is live when the most bytes are, and the
+    slots that share bytes with nothing."""
+    names = ("arena_bytes", "lower_bound_bytes", "alignment")
+    peak, lower_bound, alignment = (figure(func, name) for name in names)
+    live = {life.op for life in lives_of_slots(func).live_at_peak(alignment)}
+    slots = [op for op in func.walk() if is_arena_slot(op)]
+    places = [i for i, op in enumerate(slots) if op in live or PINNED in op.attributes]
+    claims: dict[str, Attribute] = {
+        "peak_bytes": number(peak),
+        "lower_bound_bytes": number(lower_bound),
+        "gap_bytes": number(peak - lower_bound),
+        "optimal": BoolAttr.from_bool(peak == lower_bound),
+        "live": DenseArrayBase.from_list(i64, places),
+    }
+    func.attributes[CERTIFICATE] = DictionaryAttr(claims)
+
+
+@dataclass(frozen=True)
+class CertifyPlanPass(ModulePass):
+    """State the certificate of the memory plan of @main."""
+
+    name = "certify-plan"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if (main := main_function(op)) is not None:
+            certify(main)
