@@ -8,8 +8,8 @@
 - Inside branches and loops the host issues tasks one after the other, `host_launch_us` each, from
   the moment that it knows which way to go; a task does not start before it is issued. All streams
   are idle before and after a branch and between iterations.
-- How long a task takes alone says the model of `cost.py`, with what L2 has of its operands when it
-  is issued (`l2.py`). Tasks that run together share the bandwidths of HBM and of L2: while they ask
+- `cost.py` models a task's time in isolation, with what L2 has of its operands when it is issued
+  (`l2.py`). Tasks that run together share the bandwidths of HBM and of L2: while they ask
   for more than there is, each gets its fair share and is slowed down (`sharing.py`).
 - Of a branch the longer side counts, and what it leaves in L2. A loop counts as often as its
   constant trip count says, each iteration like the first; a loop that ends by its data counts once.

@@ -1,4 +1,4 @@
-"""What the tasks of a segment depend on, and the buffers that they keep alive.
+"""What the tasks of a segment depend on, and the buffers that they keep live.
 
 A segment is what a block issues between two barriers (control flow, or the ends of the block). A
 task depends on the last tasks that wrote what it reads, and on those that read or wrote what it
@@ -132,13 +132,13 @@ class Buffer:
     users: list[int]
     """The tasks that touch it, in program order."""
     held: bool
-    """Whether it is alive when the segment begins."""
+    """Whether it is live when the segment begins."""
     kept: bool
-    """Whether it is alive when the segment ends."""
+    """Whether it is live when the segment ends."""
 
 
 def buffers_of(parts: Sequence[Segment | Operation], alignment: int) -> list[list[Buffer]]:
-    """The buffers of the arena that are alive in each of the parts of a function's block; what is
+    """The buffers of the arena that are live in each of the parts of a function's block; what is
     allocated inside of branches and loops is left out."""
     used: list[dict[SSAValue, list[int]]] = [users_of(p) for p in parts]
     first: dict[SSAValue, int] = {}

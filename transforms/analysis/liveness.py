@@ -7,8 +7,8 @@ many tasks of each stream are done before it starts), read from streams, events 
 walk; uses of A are done before B starts where B's clock covers them.
 
 Branches and loops are barriers: all streams are idle before and after them and between their
-blocks. A buffer that is allocated outside of one and used inside is alive through all of it (a
-loop comes back to it); one that is allocated inside is alive between its uses there.
+blocks. A buffer that is allocated outside of one and used inside is live through all of it (a
+loop comes back to it); one that is allocated inside is live between its uses there.
 
 Several streams may begin a buffer side by side, each with a part of it: it begins where the first
 of them may.

@@ -16,9 +16,10 @@ from xdsl.traits import Pure
 from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import is_shape_arithmetic
+from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import Access, TensorOp, Work
 from ge.dialects.support.types import byte_size, has_size, is_ranked, numel, shape_of
-from ge.dialects.targets.target import DEFAULT_TARGET, Target
+from ge.dialects.targets.target import Target, target_for
 from ge.runtime.costs.cost import hbm_bytes_per_us, launch_us
 from ge.runtime.costs.tiling import over_core
 from ge.transforms.analysis.views import view_offsets
@@ -162,8 +163,8 @@ class Merger:
     def attempt(
         self, group: Group, other: Group, rule: str, body: Body | None = None
     ) -> Missed | None:
-        """Merge two groups by a rule if that saves time and closes no cycle; why not, if not.
-        `body` is what they are as one launch, if that is known."""
+        """Merge two groups by a rule if that saves time and creates no cycle; otherwise returns the
+        reason. `body` is what they are as one launch, if that is known."""
         if len(group.ops) + len(other.ops) > MOST_OPS:
             return Missed(f"one kernel of more than {MOST_OPS} ops", self.worth_us(group, other))
         at, gain = other.ops[-1], None
@@ -252,8 +253,8 @@ class FusionPass(ModulePass, ABC):
     RULES: ClassVar[tuple[str, ...]]
     """The names of the rules: each can be switched off, and is counted and remarked."""
 
-    target: str = DEFAULT_TARGET
-    """Preset name, or path of a target file."""
+    target: str = ""
+    """Preset name, or path of a target file; empty: what @main was lowered to, else the default."""
     disable: tuple[str, ...] = ()
     """Rules of the pass that are left out; `ge-opt --list-rules` says what there is."""
 
@@ -263,7 +264,7 @@ class FusionPass(ModulePass, ABC):
                 raise ValueError(f"there is no rule '{rule}'; it has {', '.join(self.RULES)}")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        machine = Target.load(self.target)
+        machine = target_for(main_function(op) or op, self.target)
 
         def visit(block: Block) -> None:
             merger = Merger(Groups(block), machine, self.name)

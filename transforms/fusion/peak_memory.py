@@ -28,7 +28,7 @@ SLOWER = 1.25
 """How much longer launches may take for less memory."""
 
 ROUNDS = 4
-"""When what was alive at the peak has gone, the peak is elsewhere."""
+"""When what was live at the peak has gone, the peak is elsewhere."""
 
 
 def relieve_peak(merger: Merger) -> None:

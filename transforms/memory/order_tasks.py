@@ -1,4 +1,4 @@
-"""Tasks come in an order in which less memory is in use at one time.
+"""Reorder tasks to lower peak memory.
 
     %0 = npu_task.launch @wide_0 ins(%x : ...) ...      (100 MB)
     %1 = npu_task.launch @wide_0 ins(%y : ...) ...      (100 MB)

@@ -5,7 +5,7 @@ The problem (the least peak of a directed acyclic graph over all orders) is NP-c
 - *program*: as it stands;
 - *depth-first*: from the results back; of a task's operands first the one that needs the most while
   it is computed beyond what it leaves (the rule for trees of Sethi and Ullman, JACM 17, 1970);
-- *memory-greedy*: of the tasks that are ready, the one after which the least is alive;
+- *memory-greedy*: of the tasks that are ready, the one after which the least is live;
 - *critical-path*: of the tasks that are ready, the one with the longest chain of tasks behind it;
 - then *exact* orders of windows of the best one, where it needs the most: by dynamic programming
   over the sets of tasks that are done (Ahn et al., "Ordering chaos", MLSys 2020).
@@ -68,7 +68,7 @@ def _by_need(graph: TaskGraph, need: Sequence[int], task: int) -> list[int]:
 
 
 def memory_greedy(graph: TaskGraph) -> list[int]:
-    """Always the task after which the least is alive."""
+    """Always the task after which the least is live."""
     left = [len(r) for r in graph.readers]
 
     def growth(t: int) -> int:

@@ -1,4 +1,4 @@
-"""The error about a program that needs more memory than it may: what is alive at the peak, who made
+"""The error about a program that needs more memory than it may: what is live at the peak, who made
 it, and who needs it last."""
 
 from xdsl.dialects.func import FuncOp
@@ -17,7 +17,7 @@ SHOWN = 10
 
 class OverLimitError(GeError):
     """A plan that takes more than it may. `arena` is what it takes and `lower_bound` the most bytes
-    that are alive at one time; `limit` is below 0 where even an empty arena is too much."""
+    that are live at one time; `limit` is below 0 where even an empty arena is too much."""
 
     def __init__(
         self, func: FuncOp, message: str, peak: list[str], arena: int, lower_bound: int, limit: int
@@ -28,7 +28,7 @@ class OverLimitError(GeError):
 
 
 def describe_peak(func: FuncOp, liveness: Liveness, alignment: int) -> list[str]:
-    """Lines about the step at which the most bytes are alive, and its largest buffers."""
+    """Lines about the step at which the most bytes are live, and its largest buffers."""
     alive = liveness.live_at_peak(alignment)
     if not alive:
         return []

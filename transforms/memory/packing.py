@@ -1,4 +1,4 @@
-"""Packing of buffers into one arena: buffers that are alive together get different bytes.
+"""Packing of buffers into one arena: buffers that are live together get different bytes.
 
 The problem is dynamic storage allocation, which is NP-hard (Garey and Johnson, SR2). Several
 greedy methods run side by side and the best is kept; one that reaches the lower bound ends it:
@@ -27,7 +27,7 @@ class Problem:
     sizes: Sequence[int]
     starts: Sequence[int]
     ends: Sequence[int]
-    """Buffer i is alive from starts[i] to ends[i], both included. Buffers that are not alive
+    """Buffer i is live from starts[i] to ends[i], both included. Buffers that are not live
     together do not conflict."""
     lower_bound: int
     """No packing is smaller."""
@@ -58,7 +58,7 @@ EFFORT = 4_000_000
 
 
 def intersections(starts: Sequence[int], ends: Sequence[int]) -> list[list[int]] | None:
-    """For each buffer those that are alive together with it; None if there are too many."""
+    """For each buffer those that are live together with it; None if there are too many."""
     result: list[list[int]] = [[] for _ in starts]
     alive: list[int] = []
     pairs = 0

@@ -6,7 +6,7 @@
     the peak is at step 2, @relu_0: 1024 bytes in 2 buffers; the arena has 1024 bytes
 
 Steps count tasks and barriers (the begin and the end of branches and loops) in the order in which
-the host issues them, from 1. The last column draws them from left to right: a buffer is alive where
+the host issues them, from 1. The last column draws them from left to right: a buffer is live where
 there is a mark, `#` at the peak.
 """
 
@@ -39,7 +39,7 @@ def placed(op: Operation) -> str:
 
 
 def drawing(life: Lifetime, peak: int, steps: int) -> str:
-    """When a buffer is alive."""
+    """When a buffer is live."""
     width = min(WIDTH, steps)
     first, last, high = ((step - 1) * width // steps for step in (life.start, life.end, peak))
     marks = ["-" if first <= i <= last else " " for i in range(width)]

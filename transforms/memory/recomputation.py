@@ -1,6 +1,6 @@
 """Which values are computed again instead of kept. Nothing here changes a program.
 
-A plan comes from an execution in thought, with a budget of bytes: the tasks run in their order; a
+A plan is found by simulating execution under a memory budget: the tasks run in their order; a
 task whose results do not fit makes room by *evicting* values; where a task needs a value that is
 gone, all that has to be computed for it again runs before it, each task once, in the order of the
 program. What comes back stays for its other uses, until it is evicted again. This is dynamic tensor
@@ -61,7 +61,7 @@ class Plan:
 
     steps: Sequence[Step]
     peak: int
-    """The most bytes alive at one time."""
+    """The most bytes live at one time."""
     us: float
     """What the runs take, one after the other."""
 
@@ -292,7 +292,7 @@ def without_dead_steps(graph: TaskGraph, steps: Sequence[Step]) -> list[Step]:
 
 
 def peak_of(graph: TaskGraph, steps: Sequence[Step]) -> int:
-    """The most bytes alive while the steps run."""
+    """The most bytes live while the steps run."""
     runs = TaskGraph()
     current: dict[int, int] = {}
     for step in steps:

@@ -1,4 +1,4 @@
-"""What is cheap to compute is not kept over the place where the most is kept.
+"""Recompute cheap values instead of keeping them live across the memory peak.
 
     %0 = graph.conv %x, %w ...
     %1 = graph.mul %0, %s

@@ -79,10 +79,10 @@ class Result:
 
 
 class Sections:
-    """The buffers of a problem by the sections of time that they are alive in, [first, last)."""
+    """The buffers of a problem by the sections of time that they are live in, [first, last)."""
 
     def __init__(self, sizes: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> None:
-        """Buffer i has sizes[i] > 0 bytes and is alive from starts[i] to ends[i], both included."""
+        """Buffer i has sizes[i] > 0 bytes and is live from starts[i] to ends[i], both included."""
         self.sizes = np.array(sizes, np.int64)
         begins, finishes = np.array(starts, np.int64), np.array(ends, np.int64)
         self.lengths = finishes - begins + 1
@@ -197,7 +197,7 @@ class Descent:
         self.floor = np.zeros(count, np.int64)
         """The least offset of the unplaced buffers of each section."""
         self.crossing = np.zeros(count + 1, np.int64)
-        """Unplaced buffers that are alive in both sections beside a border."""
+        """Unplaced buffers that are live in both sections beside a border."""
         for a, b in zip(self.first, self.last, strict=True):
             self.crossing[a + 1 : b] += 1
         self.offsets = [0] * n
@@ -397,7 +397,7 @@ def search(
     steps: float = inf,
     seconds: float = inf,
 ) -> Result:
-    """Pack buffers, alive from starts[i] to ends[i] (both included), into `capacity` bytes, or
+    """Pack buffers, live from starts[i] to ends[i] (both included), into `capacity` bytes, or
     find out that it is impossible; undecided after so many steps or seconds."""
     deadline = time.monotonic() + seconds
     real = [i for i, size in enumerate(sizes) if size > 0]

@@ -14,7 +14,7 @@ becomes
     npu_task.launch @add_0 ins(%3, %1 : ...) outs(%2 : ...)
 
 `spilling.py` chooses which ones, and when: in program order, before tasks are on streams. The
-copies run on the streams of the DMA engines, beside launches. What is alive inside of a branch or
+copies run on the streams of the DMA engines, beside launches. What is live inside of a branch or
 loop counts with it, and all that is used inside stays through it. A buffer that was not written
 since it came back is not copied to the host again. The function says how many bytes go to the host:
 `npu_task.spilled_bytes`.
@@ -55,7 +55,7 @@ class Steps:
     pinned: Collection[Operation] = ()
     ops: list[Operation] = field(default_factory=list[Operation])
     inside: list[int] = field(default_factory=list[int])
-    """For each step the bytes that are alive at one time of what is allocated inside of it."""
+    """For each step the bytes that are live at one time of what is allocated inside of it."""
     buffers: dict[SSAValue, Buffer] = field(default_factory=dict[SSAValue, Buffer])
 
     def __post_init__(self) -> None:
@@ -95,7 +95,7 @@ class Steps:
         return buffer
 
     def peak_inside(self, op: Operation) -> int:
-        """The most bytes that what is allocated in the regions of an op has alive at one time."""
+        """The most bytes that what is allocated in the regions of an op has live at one time."""
         blocks = (b for region in op.regions for b in region.blocks)
         found = (Steps(b, self.alignment, self.pinned) for b in blocks)
         peaks = (live_bytes(list(s.buffers.values()), s.inside).max(initial=0) for s in found)
@@ -187,7 +187,7 @@ def allocation(t: Attribute) -> AllocOp:
 
 
 def spill(func: FuncOp, limit: int, alignment: int, pinned: Collection[Operation] = ()) -> None:
-    """Insert copies so that no task of a function has more than `limit` bytes alive, or as near to
+    """Insert copies so that no task of a function has more than `limit` bytes live, or as near to
     it as that gets."""
     steps = Steps(func.body.block, alignment, pinned)
     buffers = list(steps.buffers.values())
@@ -217,12 +217,12 @@ def spill(func: FuncOp, limit: int, alignment: int, pinned: Collection[Operation
 
 @dataclass(frozen=True)
 class SpillBuffersPass(ModulePass):
-    """Copy buffers of @main to host memory and back where more bytes than a limit are alive."""
+    """Copy buffers of @main to host memory and back where more bytes than a limit are live."""
 
     name = "spill-buffers"
 
     limit: int
-    """Bytes of the arena that may be alive at one time."""
+    """Bytes of the arena that may be live at one time."""
     target: str = ""
     """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
     no_reuse: tuple[str, ...] = ()

@@ -68,8 +68,8 @@ def gaps_of(buffers: Sequence[Buffer]) -> list[Gap]:
 
 
 def choose(buffers: Sequence[Buffer], inside: Sequence[int], limit: int) -> tuple[list[Gap], int]:
-    """The gaps in which buffers are away so that no step has more than `limit` bytes alive, or as
-    near to it as that gets, and the most bytes that are alive then."""
+    """The gaps in which buffers are away so that no step has more than `limit` bytes live, or as
+    near to it as that gets, and the most bytes that are live then."""
     bytes_live = live_bytes(buffers, inside)
     waiting = gaps_of(buffers)[::-1]
     open_gaps: list[Gap] = []

@@ -22,7 +22,7 @@ such as the cache of attention. The launch stays where more would be copied than
 
 The result exists from when its first part is written. So that the peak does not grow, an operand is
 placed in an arena buffer only if it is made at most `NEAR` tasks before, and the bytes that are
-reserved early fit below the most that is alive between two tasks of the block.
+reserved early fit below the most that is live between two tasks of the block.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
     NoneAttr,
     UnknownLoc,
 )
-from xdsl.ir import Attribute, Operation, Region
+from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.pattern_rewriter import (
     PatternRewriter,
     PatternRewriterListener,
@@ -104,11 +104,7 @@ class _Dispatcher(RewritePattern):
         )
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
-        kind = type(op)
-        if (patterns := self.by_class.get(kind)) is None:
-            patterns = [p for p, classes in self.patterns if issubclass(kind, classes)]
-            self.by_class[kind] = patterns
-        for pattern in patterns:
+        for pattern in self.patterns_for(type(op)):
             try:
                 pattern.match_and_rewrite(op, rewriter)
             except NotStatic:
@@ -118,6 +114,12 @@ class _Dispatcher(RewritePattern):
             if rewriter.has_done_action:
                 self.note_rewrite(pattern, op)
                 return
+
+    def patterns_for(self, kind: type[Operation]) -> list[RewritePattern]:
+        if (patterns := self.by_class.get(kind)) is None:
+            patterns = [p for p, classes in self.patterns if issubclass(kind, classes)]
+            self.by_class[kind] = patterns
+        return patterns
 
     def note_rewrite(self, pattern: RewritePattern, op: Operation) -> None:
         self.set_locations(op)
@@ -144,6 +146,18 @@ class _Dispatcher(RewritePattern):
         self.removed.clear()
 
 
+class _Walker(PatternRewriteWalker):
+    """Visits only ops of classes that patterns are for."""
+
+    def _populate_worklist(self, op: Operation | Region | Block) -> None:
+        dispatcher = self.pattern
+        assert isinstance(dispatcher, _Dispatcher)
+        backwards, regions_last = not self.walk_reverse, not self.walk_regions_first
+        for inner in op.walk(reverse=backwards, region_first=regions_last):
+            if dispatcher.patterns_for(type(inner)):
+                self._worklist.push(inner)
+
+
 def rewrite(
     scope: ModuleOp | Region,
     patterns: Sequence[RewritePattern],
@@ -160,7 +174,7 @@ def rewrite(
     region = scope.body if isinstance(scope, ModuleOp) else scope
     size = sum(1 for _ in region.walk())
     dispatcher = _Dispatcher(patterns, REWRITES_PER_OP * (size + 10))
-    walker = PatternRewriteWalker(
+    walker = _Walker(
         dispatcher,
         apply_recursively=not once,
         walk_reverse=reverse,

@@ -3,19 +3,19 @@
     graph.exp, graph.add, graph.log     nearly softplus: three launches instead of one
 
 The ops that a rule had matched, or looked at, are taken as one launch and each as a launch of its
-own, by the cost model of the default target. That is the most that the rule could have saved: what
-fusion makes of the ops later, without the rule, is not known yet. (Fusion rules know the launches,
-and say what they compare, see `fusion/merging.py`.)
+own, by the cost model of the function's target. That is the most that the rule could have saved:
+what fusion makes of the ops later, without the rule, is not known yet. (Fusion rules know the
+launches, and say what they compare, see `fusion/merging.py`.)
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.targets.target import DEFAULT_TARGET, Target
+from ge.dialects.targets.target import target_for
 from ge.runtime.costs.cost import launch_us
 from ge.transforms.analysis.views import view_offsets
 from ge.transforms.rewriting import remarks
@@ -29,12 +29,21 @@ def loss_us(ops: Iterable[Operation]) -> float | None:
     wants remarks, where a size is not known, and for ops that make no launch."""
     if not remarks.wanted():
         return None
-    members = in_order(ops)
-    target = Target.load(DEFAULT_TARGET)
+    if not (members := in_order(ops)):
+        return None
+    target = target_for(_function(members))
     single = [Body.of(op) for op in members if view_offsets(op) is None]
     times = [launch_us(b, target) for b in (body_of(members), *single)] if single else [None]
     known = [t for t in times if t is not None]
     return max(sum(known[1:]) - known[0], 0.0) if len(known) == len(times) else None
+
+
+def _function(ops: Sequence[Operation]) -> Operation:
+    """The outermost op around the ops but for the module: it records its target."""
+    op = ops[0]
+    while (parent := op.parent_op()) is not None and parent.parent is not None:
+        op = parent
+    return op
 
 
 def made_of(value: SSAValue, x: SSAValue) -> list[Operation]:

@@ -19,7 +19,7 @@ fastest by the clock is kept:
 - the order of the program, one stream for each engine;
 - list scheduling (`list_scheduling.py`) with the longest path to the end as the priority, and with
   the order of the program as the priority, on several streams for each engine, so that independent
-  launches overlap and run side by side. These never keep more bytes alive than the limit: that of
+  launches overlap and run side by side. These never keep more bytes live than the limit: that of
   the caller, or the peak of the program's own order.
 
 Nothing is tried where the first one is as fast as the lower bound, nor inside branches and loops,
@@ -77,7 +77,7 @@ MORE_STREAMS = 12
 STREAMS_OF_ENGINE = 8
 
 CAP = "npu_task.cap_bytes"
-"""Attribute of a function: bytes that its segments keep alive at one time at most."""
+"""Attribute of a function: bytes that its segments keep live at one time at most."""
 
 GAIN = 1e-3
 """A schedule that is faster than the order of the program by less than this share is not worth it,
@@ -271,7 +271,7 @@ class AssignStreamsPass(ModulePass):
     """Keep the order of the program, with one stream for each engine (as far as the target has
     streams, and events, enough)."""
     memory_limit: int = 0
-    """Bytes that may be alive at one time where that makes the program faster; at least as many as
+    """Bytes that may be live at one time where that makes the program faster; at least as many as
     the order of the program needs."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

@@ -5,7 +5,7 @@ priority (Graham, SIAM J. Appl. Math. 17, 1969; with the longest path to the end
 is the critical path method, Kohler, IEEE Trans. Computers 24, 1975):
 - a candidate is launched when cores for it are free, or when nothing else has been launched for its
   engine that does not run yet, so that its launch is over when the engine is free;
-- one that would lift the bytes alive over the limit waits (`memory_cap.py`); smaller ones pass it;
+- one that would lift the bytes live over the limit waits (`memory_cap.py`); smaller ones pass it;
 - it goes to a stream of its engine on which nothing is under way, if there is one to the stream of
   a task that it depends on, else to a new one.
 

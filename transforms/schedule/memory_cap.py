@@ -1,17 +1,17 @@
-"""A hard limit on the bytes that are alive while a segment runs in another order.
+"""A hard limit on the bytes that are live while a segment runs in another order.
 
-Tasks that start in an order of their own keep buffers alive that the order of the program would not
-keep alive together: a scheduler that looks at time alone may take many times the memory. Here a
+Tasks that start in an order of their own keep buffers live that the order of the program would not
+keep live together: a scheduler that looks at time alone may take many times the memory. Here a
 task may start only if
 
-- what it allocates fits beside all that is alive now, and
+- what it allocates fits beside all that is live now, and
 - the rest of the program, in program order, would still fit after it. So the order of the program
   is always a way on: a schedule is never stuck (the safe state of Dijkstra's banker's algorithm,
   EWD 108, with one known order as the witness).
 
 That must hold in every run, not only at the times that the scheduler reckons with. Each free byte
 therefore belongs to the tasks that used it last; who takes it has to wait for them (an event, where
-the order of the streams does not say so already). The bytes alive then never exceed the limit.
+the order of the streams does not say so already). The bytes live then never exceed the limit.
 """
 
 from collections import deque
@@ -61,7 +61,7 @@ class MemoryCap:
         self.frontier = 0
         """The first task in program order that has not started."""
         self.rest = np.array(profile(buffers, tasks).bytes, np.int64)
-        """Bytes alive at each task when those that have not started run in program order."""
+        """Bytes live at each task when those that have not started run in program order."""
         self.lives: list[list[Life]] = [[] for _ in range(tasks)]
         self.alive = 0
         for b in buffers:
@@ -86,7 +86,7 @@ class MemoryCap:
         return task == self.frontier or self.after(task).max(initial=0) <= self.cap
 
     def after(self, task: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-        """The bytes alive at each task from the frontier up to `task`, in program order, when
+        """The bytes live at each task from the frontier up to `task`, in program order, when
         `task` has run before all of them."""
         first = self.frontier
         rest = self.rest[first : task + 1].copy()
