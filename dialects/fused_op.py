@@ -33,8 +33,15 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, ReturnLike
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.operation import GeOp
-from ge.dialects.support.tensor_op import TensorOp, Work, same_bytes
-from ge.dialects.support.types import byte_size, is_static, set_type, shape_of
+from ge.dialects.support.tensor_op import Access, TensorOp, Work, same_bytes
+from ge.dialects.support.types import (
+    byte_size,
+    is_shape_like,
+    is_static,
+    numel,
+    set_type,
+    shape_of,
+)
 
 PHASE = "fused_op.phase"
 """Attribute of ops: a number, 0 where there is none. Ops of two phases do not share a launch."""
@@ -98,6 +105,21 @@ class Body:
         written = sum(byte_size(v.type) for v in self.outputs)
         return Work(sum(w.macs for w in inner), sum(w.vector for w in inner), read, written)
 
+    def whole_parts(self) -> int | None:
+        """In how many parts what may need any element of its operands comes apart, so that each
+        needs its own part only: along the leading axes of the result that it can be cut along.
+        None where every op needs but some elements of its operands. Shapes are static."""
+        whole = [op for op in self.ops if op.ACCESS is Access.WHOLE and needs_elements(op)]
+        if not whole:
+            return None
+        parts = 1
+        if len(self.ops) == 1 and not self.kind:
+            for axis, size in enumerate(shape_of(whole[0].results[0])):
+                if whole[0].cut_axes(axis) is None:
+                    break
+                parts *= size
+        return max(parts, 1)
+
     def bytes_read(self) -> dict[SSAValue, int]:
         """Bytes of each input that cross the memory: what the ops need of it, each byte once."""
         read = dict.fromkeys(self.inputs, 0)
@@ -106,6 +128,11 @@ class Body:
                 if value in read:
                     read[value] += op.bytes_read(i)
         return {v: min(size, byte_size(v.type)) for v, size in read.items()}
+
+
+def needs_elements(op: TensorOp) -> bool:
+    """Whether an op reads more than scalars and shapes."""
+    return any(numel(shape_of(v)) > 1 and not is_shape_like(v) for v in op.operands)
 
 
 @irdl_op_definition

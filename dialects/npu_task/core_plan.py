@@ -9,6 +9,10 @@ other is in use. `from` and `to` are the first and the last step of the loop's b
 without them it is in use all the time. Step 0 loads, step i is op i of the body, counted from 1,
 and the step after the last op stores.
 
+A tile of [elements] is a run of so many elements of the kernel's longest value; where it is shorter
+than a row, or than the rows of input that a window spans, it passes them in parts. Of a tile of
+[m, n, k] some rows at a time pass `ub` (`PASSING_ROWS`).
+
 Buffers of `ub` are named for values: `in2` is input 2 of the kernel's main op, `op3` the result of
 op 3 of its body, from 0, `op3_1` that op's second result. What a product of matrices keeps in the
 other memories has its own names: `lhs`, `rhs` and `sum`; those of attention are `query`, `key`,
@@ -25,6 +29,23 @@ from xdsl.printer import Printer
 
 MEMORIES = ("l1", "l0a", "l0b", "l0c", "ub")
 """The memories of a core."""
+
+# How a kernel runs on a core: what the planner and its proof both take for granted.
+
+FRACTAL = 16
+"""The cube's operands come in blocks of 16 x 16."""
+
+ACCUMULATOR_BYTES = 4
+"""Bytes of a sum in L0C, and of a product that comes from there to UB, at least."""
+
+PASSING_ROWS = 16
+"""Rows of a product's tile that pass UB at a time."""
+
+PROLOGUE_ELEMENTS = 1024
+"""Elements that the vector unit makes at a time of what products are computed from."""
+
+STATISTICS = 2
+"""Numbers that attention keeps for each query: the largest score and the sum of exponentials."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, NoneAttr, StridedLayoutAttr
+from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -16,8 +17,10 @@ from ge.dialects.support.types import array_ints, numel
 
 
 def misuses(op: Operation) -> Iterator[str]:
-    """What is wrong with the buffers of an op."""
+    """What is wrong with the buffers of an op, or with the arguments of a function."""
     match op:
+        case FuncOp():
+            yield from _new(op.body.block.args)
         case ReinterpretCastOp():
             yield from _view(op)
         case AllocOp():

@@ -123,6 +123,13 @@ class GeOptMain(xDSLOptMain):
         for name, factory in self.universe.all_passes.items():
             self.register_pass(name, factory)
 
+        def interpreter() -> type[ModulePass]:
+            from ge.lowering.plugins.transform_interpreter import transform_interpreter
+
+            return transform_interpreter(self.universe.all_passes)
+
+        self.register_pass("transform-interpreter", interpreter)
+
     def register_all_targets(self) -> None:
         self.available_targets.update(self.universe.all_targets)
 
@@ -392,6 +399,11 @@ class GeOptMain(xDSLOptMain):
         if limit is None or self.args.target != "mlir":
             try:
                 return super().output_resulting_program(prog)
+            except ImportError as e:
+                hint = f"pip install {e.name}"
+                raise GeError(
+                    f"target '{self.args.target}' needs package {e.name}", hint=hint
+                ) from e
             except ValueError as e:
                 raise GeError(f"target '{self.args.target}': {e}") from e
         return (

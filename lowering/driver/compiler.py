@@ -2,9 +2,11 @@
 Python face."""
 
 import gc
+import os
+import tempfile
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from xdsl.context import Context
@@ -17,6 +19,7 @@ from xdsl.ir import Attribute
 from ge.dialects.fused_op import FusedOps
 from ge.dialects.graph import Graph
 from ge.dialects.npu_task.ops import NpuTask, is_dynamic
+from ge.dialects.support.diagnostics import diagnostic_handler
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import byte_size
@@ -26,11 +29,12 @@ from ge.lowering.driver.program import Compilation, Program, count_launches, mem
 from ge.lowering.driver.stepper import Stepper
 from ge.lowering.levels.dominance import verify
 from ge.lowering.levels.level import Level, level_of
-from ge.lowering.pipeline.instrumentation import Dumps, PassRecord, Progress
+from ge.lowering.pipeline.instrumentation import Dumps, PassRecord, Progress, Reproducer
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.lowering.pipeline.stages import check_switches, stages
 from ge.lowering.plugins.extensions import universe
+from ge.lowering.text.errors import REPRODUCER, is_internal
 from ge.lowering.text.reading import parse_module, read_source
 from ge.runtime.data.weights import Payload, open_payload, payload_path, weights_at_hand
 from ge.transforms.rewriting.counts import disabling
@@ -158,6 +162,16 @@ def text_folder(module: ModuleOp, path: Path) -> Path:
     return path.parent if is_here else path.resolve().parent
 
 
+def reproduce(program: Program, options: Options, until: str) -> str:
+    """A file with the module right before the pass that fails on it, made by compiling again."""
+    handle, name = tempfile.mkstemp(".mlir", "ge-crash-")
+    os.close(handle)
+    with suppress(Exception), diagnostic_handler(lambda _: None):
+        saving = Reproducer(Path(name), (), local=True)
+        lower_verified(program.module, options, None, until, [saving], program.payload)
+    return name
+
+
 Watch = Callable[[Program], Sequence[Instrumentation]]
 """Makes what watches the passes."""
 
@@ -177,9 +191,15 @@ def compile_file(
     program = load(path, shapes, dims, options.plugins)
     seconds = time.perf_counter() - start
     watching = () if watch is None else watch(program)
-    program.compilation = compilation = lower_verified(
-        program.module, options, progress, until, watching, program.payload
-    )
+    try:
+        compilation = lower_verified(
+            program.module, options, progress, until, watching, program.payload
+        )
+    except Exception as error:
+        if path != "-" and is_internal(error):
+            error.add_note(REPRODUCER + reproduce(load(path, shapes, dims), options, until))
+        raise
+    program.compilation = compilation
     compilation.passes.insert(0, PassRecord("import", seconds, 0))
     compilation.seconds += seconds
     return program

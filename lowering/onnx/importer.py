@@ -123,7 +123,8 @@ class Importer:
             return GeError(str(e).split("==>")[0])
         except Exception:  # not even the checker can read it
             pass
-        return GeError(f"the node cannot be read ({type(error).__name__}: {error})")
+        what = f"ge's own handler failed ({type(error).__name__}: {error})"
+        return GeError(f"{what}: this is a bug in ge, not in the model; GE_DEBUG=1 prints where")
 
     # ---- the model
 

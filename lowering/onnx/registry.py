@@ -48,8 +48,10 @@ def onnx_op(*names: str, domain: str = "") -> Callable[[Handler], Handler]:
     """Register the function below as the handler of these ONNX op types."""
 
     def register(handler: Handler) -> Handler:
+        own = handler.__module__.startswith(f"{__name__.rpartition('.')[0]}.")
         for name in names:
-            _HANDLERS[domain, name] = handler
+            if not own or (domain, name) not in _HANDLERS:  # a plugin's handler stays
+                _HANDLERS[domain, name] = handler
         return handler
 
     return register

@@ -32,6 +32,7 @@ from xdsl.universe import XDSL_UNIVERSE, Universe
 
 from ge.dialects.support.errors import GeError
 from ge.lowering.plugins.universe import GE_UNIVERSE
+from ge.lowering.text.errors import PLUGIN
 
 if TYPE_CHECKING:
     from ge.transforms.fusion.user_rules import Graph
@@ -102,7 +103,7 @@ def register_dialect(dialect: Dialect) -> Dialect:
 
 @cache
 def _run_file(path: str) -> ModuleType:
-    name = "ge_plugin_" + re.sub(r"\W", "_", Path(path).stem)
+    name = PLUGIN + re.sub(r"\W", "_", Path(path).stem)
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not Path(path).is_file():
         raise GeError(f"cannot load plugin '{path}': no such Python file")

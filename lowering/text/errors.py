@@ -34,6 +34,12 @@ BLAMED = {
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 """Characters that would upset a terminal."""
 
+PLUGIN = "ge_plugin_"
+"""What the names of the modules of plugin files begin with."""
+
+REPRODUCER = "reproducer: "
+"""The beginning of the note of an exception that names the file which repeats it."""
+
 CONTEXT = re.compile(r"(in|after) pass '.*'")
 """The note that says which pass was running."""
 
@@ -154,13 +160,25 @@ def _from_ge_error(error: GeError, context: str) -> Diagnostic:
 
 
 def is_internal(error: BaseException) -> bool:
-    """Whether the exception is a bug of ours (or of a plugin) rather than the user's error."""
+    """Whether the exception is a bug of ours (or of a plugin) rather than the user's error. What a
+    verifier raises about an op is the user's, if it says so: ValueError, as xDSL does."""
     known = GeError | ParseError | DiagnosticException | OSError | RecursionError | MemoryError
-    return not isinstance(_root(error), known) and not _in_verifier(error)
+    root = _root(error)
+    return not isinstance(root, known) and not (isinstance(root, ValueError) and _in_verifier(root))
 
 
 def _in_verifier(error: BaseException) -> bool:
     return any(f.f_code.co_name in ("verify", "verify_") for f in _frames(error))
+
+
+def plugin_place(error: BaseException) -> Place | None:
+    """The innermost line of a plugin that an exception went through."""
+    entry, place = error.__traceback__, None
+    while entry is not None:
+        if str(entry.tb_frame.f_globals.get("__name__", "")).startswith(PLUGIN):
+            place = Place(entry.tb_frame.f_code.co_filename, entry.tb_lineno)
+        entry = entry.tb_next
+    return place
 
 
 def diagnose(error: BaseException, context: str = "", notes: bool = True) -> Diagnostic:
@@ -186,11 +204,14 @@ def diagnose(error: BaseException, context: str = "", notes: bool = True) -> Dia
     if context:
         message = f"{message} ({context})"
     place = place_of(op) if op is not None else Place()
-    said = _notes(op if context else None, internal) if notes else ()
+    file = next((n for n in said_before if n.startswith(REPRODUCER)), "").removeprefix(REPRODUCER)
+    said = _notes(op if context else None, internal, file) if notes else ()
+    if notes and internal and (line := plugin_place(error)) is not None:
+        said = (*said, Diagnostic(Severity.NOTE, "raised by this line of a plugin", line))
     return Diagnostic(Severity.ERROR, message, place, said)
 
 
-def _notes(op: Operation | None, internal: bool) -> tuple[Diagnostic, ...]:
+def _notes(op: Operation | None, internal: bool, reproducer: str) -> tuple[Diagnostic, ...]:
     """The op as it is now (after a pass the source line shows another one); how to go on."""
     notes: list[str] = []
     if op is not None and not isinstance(op, ModuleOp):
@@ -199,9 +220,14 @@ def _notes(op: Operation | None, internal: bool) -> tuple[Diagnostic, ...]:
         except Exception:  # an op that does not verify may not print either
             pass
     if internal:
-        notes.append(
-            "this is a bug in the compiler or a plugin: GE_DEBUG=1 prints where, and "
+        again = (
             "ge-opt --mlir-pass-pipeline-crash-reproducer=FILE saves what is needed to repeat it"
+        )
+        if reproducer:
+            again = f"please report it with {reproducer}, which repeats it (ge-opt {reproducer})"
+        notes.append(
+            "this is a bug in the compiler or a plugin, not in the model: GE_DEBUG=1 prints where, "
+            f"and {again}"
         )
     return tuple(Diagnostic(Severity.NOTE, text) for text in notes)
 

@@ -1,19 +1,27 @@
 """Proof of the plans of on-core memory that kernels state: `core <...>`
 (`dialects/npu_task/core_plan.py`).
 
-`check_core_plans(module)` finds out from body and tiling of each kernel, as the text has them,
-which buffers there must be, and reports
-- an offset that is not aligned, or a buffer that ends beyond its memory;
+`check_core_plans(module)` finds out from body, tiling and target of each kernel, as the text has
+them, which buffers there must be, and reports
+- an engine that cannot run the ops: products run on the cube, nothing else does; the host does
+  shape arithmetic, and what has results of a size that follows from values;
+- a kernel of known shapes on the cube or the vector cores without a tiling or without a plan, more
+  blocks than there are cores or tiles, tiles that are not whole fractals, tiles in several blocks
+  of an op that needs all elements at once;
+- a memory or a buffer stated twice, an offset that is not aligned, a buffer that ends beyond its
+  memory, steps that there are not, buffers that name nothing;
 - buffers in use at one step, or copies of one buffer, that share bytes; but a result may take over
   just the bytes of an operand that the kernel may overwrite and that nothing needs any more;
-- a value without a buffer where an op reads or writes it, or whose buffer is not in use then;
-- a buffer with fewer bytes than the tile has, and one that is filled or emptied while it is in use
-  because it has no second copy in a double-buffered loop;
-- a kernel with a tiling but without a plan.
+- a value without a buffer when it is loaded, read, written or stored, or whose buffer is not in
+  use then;
+- a buffer with fewer bytes than the tile needs (`core_needs.py`), and one that is filled or emptied
+  while it is in use because it has no second copy in a double-buffered loop.
 
-Nothing here is shared with the planner: what broadcast operands a tile needs is counted by index
-(`touched`), shares and the tiles of products follow from the tiling. Not proved are the halo of
-windows and that rows are whole in their buffers: a kernel may as well pass over rows again.
+Nothing here is shared with the planner. Both take for granted what the ops state of themselves
+(`ACCESS`, `rows`, `window`, `work`, `bytes_read`, `overwrites`, `Body.whole_parts`) and the
+constants of `core_plan.py`.
+Assumed, not proved: what `core_needs.py` lists. Kernels of unknown shapes have no plan; they and
+those that pass rows or windows in parts are counted (`CoreProof`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,35 +29,38 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil, prod
 
-import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.attention import AttentionLike, AttentionOp
-from ge.dialects.graph.elementwise import Elementwise
-from ge.dialects.npu_task.core_plan import CoreBuffer
+from ge.dialects.npu_task.core_plan import (
+    ACCUMULATOR_BYTES,
+    FRACTAL,
+    PASSING_ROWS,
+    PROLOGUE_ELEMENTS,
+    CoreBuffer,
+)
 from ge.dialects.npu_task.ops import Engine, KernelOp
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import Access, TensorOp
-from ge.dialects.support.types import byte_size, numel, shape_of
+from ge.dialects.support.types import numel, shape_of
 from ge.dialects.targets.target import Target, target_for
-from ge.runtime.check.memory import PlanProblem
-
-ROWS = 16
-"""Rows of a product's tile that pass UB at a time."""
-
-ACCUMULATOR = 4
-"""Bytes of a sum in L0C, at least."""
+from ge.runtime.check.core_engines import engine_problem
+from ge.runtime.check.core_needs import Columns, Needs
+from ge.runtime.check.core_products import column_axis, extents, groups_of, tiles_of, width_of
+from ge.runtime.check.problems import Problem
 
 
 @dataclass
 class KernelProof:
-    """Checks the plan of one kernel."""
+    """Checks engine, tiling and plan of one kernel of known shapes on the cube or vector cores."""
 
     kernel: KernelOp
     target: Target
     problems: list[str] = field(default_factory=list[str])
+    streamed: dict[TensorOp, None] = field(default_factory=dict[TensorOp, None])
+    """Ops whose rows or windows pass in parts."""
 
     def __post_init__(self) -> None:
         assert self.kernel.core is not None
@@ -69,15 +80,22 @@ class KernelProof:
                 if op.ACCESS is Access.VIEW:
                     self.source[r] = self.root(op.operands[0])
         self.products = [op for op in self.body.ops if len(self.tile) == 3 and self.macs(op)]
+        self.loaded = set(self.body.inputs)
+        """Inputs, and what is only moved on the way in."""
 
     def check(self) -> list[str]:
         """Everything that is wrong."""
+        assert self.kernel.core is not None
+        stated = [memory for memory, _ in self.kernel.core.data]
+        self.problems += [f"{m} is stated twice" for m in self.plan if stated.count(m) > 1]
         for memory, buffers in self.plan.items():
             self.check_places(memory, buffers)
             self.check_sharing(memory, buffers)
-        if len(self.tile) == 3:
+        self.check_blocks()
+        if self.products:
             self.check_product()
         self.check_values()
+        self.check_sizes()
         return self.problems
 
     def macs(self, op: TensorOp) -> int:
@@ -92,13 +110,84 @@ class KernelProof:
     def during(self, buffer: CoreBuffer) -> tuple[int, int]:
         return buffer.steps or (0, self.last_step)
 
+    # ---- tiles and blocks ----
+
+    def check_blocks(self) -> None:
+        """A tile is whole fractals, and each block has a core and a tile."""
+        assert self.kernel.tiling is not None
+        blocks, engine = self.kernel.tiling.blocks.data, self.kernel.engine.data
+        cores = self.target.cube_cores if engine is Engine.CUBE else self.target.vector_cores
+        if blocks > cores:
+            self.problems.append(
+                f"{blocks} blocks are more than the {cores} {engine} cores of {self.target.name}"
+            )
+        if self.products:
+            if any(size % FRACTAL for size in self.tile):
+                self.problems.append(f"tile sizes are multiples of {FRACTAL}")
+            count, rows, columns = self.matrices
+            m, n = self.tile[:2]
+            tiles = count * ceil(rows / m)
+            tiles *= 1 if isinstance(self.main, AttentionLike) else ceil(columns / n)
+        else:
+            tiles = ceil(self.elements / self.tile[0])
+        if blocks > tiles:
+            self.problems.append(f"{blocks} blocks are more than the {tiles} tiles")
+        self.check_whole(blocks)
+
+    def check_whole(self, blocks: int) -> None:
+        """Blocks do not see each other's elements: an op that may need any is not cut but along
+        the axes that it says it comes apart along."""
+        parts = None if self.products else self.body.whole_parts()
+        if parts is None:
+            return
+        name, size = self.kernel.main.name, self.tile[0]
+        if blocks > parts:
+            self.problems.append(
+                f"{name} may need any element of its operands: it comes apart in {parts} blocks "
+                f"at most, not {blocks}"
+            )
+        each = self.elements // parts
+        if size < each:
+            self.streamed[self.kernel.main] = None
+        elif size % each and size < self.elements:
+            self.problems.append(f"a tile of {size} elements cuts the {each} of a part of {name}")
+
+    @cached_property
+    def main(self) -> TensorOp:
+        """The largest product."""
+        return max(self.products, key=self.macs)
+
+    @cached_property
+    def matrices(self) -> tuple[int, int, int]:
+        """How many products of matrices there are, and rows and columns of each: products of one
+        size stand side by side, others in a row."""
+        sizes = [extents(op) for op in self.products]
+        count, rows, columns = extents(self.main)
+        depths = {self.macs(op) // max(prod(extents(op)), 1) for op in self.products}
+        if len(depths) == 1 and all(s[:2] == (count, rows) for s in sizes):
+            return count, rows, sum(s[2] for s in sizes)
+        macs = sum(map(self.macs, self.products))
+        return ceil(macs / max(self.macs(self.main) // count, 1)), rows, columns
+
+    @cached_property
+    def elements(self) -> int:
+        """Elements of the longest value, of an input as many as are read."""
+        read = self.body.bytes_read()
+        inputs = (size // width_of(v) for v, size in read.items())
+        return max(1, *inputs, *(numel(shape_of(r)) for op in self.body.ops for r in op.results))
+
     # ---- places ----
 
     def check_places(self, memory: str, buffers: Sequence[CoreBuffer]) -> None:
         """Alignment, ends, and steps that there are."""
         limits, align = self.target.core_memories, self.target.core_alignment
-        if len({b.name for b in buffers}) != len(buffers):
+        names = [b.name for b in buffers]
+        if len(set(names)) != len(names):
             self.problems.append(f"{memory} has two buffers of one name")
+        known = self.known_names(memory)
+        self.problems += [
+            f"{memory} {n} is no value of the kernel" for n in names if n not in known
+        ]
         for b in buffers:
             first, last = self.during(b)
             if not 0 <= first <= last <= self.last_step:
@@ -114,6 +203,11 @@ class KernelProof:
                     self.problems.append(
                         f"{memory} {b.name} ends at byte {offset + b.bytes} of {limits[memory]}"
                     )
+
+    def known_names(self, memory: str) -> set[str]:
+        """What buffers of a memory can be for."""
+        own = {name for at, name, _, _ in self.own_tiles if at == memory}
+        return own | set(self.names.values()) if memory == "ub" else own
 
     def check_sharing(self, memory: str, buffers: Sequence[CoreBuffer]) -> None:
         """No two buffers in use at one step share bytes."""
@@ -148,21 +242,21 @@ class KernelProof:
         if operand.steps[1] != step or not 1 <= step < self.last_step:
             return False
         op = self.body.ops[step - 1]
-        made = [r for r, v in enumerate(op.results) if self.names[v] == result.name]
+        results = [r for r, v in enumerate(op.results) if self.names[v] == result.name]
         read = [
             i for i, v in enumerate(op.operands) if self.names[self.root(v)] == operand.name
         ]  # fmt: skip
         allowed = set(op.overwrites())
-        return bool(made and read) and all((made[0], i) in allowed for i in read)
+        return bool(results and read) and all((results[0], i) in allowed for i in read)
 
     # ---- values ----
 
     def check_values(self) -> None:
-        """Each value has a buffer, large enough, where an op needs it there."""
+        """Each value has a buffer in use where an op needs it there."""
         movable = {*self.body.inputs, *(r for op in self.products for r in op.results)}
-        self.loaded = set(self.body.inputs)
-        for i, op in enumerate(self.body.ops):
-            step, kind = i + 1, op.ACCESS
+        self.looked_up: set[SSAValue] = set()
+        for step, op in enumerate(self.body.ops, 1):
+            kind = op.ACCESS
             if kind is Access.VIEW:
                 continue
             if kind in (Access.MOVEMENT, Access.LOOKUP):
@@ -172,32 +266,33 @@ class KernelProof:
                 if all(self.root(v) in movable for v in data):
                     movable.update(op.results)
                     self.loaded.update(op.results)
-                    continue
-                missing = [v for v in data if self.buffer(v) is None and numel(shape_of(v)) > 1]
-                if missing:
-                    self.problems.append(
-                        f"ub: {self.names[self.root(missing[0])]} is moved, but has no buffer"
-                    )
+                    if kind is Access.LOOKUP:
+                        self.looked_up.update(op.results)
+                elif any(self.buffer(r) for r in op.results):
+                    for v in (*data, *op.results):
+                        self.require(v, step, f"step {step} moves")
                 continue
+            reads = op.operands
             if op in self.products:
                 for v in op.operands:
                     if self.root(v) not in movable:
                         self.require_source(v, step, f"step {step} reads")
                 continue
-            for v in op.operands:
+            for v in reads:
                 self.require(v, step, f"step {step} reads")
-                if len(self.tile) == 1:
-                    self.check_touched(op, v)
             for v in op.results:
                 self.require(v, step, f"step {step} writes")
-        self.check_outputs(movable)
-        self.check_sizes()
+        self.check_ends(movable)
 
-    def check_outputs(self, movable: set[SSAValue]) -> None:
-        """What is stored is in use until the end; a product is stored as it is."""
-        made = {r for op in self.products for r in op.results}
+    def check_ends(self, movable: set[SSAValue]) -> None:
+        """What is loaded is in use from step 0; what is stored until the end, but a product is
+        stored as it is."""
+        arriving = {r for op in self.products for r in op.results}
+        for value in self.loaded - self.looked_up - self.source.keys():
+            if self.buffer(value) is not None and not numel(shape_of(value)) == 1:
+                self.require(value, 0, "the first step loads")
         for value in self.body.outputs:
-            if self.root(value) not in made:
+            if self.root(value) not in arriving:
                 require = self.require if value in movable else self.require_source
                 require(value, self.last_step, "the last step stores")
 
@@ -207,7 +302,7 @@ class KernelProof:
         op = value.owner
         if isinstance(op, TensorOp) and op.ACCESS is Access.MOVEMENT and not self.buffer(value):
             for v in op.operands:
-                self.require(v, step, what)
+                self.require_source(v, step, what)
         else:
             self.require(value, step, what)
 
@@ -226,91 +321,95 @@ class KernelProof:
         if not first <= step <= last:
             self.problems.append(f"ub: {what} {name}, which is in use from {first} to {last}")
 
+    # ---- sizes ----
+
     def check_sizes(self) -> None:
-        """Buffers of values hold their share of a tile, twice where that is needed."""
+        """Buffers of values hold what a tile needs, twice where they are filled or emptied while
+        the other one is in use."""
         outputs = {self.root(v) for v in self.body.outputs}
         arriving = {r for op in self.products for r in op.results}
-        before = self.before_products()
-        for value, name in self.names.items():
-            count = numel(shape_of(value))
-            if (buffer := self.ub.get(name)) is None or value in self.source or not count:
+        for value, (count, user) in self.needed().items():
+            name, size = self.names[value], numel(shape_of(value))
+            if (buffer := self.ub.get(name)) is None or not size:
                 continue
-            width = byte_size(value.type) // count
+            width = width_of(value)
             if value in arriving:
-                width = max(width, ACCUMULATOR)
-            share = 1 if value in before else self.share(value)
-            if buffer.bytes < share * width:
+                width = max(width, ACCUMULATOR_BYTES)
+            if buffer.bytes < count * width:
                 self.problems.append(
-                    f"ub: {name} has {buffer.bytes} bytes, its tile {share * width}"
+                    f"ub: {name} has {buffer.bytes} bytes, {user} needs {count * width} of it"
                 )
             crosses = value in self.loaded or value in outputs or value in arriving
-            stays = value in self.loaded and buffer.bytes >= count * width
-            alone = len(buffer.offsets) < 2 or buffer.steps is not None
-            if self.double and crosses and alone and not (stays and buffer.steps is None):
+            stays = value in self.loaded and buffer.bytes >= size * width
+            single = len(buffer.offsets) < 2 or buffer.steps is not None
+            if self.double and crosses and single and not (stays and buffer.steps is None):
                 self.problems.append(f"ub: {name} has no second copy in a double-buffered loop")
 
-    def before_products(self) -> set[SSAValue]:
-        """What operands of products are computed from: in pieces of any size."""
-        found = {v for op in self.products for v in op.operands}
-        for op in reversed(self.body.ops):
-            if op not in self.products and any(r in found for r in op.results):
-                found.update(op.operands)
+    def needed(self) -> dict[SSAValue, tuple[int, str]]:
+        """The least elements of each value, and what needs them."""
+        found: dict[SSAValue, tuple[int, str]] = {}
+        for part, what in self.parts():
+            self.streamed |= part.streamed
+            for value, count in part.counts.items():
+                if (root := self.root(value)) not in found or found[root][0] < count:
+                    found[root] = count, what
         return found
 
-    def share(self, value: SSAValue) -> int:
-        """Elements of a value that the tiles of the kernel have at least, dealt out equally; of
-        what is shorter than a product, one for each column may be all."""
-        count = numel(shape_of(value))
-        share = ceil(count * self.tile_elements / self.elements)
-        return min(share, self.columns) if self.products and count < self.elements else share
+    def parts(self) -> Iterator[tuple[Needs, str]]:
+        """What passes UB tile by tile: all of a vector kernel; of a product what comes before
+        it, and what follows it."""
+        if not self.products:
+            tile = min(self.tile[0], self.elements)
+            yield Needs(self.body.ops, self.elements, tile), f"a tile of {tile} elements"
+            return
+        before = self.before_products()
+        if results := [numel(shape_of(r)) for op in before for r in op.results]:
+            longest = max(1, *results)
+            tile = min(PROLOGUE_ELEMENTS, longest)
+            yield Needs(before, longest, tile), f"{tile} elements before the product"
+        after = [op for op in self.body.ops if op not in before and op not in self.products]
+        if after:
+            made = [r for op in self.products for r in op.results]
+            elements = max(1, sum(numel(shape_of(r)) for r in made))
+            rows = min(self.tile[0], PASSING_ROWS, self.matrices[1])
+            tile = min(rows * self.columns, elements)
+            columns = [self.tile_of(op, rows) for op in self.products]
+            yield Needs(after, elements, tile, columns), f"{rows} rows of {self.columns} columns"
 
-    @property
-    def tile_elements(self) -> int:
-        """Elements of a tile, as far as it is in UB at a time."""
-        if len(self.tile) == 1:
-            return min(self.tile[0], self.elements)
-        return min(min(self.tile[0], ROWS) * self.columns, self.elements)
+    def tile_of(self, op: TensorOp, rows: int) -> Columns:
+        """The part of a tile that is of one product."""
+        shape, axis = shape_of(op.results[0]), column_axis(op)
+        own, total = extents(op)[2], self.matrices[2]
+        if isinstance(op, AttentionLike):
+            columns, places = shape[-1], 0 if op.tokens_first("result") else rows
+        else:
+            columns = min(own, ceil(self.tile[1] * own / max(own, total)))
+            places = rows if groups_of(op) == 1 else 0
+        return Columns(shape, axis, columns, min(places, numel(shape)))
+
+    def before_products(self) -> list[TensorOp]:
+        """What operands of products are computed from."""
+        wanted = {v for op in self.products for v in op.operands}
+        found: list[TensorOp] = []
+        for op in reversed(self.body.ops):
+            if op not in self.products and any(r in wanted for r in op.results):
+                wanted.update(op.operands)
+                found.append(op)
+        return found[::-1]
 
     @cached_property
     def columns(self) -> int:
         """Columns of the result's tile: of attention those of the values."""
-        op = max(self.products, key=self.macs)
-        if isinstance(op, AttentionOp):
-            return op.sizes("value")[3]
-        return self.tile[1]
-
-    @cached_property
-    def elements(self) -> int:
-        """Elements that tiles cut: of the products, or of the longest value."""
-        if self.products:
-            return max(1, sum(numel(shape_of(r)) for op in self.products for r in op.results))
-        read = self.body.bytes_read()
-        inputs = [
-            size * numel(shape_of(v)) // max(byte_size(v.type), 1) for v, size in read.items()
-        ]
-        return max(1, *inputs, *(numel(shape_of(r)) for op in self.body.ops for r in op.results))
-
-    def check_touched(self, op: TensorOp, value: SSAValue) -> None:
-        """The buffer of an elementwise op's operand holds what tiles of the result need of it."""
-        buffer, count = self.buffer(value), numel(shape_of(value))
-        if not isinstance(op, Elementwise) or buffer is None or not count:
-            return
-        width = byte_size(value.type) // count
-        shape = shape_of(op.results[0])
-        needed = touched(shape_of(value), shape, self.share(op.results[0]))
-        if buffer.bytes < needed * width:
-            name = self.names[self.root(value)]
-            self.problems.append(
-                f"ub: {name} has {buffer.bytes} bytes, a tile of {self.names[op.results[0]]} "
-                f"needs {needed * width}"
-            )
+        if isinstance(self.main, AttentionOp):
+            return self.main.sizes("value")[3]
+        return min(self.tile[1], self.matrices[2])
 
     # ---- products ----
 
     def check_product(self) -> None:
-        """The tiles of the product, or of attention, are where the cube takes them from."""
-        op = max(self.products, key=self.macs)
-        for memory, name, size, copies in self.tiles_of(op):
+        """The tiles of the product, or of attention, are where the cube takes them from, and as
+        wide as rows that are worked on."""
+        for memory, name, size, copies in self.own_tiles:
             found = next((b for b in self.plan.get(memory, ()) if b.name == name), None)
             if found is None:
                 self.problems.append(f"{memory} has no buffer {name}")
@@ -318,64 +417,85 @@ class KernelProof:
                 self.problems.append(f"{memory}: {name} has {found.bytes} bytes, its tile {size}")
             elif len(found.offsets) < copies or found.steps is not None:
                 self.problems.append(f"{memory}: {name} is not there {copies} times all the time")
+        before = self.before_products()
+        for op in self.body.ops:
+            if op.ACCESS is Access.ROWS and op not in before and self.columns < self.matrices[2]:
+                self.problems.append(
+                    f"{op.name} needs rows of {self.matrices[2]}, a tile has {self.columns} columns"
+                )
 
-    def tiles_of(self, op: TensorOp) -> Iterator[tuple[str, str, int, int]]:
+    @cached_property
+    def own_tiles(self) -> list[tuple[str, str, int, int]]:
         """Memory, name, bytes and copies of each buffer that the tiling asks for."""
-        m, n, k = self.tile
-        width = byte_size(op.operands[0].type) // max(numel(shape_of(op.operands[0])), 1)
-        sums, copies = max(width, ACCUMULATOR), 2 if self.double else 1
-        yield from (("l0a", "lhs", m * k * width, copies), ("l0b", "rhs", k * n * width, copies))
-        if not isinstance(op, AttentionLike):
-            yield from (("l1", "lhs", m * k * width, copies), ("l1", "rhs", k * n * width, copies))
-            yield "l0c", "sum", m * n * sums, 1
+        copies = 2 if self.double else 1
+        return list(tiles_of(self.main, self.tile, copies)) if self.products else []
+
+
+# ---- all kernels -------------------------------------------------------------------------------
+
+
+@dataclass
+class CoreProof:
+    """What the proof of the kernels of a program comes to."""
+
+    problems: list[Problem] = field(default_factory=list[Problem])
+    plans: int = 0
+    dynamic: int = 0
+    """Kernels on cube or vector cores whose shapes are not known: they have no plan."""
+    streamed: int = 0
+    """Kernels that pass rows or windows in parts: that the parts suffice is assumed."""
+
+    @property
+    def summary(self) -> str:
+        """What is proved of how many kernels, and what is not."""
+        text = f"on-core plans of {self.plans} kernels"
+        if self.streamed:
+            text += f" ({self.streamed} of them pass rows or windows in parts)"
+        return text + (f", none for {self.dynamic} of unknown shapes" if self.dynamic else "")
+
+    def check(self, kernel: KernelOp, target: Target) -> Iterator[str]:
+        """Everything that is wrong with one kernel."""
+        if (wrong := engine_problem(kernel)) is not None:
+            yield wrong
             return
-        rows, size = min(m, ROWS), op.sizes("query")[3]
-        yield from (("l1", "query", m * size * width, 1), ("l1", "key", n * size * width, copies))
-        yield "l0c", "scores", m * n * sums, 1
-        yield from (("ub", name, rows * n * sums, copies) for name in ("scores", "weights"))
-        yield "ub", "statistics", 2 * m * sums, 1
-        masks = [v for v in op.masks if numel(shape_of(v)) > 1]
-        if masks:
-            each = sum(byte_size(v.type) // numel(shape_of(v)) for v in masks)
-            yield "ub", "mask", rows * n * each, copies
-        if isinstance(op, AttentionOp):
-            size = op.sizes("value")[3]
-            yield "l1", "value", n * size * width, copies
-            yield "l1", "weights", m * n * width, copies
-            yield "l0c", "sum", m * size * sums, 1
-
-
-def touched(small: Sequence[int], large: Sequence[int], tile: int) -> int:
-    """The most elements of a value, which is broadcast to shape `large`, that a tile of so many
-    elements of that needs: of the first tile, one in the middle, and the last one that is full."""
-    total = prod(large)
-    tile = min(tile, total)
-    padded = (1,) * (len(large) - len(small)) + tuple(small)
-    strides = [0 if d == 1 else prod(padded[i + 1 :]) for i, d in enumerate(padded)]
-    most, count = 0, max(total // max(tile, 1), 1)
-    for at in {0, count // 2, count - 1}:
-        places = np.arange(at * tile, (at + 1) * tile)
-        index = np.zeros_like(places)
-        for i, stride in enumerate(strides):
-            index += stride * (places // prod(large[i + 1 :]) % large[i])
-        most = max(most, len(np.unique(index)))
-    return most
-
-
-def check_core_plans(module: ModuleOp) -> list[PlanProblem]:
-    """What is wrong with the plans of the kernels of a program; nothing if they are proved."""
-    main = main_function(module)
-    target = target_for(module if main is None else main)
-    problems: list[PlanProblem] = []
-    for kernel in module.ops:
-        if not isinstance(kernel, KernelOp) or kernel.tiling is None:
-            continue
-        if kernel.engine.data not in (Engine.CUBE, Engine.VECTOR):
-            continue
-        name = f"@{kernel.sym_name.data}"
-        if kernel.core is None:
-            found = ["has a tiling, but no plan of the core's memories"]
+        on_core = kernel.engine.data in (Engine.CUBE, Engine.VECTOR)
+        tiling = kernel.tiling
+        if not on_core or not Body.of(kernel.main).is_static:
+            self.dynamic += on_core
+            if tiling is not None or kernel.core is not None:
+                yield (
+                    "has tiles, but runs on no core"
+                    if not on_core
+                    else ("has tiles, but shapes that are not known")
+                )
+        elif tiling is None:
+            yield f"runs on the {kernel.engine.data} cores, but has no tiling"
+        elif kernel.core is None:
+            yield "has a tiling, but no plan of the core's memories"
+        elif len(tiling.sizes) != (3 if kernel.engine.data is Engine.CUBE else 1):
+            yield f"a tile of {len(tiling.sizes)} sizes is not for the {kernel.engine.data}"
         else:
-            found = KernelProof(kernel, target).check()
-        problems += [PlanProblem("core", f"{name}: {text}", kernel) for text in found]
-    return problems
+            proof = KernelProof(kernel, target)
+            yield from proof.check()
+            self.plans += 1
+            self.streamed += bool(proof.streamed)
+
+
+def prove_core_plans(module: ModuleOp, target: Target | None = None) -> CoreProof:
+    """What the plans of the kernels of a program come to. Without a target, it is the one that the
+    program names. Raises GeError when that cannot be read."""
+    main = main_function(module)
+    machine = target or target_for(module if main is None else main)
+    proof = CoreProof()
+    for kernel in module.ops:
+        if isinstance(kernel, KernelOp):
+            name = f"@{kernel.sym_name.data}"
+            proof.problems += [
+                Problem("core", f"{name}: {text}", kernel) for text in proof.check(kernel, machine)
+            ]
+    return proof
+
+
+def check_core_plans(module: ModuleOp, target: Target | None = None) -> list[Problem]:
+    """What is wrong with the plans of the kernels of a program; nothing if they are proved."""
+    return prove_core_plans(module, target).problems

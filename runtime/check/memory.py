@@ -421,6 +421,8 @@ def _checkers(module: ModuleOp) -> Iterator[Checker]:
     kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
     if (main := main_function(module)) is not None:
         checker = Checker(main, kernels)
+        for message in misuses(main):
+            checker.report("buffer", main, message)
         checker.walk(main.body.block)
         yield checker
 

@@ -1,9 +1,16 @@
 """The proof of a program: its plan, schedule, figures, certificate, and the plans of its kernels.
 
 What is proved holds for each run on the target, whatever the time that tasks take and whatever the
-inputs. Taken on trust are what `memory.py` and `cores.py` say; that a loop with a condition that
-the program computes comes to its end; that what the device allocates at run time fits beside the
-rest; and that the kernels compute what the model asks for.
+inputs. Taken on trust are
+
+- what memrefs are views of, what ops read and write, and what kernels may overwrite (the dialect's
+  word, and the emulator's);
+- that a loop with a condition that the program computes comes to its end;
+- sizes that are known only at run time: that values fit where they are copied to, and that what the
+  device allocates for them fits beside the rest;
+- `npu_task.cap_bytes` in runs in which no single stream is ahead of all others, and of buffers that
+  are made inside of branches and loops; arena_bytes is a limit for all;
+- that the kernels, and their order, compute what the model asks for.
 """
 
 from dataclasses import dataclass
@@ -11,11 +18,11 @@ from typing import cast
 
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, ModuleOp
 
-from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp, TransferOp, is_dynamic
+from ge.dialects.npu_task.ops import CopyOp, LaunchOp, TransferOp, is_dynamic
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.check.certificate import NAME, check_certificate
-from ge.runtime.check.cores import check_core_plans
+from ge.runtime.check.cores import prove_core_plans
 from ge.runtime.check.figures import check_figures, figure, footprint
 from ge.runtime.check.memory import check_plan
 from ge.runtime.check.problems import Problem
@@ -50,12 +57,13 @@ def check_program(module: ModuleOp, target: Target | None = None) -> Proof:
     target = target or target_for(main)
     plan = check_plan(module)
     schedule = check_streams(module, target)
+    cores = prove_core_plans(module, target)
     problems = [
         *plan,
         *(p for p in schedule if not plan or p.kind not in SAID_BY_THE_PLAN),
         *check_figures(module, target),
         *check_certificate(module),
-        *check_core_plans(module),
+        *cores.problems,
     ]
     if problems:
         return Proof(problems)
@@ -66,11 +74,9 @@ def check_program(module: ModuleOp, target: Target | None = None) -> Proof:
     tasks = sum(isinstance(op, LaunchOp | CopyOp | TransferOp) for op in ops)
     dynamic = sum(is_dynamic(v.type) for op in ops for v in op.results)
     unsized = f", {dynamic} buffers without a size that is known are not counted" if dynamic else ""
-    cores = sum(isinstance(op, KernelOp) and op.core is not None for op in module.ops)
     return Proof(
         [],
         f"{tasks} tasks on {figure(main, 'streams')} streams, arena of {peak} bytes, {gap}, "
         f"{len(cast(DenseArrayBase, claims['live']))} tensors live at the peak, "
-        f"{footprint(main)} of {target.hbm_bytes} bytes of {target.name}{unsized}, "
-        f"on-core plans of {cores} kernels",
+        f"{footprint(main)} of {target.hbm_bytes} bytes of {target.name}{unsized}, {cores.summary}",
     )

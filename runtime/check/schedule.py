@@ -290,7 +290,7 @@ class Replay:
 
     def __init__(self, func: FuncOp, target: Target) -> None:
         self.func, self.target = func, target
-        self.streams = self.figure("streams") or 0
+        self.streams = max(min(self.figure("streams") or 0, target.max_streams), 0)
         self.problems: list[Problem] = []
 
     def figure(self, name: str) -> int | None:
@@ -320,7 +320,7 @@ class Replay:
                 text = f"event {event} is none of those that the program states"
                 self.problems.append(Problem("stream", text, op))
         for what, count, limit in (
-            ("streams", self.streams, self.target.max_streams),
+            ("streams", self.figure("streams") or 0, self.target.max_streams),
             ("events", max(len(events), stated or 0), self.target.max_events),
         ):
             if count > limit:

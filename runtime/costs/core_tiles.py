@@ -17,7 +17,7 @@ Step 0 loads, step i is op i of the body, counted from 1; the last step stores.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import prod
 
 from xdsl.ir import SSAValue
@@ -26,7 +26,7 @@ from ge.dialects.fused_op import Body
 from ge.dialects.graph.elementwise import Elementwise
 from ge.dialects.graph.pooling import Pooling
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.tensor_op import Access, TensorOp
+from ge.dialects.support.tensor_op import Access, TensorOp, repeated_parts
 from ge.dialects.support.types import Shape, element_type, numel, shape_of
 
 
@@ -61,6 +61,34 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True)
+class Below:
+    """A value that is broadcast to a product, of which a tile is some places by some columns."""
+
+    columns: bool
+    """Whether it has an element for each column."""
+    places: int
+    """Its elements for one column."""
+    all_places: int
+    """The product's."""
+    run: bool
+    """Whether one element is for places in a row."""
+
+    def elements(self, rows: int, columns: int) -> int:
+        """Elements below a tile."""
+        places = -(-rows * self.places // self.all_places) + 1 if self.run else rows
+        return (columns if self.columns else 1) * min(self.places, places)
+
+    @classmethod
+    def of(cls, small: Shape, large: Shape, axis: int) -> "Below":
+        """A value of shape `small`, broadcast to a product with columns along `axis`."""
+        padded = (1,) * (len(large) - len(small)) + tuple(small)
+        mine = [d for i, d in enumerate(padded) if i != axis]
+        theirs = [d for i, d in enumerate(large) if i != axis]
+        run = repeated_parts(tuple(mine), tuple(theirs)) is not None
+        return cls(padded[axis] == large[axis], prod(mine), prod(theirs), run)
+
+
+@dataclass(frozen=True, slots=True)
 class Tile:
     """The buffer of one value in UB."""
 
@@ -75,17 +103,19 @@ class Tile:
     loaded: bool
     first: int
     last: int
-    column: bool = False
-    """Whether a tile of a product needs one element for each of its columns."""
+    below: "Below | None" = None
+    """How it is broadcast to products, if it is to nothing else."""
     over: int | None = None
     """The tile, by its place, whose bytes it takes over."""
 
     def elements(self, tile: int, elements: int, columns: int) -> int:
         """Elements that a tile needs."""
+        if self.below is not None:
+            return min(self.all, self.below.elements(max(tile // columns, 1), columns))
         e = self.extent
         needed = -(-e.share * tile // elements) + e.extra
         bound = min(self.all, -(-e.most * tile // elements) + e.more)
-        return min(needed, bound, columns) if self.column else min(needed, bound)
+        return min(needed, bound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +199,13 @@ class Footprint:
 @dataclass(frozen=True)
 class Within:
     """Where a body stands in a kernel: the numbers of its inputs, the steps of its ops, and, for
-    products that come from L0C, the bytes of an element and the most columns of a tile."""
+    products that come from L0C, the bytes of an element, and the axis of their columns."""
 
     inputs: Mapping[SSAValue, int]
     step: Mapping[TensorOp, int]
     steps: int
     arriving: Mapping[SSAValue, int] = field(default_factory=dict[SSAValue, int])
-    columns: int = 0
+    axes: Mapping[Shape, int] = field(default_factory=dict[Shape, int])
 
     @classmethod
     def all_of(cls, body: Body) -> "Within":
@@ -215,7 +245,13 @@ class _Builder:
         """Last step that uses a tile: only values with a tile are here."""
         self.stored: set[SSAValue] = set()
         self.extents: dict[SSAValue, Extent] = {}
-        self.columns: set[SSAValue] = set()
+        rows = [r for op in body.ops if (r := op.rows()) is not None]
+        self.counts = {r.count for r in rows} if whole_rows else set[int]()
+        """How many rows there are of which tiles hold whole ones."""
+        self.apart = next((r for r in rows if not r.contiguous), None)
+        """Rows that do not lie in a row in memory: tiles are some of them, not runs of elements."""
+        self.below: dict[SSAValue, Below | None] = {}
+        """Value that is broadcast -> how, if to products only."""
 
     def build(self) -> Footprint:
         self.find_tiles()
@@ -283,6 +319,8 @@ class _Builder:
             for i, value in enumerate(op.operands):
                 if pointwise and shape_of(value) == shape and self.extents[value] == result:
                     continue  # the usual case
+                if op.ACCESS is not Access.POINTWISE:
+                    self.below[self.home_of(value)] = None
                 if (needed := self.needed(op, i, result)) is not None:
                     for v in {value, self.home_of(value)}:
                         self.extents[v] = self.extents[v].joined(needed)
@@ -328,18 +366,33 @@ class _Builder:
     ) -> Extent | None:
         """As `needed`, for an op that needs the elements at the place of the result."""
         value = op.operands[index]
+        if size > 1 and (below := self.below_product(op, value)) is not None:
+            home = self.home_of(value)
+            self.below[home] = below if self.below.get(home, below) == below else None
+        elif size > 1:
+            self.below[self.home_of(value)] = None
+        if size in self.counts and (is_statistic(value) or op.local_parts(index) == size):
+            return result.scaled(size, made).within(result)
         if parts := op.local_parts(index):
             granule = made // parts
             spare = 2 * (size // parts) if granule > 1 else 0
             return result.scaled(size, made, spare).within(result, spare)
         small, large = shape_of(value), shape_of(op.results[0])
-        if 1 < size <= self.within.columns:
-            self.columns.add(self.home_of(value))
+        if (rows := self.apart) is not None:
+            return result.scaled(size, made, rows.length).within(result, rows.length)
         if (same := common(small, large)) > 1:
             return result.scaled(size, made, 2 * (size // same)).within(result)
         # Tables and scales of an axis are not broadcast: a tile needs at most those of a row more.
         row = 0 if same else prod(large[-1:])
         return Extent(0, size, 0, size).within(result, row)
+
+    def below_product(self, op: TensorOp, value: SSAValue) -> Below | None:
+        """How an operand is broadcast to a product; None where it is not."""
+        small, large = shape_of(value), shape_of(op.results[0])
+        axis = self.within.axes.get(large)
+        if axis is None or small == large or not common(small, large):
+            return None
+        return Below.of(small, large, axis)
 
     # ---- the tiles ----
 
@@ -370,7 +423,7 @@ class _Builder:
                     loaded and arriving is None,
                     self.first[value],
                     self.last[value],
-                    loaded and value in self.columns,
+                    self.below.get(value) if loaded and arriving is None else None,
                     None if over is None else place[over],
                 )
             )
@@ -397,6 +450,13 @@ class _Builder:
         return None
 
 
+def is_statistic(value: SSAValue) -> bool:
+    """Whether an op on rows makes one element for each of them."""
+    op = value.owner
+    rows = op.rows() if isinstance(op, TensorOp) else None
+    return rows is not None and rows.count == numel(shape_of(value))
+
+
 def halo(op: TensorOp) -> int:
     """Elements of the input beside its share that windows at the edge of a tile reach: rows of
     the first spatial dimension (two of them where the op interpolates)."""
@@ -419,49 +479,3 @@ def common(small: Shape, large: Shape) -> int:
             break
         same *= a
     return same
-
-
-# ---- around products of matrices ---------------------------------------------------------------
-
-
-def around(
-    body: Body, products: list[TensorOp], columns: int, accumulator: int
-) -> tuple[Footprint | None, Footprint | None]:
-    """What the operands of products are computed from and what follows them, each None when the
-    vector unit has nothing to do there. A product comes to UB with `accumulator` bytes an element,
-    unless it goes to memory as it is."""
-    before = _before(body, products)
-    after = [op for op in body.ops if op not in before and op not in products]
-    names = Within.all_of(body)
-    prologue = epilogue = None
-    if any(op.ACCESS is not Access.VIEW for op in before):
-        part = _part(body, list(before), {v for op in products for v in op.operands})
-        longest = max(numel(shape_of(r)) for op in before for r in op.results)
-        prologue = Footprint.of(part, max(longest, 1), rows_stay=False, within=names)
-    if any(op.ACCESS is not Access.VIEW for op in after):
-        part = _part(body, after, set(body.outputs))
-        made = {r: accumulator for op in products for r in op.results}
-        arriving = {v: width for v, width in made.items() if v in part.inputs}
-        elements = max(sum(numel(shape_of(v)) for v in made), 1)
-        within = replace(names, arriving=arriving, columns=columns)
-        epilogue = Footprint.of(part, elements, whole_rows=True, within=within)
-    return prologue, epilogue
-
-
-def _before(body: Body, products: list[TensorOp]) -> dict[TensorOp, None]:
-    """The ops that operands of products follow from, in order."""
-    needed = {v for op in products for v in op.operands}
-    found: list[TensorOp] = []
-    for op in reversed(body.ops):
-        if op not in products and any(r in needed for r in op.results):
-            needed.update(op.operands)
-            found.append(op)
-    return dict.fromkeys(reversed(found))
-
-
-def _part(body: Body, ops: list[TensorOp], wanted: set[SSAValue]) -> Body:
-    """Some ops of a body as a body of their own."""
-    inside = {r for op in ops for r in op.results}
-    inputs = dict.fromkeys(v for op in ops for v in op.operands if v not in inside)
-    outputs = [r for op in ops for r in op.results if r in wanted or r in body.outputs]
-    return Body(ops, list(inputs), outputs, works=body.works)

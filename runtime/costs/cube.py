@@ -23,26 +23,21 @@ from ge.dialects.fused_op import Body
 from ge.dialects.graph.attention import AttentionLike, AttentionOp
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.support.window import Window
+from ge.dialects.npu_task.core_plan import (
+    ACCUMULATOR_BYTES,
+    FRACTAL,
+    PASSING_ROWS,
+    PROLOGUE_ELEMENTS,
+    STATISTICS,
+)
 from ge.dialects.npu_task.ops import TilingAttr
 from ge.dialects.support.element_types import bitwidth, row_of
 from ge.dialects.support.tensor_op import Access, TensorOp, Work
 from ge.dialects.support.types import element_type, numel, shape_of
 from ge.dialects.targets.target import Target
-from ge.runtime.costs.core_tiles import Footprint, around, bytes_of
+from ge.runtime.costs.around import around
+from ge.runtime.costs.core_tiles import Footprint, bytes_of
 from ge.runtime.costs.pipes import Pipes, l2_bytes_per_us, store_us
-
-FRACTAL = 16
-"""The cube's operands come in blocks of 16 x 16."""
-
-_ACCUMULATOR_BYTES = 4
-_EPILOGUE_ROWS = 16
-"""Rows of an output tile that the vector unit takes from L0C at a time."""
-
-_PROLOGUE = 1024
-"""Elements of the longest value before the product that the vector unit makes at a time."""
-
-_STATISTICS = 2
-"""Numbers that attention keeps for each query: the largest score and the sum of exponentials."""
 
 _TILE_SIZES = tuple(FRACTAL * i for i in (32, 24, 20, 16, 12, 10, 8, 6, 5, 4, 3, 2, 1))
 """Sizes of tiles that are tried, made smaller until all tiles along an extent are alike; powers of
@@ -185,8 +180,8 @@ class CubeKernel:
         parts = products(body)
         main, p = parts[0][0], combined(parts)
         element = element_type(main.operands[0])
-        accumulator = max(_ACCUMULATOR_BYTES, bitwidth(element) // 8)
-        prologue, epilogue = around(body, [op for op, _ in parts], p.n, accumulator)
+        accumulator = max(ACCUMULATOR_BYTES, bitwidth(element) // 8)
+        prologue, epilogue = around(body, [op for op, _ in parts], accumulator)
         return cls(
             target,
             p,
@@ -250,7 +245,7 @@ class CubeKernel:
 
     @property
     def accumulator(self) -> int:
-        return max(_ACCUMULATOR_BYTES, self.width)
+        return max(ACCUMULATOR_BYTES, self.width)
 
     def own_buffers(self, m: int, n: int, k: int, buffers: int) -> list[tuple[str, str, int, int]]:
         """The buffers of the product itself: memory, name, bytes and copies of each."""
@@ -265,9 +260,11 @@ class CubeKernel:
 
     def parts(self, m: int, n: int) -> list[tuple[Footprint, int, int]]:
         """The footprints in UB, with the elements of their tiles and the columns of those."""
-        found = [] if self.prologue is None else [(self.prologue, _PROLOGUE, _PROLOGUE)]
+        found = (
+            [] if self.prologue is None else [(self.prologue, PROLOGUE_ELEMENTS, PROLOGUE_ELEMENTS)]
+        )
         if self.epilogue is not None:
-            found.append((self.epilogue, min(m, _EPILOGUE_ROWS) * n, n))
+            found.append((self.epilogue, min(m, PASSING_ROWS) * n, n))
         return found
 
     @cached_property
@@ -278,7 +275,7 @@ class CubeKernel:
     def ub_bytes(self, m: int, n: int, buffers: int) -> int:
         """Bytes in UB."""
         align = self.target.core_alignment
-        key = min(m, _EPILOGUE_ROWS), n, buffers
+        key = min(m, PASSING_ROWS), n, buffers
         if key not in self._parts_bytes:
             self._parts_bytes[key] = sum(
                 part.peak(tile, buffers, align, columns) for part, tile, columns in self.parts(m, n)
@@ -394,8 +391,8 @@ class AttentionKernel(CubeKernel):
         value_size = op.sizes("value")[3] if isinstance(op, AttentionOp) else 0
         value_size = round_up(value_size, FRACTAL) if value_size else 0
         element = element_type(op.query)
-        accumulator = max(_ACCUMULATOR_BYTES, bitwidth(element) // 8)
-        prologue, epilogue = around(body, [op], value_size or p.n, accumulator)
+        accumulator = max(ACCUMULATOR_BYTES, bitwidth(element) // 8)
+        prologue, epilogue = around(body, [op], accumulator)
         return cls(
             target,
             p,
@@ -426,7 +423,7 @@ class AttentionKernel(CubeKernel):
     def own_buffers(self, m: int, n: int, k: int, buffers: int) -> list[tuple[str, str, int, int]]:
         """Those of the two products, of the block of scores that the vector unit works on, and of
         what it has summed up so far."""
-        rows, width, wide = min(m, _EPILOGUE_ROWS), self.width, self.accumulator
+        rows, width, wide = min(m, PASSING_ROWS), self.width, self.accumulator
         found = [
             ("l1", "query", m * self.p.k * width, 1),
             ("l1", "key", n * self.p.k * width, buffers),
@@ -439,7 +436,7 @@ class AttentionKernel(CubeKernel):
             ("ub", "scores", rows * n * wide, buffers),
             ("ub", "weights", rows * n * wide, buffers),
             ("ub", "mask", rows * n * self.mask_bytes, buffers),
-            ("ub", "statistics", _STATISTICS * m * wide, 1),
+            ("ub", "statistics", STATISTICS * m * wide, 1),
             ("ub", "sum", rows * self.value_size * wide, buffers),
         ]
         return [buffer for buffer in found if buffer[2]]
@@ -488,8 +485,10 @@ def cube_tiling(kernel: CubeKernel) -> TilingAttr:
     # No tile fits twice where there are more operands, or longer heads, than the core has memory
     # for: take one of the smallest once, of the cube's own size if need be.
     size = min(t.cube_tiles, default=FRACTAL)
-    used = kernel.on_core(size, size, FRACTAL, 1)
+    wide = round_up(kernel.p.n, size) if kernel.whole_rows else size
+    used = kernel.on_core(size, wide, FRACTAL, 1)
     if any(used[name] > limit for name, limit in t.core_memories.items()):
         size = FRACTAL
-    blocks = min(t.cube_cores, kernel.tiles(size, size))
-    return TilingAttr.of((size, size, FRACTAL), blocks, 1)
+        wide = round_up(kernel.p.n, size) if kernel.whole_rows else size
+    blocks = min(t.cube_cores, kernel.tiles(size, wide))
+    return TilingAttr.of((size, wide, FRACTAL), blocks, 1)

@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ge.dialects.fused_op import Body
+from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.npu_task.ops import Engine, TilingAttr
 from ge.dialects.support.tensor_op import TensorOp, Work
 from ge.dialects.targets.target import Target
-from ge.runtime.costs.cube import FRACTAL, cube_kernel, cube_tiling, products, round_up
+from ge.runtime.costs.cube import cube_kernel, cube_tiling, products, round_up
 from ge.runtime.costs.pipes import Pipes
 from ge.runtime.costs.structure import once
 from ge.runtime.costs.vector import vector_kernel, vector_tiling

@@ -6,19 +6,21 @@ the kernel passes over its inputs again for each statistic that it needs first.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import ceil
 
 from xdsl.ir import SSAValue
 
 from ge.dialects.fused_op import Body
+from ge.dialects.graph.pooling import Pooling
+from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.npu_task.ops import TilingAttr
 from ge.dialects.support.tensor_op import Access, TensorOp, Work
 from ge.dialects.support.types import numel, shape_of
 from ge.dialects.targets.target import Target
-from ge.runtime.costs.core_tiles import Footprint, bytes_of
-from ge.runtime.costs.cube import FRACTAL, lane_width, round_up
+from ge.runtime.costs.core_tiles import Footprint, bytes_of, halo
+from ge.runtime.costs.cube import lane_width, round_up
 from ge.runtime.costs.pipes import Pipes, l2_bytes_per_us, store_us
 
 
@@ -40,20 +42,24 @@ class VectorShape:
     """For each op the element-operations of 16-bit lanes, and the elements that it computes."""
     row: int = 1
     """Elements that a tile holds together: a row, where rows stay on the core."""
+    parts: int | None = None
+    """Blocks at most, where an op may need any element of a part (see `Body.whole_parts`)."""
 
     def candidates(self) -> Iterator[tuple[int, int]]:
         """Tiles of whole rows that fit into UB twice, and blocks: no block with less than a
-        full-rate transfer, no tile with less than that unless it is all of a block."""
+        full-rate transfer, none without a tile, no tile with less than that transfer unless it is
+        all of a block."""
         t, row = self.target, self.row
         unit = row if row > 1 else FRACTAL
         least = max(t.full_rate_bytes // self.width, 1)
         most = max(self.most // unit * unit, row)
         usable = max(1, min(t.vector_cores, ceil(self.elements / max(least, row))))
+        usable = min(usable, self.parts or usable)
         for blocks in dict.fromkeys((usable, min(usable, t.cube_cores), max(usable // 2, 1))):
             share = ceil(self.elements / row / blocks) * row
             parts = (max(ceil(share / n), least) for n in (4, 1, 2, 8, 16, 32))
             for tile in dict.fromkeys(min(most, round_up(size, unit), share) for size in parts):
-                yield tile, blocks
+                yield tile, min(blocks, ceil(self.elements / tile))
 
     def pipes(self, tile: int, blocks: int, double_buffered: bool) -> Pipes:
         """What the busiest core does in each pipe."""
@@ -122,12 +128,29 @@ class VectorKernel:
     def footprint(self) -> Footprint:
         """The buffers in UB that a tile needs."""
         whole_rows = self.row > 1
+        if self.parts is not None:
+            return self.whole
         if self.lengths or any(op.ACCESS is Access.WINDOW for op in self.body.ops):
             stay = Footprint.of(self.body, self.elements, whole_rows=whole_rows)
             longest = self.row if whole_rows else max(self.lengths, default=1)
             if stay.peak(longest, 2, self.target.core_alignment) <= self.target.ub_bytes:
                 return stay
         return Footprint.of(self.body, self.elements, rows_stay=False)
+
+    @property
+    def whole(self) -> Footprint:
+        """That of parts of which any element may be needed: they stay if they fit, twice where a
+        block has several."""
+        assert self.parts is not None
+        found = Footprint.of(self.body, self.elements, rows_stay=False)
+        buffers = 1 if self.parts == 1 else 2
+        align = self.target.core_alignment
+        stays = found.peak(self.elements // self.parts, buffers, align) <= self.target.ub_bytes
+        return replace(found, rows_stay=stays)
+
+    @cached_property
+    def parts(self) -> int | None:
+        return self.body.whole_parts()
 
     def on_core(self, tile: int, buffers: int) -> int:
         """Bytes in UB while a tile of so many elements is worked on."""
@@ -136,8 +159,11 @@ class VectorKernel:
     @cached_property
     def passes(self) -> int:
         """How often the inputs are read: once when rows fit on the core, else again for each
-        statistic of a row that other elements of the row need."""
-        return 1 if self.rows_fit else _passes(self.body)
+        statistic of a row that other elements of the row need, and once for what may need any
+        element of a part (an assumption: for a global norm it is right)."""
+        if self.rows_fit:
+            return 1
+        return _passes(self.body) if self.parts is None else 2
 
     @cached_property
     def lengths(self) -> list[int]:
@@ -146,15 +172,32 @@ class VectorKernel:
 
     @property
     def rows_fit(self) -> bool:
-        """Whether the core holds two of the longest rows; true without rows."""
-        return not self.lengths or self.footprint.rows_stay
+        """Whether the core holds two of the longest rows, or all of a part; true without them."""
+        return not (self.lengths or self.parts) or self.footprint.rows_stay
 
     @cached_property
     def row(self) -> int:
-        """Elements of the longest rows that the longest value is cut into; 1 without."""
+        """Elements of the longest rows, or parts, that the longest value is cut into; 1 without."""
+        if self.parts is not None:
+            return self.elements // self.parts
         found = (op.rows() for op in self.body.ops)
         whole = (r.length for r in found if r is not None and r.count * r.length == self.elements)
         return max(whole, default=1)
+
+    @property
+    def most(self) -> int:
+        """Elements that a tile may have: where rows and windows pass in parts, fewer than one of
+        them."""
+        if self.footprint.rows_stay:
+            return self.elements
+        found = [self.elements]
+        for op in self.body.ops:
+            if (rows := op.rows()) is not None:
+                found.append((rows.length - 1) * self.elements // max(rows.count * rows.length, 1))
+            elif isinstance(op, Pooling):
+                size = max(numel(shape_of(op.operands[0])), 1)
+                found.append((halo(op) - 1) * self.elements // size)
+        return max(min(found), 1)
 
     @property
     def shape(self) -> VectorShape:
@@ -164,8 +207,10 @@ class VectorKernel:
         again = work.read * (self.passes - 1)
         row = self.row if self.rows_fit else 1
         t = self.target
-        most = self.footprint.largest(t.ub_bytes, t.core_alignment, self.elements)
-        return VectorShape(t, self.elements, self.width, most, work, again, operations, row)
+        most = self.footprint.largest(t.ub_bytes, t.core_alignment, self.most)
+        return VectorShape(
+            t, self.elements, self.width, most, work, again, operations, row, self.parts
+        )
 
 
 def vector_kernel(body: Body, target: Target) -> VectorKernel:

@@ -23,6 +23,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from inspect import isfunction
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -79,10 +80,21 @@ _CUSTOM: dict[str, Fn] = {}
 
 
 def custom_kernel(kind: str, fn: Fn) -> None:
-    """Register the function of arrays that runs `fused_op.custom "kind"`. Raises GeError when
-    the kind has another one."""
-    if _CUSTOM.setdefault(kind, fn) is not fn:
-        raise GeError(f"a kernel named '{kind}' exists already")
+    """Register the function of arrays that runs `fused_op.custom "kind"`; a lambda may be made
+    anew for each match. Raises GeError when the kind has another one."""
+    if not _is_same(_CUSTOM.setdefault(kind, fn), fn):
+        raise GeError(f"a kernel named '{kind}' exists already", hint="give each its own name")
+
+
+def _is_same(a: Fn, b: Fn) -> bool:
+    """Whether functions are one, or made by the same text around the same values."""
+    if a is b:
+        return True
+    parts = [(f.__code__, f.__defaults__, f.__closure__) for f in (a, b) if isfunction(f)]
+    if len(parts) < 2 or parts[0][:2] != parts[1][:2]:
+        return False
+    cells = ((c.cell_contents for c in closure or ()) for _, _, closure in parts)
+    return all(x is y for x, y in zip(*cells, strict=True))
 
 
 def find_custom(kind: str) -> Fn | None:

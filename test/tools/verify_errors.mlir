@@ -30,7 +30,7 @@ func.func @f() -> i32 {
 %1 = "arith.addi"(%0, %0) : (f32, f32) -> f32 loc(fused["a", callsite("model.py":17:4 at "b")])
 // -----
 // A verifier with a bug.
-// expected-error@+1 {{'plug.fragile' op is malformed (IndexError: list index out of range)}}
+// expected-error@+1 {{internal error: IndexError: list index out of range}}
 plug.fragile
 // -----
 // expected-error@+1 {{terminates block in single-block region but is not a terminator}}

@@ -253,6 +253,7 @@ def test_tilings_of_vector_kernels(
     usable = max(1, ceil(shape.elements * shape.width / target.full_rate_bytes))
     blocks = min(target.vector_cores, usable, ceil(shape.elements / shape.row))
     tile = ceil(shape.elements / shape.row / blocks) * shape.row
+    blocks = ceil(shape.elements / tile)
     if 2 * tile * shape.width <= target.ub_bytes:
         whole = task_time(op, Engine.VECTOR, TilingAttr.of((tile,), blocks, 1), target)
         assert best is not None

@@ -20,8 +20,12 @@ HBM, HOST = (f"memref<128xf32, #npu_task<space {space}>>" for space in ("hbm", "
 
 CUBE = "[16, 16, 16] blocks 1 buffers 1"
 
+TILING = "tiling <[128] blocks 1 buffers 1>"
+
+CORE = "core <ub [in0 512 at [0] from 0 to 1, op0 512 at [512] from 1 to 2]>"
+
 PROGRAM = f"""
-npu_task.kernel @neg on vector {{
+npu_task.kernel @neg on vector {TILING} {CORE} {{
 ^bb0(%0: tensor<128xf32>):
   %1 = graph.neg %0 : (tensor<128xf32>) -> tensor<128xf32>
   npu_task.return %1 : tensor<128xf32>
@@ -191,7 +195,7 @@ def test_a_shorter_pinned_slot_counts_everywhere(program: str):
         ("func.func @main() { func.return }", "is at the graph level"),
         ("func.func @f(", "error"),
         (
-            PROGRAM.replace("on vector", f"on vector tiling <{CUBE}>"),
+            PROGRAM.replace(TILING, f"tiling <{CUBE}>"),
             "a tile of three sizes is for",
         ),
     ],

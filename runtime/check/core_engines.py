@@ -1,0 +1,31 @@
+"""Which engine may run a kernel: products the cube, shape arithmetic the host, the rest the vector
+cores."""
+
+from ge.dialects.fused_op import FusedOp
+from ge.dialects.graph.attention import AttentionLike
+from ge.dialects.graph.convolution import Convolution
+from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.recurrent import Recurrent
+from ge.dialects.graph.shape import is_shape_arithmetic
+from ge.dialects.npu_task.ops import Engine, KernelOp, is_dynamic
+
+PRODUCTS = (MatmulOp, Convolution, AttentionLike, Recurrent)
+"""What has multiply-accumulates in all shapes."""
+
+
+def engine_problem(kernel: KernelOp) -> str | None:
+    """Why the engine of a kernel cannot run it."""
+    engine, op = kernel.engine.data, kernel.main
+    members = op.members if isinstance(op, FusedOp) else [op]
+    work = op.work()
+    product = any(isinstance(o, PRODUCTS) for o in members) if work is None else work.macs > 0
+    if engine is Engine.DMA:
+        return "DMA copies between host and device, and runs no kernel"
+    if product and engine is not Engine.CUBE and (work is not None or engine is Engine.HOST):
+        return f"products of matrices run on the cube, not on {engine}"
+    if engine is Engine.CUBE and work is not None and not product:
+        return f"the cube computes products of matrices, and there are none in {op.name}"
+    shapes = all(is_shape_arithmetic(o) for o in members)
+    if engine is Engine.HOST and not shapes and not any(is_dynamic(r.type) for r in op.results):
+        return f"the host does shape arithmetic only, not {op.name}"
+    return None

@@ -1,0 +1,61 @@
+"""What the vector unit does around products of matrices: before them and after them."""
+
+from dataclasses import replace
+
+from xdsl.ir import SSAValue
+
+from ge.dialects.fused_op import Body
+from ge.dialects.support.tensor_op import Access, TensorOp
+from ge.dialects.support.types import numel, shape_of
+from ge.runtime.costs.core_tiles import Footprint, Within
+
+
+def around(
+    body: Body, products: list[TensorOp], accumulator: int
+) -> tuple[Footprint | None, Footprint | None]:
+    """What the operands of products are computed from and what follows them, each None when the
+    vector unit has nothing to do there. A product comes to UB with `accumulator` bytes an element,
+    unless it goes to memory as it is."""
+    before = _before(body, products)
+    after = [op for op in body.ops if op not in before and op not in products]
+    names = Within.all_of(body)
+    prologue = epilogue = None
+    if any(op.ACCESS is not Access.VIEW for op in before):
+        part = _part(body, list(before), {v for op in products for v in op.operands})
+        longest = max(numel(shape_of(r)) for op in before for r in op.results)
+        prologue = Footprint.of(part, max(longest, 1), rows_stay=False, within=names)
+    if any(op.ACCESS is not Access.VIEW for op in after):
+        part = _part(body, after, set(body.outputs))
+        made = {r: accumulator for op in products for r in op.results}
+        arriving = {v: width for v, width in made.items() if v in part.inputs}
+        elements = max(sum(numel(shape_of(v)) for v in made), 1)
+        axes = {shape_of(r): column_axis(op) for op in products for r in op.results}
+        within = replace(names, arriving=arriving, axes=axes)
+        epilogue = Footprint.of(part, elements, whole_rows=True, within=within)
+    return prologue, epilogue
+
+
+def column_axis(op: TensorOp) -> int:
+    """The dimension of a product's result that its right-hand side has columns for: channels of a
+    convolution, else the last one."""
+    last = max(len(shape_of(op.results[0])) - 1, 0)
+    return min(1, last) if "group" in op.properties else last
+
+
+def _before(body: Body, products: list[TensorOp]) -> dict[TensorOp, None]:
+    """The ops that operands of products follow from, in order."""
+    needed = {v for op in products for v in op.operands}
+    found: list[TensorOp] = []
+    for op in reversed(body.ops):
+        if op not in products and any(r in needed for r in op.results):
+            needed.update(op.operands)
+            found.append(op)
+    return dict.fromkeys(reversed(found))
+
+
+def _part(body: Body, ops: list[TensorOp], wanted: set[SSAValue]) -> Body:
+    """Some ops of a body as a body of their own."""
+    inside = {r for op in ops for r in op.results}
+    inputs = dict.fromkeys(v for op in ops for v in op.operands if v not in inside)
+    outputs = [r for op in ops for r in op.results if r in wanted or r in body.outputs]
+    return Body(ops, list(inputs), outputs, works=body.works)
