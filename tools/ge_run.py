@@ -309,10 +309,11 @@ SHOWN_ELEMENTS = 12
 
 def output_lines(outputs: "Mapping[str, Array]") -> Iterable[str]:
     """A line for each output: its elements if they are few, else figures."""
+    from ge.dialects.support.diagnostics import visible
     from ge.runtime.device.session import statistics
 
     for name, array in outputs.items():
-        head = f"{name}: {array.dtype}[{', '.join(map(str, array.shape))}]"
+        head = f"{visible(name)}: {array.dtype}[{', '.join(map(str, array.shape))}]"
         if array.size <= SHOWN_ELEMENTS:
             elements = " ".join(_text(v) for v in array.reshape(-1).tolist())
             yield f"{head} = {elements}"
