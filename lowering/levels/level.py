@@ -11,7 +11,6 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ge.dialects.npu_task.program_info import STREAMS
 from ge.dialects.support.errors import GeError
 
 if TYPE_CHECKING:
@@ -85,6 +84,7 @@ def legality() -> Mapping[Level, Legality]:
     from ge.dialects.graph import control as graph
     from ge.dialects.graph.constant import ConstantOp
     from ge.dialects.npu_task import ops as npu
+    from ge.dialects.npu_task.program_info import STREAMS
     from ge.lowering.levels import rules as r
     from ge.lowering.levels.rules import Rules
     from ge.transforms.analysis.views import CANDIDATES

@@ -1,6 +1,8 @@
 """The command lines explain themselves: help for each option, one line for a wrong one."""
 
 import argparse
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -98,3 +100,14 @@ def test_wrong_command_lines(
     assert line.startswith(f"{tool}: error: ")
     assert expected in line
     assert [p.name for p in tmp_path.iterdir()] == ["in.mlir"]
+
+
+@pytest.mark.parametrize("tool", [t for t in PARSERS if t != "ge-opt"])
+def test_help_does_not_import_the_compiler(tool: str):
+    code = (
+        f"import sys, ge.tools.{tool.replace('-', '_')} as tool\n"
+        "tool.build_parser().format_help()\n"
+        "print([m for m in ('xdsl.ir', 'numpy', 'onnx') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout == "[]\n"
