@@ -16,6 +16,8 @@ EPILOG = """examples:
 def build_parser() -> ArgumentParser:
     parser = ArgumentParser("ge-check", __doc__, EPILOG)
     parser.add_argument("program", help="a .mlir at the program level; - for standard input")
+    parser.add_argument("--target", metavar="NAME|FILE.toml", default="",
+        help="prove it for this target instead of the one that the program names")  # fmt: skip
     add_options(parser, "ge-check")
     return parser
 
@@ -27,6 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(args: argparse.Namespace) -> int:
     from ge.dialects.support.diagnostics import Diagnostic, Severity, place_of
     from ge.dialects.support.errors import GeError
+    from ge.dialects.targets.target import Target
     from ge.lowering.driver.compiler import context
     from ge.lowering.levels.level import Level, level_of
     from ge.lowering.levels.verify_level import VerifyLevelPass
@@ -39,9 +42,10 @@ def run(args: argparse.Namespace) -> int:
     if (level := level_of(module)) is not Level.PROGRAM:
         raise GeError(f"the module is at the {level} level", args.program, "compile it first")
     module.verify()
-    proof = check_program(module)
+    target = Target.load(args.target) if args.target else None
+    proof = check_program(module, target)
     if not proof.problems:  # what the proof takes for granted: values defined before they are used
-        VerifyLevelPass(Level.PROGRAM).apply(ctx, module)
+        VerifyLevelPass(Level.PROGRAM, args.target).apply(ctx, module)
     for problem in proof.problems:
         text = f"{problem.message} [{problem.kind}]"
         print(Diagnostic(Severity.ERROR, text, place_of(problem.op)), file=sys.stderr)

@@ -22,6 +22,7 @@ from ge.lowering.text.values import parse_dims, parse_shapes, whole
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from ge.dialects.targets.target import Target
     from ge.lowering.driver.program import Compilation, Program
     from ge.lowering.pipeline.options import Options
     from ge.lowering.text.files import Outputs
@@ -87,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     options = replace(
         options, target=given(args, "target") or compiled_for(loaded.module) or options.target
     )
-    check_changes(args.what_if, options.target)
+    check_changes(args.what_if, machine_of(args, loaded.module, options))
     compilation = lower_for(args, loaded, options)
     report = describe(loaded, compilation)
     outputs: dict[str, Array] = {}
@@ -132,15 +133,23 @@ def check_writable(paths: Iterable[str], inputs: Iterable[str]) -> None:
         pass
 
 
-def check_changes(changes: Sequence[str], target: str) -> None:
-    """Raise GeError for a change of the target that cannot be made, before work is done for it."""
-    from ge.dialects.targets.target import Target
+def machine_of(args: argparse.Namespace, module: "ModuleOp", options: "Options") -> "Target":
+    """The target that is named, or that the module was compiled for."""
+    from ge.dialects.targets.target import Target, target_for
+    from ge.runtime.device.session import main_of
 
+    if given(args, "target") or compiled_for(module) is None:
+        return Target.load(options.target)
+    return target_for(main_of(module))
+
+
+def check_changes(changes: Sequence[str], target: "Target") -> None:
+    """Raise GeError for a change of the target that cannot be made, before work is done for it."""
     if changes:
         from ge.runtime.profile.what_if import changed
 
         for change in changes:
-            changed(Target.load(target), change)
+            changed(target, change)
 
 
 def load_model(
@@ -234,7 +243,8 @@ def compute(
         inputs = random_inputs(loaded.module, args.seed, shapes, dims)
     module, payload = loaded.module, loaded.payload
     sanitize = given(args, "sanitize")  # None: as the environment says
-    session = Session(module, payload, options.target, args.poison, sanitize)
+    target = machine_of(args, module, options)
+    session = Session(module, payload, target, args.poison, sanitize)
     start = time.perf_counter()
     outputs = session.run(inputs)
     seconds = time.perf_counter() - start
@@ -260,7 +270,6 @@ def wants_time(args: argparse.Namespace) -> bool:
 
 def time_of(args: argparse.Namespace, module: "ModuleOp", options: "Options") -> "Timeline | None":
     """The simulated timeline, if it is asked for and can be had."""
-    from ge.dialects.targets.target import Target
     from ge.lowering.levels.level import level_of
     from ge.runtime.clock.clock import UnknownShapes, simulate
 
@@ -268,7 +277,7 @@ def time_of(args: argparse.Namespace, module: "ModuleOp", options: "Options") ->
     if not required and (not args.report or level_of(module) is not Level.PROGRAM):
         return None
     try:
-        return simulate(module, Target.load(options.target))
+        return simulate(module, machine_of(args, module, options))
     except UnknownShapes:
         if required:
             raise
@@ -309,10 +318,11 @@ SHOWN_ELEMENTS = 12
 
 def output_lines(outputs: "Mapping[str, Array]") -> Iterable[str]:
     """A line for each output: its elements if they are few, else figures."""
+    from ge.dialects.support.diagnostics import visible
     from ge.runtime.device.session import statistics
 
     for name, array in outputs.items():
-        head = f"{name}: {array.dtype}[{', '.join(map(str, array.shape))}]"
+        head = f"{visible(name)}: {array.dtype}[{', '.join(map(str, array.shape))}]"
         if array.size <= SHOWN_ELEMENTS:
             elements = " ".join(_text(v) for v in array.reshape(-1).tolist())
             yield f"{head} = {elements}"

@@ -5,8 +5,10 @@ Passes say something about an op without failing with `warning` and `remark`; wh
 VerifyException / PassFailedException through `op.emit_error`.
 """
 
+import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -86,27 +88,27 @@ def place_of(op: Operation) -> Place:
 
 
 Handler = Callable[[Diagnostic], None]
-_handlers: list[Handler] = []
+_handler: ContextVar[Handler | None] = ContextVar("diagnostic_handler", default=None)
 
 
 @contextmanager
 def diagnostic_handler(handler: Handler) -> Generator[None]:
     """Within the context, `handler` gets the warnings and remarks; the innermost one wins."""
-    _handlers.append(handler)
+    token = _handler.set(handler)
     try:
         yield
     finally:
-        _handlers.remove(handler)
+        _handler.reset(token)
 
 
 def listening() -> bool:
     """Whether somebody listens: ask before composing a costly remark."""
-    return bool(_handlers)
+    return _handler.get() is not None
 
 
 def emit(severity: Severity, op: Operation, message: str, *notes: Diagnostic) -> None:
-    if _handlers:
-        _handlers[-1](Diagnostic(severity, message, place_of(op), notes))
+    if (handler := _handler.get()) is not None:
+        handler(Diagnostic(severity, message, place_of(op), notes))
 
 
 def warning(op: Operation, message: str) -> None:
@@ -117,6 +119,15 @@ def warning(op: Operation, message: str) -> None:
 def remark(op: Operation, message: str) -> None:
     """Tell those who ask (`--remarks`) what was done, or why it was not."""
     emit(Severity.REMARK, op, message)
+
+
+UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""Controls, marks of direction and other ends of lines."""
+
+
+def visible(text: str) -> str:
+    """A name for a terminal, on one line: what would steer the terminal is escaped."""
+    return UNSEEN.sub(lambda m: ascii(m[0])[1:-1], text)
 
 
 SHOWN = 5

@@ -5,11 +5,12 @@
 """
 
 import dataclasses
+import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
@@ -26,6 +27,18 @@ RATE_KEYS = tuple(dict.fromkeys(row.rate_key for row in ELEMENT_TYPES))
 
 TARGET = "npu_task.target"
 """Attribute of a function: the name of the target that its kernels are made for."""
+
+TARGET_FILE = "npu_task.target_file"
+"""Attribute of a function: what stood in the target's file, without comments."""
+
+BOUNDS = (
+    (("launch_us", "tile_latency_us"), 0, 1e6),
+    (("l2_bytes",), 0, 2**50),
+    (("_rate", "_gbs", "_ghz", "_efficiency"), 1e-3, 1e6),
+    (("",), 1, 2**50),
+)
+"""The least and the most that keys with these endings can be; the first ending that fits counts.
+Without L2 (0 bytes) everything comes from HBM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,22 +109,13 @@ class Target:
         """A preset by name, or a TOML file by path. Raises GeError for an unknown name, an
         unreadable file, a missing, unknown or ill-typed key."""
         if name.endswith(".toml"):
-            try:
-                text = Path(name).read_text("utf-8")
-            except (OSError, UnicodeDecodeError) as e:
-                raise GeError(f"cannot read the target: {e}", name) from None
-        else:
-            known = cls.presets()
-            if name.lower() not in known:
-                near = get_close_matches(name.lower(), known, 1)
-                hint = f"did you mean '{near[0]}'?" if near else f"presets are {', '.join(known)};"
-                raise GeError(f"unknown target '{name}'", hint=f"{hint} or give a .toml file")
-            return _preset(name.lower())
-        try:
-            table = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as e:
-            raise GeError(f"not TOML: {e}", name) from None
-        return cls.of(table, name)
+            return _from_text(_read(name), name)
+        known = cls.presets()
+        if name.lower() not in known:
+            near = get_close_matches(name.lower(), known, 1)
+            hint = f"did you mean '{near[0]}'?" if near else f"presets are {', '.join(known)};"
+            raise GeError(f"unknown target '{name}'", hint=f"{hint} or give a .toml file")
+        return _preset(name.lower())
 
     @classmethod
     def of(cls, table: dict[str, Any], where: str) -> "Target":
@@ -134,8 +138,8 @@ class Target:
                 )
             elif want is bool and not isinstance(value, bool):
                 raise GeError(f"'{key}' is true or false, not {value!r}", where)
-            if number and not _positive(value):
-                raise GeError(f"'{key}' is positive and finite, not {value!r}", where)
+            if number:
+                _check_bounds(key, cast(float, value), where)
             if key.endswith("_alignment") and cast(int, value).bit_count() != 1:
                 raise GeError(f"'{key}' is a power of two, not {value!r}", where)
             if key.endswith("_efficiency") and cast(float, value) > 1:
@@ -151,8 +155,11 @@ class Target:
             if element not in RATE_KEYS:
                 known = ", ".join(RATE_KEYS)
                 raise GeError(f"'macs_per_cycle' has no type '{element}'", where, f"types: {known}")
-            if not _positive(rate):
+            if not _positive(rate) or rate > MOST_MACS:
                 raise GeError(f"'macs_per_cycle' of {element} is positive, not {rate!r}", where)
+        if "f32" not in macs:
+            hint = "state it (a quarter of f16 is usual: 910b1.toml)"
+            raise GeError("'macs_per_cycle' has no rate for f32", where, hint)
         return cls(**table)
 
     @property
@@ -174,6 +181,21 @@ def _preset(name: str) -> Target:
     return Target.of(tomllib.loads(text), name)
 
 
+MOST_MACS = 10**9
+"""Multiply-accumulates a cycle that are believed."""
+
+
+def _check_bounds(key: str, value: float, where: str) -> None:
+    """Raises GeError for a number that no machine has: times with it would not be numbers."""
+    low, high = next((a, b) for ends, a, b in BOUNDS if key.endswith(ends))
+    if not low <= value < float("inf") or (not low and value < 0):
+        kind = "positive and finite" if low else "not negative, and finite"
+        least = f" and at least {low}" if 0 < value < low else ""
+        raise GeError(f"'{key}' is {kind}{least}, not {value!r}", where)
+    if value > high:
+        raise GeError(f"'{key}' is at most {high:g}, not {value!r}", where)
+
+
 def _positive(value: Any) -> bool:
     """Whether a value is a number above 0, and finite."""
     return isinstance(value, int | float) and value is not True and 0 < value < float("inf")
@@ -187,10 +209,46 @@ def _tile_sizes(sizes: Any, where: str) -> tuple[int, ...]:
     return tuple(sorted(cast(Sequence[int], given)))
 
 
+def record_target(func: Operation, name: str) -> None:
+    """State on a function which target it was lowered to, and what its file says: a program is
+    read where the file is not. Raises GeError when it cannot be read."""
+    func.attributes[TARGET] = StringAttr(name)
+    func.attributes.pop(TARGET_FILE, None)
+    if name.endswith(".toml"):
+        func.attributes[TARGET_FILE] = StringAttr(_without_comments(_read(name)))
+
+
 def target_for(func: Operation, name: str = "") -> Target:
     """The target by name, or for an empty name the one that `func` was lowered to.
-    Raises GeError when it cannot be read."""
-    recorded = func.attributes.get(TARGET)
-    if not name and isinstance(recorded, StringAttr):
-        name = recorded.data
-    return Target.load(name or DEFAULT_TARGET)
+    Raises GeError when it cannot be read, or when its file has changed since then."""
+    recorded, text = func.attributes.get(TARGET), func.attributes.get(TARGET_FILE)
+    if name or not isinstance(recorded, StringAttr):
+        return Target.load(name or DEFAULT_TARGET)
+    name = recorded.data
+    if not isinstance(text, StringAttr):
+        return Target.load(name)
+    if Path(name).is_file() and _without_comments(_read(name)) != text.data:
+        hint = "compile the program again, or name the target with --target"
+        raise GeError("the target has changed since the program was compiled for it", name, hint)
+    return _from_text(text.data, name)
+
+
+def _read(name: str) -> str:
+    try:
+        return Path(name).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise GeError(f"cannot read the target: {e}", name) from None
+
+
+def _without_comments(text: str) -> str:
+    lines = (re.sub(r"\s*(#[^\"']*)?$", "", line) for line in text.splitlines())
+    return "\n".join(line for line in lines if line)
+
+
+@lru_cache(maxsize=64)
+def _from_text(text: str, where: str) -> Target:
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as e:
+        raise GeError(f"not TOML: {e}", where) from None
+    return Target.of(table, where)

@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ def guarded(tool: str, argv: Sequence[str] | None, run: Callable[[list[str]], in
     """The exit status of a command line tool: what `run` returns, 1 with one clear message for
     any exception. A reader that went away (`| head`) is no error to talk about."""
     args = list(sys.argv[1:] if argv is None else argv)
+    prepare_streams()
     if {"--version", "-v"} & set(args):  # before the compiler is imported
         print(version_text(tool))
         return 0
@@ -32,6 +34,22 @@ def guarded(tool: str, argv: Sequence[str] | None, run: Callable[[list[str]], in
 
         print_error(error, tool, "--debug" in args)
         return 1
+
+
+def prepare_streams() -> None:
+    """Have all three standard streams: one that is closed is the null device, else the next file
+    that is opened would take its number. What their encoding does not have is escaped."""
+    modes = {"stdin": "r", "stdout": "w", "stderr": "w"}
+    for number, (name, mode) in enumerate(modes.items()):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            if descriptor != number:
+                os.dup2(descriptor, number)
+                os.close(descriptor)
+            setattr(sys, name, os.fdopen(number, mode))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def version_text(tool: str) -> str:

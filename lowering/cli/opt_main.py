@@ -273,7 +273,7 @@ class GeOptMain(xDSLOptMain):
         if args.time_passes or args.print_between_passes:
             found.append(Between(args.time_passes, args.print_between_passes))
         if self.options.dump_graph:
-            found.append(Dumps(Path(self.options.dump_path)))
+            found.append(Dumps(Path(self.options.dump_path), self.options.dump_graph))
         before = {n for names in args.mlir_print_ir_before for n in names.split(",")}
         after = {n for names in args.mlir_print_ir_after for n in names.split(",")}
         for name in sorted(before | after):

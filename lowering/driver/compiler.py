@@ -113,7 +113,7 @@ def lower_verified(
     check_switches(options, universe(*options.plugins).all_passes)
     watching = list(instrumentations)
     if options.dump_graph:
-        watching.append(Dumps(Path(options.dump_path)))
+        watching.append(Dumps(Path(options.dump_path), options.dump_graph))
     stepper = Stepper(options, context(options.plugins), watching, progress)
     with paused_collector(), disabling(options.fusion_disable), weights_at_hand(payload):
         tries = options.memory_limit or options.memory > 1 or may_exceed(module, target)
@@ -189,6 +189,8 @@ def compile_file(
     options = options or Options.from_environment()
     start = time.perf_counter()
     program = load(path, shapes, dims, options.plugins)
+    if options.static_shape:
+        require_static(program.module, path)
     seconds = time.perf_counter() - start
     watching = () if watch is None else watch(program)
     try:
@@ -203,3 +205,12 @@ def compile_file(
     compilation.passes.insert(0, PassRecord("import", seconds, 0))
     compilation.seconds += seconds
     return program
+
+
+def require_static(module: ModuleOp, path: str) -> None:
+    """Raises GeError for inputs with dimensions of unknown size."""
+    main = main_function(module)
+    types = () if main is None else main.function_type.inputs.data
+    if any(is_dynamic(t) for t in types if is_shaped(t)):
+        hint = "fix them with --dim or --shape"
+        raise GeError("GE_STATIC_SHAPE wants the sizes of all inputs to be known", path, hint)

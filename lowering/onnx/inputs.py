@@ -160,7 +160,7 @@ def make_arguments(infos: Sequence[ValueInfoProto], fixed: Fixed) -> Arguments:
 
 
 def _near(name: str, known: Sequence[str]) -> str:
-    listed = ", ".join(f"'{k}'" for k in known[:20]) or "none"
+    listed = ", ".join(f"'{k}'" for k in list(dict.fromkeys(known))[:20]) or "none"
     return did_you_mean(name, known, f"; the model has {listed}")
 
 

@@ -14,7 +14,7 @@ from ge.dialects.support.errors import GeError
 from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.lowering.pipeline.pass_options import pipeline_text
 from ge.lowering.text.files import write_text
-from ge.lowering.text.printing import op_text
+from ge.lowering.text.printing import dump_text, op_text
 
 
 def count_ops(module: ModuleOp) -> int:
@@ -177,6 +177,8 @@ class Dumps(Instrumentation):
     done."""
 
     folder: Path
+    detail: int
+    """See `Options.dump_graph`."""
     number: int = 0
 
     def __post_init__(self) -> None:
@@ -187,7 +189,7 @@ class Dumps(Instrumentation):
             raise GeError(what, hint="see GE_DUMP_PATH") from e
 
     def after(self, p: ModulePass, module: ModuleOp) -> None:
-        write_text(self.folder / f"{self.number:02d}-{p.name}.mlir", op_text(module))
+        write_text(self.folder / f"{self.number:02d}-{p.name}.mlir", dump_text(module, self.detail))
         self.number += 1
 
 

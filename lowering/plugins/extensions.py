@@ -8,9 +8,9 @@ A file, given with `--load-plugin FILE.py` or `GE_CUSTOM_PASS`, is run once. Wha
 - what it registers itself, by `register_pass` (also a class decorator) and `register_dialect`.
 A name that exists already is an error.
 
-A pass class of a file (or one registered) with `LEVEL = "graph"`, or another level, is a part of
-the default pipeline: it runs last of the passes on that level, before the check of the level; on
-level fused it runs first, so that its rules come before ge's own.
+A pass class of a package, of a file or registered, with `LEVEL = "graph"`, or another level, is a
+part of the default pipeline: it runs last of the passes on that level, before the check of the
+level; on level fused it runs first, so that its rules come before ge's own.
 """
 
 import re
@@ -112,13 +112,13 @@ def _run_file(path: str) -> ModuleType:
         spec.loader.exec_module(module)
     except GeError:
         raise
-    except Exception as e:
+    except (Exception, SystemExit) as e:
         line = _line_in(e, path)
         raise GeError(f"cannot load plugin: {type(e).__name__}: {e}", f"{path}{line}") from e
     return module
 
 
-def _line_in(error: Exception, path: str) -> str:
+def _line_in(error: BaseException, path: str) -> str:
     """`:LINE` where the file raised the error."""
     if isinstance(error, SyntaxError) and error.filename == path:
         return f":{error.lineno}"

@@ -52,7 +52,7 @@ from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense, constant_value
-from ge.dialects.targets.target import DEFAULT_TARGET, TARGET, Target
+from ge.dialects.targets.target import DEFAULT_TARGET, Target, record_target
 from ge.lowering.steps.engines import choose_engine, is_unranked
 from ge.runtime.costs.tiling import choose_tiling
 from ge.transforms.analysis.views import view_offsets
@@ -237,4 +237,4 @@ class LowerToTasksPass(ModulePass):
         lowering.lower_function(main)
         for kernel in lowering.kernels.values():
             op.body.block.insert_op_before(kernel, main)
-        main.attributes[TARGET] = StringAttr(self.target)
+        record_target(main, self.target)

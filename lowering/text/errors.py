@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import (
 )
 from xdsl.utils.lexer import Span
 
-from ge.dialects.support.diagnostics import Diagnostic, Place, Severity, place_of
+from ge.dialects.support.diagnostics import UNSEEN, Diagnostic, Place, Severity, place_of, visible
 from ge.dialects.support.environment import debugging
 from ge.dialects.support.errors import GeError
 from ge.lowering.text.printing import head_text
@@ -31,8 +31,8 @@ BLAMED = {
 }
 """Function -> its local variable that holds the op an exception is about."""
 
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-"""Characters that would upset a terminal."""
+LONGEST = 4000
+"""Characters of a line of a message."""
 
 PLUGIN = "ge_plugin_"
 """What the names of the modules of plugin files begin with."""
@@ -72,14 +72,22 @@ class Sources:
 
     def render(self, diagnostic: Diagnostic) -> str:
         """The diagnostic, its notes, and the source lines that they point to."""
-        out = [CONTROL.sub(lambda m: f"\\x{ord(m[0]):02x}", str(diagnostic))]
+        lines = (_shortened(visible(line)) for line in str(diagnostic).split("\n"))
+        out = ["\n".join(lines)]
         place = diagnostic.place
         if place.file and (line := self.line(place)) is not None:
-            shown, column = _window(CONTROL.sub("\ufffd", line), place.column)
+            clean = UNSEEN.sub(lambda m: m[0] if m[0] == "\t" else "\ufffd", line)
+            shown, column = _window(clean, place.column)
             blanks = re.sub(r"[^\t]", " ", shown[: max(column - 1, 0)])
             out += [shown, f"{blanks}^"]
         out += [self.render(note) for note in diagnostic.notes]
         return "\n".join(out)
+
+
+def _shortened(line: str) -> str:
+    """A line that names something huge, without the middle."""
+    half = LONGEST // 2
+    return line if len(line) <= LONGEST else f"{line[:half]} ... {line[-half:]}"
 
 
 def _window(line: str, column: int, width: int = 160) -> tuple[str, int]:
@@ -246,4 +254,8 @@ def print_error(error: BaseException, tool: str = "", debug: bool = False) -> No
     if isinstance(error, ParseError):
         sources.add(Source(error.span.input.name, str(error.span.input.content)))
     prefix = f"{tool}: " if tool and not str(diagnostic.place) else ""
-    print(prefix + sources.render(diagnostic), file=sys.stderr)
+    try:
+        text = sources.render(diagnostic)
+    except MemoryError:
+        text = f"error: {describe(error)}"
+    print(prefix + text, file=sys.stderr)

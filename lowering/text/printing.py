@@ -3,7 +3,7 @@
 from io import StringIO
 from typing import Any, cast
 
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FixedBitwidthType
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FixedBitwidthType, ModuleOp
 from xdsl.ir import Attribute, Operation
 from xdsl.printer import Printer
 
@@ -56,6 +56,18 @@ def op_text(
     return out.getvalue()
 
 
+def dump_text(module: ModuleOp, detail: int) -> str:
+    """A module for `GE_DUMP_GRAPH`: 1 in full, 2 without the elements of large constants, 3 a line
+    for each op of each function."""
+    if detail < 3:
+        return op_text(module, elide=16 if detail == 2 else None)
+    return "\n".join(map(head_text, module.walk()))
+
+
 def head_text(op: Operation, elide: int = 16) -> str:
     """One line for an op, in generic form and without its regions."""
-    return op_text(op.clone_without_regions(), elide=elide, generic=True)
+    alone = op.clone_without_regions()
+    try:
+        return op_text(alone, elide=elide, generic=True)
+    finally:
+        alone.drop_all_references()  # else it is a user of its operands

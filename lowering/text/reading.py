@@ -59,6 +59,10 @@ NOT_ABOUT_THE_TEXT = (
 DENSE_LIMIT = 1 << 24
 """Elements of one `dense<...>`; xDSL expands even a splat."""
 
+ALIAS = re.compile(r"[#!][A-Za-z_][\w$.-]*")
+ALIAS_LIMIT = 1 << 24
+"""Characters that an alias may stand for."""
+
 SPLIT_MARKER = re.compile(r"^[ \t]*// -----.*$", re.MULTILINE)
 CODE = re.compile(r"^\s*(?!//)\S", re.MULTILINE)
 OP_NAME = re.compile(r'"?([\w.$]*)"?')
@@ -162,6 +166,7 @@ class LocatingParser(Parser):
         self._op_names: list[int] = []
         self._first_uses: dict[str, Span] = {}
         self._types: dict[str, TypeAttribute] = {}
+        self._alias_sizes: dict[str, int] = {}
 
     def location(self, position: int) -> FileLineColLoc:
         line = bisect_right(self._line_starts, position)
@@ -264,6 +269,16 @@ class LocatingParser(Parser):
         ) from None
 
     # ---- types and attributes ----------------------------------------------------------------
+
+    def _parse_alias_def(self) -> None:
+        """As upstream. Aliases of aliases may stand for more than any memory holds."""
+        start = self.pos
+        super()._parse_alias_def()
+        text = self.lexer.input.content[start : self.pos]
+        name, *used = ALIAS.findall(text)
+        size = self._alias_sizes[name] = len(text) + sum(self._alias_sizes.get(u, 0) for u in used)
+        if size > ALIAS_LIMIT:
+            self.raise_error(f"alias '{name}' stands for {size} characters", start, self.pos)
 
     def parse_optional_type(self) -> TypeAttribute | None:
         """As upstream; a plain tensor or memref type is parsed once for each spelling."""

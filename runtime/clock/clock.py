@@ -48,7 +48,6 @@ from ge.runtime.clock.timeline import (
     COPY,
     DMA_IN,
     DMA_OUT,
-    SHOWN_ITERATIONS,
     Gap,
     Task,
     Timeline,
@@ -135,9 +134,10 @@ class Program:
         timeline = self.block(main.body.block, host_driven=False)
         timeline.notes = self.notes
         if self._unknown:
+            names = (name for op in self._unknown if (name := str(place_of(op))))
             raise UnknownShapes(
                 f"{len(self._unknown)} tasks have shapes that are known only at run time, "
-                f"the first is {place_of(self._unknown[0]) or self._unknown[0].name}",
+                f"the first is {next(names, self._unknown[0].name)}",
                 hint="fix the model's shapes with --shape, --dim or --inputs",
             )
         return timeline
@@ -255,7 +255,7 @@ class Program:
             timeline = self.block(region.block, host_driven=True)
             sides.append((timeline, self.traffic.cache))
         longest, self.traffic.cache = max(sides, key=lambda side: side[0].latency_us)
-        self.notes.append(f"{place_of(op) or op.name}: the longer branch is counted")
+        self.notes.append(f"{str(place_of(op)) or op.name}: the longer branch is counted")
         return longest, 1
 
     def loop(self, op: task.LoopOp) -> tuple[Timeline, int]:
@@ -263,10 +263,10 @@ class Program:
         body = self.block(op.body.block, host_driven=True)
         least, most = trips(op)
         if least != most:
-            self.notes.append(f"{place_of(op) or op.name}: one iteration is counted")
-        elif least > SHOWN_ITERATIONS:
-            shown = f"{SHOWN_ITERATIONS} of {least} iterations"
-            self.notes.append(f"{place_of(op) or op.name}: trace and summary show {shown}")
+            self.notes.append(f"{str(place_of(op)) or op.name}: one iteration is counted")
+        elif least > (count := body.shown(body, least)):
+            shown = f"{count} of {least} iterations"
+            self.notes.append(f"{str(place_of(op)) or op.name}: trace and summary show {shown}")
         return body, least if least == most else 1
 
 

@@ -99,6 +99,8 @@ class Timeline:
     barriers_us: list[float] = field(default_factory=list[float])
     """When all that was issued before was done, and control flow went on."""
     notes: list[str] = field(default_factory=list[str])
+    iterations: int = 1
+    """Iterations of loops, nested ones multiplied, that are shown one by one."""
 
     def idled(self, gap: Gap) -> None:
         """A compute engine was idle, for the same cause as before or for another one."""
@@ -110,9 +112,14 @@ class Timeline:
         if gap.end_us > gap.start_us:
             self.gaps.append(gap)
 
+    def shown(self, body: "Timeline", times: int) -> int:
+        """How many of so many iterations are shown: of nested loops as many as of one."""
+        return max(1, min(times, SHOWN_ITERATIONS // body.iterations))
+
     def append(self, other: "Timeline", times: int = 1) -> None:
         """What `other` describes happens next, so many times."""
-        shown = min(times, SHOWN_ITERATIONS)
+        shown = self.shown(other, times)
+        self.iterations = max(self.iterations, shown * other.iterations)
         for i in range(shown):
             shift = self.latency_us + i * other.latency_us
             runs = times - shown + 1 if i == shown - 1 else 1

@@ -16,6 +16,8 @@ def read_npz(path: str | Path, wanted: Collection[str]) -> dict[str, Array]:
     """The arrays of the wanted names; an entry with another name has no elements, so that it can
     be complained about without being read. Raises GeError for what is no such file."""
     archive: Any
+    if Path(path).exists() and not Path(path).is_file():
+        raise GeError(f"'{path}' is no .npz file", hint="np.savez writes it")
     try:
         archive = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as e:

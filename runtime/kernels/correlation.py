@@ -28,8 +28,11 @@ Product = Callable[[Array, Array, Array], object]
 Then = Callable[[Array, Array], object]
 """Makes of each block of a result another one, in the second array, which may be the first."""
 
-BLOCK_BYTES = 1 << 19
+BLOCK_BYTES = 1 << 20
 """A block of a result, or of the columns for it."""
+
+LONG_SUM = 64
+"""Products of so many terms take longer than what follows them: they are left whole."""
 
 BAND_ROWS = 8
 """Rows of the image between the first ones of the windows that one band matrix is for."""
@@ -146,8 +149,8 @@ class Correlation:
         points = self.x.reshape(batch, groups, rows.shape[2], count)
         result = self.out.reshape(batch, groups, rows.shape[1], count)
         row_bytes = max(sum(rows.shape[1:]) * self.x.itemsize, 1)
-        step = max(BLOCK_BYTES // row_bytes, 64)
         terms, bias = rows.shape[2], self.bias
+        step = max(BLOCK_BYTES // row_bytes, 64) if terms < LONG_SUM else max(count, 1)
         if rows.shape[1] >= 2 * terms:  # a copy of the image costs less than to add the bias
             rows, bias = self.with_bias(rows)
         extended = rows.shape[2] > terms

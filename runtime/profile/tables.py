@@ -9,6 +9,7 @@ from typing import Any
 from xdsl.ir import Attribute
 
 from ge.dialects.npu_task.ops import data_type
+from ge.dialects.support.diagnostics import visible
 from ge.dialects.support.element_types import type_name
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.timeline import DMA_IN, DMA_OUT, Task, Timeline, longest
@@ -63,7 +64,9 @@ def summary_table(
     lines.append(f"the {min(slowest, len(timeline.tasks))} slowest tasks:")
     for task in longest(timeline, slowest):
         share = task.duration_us / latency if latency else 0.0
-        lines.append(f"{share:6.1%} {task.duration_us:12,.1f} us  {task.engine:7} {task.name}")
+        lines.append(
+            f"{share:6.1%} {task.duration_us:12,.1f} us  {task.engine:7} {visible(task.name)}"
+        )
     lines += [f"note: {note}" for note in dict.fromkeys(timeline.notes)]
     return "\n".join(lines)
 
@@ -210,6 +213,9 @@ def op_statistic(timelines: Sequence[Timeline], model: str) -> list[dict[str, An
     return sorted(rows, key=lambda r: -float(r["Total Time(us)"]))
 
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
 def csv_text(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> str:
     """Rows as CSV."""
     import csv
@@ -218,7 +224,13 @@ def csv_text(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> str:
     out = io.StringIO()
     writer = csv.DictWriter(out, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    for row in rows:  # a spreadsheet takes a text that begins so for a formula
+        writer.writerow(
+            {
+                key: f"'{value}" if isinstance(value, str) and value[:1] in FORMULA else value
+                for key, value in row.items()
+            }
+        )
     return out.getvalue()
 
 

@@ -136,6 +136,47 @@ def test_list_passes_shows_the_pass_of_a_package(plugin_folder: Path):
     assert "limit=<float> (default 6.0): Where it clips." in text
 
 
+def install_package(folder: Path, name: str, code: str) -> None:
+    """A package with an entry point, as pip would install it."""
+    (folder / f"{name}.py").write_text(code)
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[xdsl.universe]\n{name} = {name}:UNIVERSE\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("import nowhere_to_be_found", "ModuleNotFoundError: No module named"),
+        ("UNIVERSE = 1", "broken:UNIVERSE is no xdsl.universe.Universe"),
+        (
+            "from xdsl.universe import Universe\n"
+            "UNIVERSE = Universe(all_passes={'infer-shapes': lambda: None})",
+            "a pass named 'infer-shapes' exists already",
+        ),
+    ],
+)
+def test_a_install_package_is_left_out(tmp_path: Path, code: str, why: str):
+    install_package(tmp_path, "broken", code)
+    done = run(str(BIN / "ge-opt"), "--list-passes", PYTHONPATH=str(tmp_path))
+    assert done.returncode == 0
+    assert "infer-shapes" in done.stdout
+    assert done.stderr.startswith(f"warning: package 'broken' is left out: {why}")
+
+
+def test_the_level_of_a_pass_of_a_package(tmp_path: Path):
+    code = (
+        "from xdsl.passes import ModulePass\nfrom xdsl.universe import Universe\n"
+        "class TalkPass(ModulePass):\n    name = 'talk'\n    LEVEL = 'tasks'\n"
+        "    def apply(self, ctx, op):\n        pass\n"
+        "UNIVERSE = Universe(all_passes={'talk': lambda: TalkPass})"
+    )
+    install_package(tmp_path, "talking", code)
+    done = run(str(BIN / "ge-compile"), "--print-pipeline", PYTHONPATH=str(tmp_path))
+    assert ",talk,verify-level{level=tasks}" in done.stdout, done.stderr
+
+
 # ---- hostile input ---------------------------------------------------------------------------
 
 

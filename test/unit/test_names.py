@@ -12,6 +12,7 @@ from onnx import helper, numpy_helper
 
 import ge
 from ge.dialects.support.errors import GeError
+from ge.runtime.profile.tables import csv_text
 from ge.tools import ge_check, ge_compile, ge_import, ge_opt, ge_run
 
 RNG = np.random.default_rng(0)
@@ -170,3 +171,68 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32> {graph.name = "y"}, tensor<
     loaded = ge.load(str(tmp_path / "in.mlir"))
     with pytest.raises(GeError, match="two outputs are called 'y'"):
         ge.Session(loaded.module, loaded.payload)
+
+
+# ---- the terminal ----------------------------------------------------------------------------
+
+
+BIN = Path(sys.executable).parent
+
+
+def shell(command: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[bytes]:
+    environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", **variables}
+    return subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=environment, capture_output=True, check=False,
+        timeout=120,
+    )  # fmt: skip
+
+
+def test_standard_streams_that_are_closed(tmp_path: Path):
+    write_model(tmp_path / "m.onnx")
+    done = shell("ge-compile m.onnx -o p.mlir <&- >&- 2>&- && ge-run p.mlir >&- && ge-check p.mlir",
+                 tmp_path)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert b"Traceback" not in done.stderr
+    assert b"proved" in done.stdout
+    done = shell("ge-opt none.mlir <&- >&-; ge-opt <&-", tmp_path)
+    assert b"cannot open 'none.mlir'" in done.stderr
+    assert b"internal error" not in done.stderr
+
+
+def test_names_on_the_terminal(tmp_path: Path):
+    """Neither an encoding without them nor what steers a terminal is in the way."""
+    write_model(tmp_path / "m.onnx", output="出\x1b[31m\n力\u202e")
+    done = shell("ge-run m.onnx", tmp_path, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    assert line.startswith(rb"\u51fa\x1b[31m\n\u529b\u202e: float32[4, 32]")
+
+
+def test_messages_are_short(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    name = "x" * 10_000_000
+    text = f'"test.op"() {{sym_name = @"{name}"}} : (index) -> ()\nfunc.call @"{name}"() : () -> ()'
+    (tmp_path / "in.mlir").write_text(text)
+    assert ge_opt.main([str(tmp_path / "in.mlir")]) == 1
+    assert len(capfd.readouterr().err) < 10_000
+
+
+def test_cells_of_tables_are_no_formulas():
+    rows = [{"Op Name": "=cmd|'/c calc'!A1", "Count": -3}]
+    text = csv_text(("Op Name", "Count"), rows)
+    assert text == "Op Name,Count\n'=cmd|'/c calc'!A1,-3\n"
+
+
+def test_aliases_of_aliases(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    lines = ["#a0 = [1, 1]", *(f"#a{i + 1} = [#a{i}, #a{i}]" for i in range(39))]
+    (tmp_path / "in.mlir").write_text(
+        "\n".join([*lines, "builtin.module attributes {x = #a39} {}"])
+    )
+    assert ge_opt.main([str(tmp_path / "in.mlir")]) == 1
+    assert "stands for" in capfd.readouterr().err
+
+
+def test_a_plugin_that_exits(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    (tmp_path / "p.py").write_text("import sys\nsys.exit(3)\n")
+    (tmp_path / "in.mlir").write_text("builtin.module {}")
+    assert ge_opt.main([str(tmp_path / "in.mlir"), "--load-plugin", str(tmp_path / "p.py")]) == 1
+    assert "p.py:2: error: cannot load plugin: SystemExit: 3" in capfd.readouterr().err

@@ -2,10 +2,13 @@
 
 import dataclasses
 import os
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import ge
 from ge.dialects.support.errors import GeError
 from ge.lowering.cli.arguments import documentation, options_from
 from ge.lowering.pipeline.options import Options, facts_of, flags_of
@@ -33,11 +36,11 @@ def no_variables(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize("field", dataclasses.fields(Options), ids=lambda f: f.name)
 def test_flag_variable_and_argument_are_the_same(
-    field: "dataclasses.Field[object]", monkeypatch: pytest.MonkeyPatch
+    field: "dataclasses.Field[Any]", monkeypatch: pytest.MonkeyPatch
 ):
     """Another value than the default's, by each way in."""
     facts = facts_of(field)
-    samples: dict[object, tuple[str, object]] = {
+    samples: dict[object, tuple[str, Any]] = {
         bool: ("1", True), int: ("2", 2), tuple: ("a, b", ("a", "b")), type(None): ("1", True),
     }  # fmt: skip
     text, value = samples.get(type(field.default), ("aggressive", "aggressive"))
@@ -84,6 +87,39 @@ def test_a_variable_that_no_option_has(
     first, second, _ = capfd.readouterr().err.splitlines()
     assert first == "warning: no option has the variable GE_FUSON; did you mean 'GE_GRAPH_FUSION'?"
     assert second == "warning: no option has the variable GE_ZZ"
+
+
+@pytest.mark.parametrize("detail", ["true", "2", "3"])
+def test_dumps(detail: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("GE_DUMP_GRAPH", detail)
+    (tmp_path / "in.mlir").write_text(TEXT)
+    assert ge_compile.main([str(tmp_path / "in.mlir"), "--dump-path", str(tmp_path / "d")]) == 0
+    text = next((tmp_path / "d").glob("00-*.mlir")).read_text()
+    assert "relu" in text
+    assert ("builtin.module {\n" in text) == (detail != "3")
+
+
+def test_static_shapes(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
+    model = str(ROOT / "test/models/bert_base.ts.dynamic.onnx")
+    monkeypatch.setenv("GE_STATIC_SHAPE", "1")
+    assert ge_compile.main([model]) == 1
+    assert (
+        "wants the sizes of all inputs to be known; fix them with --dim" in capfd.readouterr().err
+    )
+
+
+def test_ops_are_named_as_in_rules():
+    """`MatMul` of --no-reuse is `ge.OpType("MatMul")`."""
+    model = str(ROOT / "test/models/if_cond.tiny.onnx")
+    programs = [ge.compile(model, no_reuse=(name,)) for name in ("MatMul", "graph.matmul")]
+    assert str(programs[0].module) == str(programs[1].module)
+
+
+def test_one_place_reads_the_environment():
+    folders = ("dialects", "ge", "lowering", "runtime", "tools", "transforms")
+    files = [p for folder in folders for p in (ROOT / folder).rglob("*.py")]
+    readers = [p.name for p in files if re.search(r"os\.environ|getenv", p.read_text("utf-8"))]
+    assert readers == ["environment.py"]
 
 
 def test_what_no_option_takes_in_python():

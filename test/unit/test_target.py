@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from xdsl.dialects.func import FuncOp
 
 from ge.dialects.support.errors import GeError
-from ge.dialects.targets.target import Target
+from ge.dialects.targets.target import Target, record_target, target_for
 
 PRESET = tomllib.loads((files("ge.dialects.targets") / "910b1.toml").read_text("utf-8"))
 
@@ -45,6 +46,10 @@ def test_a_file_may_say_what_has_a_default() -> None:
         ({"macs_per_cycle": {"i8": 1}}, "'macs_per_cycle' is a table with at least f16"),
         ({"macs_per_cycle": {"f16": 1, "f33": 1}}, "'macs_per_cycle' has no type 'f33'"),
         ({"hbm_alignment": 3}, "'hbm_alignment' is a power of two, not 3"),
+        ({"hbm_rate": 1e-308}, "'hbm_rate' is positive and finite and at least 0.001, not 1e-308"),
+        ({"clock_ghz": 1e300}, "'clock_ghz' is at most 1e\\+06, not 1e\\+300"),
+        ({"l2_bytes": -1}, "'l2_bytes' is not negative, and finite, not -1"),
+        ({"macs_per_cycle": {"f16": 4096}}, "'macs_per_cycle' has no rate for f32"),
         ({"macs_per_cycle": {"f16": 0}}, "'macs_per_cycle' of f16 is positive, not 0"),
         ({"macs_per_cycle": {"f16": "x"}}, "'macs_per_cycle' of f16 is positive, not 'x'"),
     ],
@@ -52,6 +57,39 @@ def test_a_file_may_say_what_has_a_default() -> None:
 def test_what_is_wrong_is_said(change: dict[str, Any], message: str) -> None:
     with pytest.raises(GeError, match=message):
         Target.of(PRESET | change, "my.toml")
+
+
+def test_what_may_be_missing() -> None:
+    target = Target.of(
+        PRESET | {"l2_bytes": 0, "launch_us": 0.0, "tile_latency_us": 0.0}, "my.toml"
+    )
+    assert (target.l2_bytes, target.launch_us) == (0, 0.0)
+
+
+@pytest.mark.parametrize("key", [*PRESET, *PRESET["macs_per_cycle"]])
+def test_each_key_has_a_comment(key: str) -> None:
+    text = (files("ge.dialects.targets") / "910b1.toml").read_text("utf-8")
+    lines = text.split("\n")
+    at = next(i for i, line in enumerate(lines) if line.startswith((f"{key} =", f"[{key}]")))
+    assert "#" in lines[at] or lines[at - 1].startswith("#")
+
+
+def test_a_program_knows_the_target_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    preset = (files("ge.dialects.targets") / "910b1.toml").read_text("utf-8")
+    path = tmp_path / "my.toml"
+    path.write_text(preset.replace('"910b1"', '"mine"'))
+    func = FuncOp("main", ([], []))
+    monkeypatch.chdir(tmp_path)
+    record_target(func, "my.toml")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert target_for(func).name == "mine"
+    monkeypatch.chdir(tmp_path)
+    assert target_for(func) == Target.load("my.toml")
+    path.write_text(preset.replace("ub_bytes = 196608", "ub_bytes = 4096"))
+    with pytest.raises(GeError, match="the target has changed since"):
+        target_for(func)
+    assert target_for(func, "my.toml").ub_bytes == 4096
 
 
 def test_unknown_targets(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target, target_for
-from ge.transforms.memory.over_limit import OverLimitError, describe_peak
+from ge.transforms.memory.over_limit import OverLimitError, describe_peak, size_text
 from ge.transforms.memory.planned_slots import lives_of_slots
 
 
@@ -44,7 +44,11 @@ def check_capacity(func: FuncOp, target: Target, limit: int) -> None:
             f"the program needs {arena + weights + io} bytes (arena {arena}, weights {weights}, "
             f"inputs and outputs {io}), {target.name} has {target.hbm_bytes}"
         )
-    peak = describe_peak(func, lives_of_slots(func), alignment)
+    if weights > target.hbm_bytes:
+        peak, has = [], size_text(target.hbm_bytes)
+        message = f"the weights alone take {size_text(weights)}, {target.name} has {has}"
+    else:
+        peak = describe_peak(func, lives_of_slots(func), alignment)
     raise OverLimitError(func, message, peak, arena, bound, most)
 
 

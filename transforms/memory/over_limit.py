@@ -27,6 +27,12 @@ class OverLimitError(GeError):
         self.arena, self.lower_bound, self.limit = arena, lower_bound, limit
 
 
+def size_text(size: int) -> str:
+    """Bytes for people."""
+    gib = 1 << 30
+    return f"{size / gib:.1f} GiB" if size >= gib else f"{size / (1 << 20):.1f} MiB"
+
+
 def describe_peak(func: FuncOp, liveness: Liveness, alignment: int) -> list[str]:
     """Lines about the step at which the most bytes are live, and its largest buffers."""
     alive = liveness.live_at_peak(alignment)

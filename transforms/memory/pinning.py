@@ -20,12 +20,18 @@ NO_REUSE = "npu_task.no_reuse"
 """Attribute of a function: the kinds of ops whose results share bytes with nothing."""
 
 
+def plain(name: str) -> str:
+    """`MatMul`, `matmul` and `mat_mul` are the same."""
+    return name.lower().replace("_", "")
+
+
 def check_kinds(kinds: Collection[str], ops: Iterable[type[Operation]]) -> None:
     """Raises GeError for a kind of op (`matmul` or `graph.matmul`) that none of `ops` is."""
     names = {op.name for op in ops if issubclass(op, TensorOp)}
     names |= {name.partition(".")[2] for name in names}
+    known = set(map(plain, names))
     for kind in kinds:
-        if kind not in names:
+        if plain(kind) not in known:
             near = get_close_matches(kind, sorted(names), 1)
             hint = f"did you mean '{near[0]}'?" if near else "kinds are names as in graph.matmul"
             raise GeError(f"there is no op '{kind}' whose results could be kept apart", hint=hint)
@@ -35,11 +41,12 @@ def pinned_buffers(module: ModuleOp, main: FuncOp, kinds: Collection[str]) -> li
     """The allocations that launches with an op of these kinds, fused ones too, write to."""
     if not kinds:
         return []
+    wanted = set(map(plain, kinds))
     kernels = {
         op.sym_name.data
         for op in module.ops
         if isinstance(op, KernelOp)
-        and any(o.name in kinds or o.name.partition(".")[2] in kinds for o in op.walk())
+        and any({plain(o.name), plain(o.name.partition(".")[2])} & wanted for o in op.walk())
     }
     launches = (op for op in main.walk() if isinstance(op, LaunchOp) and op.callee in kernels)
     owners = (owner_of(value).owner for op in launches for value in op.outs)
