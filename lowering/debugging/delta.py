@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
+from ge.dialects.graph.ports import DIMS
 from ge.dialects.npu_task.ops import KernelOp
 
 T = TypeVar("T")
@@ -114,9 +115,9 @@ def _dims(around: FuncOp, value: SSAValue) -> DictionaryAttr:
         isinstance(value, BlockArgument)
         and value.block.parent_op() is around
         and around.arg_attrs is not None
-        and "graph.dims" in (table := around.arg_attrs.data[value.index].data)
+        and DIMS in (table := around.arg_attrs.data[value.index].data)
     ):
-        found["graph.dims"] = table["graph.dims"]
+        found[DIMS] = table[DIMS]
     return DictionaryAttr(found)
 
 

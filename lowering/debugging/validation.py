@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.ports import PAYLOAD
 from ge.dialects.support.diagnostics import diagnostic_handler, place_of
 from ge.dialects.support.errors import GeError
 from ge.lowering.debugging.delta import reduce
@@ -26,7 +27,7 @@ from ge.lowering.pipeline.pass_options import text_of
 from ge.lowering.text.files import Outputs
 from ge.lowering.text.printing import op_text
 from ge.runtime.data.arrays import Array
-from ge.runtime.data.weights import PAYLOAD, Payload, weights_of, write_safetensors
+from ge.runtime.data.weights import Payload, weights_of, write_safetensors
 from ge.transforms.rewriting.counts import collecting
 from ge.transforms.rewriting.relations import Relation, relation_of
 

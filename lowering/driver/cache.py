@@ -286,12 +286,13 @@ def _restore(request: Request, entry: Path, kept: Mapping[str, Any]) -> None:
 
 def _recall(request: Request, entry: Path, kept: Mapping[str, Any]) -> "Program":
     """The program of an entry, in memory. Raises Unsound."""
+    from ge.dialects.graph.ports import HASH
+    from ge.dialects.graph.ports import PAYLOAD as ATTRIBUTE
     from ge.lowering.driver.compiler import context
     from ge.lowering.driver.program import Compilation, Program
     from ge.lowering.pipeline.instrumentation import PassRecord
     from ge.lowering.text.reading import Source, parse_module
-    from ge.runtime.data.weights import HASH, open_payload
-    from ge.runtime.data.weights import PAYLOAD as ATTRIBUTE
+    from ge.runtime.data.weights import open_payload
 
     text = PAYLOAD.sub(f'graph.payload = "{WEIGHTS}"', kept["program"], count=1)
     module = parse_module(context(request.options.plugins), Source(str(entry / TEXT), text))

@@ -11,6 +11,7 @@ from itertools import chain
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.passes import ModulePass
 
+from ge.dialects.npu_task.program_info import ORDER, RECOMPUTED
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target
@@ -20,10 +21,9 @@ from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.remedies import SLOWER, Remedies, Tried, find_fit
 from ge.lowering.pipeline.stages import stages
 from ge.runtime.clock.clock import UnknownShapes, simulate
-from ge.transforms.memory.order_tasks import ORDER, PROGRAM
+from ge.transforms.memory.order_tasks import PROGRAM
 from ge.transforms.memory.over_limit import OverLimitError
 from ge.transforms.memory.recompute_elementwise import COPIES
-from ge.transforms.memory.rematerialize import RECOMPUTED
 from ge.transforms.rewriting.counts import RuleCount
 
 REMEDY_LEVELS = {

@@ -5,11 +5,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.npu_task.ops import LaunchOp
+from ge.dialects.npu_task.program_info import figure
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.lowering.pipeline.instrumentation import PassRecord
@@ -128,7 +129,6 @@ def memory_figures(module: ModuleOp) -> dict[str, int]:
     main = main_function(module)
     figures: dict[str, int] = {}
     for key in MEMORY_KEYS:
-        attr = None if main is None else main.attributes.get(f"npu_task.{key}")
-        if isinstance(attr, IntegerAttr):
-            figures["peak_bytes" if key == "arena_bytes" else key] = attr.value.data
+        if main is not None and (stated := figure(main, key)) is not None:
+            figures["peak_bytes" if key == "arena_bytes" else key] = stated
     return figures

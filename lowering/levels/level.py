@@ -11,6 +11,7 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING
 
+from ge.dialects.npu_task.program_info import STREAMS
 from ge.dialects.support.errors import GeError
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def legality() -> Mapping[Level, Legality]:
                 npu.WaitOp: (r.on_a_stream, r.event_in_range),
                 npu.SlotOp: (r.slot_inside,),
                 AllocOp: (r.on_buffers, r.on_host),
-            }, kernel, "npu_task.streams",
+            }, kernel, STREAMS,
         ),
     }  # fmt: skip
 

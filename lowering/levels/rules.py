@@ -6,10 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from xdsl.dialects.builtin import (
-    DenseIntOrFPElementsAttr,
-    IntegerAttr,
-)
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.dialects.tensor import EmptyOp
@@ -17,6 +14,7 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task import ops as npu
+from ge.dialects.npu_task.program_info import figure
 from ge.dialects.npu_task.rules import misuses
 from ge.dialects.support.types import Dense, byte_size, numel, shape_of
 from ge.dialects.targets.target import Target
@@ -36,8 +34,7 @@ class Surroundings:
 
     def figure(self, name: str) -> int | None:
         """An integer that a pass stated on the main function."""
-        attr = self.main.attributes.get(f"npu_task.{name}")
-        return attr.value.data if isinstance(attr, IntegerAttr) else None
+        return figure(self.main, name)
 
 
 Rule = Callable[[Operation, Surroundings], Iterator[str]]

@@ -20,6 +20,7 @@ from xdsl.traits import IsolatedFromAbove
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.elementwise import AddOp
 from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.npu_task.program_info import type_errors
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import MAIN, functions
@@ -72,6 +73,8 @@ class Verification:
         Raises GeError."""
         main = func is self.around.main
         name = f"@{func.sym_name.data}"
+        for problem in type_errors(func):
+            raise error_at(func, problem)
         if len(func.body.blocks) > 1:
             raise self.fail(func, f"{name} has several blocks; use graph.if and graph.loop")
         if func.body.blocks and main:

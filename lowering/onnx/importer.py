@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAtt
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Region, SSAValue
 
+from ge.dialects.graph.ports import NAME, SEQUENCE
 from ge.dialects.support.errors import GeError
 from ge.lowering.onnx.functions import Function, local_function, local_key, versions
 from ge.lowering.onnx.inputs import Fixed, make_arguments
@@ -167,11 +168,11 @@ class Importer:
 def output_values(name: str, value: Value) -> list[tuple[SSAValue, dict[str, Attribute]]]:
     """An output as results of the main function: one, or one for each member of a sequence."""
     if isinstance(value, SSAValue):
-        return [(value, {"graph.name": StringAttr(name)})]
+        return [(value, {NAME: StringAttr(name)})]
     if value is None:
         raise GeError(f"output '{name}' is an empty optional, which a program cannot return")
     return [
-        (v, {"graph.name": StringAttr(f"{name}.{i}"), "graph.sequence": StringAttr(name)})
+        (v, {NAME: StringAttr(f"{name}.{i}"), SEQUENCE: StringAttr(name)})
         for i, v in enumerate(value)
     ]
 

@@ -9,6 +9,7 @@ from onnx import TensorShapeProto, TypeProto, ValueInfoProto
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.ir import Attribute, Block, SSAValue
 
+from ge.dialects.graph.ports import DIMS, NAME, SEQUENCE
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, AnyTensor, shape_text, tensor
 from ge.lowering.onnx.model import MAX_ELEMENTS, check_name, element_of_onnx
@@ -112,12 +113,12 @@ class Input:
 
     def attributes(self, name: str) -> DictionaryAttr:
         """An argument's name, and the names of its symbolic dimensions."""
-        attrs: dict[str, Attribute] = {"graph.name": StringAttr(name)}
+        attrs: dict[str, Attribute] = {NAME: StringAttr(name)}
         if self.is_sequence:
-            attrs["graph.sequence"] = StringAttr(self.name)
+            attrs[SEQUENCE] = StringAttr(self.name)
         names = [d.dim_param if self.size_of(d) == DYNAMIC else "" for d in self.dims or ()]
         if any(names) and self.name not in self.fixed.shapes:
-            attrs["graph.dims"] = ArrayAttr([StringAttr(n) for n in names])
+            attrs[DIMS] = ArrayAttr([StringAttr(n) for n in names])
         return DictionaryAttr(attrs)
 
 

@@ -67,6 +67,7 @@ from ge.dialects.npu_task.ops import (
     is_dynamic,
     segments,
 )
+from ge.dialects.npu_task.program_info import IO
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import (
@@ -77,7 +78,6 @@ from ge.dialects.support.types import (
     shape_of,
     tensor_type,
 )
-from ge.transforms.analysis.aliasing import IO
 from ge.transforms.analysis.views import view_offsets, whole_of
 
 

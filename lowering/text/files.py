@@ -209,7 +209,14 @@ def write_module(
     from xdsl.dialects.builtin import StringAttr
     from xdsl.printer import Printer
 
-    from ge.runtime.data.weights import HASH, PAYLOAD, weights_of, write_safetensors
+    from ge.dialects.graph.ports import (
+        HASH,
+        PAYLOAD,
+    )
+    from ge.runtime.data.weights import (
+        weights_of,
+        write_safetensors,
+    )
 
     path = Path(path)
     before = {key: module.attributes.pop(key, None) for key in (PAYLOAD, HASH)}

@@ -17,25 +17,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from xdsl.dialects.builtin import (
-    DenseArrayBase,
-    DictionaryAttr,
-    IntegerAttr,
-    ModuleOp,
-    i1,
-    i64,
-)
+from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, ModuleOp, i1, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import CopyOp, LaunchOp, SlotOp, TransferOp
+from ge.dialects.npu_task.program_info import CERTIFICATE, PINNED, figure
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import array_ints, byte_size
-from ge.runtime.check.figures import PINNED, aligned, figure
+from ge.runtime.check.figures import aligned
 from ge.runtime.check.problems import Problem
 
-NAME = "npu_task.certificate"
 SHOWN = 5
 """Tensors that a message names."""
 
@@ -200,9 +193,9 @@ def check_certificate(module: ModuleOp) -> list[Problem]:
     main = main_function(module)
     if main is None:
         return [Problem("certificate", "there is no @main", module)]
-    certificate = main.attributes.get(NAME)
+    certificate = main.attributes.get(CERTIFICATE)
     if not isinstance(certificate, DictionaryAttr):
-        text = f"@main has no {NAME}: plan-memory was not run"
+        text = f"@main has no {CERTIFICATE}: plan-memory was not run"
         return [Problem("certificate", text, main)]
     claims = Claims(main, certificate)
     claims.check()

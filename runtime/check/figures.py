@@ -8,33 +8,20 @@ Buffers whose size is known only at run time are not counted.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, cast
+from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph.constant import WeightAttr
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, SlotOp, data_type
+from ge.dialects.npu_task.program_info import FIGURES, NO_REUSE, PINNED, figure, type_errors
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import byte_size
-from ge.dialects.targets.target import TARGET, Target
+from ge.dialects.targets.target import Target
 from ge.runtime.check.problems import Problem
-
-FIGURES = (
-    "streams", "events", "arena_bytes", "lower_bound_bytes", "no_reuse_bytes", "weight_bytes",
-    "io_bytes", "alignment",
-)  # fmt: skip
-CAP = "npu_task.cap_bytes"
-"""Attribute of a function: bytes that are alive at one time at most."""
-PINNED, NO_REUSE = "npu_task.pinned", "npu_task.no_reuse"
-
-
-def figure(func: FuncOp, name: str) -> int | None:
-    """A number that the program states about itself; None where it is none that can be."""
-    attr = func.attributes.get(f"npu_task.{name}")
-    return attr.value.data if isinstance(attr, IntegerAttr) else None
 
 
 def aligned(size: int, alignment: int) -> int:
@@ -70,24 +57,7 @@ def _types(main: FuncOp) -> Iterator[str]:
     for name in FIGURES:
         if f"npu_task.{name}" not in main.attributes:
             yield f"@main does not state npu_task.{name}"
-    for name in (*(f"npu_task.{name}" for name in FIGURES), CAP):
-        attr = main.attributes.get(name)
-        if attr is not None and not _is_count(attr):
-            yield f"{name} is a number of type i64 and at least 0, not {attr}"
-    if not isinstance(main.attributes.get(TARGET, StringAttr("")), StringAttr):
-        yield f"{TARGET} is the name of a target, not {main.attributes[TARGET]}"
-    kinds = main.attributes.get(NO_REUSE, ArrayAttr[Attribute](()))
-    if not isinstance(kinds, ArrayAttr) or not all(
-        isinstance(k, StringAttr) for k in cast("ArrayAttr[Attribute]", kinds)
-    ):
-        yield f"{NO_REUSE} is a list of names of ops, not {kinds}"
-
-
-def _is_count(attr: Attribute) -> bool:
-    if not isinstance(attr, IntegerAttr):
-        return False
-    number = cast("IntegerAttr[Any]", attr)
-    return number.type == i64 and number.value.data >= 0
+    yield from type_errors(main)
 
 
 def _sums(main: FuncOp, target: Target) -> Iterator[str]:

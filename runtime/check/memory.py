@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -60,6 +60,7 @@ from ge.dialects.npu_task.ops import (
     YieldOp,
     is_dynamic,
 )
+from ge.dialects.npu_task.program_info import figure
 from ge.dialects.npu_task.rules import misuses
 from ge.dialects.support.diagnostics import error_at, listing
 from ge.dialects.support.functions import main_function
@@ -131,8 +132,8 @@ class Checker:
         """How often loops are walked."""
 
     def figure(self, name: str, default: int) -> int:
-        attr = self.func.attributes.get(f"npu_task.{name}")
-        return attr.value.data if isinstance(attr, IntegerAttr) else default
+        stated = figure(self.func, name)
+        return default if stated is None else stated
 
     def report(self, kind: str, op: Operation, message: str) -> None:
         self.problems[Problem(kind, message, op)] = None

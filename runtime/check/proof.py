@@ -19,11 +19,12 @@ from typing import cast
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, ModuleOp
 
 from ge.dialects.npu_task.ops import CopyOp, LaunchOp, TransferOp, is_dynamic
+from ge.dialects.npu_task.program_info import CERTIFICATE, figure
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target, target_for
-from ge.runtime.check.certificate import NAME, check_certificate
+from ge.runtime.check.certificate import check_certificate
 from ge.runtime.check.cores import prove_core_plans
-from ge.runtime.check.figures import check_figures, figure, footprint
+from ge.runtime.check.figures import check_figures, footprint
 from ge.runtime.check.memory import check_plan
 from ge.runtime.check.problems import Problem
 from ge.runtime.check.schedule import check_streams
@@ -67,7 +68,7 @@ def check_program(module: ModuleOp, target: Target | None = None) -> Proof:
     ]
     if problems:
         return Proof(problems)
-    claims = cast(DictionaryAttr, main.attributes[NAME]).data
+    claims = cast(DictionaryAttr, main.attributes[CERTIFICATE]).data
     peak, bound = figure(main, "arena_bytes") or 0, figure(main, "lower_bound_bytes") or 0
     gap = "which is optimal" if peak == bound else f"{peak - bound} over the lower bound"
     ops = list(main.walk())

@@ -35,11 +35,11 @@ from ge.dialects.npu_task.ops import (
     WaitOp,
     is_dynamic,
 )
+from ge.dialects.npu_task.program_info import CAP, IO, figure
 from ge.dialects.support.diagnostics import error_at, listing
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target, target_for
-from ge.runtime.check.figures import CAP
 from ge.runtime.check.memory import check_plan
 from ge.runtime.check.problems import Problem, placed
 
@@ -220,7 +220,7 @@ def arena_buffers(op: Operation) -> Iterator[SSAValue]:
             owner = buffer.owner
             if isinstance(owner, SlotOp) and owner.segment.data == "arena":
                 yield buffer
-            elif isinstance(owner, AllocOp) and "npu_task.io" not in owner.attributes:
+            elif isinstance(owner, AllocOp) and IO not in owner.attributes:
                 if owner.memref.type.memory_space == HBM and not is_dynamic(owner.memref.type):
                     yield buffer
 
@@ -290,13 +290,8 @@ class Replay:
 
     def __init__(self, func: FuncOp, target: Target) -> None:
         self.func, self.target = func, target
-        self.streams = max(min(self.figure("streams") or 0, target.max_streams), 0)
+        self.streams = max(min(figure(func, "streams") or 0, target.max_streams), 0)
         self.problems: list[Problem] = []
-
-    def figure(self, name: str) -> int | None:
-        """A number that the program states about itself."""
-        attr = self.func.attributes.get(f"npu_task.{name}")
-        return attr.value.data if isinstance(attr, IntegerAttr) else None
 
     def run(self) -> list[Problem]:
         """Replay all parts of the function; what is wrong with them."""
@@ -314,13 +309,13 @@ class Replay:
     def check_limits(self) -> None:
         """Report more streams or events than the target has, and events beyond those stated."""
         events = {event_of(op): op for op in self.func.walk() if isinstance(op, RecordOp | WaitOp)}
-        stated = self.figure("events")
+        stated = figure(self.func, "events")
         for event, op in events.items():
             if event < 0 or (stated is not None and event >= stated):
                 text = f"event {event} is none of those that the program states"
                 self.problems.append(Problem("stream", text, op))
         for what, count, limit in (
-            ("streams", self.figure("streams") or 0, self.target.max_streams),
+            ("streams", figure(self.func, "streams") or 0, self.target.max_streams),
             ("events", max(len(events), stated or 0), self.target.max_events),
         ):
             if count > limit:

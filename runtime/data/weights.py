@@ -22,18 +22,13 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute
 
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
+from ge.dialects.graph.ports import HASH, PAYLOAD
 from ge.dialects.npu_task.ops import ConstantOp as TaskConstantOp
 from ge.dialects.npu_task.ops import data_type
 from ge.dialects.support.element_types import ELEMENT_TYPES, row_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import AnyTensor, tensor
 from ge.runtime.data.arrays import Array, dtype_of, integer_limits, kind_of
-
-PAYLOAD = "graph.payload"
-"""The module attribute with the payload's file name."""
-
-HASH = "graph.payload_hash"
-"""The module attribute with the hash of the weights that the module was written with."""
 
 SHA256 = "sha256 "
 """Before the key of a tensor, the key of its hash in the metadata of a safetensors file."""

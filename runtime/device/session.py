@@ -7,14 +7,16 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
+from ge.dialects.graph.ports import dims_of, name_of
 from ge.dialects.npu_task.ops import data_type
+from ge.dialects.npu_task.program_info import STREAMS
 from ge.dialects.support.element_types import type_name
 from ge.dialects.support.environment import switch
 from ge.dialects.support.errors import GeError
@@ -58,18 +60,11 @@ def ports(
         tables = [dict(table.data) for table in attributes.data]
     found: list[Port] = []
     for i, (t, table) in enumerate(zip(types, tables, strict=True)):
-        name, dims = table.get("graph.name"), table.get("graph.dims")
         element, shape = data_type(t)
-        names = [d.data for d in _members(dims) if isinstance(d, StringAttr)]
-        if len(names) != len(shape):
-            names = [""] * len(shape)
-        text = name.data if isinstance(name, StringAttr) else f"{default}{i}"
-        found.append(Port(text, element, shape, tuple(names)))
+        name = name_of(table)
+        text = f"{default}{i}" if name is None else name
+        found.append(Port(text, element, shape, dims_of(table, len(shape))))
     return found
-
-
-def _members(array: Attribute | None) -> Sequence[Attribute]:
-    return cast(ArrayAttr[Attribute], array).data if isinstance(array, ArrayAttr) else ()
 
 
 def main_of(module: ModuleOp) -> FuncOp:
@@ -121,7 +116,7 @@ class Session:
     ) -> None:
         main = main_of(module)
         if sanitize is None:  # before the program level there is no plan to be proved
-            sanitize = switch("GE_SANITIZE") and "npu_task.streams" in main.attributes
+            sanitize = switch("GE_SANITIZE") and STREAMS in main.attributes
         if sanitize:
             require_safe(module)
             require_schedule(module, with_races=False)  # which the plan's proof has looked for

@@ -1,6 +1,7 @@
 """The structure of the project: who may import whom, what is packaged, how passes are named."""
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -166,3 +167,21 @@ def _with_site_packages(code: str) -> str:
     """Dependencies from the environment, without its editable hook for ge."""
     paths = [p for p in sys.path if p.endswith("site-packages")]
     return f"import sys; sys.path += {paths!r}\n{code}"
+
+
+def test_the_readme_shows_the_rooms():
+    """The section on architecture has each room, and names only files that there are."""
+    readme = (ROOT / "README.md").read_text("utf-8")
+    section = readme.partition("## Architecture")[2].partition("\n## ")[0]
+    table = [line for line in section.splitlines() if line.startswith("| ")]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table]
+    rooms, folder = set[str](), ""
+    for first, second, _ in rows:
+        folder = first.partition(",")[0].strip("`/ ") or folder
+        rooms |= {f"{folder}/{room.strip('`/ ')}".removesuffix(".py") for room in second.split(",")}
+    assert {r for r in ROOMS if "/" in r} <= rooms
+    paths = re.findall(
+        r"\b(?:dialects|transforms|lowering|runtime|tools|test)/[\w/.]*\w/?", section
+    )
+    assert len(paths) > 20
+    assert [p for p in paths if not (ROOT / p).exists()] == []

@@ -8,9 +8,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.npu_task.memory import Task, access, owner_of
 from ge.dialects.npu_task.ops import HBM, is_dynamic
-
-IO = "npu_task.io"
-"""Attribute of the allocation of a buffer that holds an input or output of the model."""
+from ge.dialects.npu_task.program_info import IO
 
 
 def in_hbm(op: Operation) -> bool:

@@ -26,6 +26,7 @@ from ge.dialects.graph.elementwise import CastOp, ClampOp, Elementwise, MulOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import BatchNormOp, GroupNormOp, SoftmaxLike, TrailingNorm
+from ge.dialects.graph.ports import DIMS
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import (
     BroadcastToOp,
@@ -115,7 +116,7 @@ class Dimensions:
         """Dimensions of arguments that have the same name are the same."""
         first: dict[str, Size] = {}
         for argument, attributes in zip(func.args, func.arg_attrs or (), strict=False):
-            names = attributes.data.get("graph.dims")
+            names = attributes.data.get(DIMS)
             sizes = list(self.of(argument))
             if isinstance(names, ArrayAttr):
                 texts = cast(ArrayAttr[Attribute], names).data

@@ -27,7 +27,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -37,6 +37,7 @@ from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.control import IfOp, LoopOp
 from ge.dialects.graph.indexing import Picking
+from ge.dialects.graph.ports import port
 from ge.dialects.support.functions import functions, main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, has_size, numel, shape_of
@@ -140,7 +141,7 @@ def outline(block: Block, limit: int) -> FuncOp | None:
         ([], [v.type for v in frontier]),
         Region(body),
         visibility="private",
-        res_attrs=ArrayAttr([DictionaryAttr({"graph.name": StringAttr(k)}) for k in keys]),
+        res_attrs=ArrayAttr([DictionaryAttr(port(k)) for k in keys]),
     )
 
 

@@ -26,13 +26,12 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
+from ge.dialects.graph.ports import NAME
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.functions import main_function
 from ge.transforms.graph.eliminate_dead_code import eliminate_dead_code
 from ge.transforms.graph.infer_shapes import refresh_signature
 from ge.transforms.rewriting.relations import BitExact, Relation
-
-NAME = "graph.name"
 
 
 def output_names(func: FuncOp) -> list[str]:

@@ -35,16 +35,17 @@ from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from ge.dialects.npu_task.ops import ConstantOp, SlotOp, number
+from ge.dialects.npu_task.ops import ConstantOp, SlotOp
+from ge.dialects.npu_task.program_info import IO, NO_REUSE, PINNED, state
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, byte_size
 from ge.dialects.targets.target import Target, target_for
-from ge.transforms.analysis.aliasing import IO, in_arena
+from ge.transforms.analysis.aliasing import in_arena
 from ge.transforms.analysis.liveness import Liveness
 from ge.transforms.memory.packing import Packing, Problem, pack
 from ge.transforms.memory.packing_problem import orderings, problem_in_order, problem_of
-from ge.transforms.memory.pinning import NO_REUSE, PINNED, check_kinds, pinned_buffers
+from ge.transforms.memory.pinning import check_kinds, pinned_buffers
 from ge.transforms.memory.planned_slots import streams_of
 from ge.transforms.memory.print_liveness import liveness_table
 from ge.transforms.schedule.events import add_orderings
@@ -120,8 +121,7 @@ class Planner:
             "io_bytes": io_bytes,
             "alignment": self.alignment,
         }
-        for name, value in figures.items():
-            func.attributes[f"npu_task.{name}"] = number(value)
+        state(func, **figures)
 
     def weight_bytes(self, func: FuncOp) -> int:
         constants = (op for op in func.walk() if isinstance(op, ConstantOp))

@@ -21,19 +21,17 @@ from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
 from ge.dialects.npu_task.ops import number
+from ge.dialects.npu_task.program_info import CERTIFICATE, PINNED
 from ge.dialects.support.functions import main_function
-from ge.transforms.memory.check_capacity import figure
-from ge.transforms.memory.pinning import PINNED
+from ge.transforms.memory.check_capacity import plan_figure
 from ge.transforms.memory.planned_slots import is_arena_slot, lives_of_slots
-
-CERTIFICATE = "npu_task.certificate"
 
 
 def certify(func: FuncOp) -> None:
     """State the certificate of a function's plan: what is live when the most bytes are, and the
     slots that share bytes with nothing."""
     names = ("arena_bytes", "lower_bound_bytes", "alignment")
-    peak, lower_bound, alignment = (figure(func, name) for name in names)
+    peak, lower_bound, alignment = (plan_figure(func, name) for name in names)
     live = {life.op for life in lives_of_slots(func).live_at_peak(alignment)}
     slots = [op for op in func.walk() if is_arena_slot(op)]
     places = [i for i, op in enumerate(slots) if op in live or PINNED in op.attributes]

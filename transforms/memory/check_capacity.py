@@ -9,10 +9,11 @@ stays as it is where the device has as much; else
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
+from ge.dialects.npu_task.program_info import figure
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
@@ -21,19 +22,18 @@ from ge.transforms.memory.over_limit import OverLimitError, describe_peak, size_
 from ge.transforms.memory.planned_slots import lives_of_slots
 
 
-def figure(func: FuncOp, name: str) -> int:
+def plan_figure(func: FuncOp, name: str) -> int:
     """A number of the plan, in bytes. Raises GeError where there is none."""
-    attr = func.attributes.get(f"npu_task.{name}")
-    if not isinstance(attr, IntegerAttr):
+    if (stated := figure(func, name)) is None:
         raise error_at(func, f"@main states no npu_task.{name}", "run assign-offsets first")
-    return attr.value.data
+    return stated
 
 
 def check_capacity(func: FuncOp, target: Target, limit: int) -> None:
     """Raises OverLimitError for an arena of more than `limit` bytes (0: no limit), and for more
     than the target has."""
     names = ("arena_bytes", "weight_bytes", "io_bytes", "lower_bound_bytes", "alignment")
-    arena, weights, io, bound, alignment = (figure(func, name) for name in names)
+    arena, weights, io, bound, alignment = (plan_figure(func, name) for name in names)
     room = target.hbm_bytes - weights - io
     most = min(room, limit or room)
     if arena <= most:

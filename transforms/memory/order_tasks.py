@@ -27,6 +27,7 @@ from xdsl.traits import IsTerminator
 
 from ge.dialects.graph.control import IfOp, LoopOp
 from ge.dialects.npu_task.ops import LaunchOp
+from ge.dialects.npu_task.program_info import ORDER
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, byte_size, has_size
@@ -34,9 +35,6 @@ from ge.dialects.targets.target import target_for
 from ge.transforms.analysis.task_graph import TaskGraph, used_by, value_graph
 from ge.transforms.analysis.views import storage, whole_of
 from ge.transforms.memory.orders import ORDERS, best_order
-
-ORDER = "npu_task.order"
-"""Attribute of a function: the name of the order of its tasks."""
 
 PROGRAM = "program"
 """The order that the tasks were written in."""

@@ -31,9 +31,10 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.npu_task.memory import LOOP_ARGUMENTS, owner_of, row_major
 from ge.dialects.npu_task.ops import HBM, CopyOp, KernelOp, LaunchOp, LoopOp, YieldOp, is_dynamic
+from ge.dialects.npu_task.program_info import IO
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import array_ints, element_type, numel, shape_of
-from ge.transforms.analysis.aliasing import IO, Uses, find_uses
+from ge.transforms.analysis.aliasing import Uses, find_uses
 from ge.transforms.memory.pinning import check_kinds, pinned_buffers
 
 

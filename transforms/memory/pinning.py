@@ -13,12 +13,6 @@ from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 
-PINNED = "npu_task.pinned"
-"""Attribute of the slot of a buffer that shares bytes with nothing."""
-
-NO_REUSE = "npu_task.no_reuse"
-"""Attribute of a function: the kinds of ops whose results share bytes with nothing."""
-
 
 def plain(name: str) -> str:
     """`MatMul`, `matmul` and `mat_mul` are the same."""

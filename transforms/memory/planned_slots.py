@@ -1,21 +1,19 @@
 """The buffers of a plan: which slots share bytes of the arena, and when each is live."""
 
-from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from ge.dialects.npu_task.ops import SlotOp
+from ge.dialects.npu_task.program_info import PINNED, figure
 from ge.dialects.support.diagnostics import error_at
 from ge.transforms.analysis.liveness import Liveness
-from ge.transforms.memory.pinning import PINNED
 
 
 def streams_of(func: FuncOp) -> int:
     """The number of streams of a function. Raises GeError where it states none."""
-    streams = func.attributes.get("npu_task.streams")
-    if not isinstance(streams, IntegerAttr):
+    if (streams := figure(func, "streams")) is None:
         raise error_at(func, "@main has no streams", "run assign-streams first")
-    return streams.value.data
+    return streams
 
 
 def is_arena_slot(op: Operation) -> bool:

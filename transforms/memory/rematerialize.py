@@ -28,6 +28,7 @@ from xdsl.passes import ModulePass
 from xdsl.traits import Pure
 
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp, number
+from ge.dialects.npu_task.program_info import RECOMPUTED
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
@@ -38,9 +39,6 @@ from ge.transforms.analysis.task_graph import TaskGraph
 from ge.transforms.analysis.views import storage, view_offsets
 from ge.transforms.memory.order_tasks import task_graph
 from ge.transforms.memory.recomputation import Plan, Step, best_plan
-
-RECOMPUTED = "npu_task.recomputed"
-"""Attribute of a function: how many launches are there to compute something again."""
 
 
 def launch_costs(module: ModuleOp, target: Target) -> dict[str, float]:

@@ -32,6 +32,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.npu_task.memory import Task, owner_of
 from ge.dialects.npu_task.ops import HOST, CopyOp, number
+from ge.dialects.npu_task.program_info import SPILLED
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
@@ -41,9 +42,6 @@ from ge.dialects.targets.target import target_for
 from ge.transforms.analysis.aliasing import accesses, erase_unused, in_arena
 from ge.transforms.memory.pinning import check_kinds, pinned_buffers
 from ge.transforms.memory.spilling import Buffer, Gap, choose, live_bytes
-
-SPILLED = "npu_task.spilled_bytes"
-"""Attribute of a function: bytes that are copied to the host because of the limit."""
 
 
 @dataclass

@@ -39,16 +39,11 @@ from xdsl.passes import ModulePass
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.npu_task.memory import owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import HBM, CopyOp, KernelOp, LaunchOp
+from ge.dialects.npu_task.program_info import IO
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import (
-    byte_size,
-    element_type,
-    normalize_axis,
-    numel,
-    shape_of,
-)
-from ge.transforms.analysis.aliasing import IO, Uses, find_uses, in_arena
+from ge.dialects.support.types import byte_size, element_type, normalize_axis, numel, shape_of
+from ge.transforms.analysis.aliasing import Uses, find_uses, in_arena
 from ge.transforms.analysis.live_profile import LiveProfile
 
 SHORTEST = 32

@@ -39,6 +39,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from ge.dialects.npu_task.ops import HBM, HOST, Engine, KernelOp, LaunchOp, number
+from ge.dialects.npu_task.program_info import CAP, state
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
@@ -75,9 +76,6 @@ MORE_STREAMS = 12
 """Streams beyond one for each engine that a program may have."""
 
 STREAMS_OF_ENGINE = 8
-
-CAP = "npu_task.cap_bytes"
-"""Attribute of a function: bytes that its segments keep live at one time at most."""
 
 GAIN = 1e-3
 """A schedule that is faster than the order of the program by less than this share is not worth it,
@@ -297,5 +295,4 @@ def assign_streams(
     events, streams = EventIds(target.max_events), min(target.max_streams, most)
     assignment = StreamAssignment(engines, target, events, streams, clock, memory_limit)
     assignment.function(func)
-    func.attributes["npu_task.streams"] = number(assignment.used)
-    func.attributes["npu_task.events"] = number(events.count)
+    state(func, streams=assignment.used, events=events.count)

@@ -20,7 +20,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation
 
 from ge.dialects.npu_task.memory import Task
-from ge.dialects.npu_task.ops import RecordOp, WaitOp, number
+from ge.dialects.npu_task.ops import RecordOp, WaitOp
+from ge.dialects.npu_task.program_info import state
 from ge.dialects.support.diagnostics import error_at
 from ge.runtime.clock.issue import Issue, IssueQueue
 from ge.transforms.analysis.happens_before import Clock, HappensBefore
@@ -160,7 +161,7 @@ def add_orderings(
     remove_events(func)
     for ops in parts:
         put_events(ops)
-    func.attributes["npu_task.events"] = number(ids.count)
+    state(func, events=ids.count)
     return ids.count
 
 

@@ -15,9 +15,10 @@ from xdsl.ir import Operation, SSAValue
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.npu_task.memory import owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import Engine, KernelOp, LaunchOp, is_dynamic
+from ge.dialects.npu_task.program_info import IO
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import numel, shape_of
-from ge.transforms.analysis.aliasing import IO, accesses, users_of
+from ge.transforms.analysis.aliasing import accesses, users_of
 
 MOST_MEMBERS = 64
 """Launches in a group."""

@@ -10,10 +10,12 @@ from ge.dialects.graph import elementwise as g
 from ge.dialects.graph import trigonometry as trig
 from ge.dialects.graph.shape import UnsqueezeOp
 from ge.dialects.graph.support.window import agree
+from ge.dialects.support.element_types import row_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, shape_of, shape_text
 from ge.lowering.onnx.model import element_of_onnx
 from ge.lowering.onnx.registry import Handler, Node, Unsupported, onnx_op
+from ge.runtime.data.arrays import dtype_of, float_limits
 
 _SAME: dict[str, type[TensorOp]] = {
     "Abs": g.AbsOp, "Neg": g.NegOp, "Sign": g.SignOp, "Floor": g.FloorOp, "Ceil": g.CeilOp,
@@ -140,7 +142,13 @@ def is_inf(n: Node) -> SSAValue:
 @onnx_op("Cast", "CastLike")
 def cast(n: Node) -> SSAValue:
     to = element_type(n[1]) if n.op_type == "CastLike" else element_of_onnx(n.int("to"))
-    return n[0] if to == element_type(n[0]) else n.emit(g.CastOp, n[0], to=to)
+    if to == element_type(n[0]):
+        return n[0]
+    row, x = row_of(to), n[0]
+    if row is not None and row.is_float and row.bits <= 8 and n.int("saturate", 1):
+        largest = float(float_limits(dtype_of(to)).max)
+        x = n.emit(g.ClampOp, x, n.like(-largest, x), n.like(largest, x))
+    return n.emit(g.CastOp, x, to=to)
 
 
 @onnx_op("BitCast")

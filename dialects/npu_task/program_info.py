@@ -1,0 +1,75 @@
+"""What a program states about itself: the attributes of its functions and buffers, by name."""
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i64
+from xdsl.ir import Attribute, Operation
+
+from ge.dialects.npu_task.attributes import number
+from ge.dialects.targets.target import TARGET
+
+# of @main
+STREAMS = "npu_task.streams"
+CAP = "npu_task.cap_bytes"
+"""Most bytes that are live at one time."""
+CERTIFICATE = "npu_task.certificate"
+NO_REUSE = "npu_task.no_reuse"
+"""Kinds of ops whose results share no memory."""
+SPILLED = "npu_task.spilled_bytes"
+RECOMPUTED = "npu_task.recomputed"
+ORDER = "npu_task.order"
+
+# of buffers
+IO = "npu_task.io"
+"""The buffer is an input or output of the model."""
+PINNED = "npu_task.pinned"
+"""The buffer shares no memory with others."""
+
+FIGURES = (
+    "streams", "events", "arena_bytes", "lower_bound_bytes", "no_reuse_bytes", "weight_bytes",
+    "io_bytes", "alignment",
+)  # fmt: skip
+"""What every program states: `npu_task.` and one of these."""
+
+
+def figure(func: Operation, name: str) -> int | None:
+    """A number that a function states about itself; None where it is none that can be."""
+    attr = func.attributes.get(f"npu_task.{name}")
+    return attr.value.data if isinstance(attr, IntegerAttr) else None
+
+
+def state(func: Operation, **figures: int) -> None:
+    """State numbers about a function."""
+    for name, value in figures.items():
+        func.attributes[f"npu_task.{name}"] = number(value)
+
+
+def type_errors(func: Operation) -> Iterator[str]:
+    """Attributes of a function that are of the wrong type."""
+    counts = (*(f"npu_task.{name}" for name in FIGURES), CAP, SPILLED, RECOMPUTED)
+    for name, attr in func.attributes.items():
+        if name in counts:
+            if not _is_count(attr):
+                yield f"{name} is a number of type i64 and at least 0, not {attr}"
+        elif name == TARGET and not isinstance(attr, StringAttr):
+            yield f"{TARGET} is the name of a target, not {attr}"
+        elif name == ORDER and not isinstance(attr, StringAttr):
+            yield f"{ORDER} is the name of an order, not {attr}"
+        elif name == CERTIFICATE and not isinstance(attr, DictionaryAttr):
+            yield f"{CERTIFICATE} is a dictionary, not {attr}"
+        elif name == NO_REUSE and not _is_names(attr):
+            yield f"{NO_REUSE} is a list of names of ops, not {attr}"
+
+
+def _is_count(attr: Attribute) -> bool:
+    if not isinstance(attr, IntegerAttr):
+        return False
+    count = cast("IntegerAttr[Any]", attr)
+    return count.type == i64 and count.value.data >= 0
+
+
+def _is_names(attr: Attribute) -> bool:
+    if not isinstance(attr, ArrayAttr):
+        return False
+    return all(isinstance(name, StringAttr) for name in cast("ArrayAttr[Attribute]", attr))
