@@ -274,10 +274,12 @@ class AssignStreamsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if (main := main_function(op)) is not None:
-            target = target_for(main, self.target)
-            most = 1 if self.single else STREAMS if self.in_order else STREAMS + MORE_STREAMS
-            clock = None if self.single or self.in_order else Program(op, target)
-            assign_streams(op, main, target, most, clock, self.memory_limit)
+            self.assign(op, main, target_for(main, self.target))
+
+    def assign(self, module: ModuleOp, func: FuncOp, target: Target) -> None:
+        most = 1 if self.single else STREAMS if self.in_order else STREAMS + MORE_STREAMS
+        clock = None if self.single or self.in_order else Program(module, target)
+        assign_streams(module, func, target, most, clock, self.memory_limit)
 
 
 def assign_streams(

@@ -1,4 +1,5 @@
-"""Attention is found, narrowed and laid out: three passes in a row.
+"""Attention is found, narrowed and laid out: three passes in a row, the last two twice, as a cast
+may hide a transpose and a transpose a cast.
 
     %t = graph.transpose %k                              [B, H, S, D] -> [B, H, D, S]
     %s = graph.matmul %q, %t
@@ -32,5 +33,6 @@ class FindAttentionPass(ModulePass):
     RELATION: ClassVar[Relation] = Ulps()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for part in (MatchAttentionPass(), NarrowComputationPass(), AbsorbAttentionLayoutPass()):
+        layout = NarrowComputationPass(), AbsorbAttentionLayoutPass()
+        for part in (MatchAttentionPass(), *layout, *layout):
             part.apply(ctx, op)
