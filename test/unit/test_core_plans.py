@@ -17,10 +17,11 @@ from ge.dialects.graph import elementwise
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import LayerNormOp, SoftmaxOp
+from ge.dialects.graph.quantization import DynamicQuantizeOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import ReshapeOp, TransposeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp
-from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.npu_task.ops import KernelOp, TilingAttr
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import tensor
 from ge.dialects.targets.target import Target
@@ -28,7 +29,7 @@ from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import FUSION_MODES, Options
 from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.check.core_needs import broadcast_dims, distinct, distinct_below
-from ge.runtime.check.cores import check_core_plans
+from ge.runtime.check.cores import check_core_plans, prove_core_plans
 from ge.runtime.costs.vector import VectorKernel
 from ge.transforms.fusion.regions import LEAST_TILE
 
@@ -236,6 +237,26 @@ def test_what_is_below_a_tile_is_counted(large: list[int], data: st.DataObject) 
     tile = data.draw(st.integers(1, total))
     tiles = [set(index[i : i + tile]) for i in range(0, total - tile + 1, tile)]
     assert len(tiles[0]) <= distinct_below(dims, tile) <= max(map(len, tiles))
+
+
+@pytest.mark.parametrize("rows", [8, 4096])
+def test_what_may_need_any_element_is_one_block(rows: int) -> None:
+    """A global minimum and maximum: blocks do not see each other's elements."""
+    block = Block(arg_types=[tensor((rows, 1024), f32)])
+    block.add_op(op := DynamicQuantizeOp.of(block.args[0]))
+    block.add_op(ReturnOp(*op.results))
+    types = (list(block.arg_types), [r.type for r in op.results])
+    module = ModuleOp([FuncOp("main", types, Region(block))])
+    lower(module, Options())
+    (kernel,) = kernels(module)
+    assert kernel.tiling is not None
+    assert kernel.tiling.blocks.data == 1
+    proof = prove_core_plans(module)
+    assert (proof.problems, proof.plans, proof.streamed) == ([], 1, int(rows > 8))
+    (tile,) = kernel.tiling.sizes
+    assert (tile == rows * 1024) == (rows == 8)
+    kernel.tiling = TilingAttr.of((min(tile, 512),), 16, kernel.tiling.buffers.data)
+    assert "may need any element" in str(check_core_plans(module)[0])
 
 
 # ---- faults --------------------------------------------------------------------------------------
