@@ -105,7 +105,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import tensor_type
 from ge.runtime import kernels
-from ge.runtime.data.arrays import dense, type_of
+from ge.runtime.data.arrays import Array, dense, type_of
 from ge.runtime.kernels import Fn, kernel
 """
     use = """
