@@ -32,7 +32,12 @@ TOOLS = {
 }
 SHELL = ("cd", "export", "env")
 WARM = (
+    "numpy",
     "ge.lowering.cli.opt_main",
+    "ge.lowering.driver.compiler",
+    "ge.runtime.check.certificate",
+    "ge.runtime.device.session",
+    "ge.runtime.kernels",
     "ge.dialects.graph",
     "ge.dialects.fused_op",
     "ge.dialects.npu_task.ops",
@@ -196,9 +201,20 @@ class ForkTest(lit.formats.ShTest):
                     import_module(name)
                 except Exception:  # the tests that need it will say more
                     pass
+            self.load_passes()
             gc.collect()
             gc.freeze()
             ForkTest.warm = True
+
+    @staticmethod
+    def load_passes() -> None:
+        try:
+            from ge.lowering.plugins.universe import GE_UNIVERSE
+
+            for load in GE_UNIVERSE.all_passes.values():
+                load()
+        except Exception:  # as above
+            pass
 
     def execute(self, test, litConfig):
         script = parseIntegratedTestScript(test, require_script=True)

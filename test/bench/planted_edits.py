@@ -20,6 +20,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
+from difflib import unified_diff
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -106,6 +107,15 @@ def check_case(number: int, judges: list[Judge], texts: list[str], path: Path, t
     return ""
 
 
+def change(number: int, judges: list[Judge], texts: list[str]) -> str:
+    """The lines that a case changes."""
+    rng = random.Random(number)
+    which = rng.randrange(len(judges))
+    _, text = edit(judges[which].program.module, texts[which], rng)
+    lines = unified_diff(texts[which].splitlines(), text.splitlines(), n=0, lineterm="")
+    return "\n".join(line for line in lines if not line.startswith(("---", "+++", "@@")))
+
+
 def run_cases(numbers: Iterable[int], only: str = "", show: bool = False) -> Tally:
     """Plant the edits with these numbers; prints what is wrong."""
     judges = [Judge(p) for p in programs() if only in p.name]
@@ -118,8 +128,8 @@ def run_cases(numbers: Iterable[int], only: str = "", show: bool = False) -> Tal
             if wrong:
                 tally.wrong.append(wrong)
                 print(wrong, flush=True)
-            if show:
-                print(path.read_text("utf-8"))
+                if show:
+                    print(change(number, judges, texts), flush=True)
     return tally
 
 
@@ -143,7 +153,9 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=0, help="number of the first case")
     parser.add_argument("--only", default="", help="part of the names of programs")
-    parser.add_argument("--show", action="store_true", help="print the edited texts")
+    parser.add_argument(
+        "--show", action="store_true", help="print what is changed where that is wrong"
+    )
     args = parser.parse_args()
     start = time.process_time()
     tally = run_cases(range(args.seed, args.seed + args.cases), args.only, args.show)

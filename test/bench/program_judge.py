@@ -13,6 +13,7 @@ A program that does none of these, but has other results than the one that was e
 program; it is as good as that one.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -50,6 +51,7 @@ from ge.dialects.npu_task.ops import (
     TransferOp,
     WaitOp,
 )
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import array_ints, byte_size
 from ge.dialects.targets.target import Target
@@ -60,6 +62,8 @@ from ge.runtime.device.function import Function
 
 GARBAGE = (0xFF, 0x5B)
 TIMINGS = 6
+DATA = re.compile("weight .* is not in|the constant is|.*index \\d+ is out of bounds for axis")
+"""Errors that are found when weights are loaded, or follow from what is computed."""
 APART = 1 << 12
 """Slots of the endless memory begin at multiples of this, each on its own."""
 
@@ -149,6 +153,8 @@ class Judge:
                     if not same(timed.run(case), want):
                         return Verdict("result in another timing")
         except Exception as e:
+            if isinstance(e, GeError) and DATA.match(e.message):
+                return Verdict("", another=True)
             return Verdict(f"fails: {type(e).__name__}: {str(e)[:80]}")
         return Verdict("", not all(map(same, meant, self.results)))
 
@@ -303,7 +309,7 @@ def kernel_limits(kernel: KernelOp, original: KernelOp, target: Target) -> Itera
         new = now.get(key)
         if new is None:
             yield "buffer of a core is missing"
-        elif new.bytes < old.bytes:
+        elif new.bytes <= old.bytes - target.core_alignment:  # the compiler rounds up
             yield "buffer of a core is smaller"
         elif len(new.offsets) < len(old.offsets):
             yield "copy of a buffer of a core is missing"
@@ -312,7 +318,7 @@ def kernel_limits(kernel: KernelOp, original: KernelOp, target: Target) -> Itera
     for (memory, _), b in now.items():
         if b.bytes <= 0 or any(o < 0 or o + b.bytes > sizes[memory] for o in b.offsets):
             yield "buffer outside of the core's memory"
-    yield from core_overlaps(now, before)
+    yield from core_overlaps(now, before, bool(kernel.main.overwrites()))
 
 
 def covers(new: CoreBuffer, old: CoreBuffer) -> bool:
@@ -324,14 +330,22 @@ def covers(new: CoreBuffer, old: CoreBuffer) -> bool:
 Buffers = dict[tuple[str, str], CoreBuffer]
 
 
-def core_overlaps(now: Buffers, before: Buffers) -> Iterator[str]:
-    """Buffers that share bytes while both are in use, and did not before."""
+def core_overlaps(now: Buffers, before: Buffers, in_place: bool) -> Iterator[str]:
+    """Buffers that share bytes while both are in use, and did not before; where ops may work
+    `in_place`, one may begin where and when the other ends."""
     for (key, a), (other, b) in product(now.items(), now.items()):
         if key[0] != other[0] or key > other or not meet(a, b, key == other):
             continue
         old = before.get(key), before.get(other)
         if None in old or not meet(old[0], old[1], key == other):  # pyright: ignore
-            yield "buffers of a core share bytes"
+            if not (in_place and takes_over(a, b)):
+                yield "buffers of a core share bytes"
+
+
+def takes_over(a: CoreBuffer, b: CoreBuffer) -> bool:
+    if a.steps is None or b.steps is None or a.offsets != b.offsets or a.bytes != b.bytes:
+        return False
+    return a.steps[1] == b.steps[0] or b.steps[1] == a.steps[0]
 
 
 def meet(a: CoreBuffer, b: CoreBuffer, is_one: bool) -> bool:

@@ -1,5 +1,6 @@
-"""Faults in random programs are reported (`test/bench/planted_faults.py` plants more), and random
-timings of what the compiler makes give the same bits."""
+"""Faults in random programs are reported, and edits of program texts refused where they do harm
+(`planted_faults.py` and `planted_edits.py` of `test/bench` plant more); random timings of what the
+compiler makes give the same bits."""
 
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 
+import planted_edits
 import planted_faults
 
 from ge.lowering.driver.compiler import load, lower
@@ -18,6 +20,9 @@ from ge.runtime.device.function import Function
 from ge.runtime.device.interleave import random_order
 from ge.runtime.device.session import Session, main_of, random_inputs
 
+OPEN = ("engine", "tiling", "core plan", "characters")
+"""Edits of kernels that are proved although they do harm."""
+
 MODELS = Path(__file__).parents[1] / "models"
 
 
@@ -25,6 +30,13 @@ def test_faults_are_reported_and_nothing_else() -> None:
     tally = planted_faults.run_cases(faults=30, timings=8)
     assert tally.wrong == []
     assert set(tally.harmful) == {"dropped wait", "shortened lifetime", "shifted offset"}
+
+
+def test_edits_that_do_harm_are_refused() -> None:
+    tally = planted_edits.run_cases(range(5000, 5150))
+    assert [w for w in tally.wrong if not any(f": {kind}: " in w for kind in OPEN)] == []
+    assert tally.refused.total() > 50
+    assert tally.harmless.total() > 10
 
 
 @pytest.mark.parametrize("options", [Options(fusion="off"), Options(), Options(share_io=True)])

@@ -44,16 +44,19 @@ def test_every_op(op: type[TensorOp]) -> None:
     pytest.fail(f"no {op.name} could be made that runs: it needs a maker in random_ops.py")
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_graphs(seed: int) -> None:
-    module = Graphs(op_classes()).make(seed)
-    if module is None:
-        pytest.skip("nothing was made")
-    try:
-        mismatch = check(module, FUSION_MODES)
-    except GeError as e:
-        pytest.skip(str(e))
-    assert mismatch is None, str(mismatch)
+@pytest.mark.parametrize("first", range(0, 12, 4))
+def test_graphs(first: int) -> None:
+    """Of four seeds, three give a graph that runs."""
+    graphs = 0
+    for seed in range(first, first + 4):
+        module = Graphs(op_classes()).make(seed)
+        try:
+            mismatch = None if module is None else check(module, FUSION_MODES)
+        except GeError:  # no inputs were found for it
+            continue
+        assert mismatch is None, str(mismatch)
+        graphs += module is not None
+    assert graphs >= 3
 
 
 def test_same_seed_same_graph() -> None:
