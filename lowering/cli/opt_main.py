@@ -18,6 +18,7 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 
 from ge.dialects.support.diagnostics import Diagnostic, Place, Severity, diagnostic_handler
 from ge.dialects.support.errors import GeError
+from ge.lowering.cli.arguments import options_from
 from ge.lowering.cli.command_line import ArgumentParser, usage_error
 from ge.lowering.cli.pass_help import pass_help
 from ge.lowering.debugging.expected_diagnostics import EXPECTED, mismatches
@@ -30,7 +31,6 @@ from ge.lowering.pipeline.instrumentation import (
     count_ops,
     recorded_configuration,
 )
-from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import Instrumentation, PassManager, Verification
 from ge.lowering.pipeline.pass_options import (
     PassText,
@@ -104,7 +104,7 @@ class GeOptMain(xDSLOptMain):
     """One run of ge-opt."""
 
     def __init__(self, args: Sequence[str]) -> None:
-        self.options = Options.from_environment()
+        self.options = options_from(argparse.Namespace())
         self.plugins = (*plugin_files(args), *self.options.plugins)
         self.universe = universe(*self.plugins)
         self.command_line = list(args)

@@ -161,13 +161,13 @@ class Options:
     dump_graph: int = option(
         0,
         "write the module after each pass: 1 (true) in full, 2 without the elements of large "
-        "constants, 3 a line for each op; 0 (false): not at all",
-        variable="GE_DUMP_GRAPH", metavar="DETAIL", tools=(OPT, COMPILE, RUN), read=detail,
+        "constants, 3 a line for each op; 0 (false): not at all; ge-opt takes the variable",
+        variable="GE_DUMP_GRAPH", metavar="DETAIL", tools=(COMPILE, RUN), read=detail,
         choices=range(4), in_program=False,
     )  # fmt: skip
     dump_path: str = option(
         "ge_dump", "folder for what --dump-graph writes",
-        variable="GE_DUMP_PATH", metavar="DIR", tools=(OPT, COMPILE, RUN), in_program=False,
+        variable="GE_DUMP_PATH", metavar="DIR", tools=(COMPILE, RUN), in_program=False,
     )  # fmt: skip
     custom_pass: str = option(
         "",

@@ -63,7 +63,7 @@ ROOMS: dict[str, set[str]] = {
         "lowering/onnx", "lowering/pipeline", "lowering/plugins", "lowering/text",
     },
     "lowering/cli": {
-        "dialects", "runtime/data", "runtime/device", "lowering",
+        "dialects", "lowering", "runtime",
     },
     "tools": {"dialects", "transforms", "lowering", "runtime"},
     "ge": {"dialects", "transforms", "lowering", "runtime"},

@@ -1,0 +1,285 @@
+"""What ge-run does: load, compile as far as needed, compute, simulate, write and print."""
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ge.lowering.cli.arguments import given, options_from
+from ge.lowering.levels.level import Level
+from ge.lowering.text.values import parse_dims, parse_shapes
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from ge.dialects.targets.target import Target
+    from ge.lowering.driver.program import Compilation, Program
+    from ge.lowering.pipeline.options import Options
+    from ge.lowering.text.files import Outputs
+    from ge.runtime.clock.timeline import Timeline
+    from ge.runtime.data.arrays import Array
+
+
+def run_module(args: argparse.Namespace) -> int:
+    """The exit status. Raises GeError for what cannot be run or written."""
+    from ge.lowering.text.files import Outputs
+    from ge.runtime.data.weights import files_of
+
+    options = options_from(args)
+    check_flags(args)
+    written = (args.outputs, args.trace, args.op_summary, args.op_statistic, args.report)
+    sources = [args.input, options.target, *options.plugins, args.inputs or args.input]
+    check_writable([path for path in written if path is not None], sources)
+    loaded, inputs = load_model(args, options)
+    options = replace(
+        options, target=given(args, "target") or compiled_for(loaded.module) or options.target
+    )
+    check_changes(args.what_if, machine_of(args, loaded.module, options))
+    compilation = lower_for(args, loaded, options)
+    report = describe(loaded, compilation)
+    outputs: dict[str, Array] = {}
+    if not args.timing_only:
+        outputs, report["numerics"] = compute(args, loaded, options, inputs)
+    timeline = time_of(args, loaded.module, options)
+    with Outputs([*sources, *files_of(loaded.payload)]) as out:
+        if args.outputs:
+            out.npz(args.outputs, outputs)
+        if timeline is not None:
+            report["time"] = write_profile(args, out, loaded.module, timeline, report["model"])
+        if args.report:
+            out.json(args.report, report)
+    for line in output_lines(outputs):
+        print(line)
+    return 0
+
+
+def check_flags(args: argparse.Namespace) -> None:
+    """Raise GeError for what --timing-only leaves nothing to do for."""
+    from ge.dialects.support.errors import GeError
+
+    numeric = {
+        "--outputs": args.outputs, "--poison": args.poison, "--sanitize": given(args, "sanitize"),
+        "--fuzz-schedule": args.fuzz_schedule,
+    }  # fmt: skip
+    for flag, value in numeric.items() if args.timing_only else ():
+        if value:
+            raise GeError(f"{flag} needs numbers, and --timing-only computes none", hint="drop one")
+
+
+def check_writable(paths: Iterable[str], inputs: Iterable[str]) -> None:
+    """Raise GeError for a file that cannot be written, before work is done for it."""
+    from ge.lowering.text.files import Outputs
+
+    try:
+        with Outputs(inputs) as out:
+            for path in paths:
+                out.stage(path)
+            raise InterruptedError  # nothing is to be put in place yet
+    except InterruptedError:
+        pass
+
+
+def machine_of(args: argparse.Namespace, module: "ModuleOp", options: "Options") -> "Target":
+    """The target that is named, or that the module was compiled for."""
+    from ge.dialects.targets.target import Target, target_for
+    from ge.runtime.device.session import main_of
+
+    if given(args, "target") or compiled_for(module) is None:
+        return Target.load(options.target)
+    return target_for(main_of(module))
+
+
+def check_changes(changes: Sequence[str], target: "Target") -> None:
+    """Raise GeError for a change of the target that cannot be made, before work is done for it."""
+    if changes:
+        from ge.runtime.profile.what_if import changed
+
+        for change in changes:
+            changed(target, change)
+
+
+def load_model(
+    args: argparse.Namespace, options: "Options"
+) -> tuple["Program", "dict[str, Array] | None"]:
+    """The model and the inputs given. A model with symbolic dimensions is fixed to the shapes of
+    its inputs (unless GE_STATIC_SHAPE=0)."""
+    from ge.lowering.driver.compiler import load
+    from ge.runtime.data.npz import read_npz
+    from ge.runtime.data.weights import Fallback, RandomPayload
+    from ge.runtime.device.session import check_inputs, input_ports, main_of
+
+    shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
+    loaded = load(args.input, shapes, dims, options.plugins)
+    inputs = None
+    if args.inputs:
+        ports = input_ports(main_of(loaded.module))
+        inputs = read_npz(args.inputs, [p.name for p in ports])
+        check_inputs(ports, inputs)
+        open_dims = any(size < 0 for p in ports for size in p.shape)
+        if open_dims and options.static_shape is not False and args.input.endswith(".onnx"):
+            shapes = {n: a.shape for n, a in inputs.items()}
+            loaded = load(args.input, shapes, dims, options.plugins)
+    if args.random_weights:
+        loaded.payload = Fallback(loaded.payload, RandomPayload(loaded.module, args.seed))
+    return loaded, inputs
+
+
+def compiled_for(module: "ModuleOp") -> str | None:
+    """The target that a module has been compiled for."""
+    from xdsl.dialects.builtin import StringAttr
+
+    from ge.dialects.targets.target import TARGET
+    from ge.runtime.device.session import main_of
+
+    name = main_of(module).attributes.get(TARGET)
+    return name.data if isinstance(name, StringAttr) else None
+
+
+def lower_for(
+    args: argparse.Namespace, loaded: "Program", options: "Options"
+) -> "Compilation | None":
+    """Lower the module as far as what is asked for needs; None where nothing was to be done."""
+    from ge.dialects.support.errors import GeError
+    from ge.lowering.cli.progress import progress_bar
+    from ge.lowering.driver.compiler import lower
+    from ge.lowering.levels.level import level_of
+
+    level = level_of(loaded.module)
+    timed = wants_time(args)
+    default = Level.PROGRAM if timed or args.input.endswith(".onnx") else level
+    wanted = Level(args.level or default)
+    if wanted.depth < level.depth:
+        raise GeError(f"the module is at the {level} level, it cannot go back to {wanted}")
+    if timed and wanted is not Level.PROGRAM:
+        raise GeError(f"time is known at the program level only, not at {wanted}")
+    if wanted == level and not args.input.endswith(".onnx") and not options.outputs:
+        return None
+    with progress_bar() as progress:
+        return lower(loaded.module, options, progress, wanted, payload=loaded.payload)
+
+
+def describe(loaded: "Program", compilation: "Compilation | None") -> dict[str, Any]:
+    """The report so far: what the compiler knows, without the parts that are not known."""
+    from ge.lowering.driver.program import count_launches, memory_figures
+
+    name = Path(loaded.path).stem
+    if compilation is not None:
+        report = compilation.report(name)
+    else:
+        report = {"model": name, "memory": memory_figures(loaded.module)}
+        if launches := count_launches(loaded.module):
+            report["ops"] = {"launches": launches}
+    return {key: part for key, part in report.items() if part != {}}
+
+
+def compute(
+    args: argparse.Namespace,
+    loaded: "Program",
+    options: "Options",
+    inputs: "Mapping[str, Array] | None",
+) -> tuple["dict[str, Array]", dict[str, Any]]:
+    """Run the module on the inputs, or on random ones. Also the `numerics` part of the report."""
+    import time
+
+    from ge.runtime.check.memory import useless_events
+    from ge.runtime.device.session import Session, random_inputs, statistics
+
+    if inputs is None:
+        shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
+        inputs = random_inputs(loaded.module, args.seed, shapes, dims)
+    module, payload = loaded.module, loaded.payload
+    sanitize = given(args, "sanitize")  # None: as the environment says
+    target = machine_of(args, module, options)
+    session = Session(module, payload, target, args.poison, sanitize)
+    start = time.perf_counter()
+    outputs = session.run(inputs)
+    seconds = time.perf_counter() - start
+    figures = {name: statistics(array) for name, array in outputs.items()}
+    numerics = {"seconds": seconds, "outputs": figures}
+    if args.fuzz_schedule:
+        session.fuzz_schedule(inputs, args.fuzz_schedule, args.seed)
+        numerics["random_timings"] = args.fuzz_schedule
+        print(f"{args.fuzz_schedule} random timings: the same bits", file=sys.stderr)
+    if sanitize:
+        for note in useless_events(module):
+            print(f"note: {note}", file=sys.stderr)
+        print("memory plan and schedule are safe", file=sys.stderr)
+    return outputs, numerics
+
+
+def wants_time(args: argparse.Namespace) -> bool:
+    """Whether a result is asked for that takes a simulation."""
+    return bool(
+        args.timing_only or args.trace or args.op_summary or args.op_statistic or args.what_if
+    )
+
+
+def time_of(args: argparse.Namespace, module: "ModuleOp", options: "Options") -> "Timeline | None":
+    """The simulated timeline, if it is asked for and can be had."""
+    from ge.lowering.levels.level import level_of
+    from ge.runtime.clock.clock import UnknownShapes, simulate
+
+    required = wants_time(args)
+    if not required and (not args.report or level_of(module) is not Level.PROGRAM):
+        return None
+    try:
+        return simulate(module, machine_of(args, module, options))
+    except UnknownShapes:
+        if required:
+            raise
+        return None
+
+
+def write_profile(
+    args: argparse.Namespace,
+    out: "Outputs",
+    module: "ModuleOp",
+    timeline: "Timeline",
+    model: str,
+) -> dict[str, Any]:
+    """Write what is asked for; print the figures for people. The `time` part of the report."""
+    from ge.runtime.profile import tables as profiler
+    from ge.runtime.profile.trace import chrome_trace
+    from ge.runtime.profile.what_if import what_if
+
+    if args.trace:
+        out.json(args.trace, chrome_trace(timeline))
+    if args.op_summary:
+        rows = profiler.op_summary(timeline, model)
+        out.text(args.op_summary, profiler.csv_text(profiler.OP_SUMMARY, rows))
+    if args.op_statistic:
+        rows = profiler.op_statistic([timeline], model)
+        out.text(args.op_statistic, profiler.csv_text(profiler.OP_STATISTIC, rows))
+    report = profiler.time_report(timeline)
+    print(profiler.summary_table(timeline, report), file=sys.stderr)
+    if found := what_if(module, timeline.target, timeline.latency_us, args.what_if):
+        report["what_if"] = [dataclasses.asdict(w) for w in found]
+        print(*found, sep="\n", file=sys.stderr)
+    return report
+
+
+SHOWN_ELEMENTS = 12
+"""Arrays up to this size are shown whole."""
+
+
+def output_lines(outputs: "Mapping[str, Array]") -> Iterable[str]:
+    """A line for each output: its elements if they are few, else figures."""
+    from ge.dialects.support.diagnostics import visible
+    from ge.runtime.device.session import statistics
+
+    for name, array in outputs.items():
+        head = f"{visible(name)}: {array.dtype}[{', '.join(map(str, array.shape))}]"
+        if array.size <= SHOWN_ELEMENTS:
+            elements = " ".join(_text(v) for v in array.reshape(-1).tolist())
+            yield f"{head} = {elements}"
+            continue
+        figures = statistics(array)
+        del figures["dtype"], figures["shape"]
+        yield f"{head} " + ", ".join(f"{k} {_text(v)}" for k, v in figures.items())
+
+
+def _text(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
