@@ -450,6 +450,3 @@ def require_safe(module: ModuleOp) -> None:
         hint = "compile the model again; if the compiler made it, this is a bug of the compiler"
         text = f"the plan is not safe: {listing([p.message for p in problems])}"
         raise error_at(problems[0].op, text, hint)
-
-
-PlanProblem = Problem
