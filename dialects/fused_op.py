@@ -114,7 +114,7 @@ class Body:
         parts = 1
         if len(self.ops) == 1 and not self.kind:
             for axis, size in enumerate(shape_of(whole[0].results[0])):
-                if whole[0].cut_axes(axis) is None:
+                if whole[0].split_axes(axis) is None:
                     break
                 parts *= size
         return max(parts, 1)
@@ -210,8 +210,8 @@ class FusedOp(TensorOp, ABC):
     def static_work(self) -> Work:
         return Body.of(self).static_work()
 
-    def takes_strides(self) -> bool:
-        return all(op.takes_strides() for op in self.members)
+    def accepts_strided(self) -> bool:
+        return all(op.accepts_strided() for op in self.members)
 
     def local_parts(self, index: int) -> int | None:
         """As the ops of the body say, in parts that hold those of each op on the way from the
@@ -219,7 +219,7 @@ class FusedOp(TensorOp, ABC):
         found = self.following(self.block.args[index]) if Body.of(self).is_static else None
         return None if found is None else gcd(*(found.get(v, 0) for v in self.yielded))
 
-    def overwrites(self) -> Iterator[tuple[int, int]]:
+    def in_place_pairs(self) -> Iterator[tuple[int, int]]:
         """All that follows from the input needs it part by part, and the result is among it."""
         if not Body.of(self).is_static:
             return
@@ -228,7 +228,7 @@ class FusedOp(TensorOp, ABC):
             if fitting and (following := self.following(arg)) is not None:
                 yield from ((r, i) for r in fitting if self.yielded[r] in following)
 
-    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         """Found backwards from the results: an op inside comes apart as those after it need its
         result. Not where one needs all of what another one computes, which each part would have
         to compute again."""
@@ -237,7 +237,7 @@ class FusedOp(TensorOp, ABC):
             if not (mine := {needed[r] for r in op.results if r in needed}) or not op.operands:
                 continue
             own = mine.pop()
-            if mine or own is None or (axes := op.cut_axes(own)) is None:
+            if mine or own is None or (axes := op.split_axes(own)) is None:
                 return None
             for operand, its in zip(op.operands, axes, strict=True):
                 if needed.setdefault(operand, its) != its:
@@ -343,14 +343,14 @@ class CustomOp(FusedOp):
     name = "fused_op.custom"
     kind = prop_def(StringAttr)
 
-    def overwrites(self) -> Iterator[tuple[int, int]]:
+    def in_place_pairs(self) -> Iterator[tuple[int, int]]:
         """Nothing is known of the user's kernel."""
         return iter(())
 
-    def takes_strides(self) -> bool:
+    def accepts_strided(self) -> bool:
         return False
 
-    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         return None
 
     assembly_format = (

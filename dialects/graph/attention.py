@@ -165,7 +165,7 @@ class AttentionLike(TensorOp, ABC):
         """Where an operand or the result has batch, heads, tokens and elements, and back."""
         return (0, 2, 1, 3)[index] if self.tokens_first(name) else index
 
-    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         """Batch, heads where each has a key head of its own, and queries where their positions do
         not matter."""
         cut = self.dimension("result", axis)

@@ -144,7 +144,7 @@ class ConvOp(Convolution):
         output = window.resolved(spatial).output(spatial)
         return (tensor((batch, weight[0], *output), element),)
 
-    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         """Batch, or output channels where all of them see the same input."""
         whole = (None,) * (len(self.operands) - 2)
         if axis == 0:

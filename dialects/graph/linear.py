@@ -87,7 +87,7 @@ class MatmulOp(TensorOp):
         batch, m, n, _ = self.dimensions()
         return (tensor((*batch, m, n), product_element(self.lhs, self.rhs)),)
 
-    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         """Batch, rows of the lhs or columns of the rhs."""
         rank, lhs, rhs = len(shape_of(self.result)), shape_of(self.lhs), shape_of(self.rhs)
         if axis < rank - 2:

@@ -70,7 +70,7 @@ class SoftmaxLike(TensorOp, ABC):
         shape, axis = shape_of(self.input), axis_of(self.axis.value.data, self.input)
         return rows_along(shape, range(axis, len(shape)) if self.flatten.value.data else (axis,))
 
-    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         """All axes but those of a row."""
         first = axis_of(self.axis.value.data, self.input)
         inside = axis >= first if self.flatten.value.data else axis == first
@@ -134,7 +134,7 @@ class TrailingNorm(TensorOp, ABC):
         shape = shape_of(self.input)
         return rows_along(shape, range(axis_of(self.axis.value.data, self.input), len(shape)))
 
-    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         """The axes before those of a row."""
         if axis >= axis_of(self.axis.value.data, self.input):
             return None
@@ -235,7 +235,7 @@ class GroupNormOp(TensorOp):
         size = DYNAMIC if channels == DYNAMIC else channels // groups
         return rows_along((batch, groups, size, *rest), range(2, 3 + len(rest)))
 
-    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         """The batch alone: a part has as many groups."""
         return (0, None, None) if axis == 0 else None
 

@@ -104,7 +104,7 @@ class ReduceOp(TensorOp):
         axes = self.reduced_axes()
         return None if axes is None else rows_along(shape_of(self.input), axes)
 
-    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         """All axes that are kept."""
         axes, rank = self.reduced_axes(), len(shape_of(self.input))
         if axes is None or len(self.operands) > 1:

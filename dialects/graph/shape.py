@@ -238,7 +238,7 @@ class TransposeOp(Movement, HasFolderInterface):
     traits = traits_def(Pure())
     assembly_format = "$input `permutation` $permutation" + ENDING
 
-    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         return (array_ints(self.permutation)[axis],)
 
     def infer(self) -> Sequence[Attribute]:

@@ -70,7 +70,7 @@ class ConcatOp(Movement, ShapeComputation):
     traits = traits_def(Pure())
     assembly_format = "$inputs `axis` $axis attr-dict `:` functional-type(operands, results)"
 
-    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         """All axes but the one along which the inputs are put together."""
         joined = element_axis(self.axis.value.data, len(shape_of(self.result)))
         return None if axis == joined else (axis,) * len(self.inputs)
@@ -246,7 +246,7 @@ class SliceOp(Movement, ShapeComputation):
             raise VerifyException(f"starts, ends, axes and steps differ in length: {counts}")
         return known.pop() if known else DYNAMIC
 
-    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         """All axes that are not sliced."""
         bounds = self.bounds()
         if bounds is None or len(self.operands) > 1 or any(axis == b[0] for b in bounds):

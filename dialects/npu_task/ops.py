@@ -143,18 +143,18 @@ class KernelOp(GeOp):
         *_, op = (o for o in self.body.block.ops if isinstance(o, TensorOp))
         return op
 
-    def takes_strides(self) -> bool:
+    def accepts_strided(self) -> bool:
         """Whether launches may read and write views whose rows lie apart."""
         op = self.main
         static = not any(is_dynamic(v.type) for v in (*op.operands, *op.results))
-        return static and self.engine.data is not Engine.HOST and op.takes_strides()
+        return static and self.engine.data is not Engine.HOST and op.accepts_strided()
 
-    def overwrites(self) -> set[tuple[int, int]]:
+    def in_place_pairs(self) -> set[tuple[int, int]]:
         """Each (result, input) such that a launch may write the result over the input."""
         op, returned = self.main, self.body.block.last_op
         if any(is_dynamic(v.type) for v in (*op.operands, *op.results)):
             return set()
-        allowed = set(op.overwrites())
+        allowed = set(op.in_place_pairs())
         uses = [[i for i, v in enumerate(op.operands) if v is a] for a in self.body.block.args]
         return {
             (r, i)

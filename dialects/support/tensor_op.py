@@ -278,7 +278,7 @@ class TensorOp(GeOp):
         found = {repeated_parts(shape, r) for r in results}
         return found.pop() if len(found) == 1 else None
 
-    def overwrites(self) -> Iterator[tuple[int, int]]:
+    def in_place_pairs(self) -> Iterator[tuple[int, int]]:
         """Each (result, operand) such that the kernel may write the result over the operand: it
         goes through both part by part (see `local_parts`), and has read a place when it writes
         there. Shapes are static."""
@@ -287,12 +287,12 @@ class TensorOp(GeOp):
             if fitting and self.local_parts(i) is not None:
                 yield from ((r, i) for r in fitting)
 
-    def takes_strides(self) -> bool:
+    def accepts_strided(self) -> bool:
         """Whether the kernel can read operands and write results whose stretches of memory lie
         apart: it moves tiles, row by row. Raises ValueError for a dynamic shape."""
         return self.ACCESS is not Access.WHOLE or self.static_work().macs > 0
 
-    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         """How the op comes apart when all its results are cut along `axis` (counted from the
         front): for each operand the axis along which part i of the results needs part i of it
         alone, None where each part needs all of it. None altogether when the parts are not

@@ -18,7 +18,7 @@ them, which buffers there must be, and reports
   while it is in use because it has no second copy in a double-buffered loop.
 
 Nothing here is shared with the planner. Both take for granted what the ops state of themselves
-(`ACCESS`, `rows`, `window`, `work`, `bytes_read`, `overwrites`, `Body.whole_parts`) and the
+(`ACCESS`, `rows`, `window`, `work`, `bytes_read`, `in_place_pairs`, `Body.whole_parts`) and the
 constants of `core_plan.py`.
 Assumed, not proved: what `core_needs.py` lists. Kernels of unknown shapes have no plan; they and
 those that pass rows or windows in parts are counted (`CoreProof`).
@@ -246,7 +246,7 @@ class KernelProof:
         read = [
             i for i, v in enumerate(op.operands) if self.names[self.root(v)] == operand.name
         ]  # fmt: skip
-        allowed = set(op.overwrites())
+        allowed = set(op.in_place_pairs())
         return bool(results and read) and all((results[0], i) in allowed for i in read)
 
     # ---- values ----

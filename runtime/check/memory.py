@@ -6,8 +6,8 @@ the set of tasks (the bits of an integer) that are done whenever its next task s
 events and barriers order them. It reports
 - a race: two tasks, one of which writes, touch the same bytes and nothing orders them;
 - a read of bytes that nothing has written, or that another buffer has overwritten;
-- a task that writes bytes which it reads, unless its kernel may (`KernelOp.overwrites`) and they
-  are the same elements of both;
+- a task that writes bytes which it reads, unless its kernel may (`KernelOp.in_place_pairs`) and
+  they are the same elements of both;
 - slots and views that leave their segment or buffer, offsets that are not aligned, what else is
   wrong with buffers (`npu_task/rules.py`);
 - loops that never end, or whose iterations are not as many as a scan buffer has rows;
@@ -237,7 +237,7 @@ class Checker:
         if not isinstance(op, LaunchOp) or (kernel := self.kernels.get(op.callee)) is None:
             return False
         if op.callee not in self.overwrites:
-            self.overwrites[op.callee] = kernel.overwrites()
+            self.overwrites[op.callee] = kernel.in_place_pairs()
         static = [r for r, t in enumerate(kernel.output_types) if not is_dynamic(t)]
         return out < len(static) and (static[out], operand) in self.overwrites[op.callee]
 

@@ -321,7 +321,7 @@ def kernel_limits(kernel: KernelOp, original: KernelOp, target: Target) -> Itera
     for (memory, _), b in now.items():
         if b.bytes <= 0 or any(o < 0 or o + b.bytes > sizes[memory] for o in b.offsets):
             yield "buffer outside of the core's memory"
-    yield from core_overlaps(now, before, bool(kernel.main.overwrites()))
+    yield from core_overlaps(now, before, bool(kernel.main.in_place_pairs()))
 
 
 def covers(new: CoreBuffer, old: CoreBuffer) -> bool:

@@ -1,4 +1,4 @@
-"""What kernels say about working in place (`TensorOp.local_parts`, `KernelOp.overwrites`) holds:
+"""What kernels say about working in place (`TensorOp.local_parts`, `in_place_pairs`) holds:
 part i of a result does not change with what is outside of part i of the operand, and a launch whose
 result is put over the operand gives the same numbers. For every op class, and for fused ops."""
 
@@ -66,7 +66,7 @@ def check(kernel: KernelOp, seed: int) -> int:
     nowhere: list[Array | None] = [None] * len(kernel.output_types)
     with np.errstate(all="ignore"):
         want = [y.copy() for y in code.run([x.copy() for x in inputs], nowhere)]
-        for result, operand in kernel.overwrites():
+        for result, operand in kernel.in_place_pairs():
             copies = [x.copy() for x in inputs]
             outs: list[Array | None] = [np.empty_like(y) for y in want]
             memory = copies[operand].reshape(-1).view(want[result].dtype)
@@ -75,7 +75,7 @@ def check(kernel: KernelOp, seed: int) -> int:
             assert all(map(same, got, want)), f"result {result} over operand {operand}"
             assert same(copies[operand], want[result])
             check_parts(kernel, code, inputs, operand, want, rng)
-    return len(kernel.overwrites())
+    return len(kernel.in_place_pairs())
 
 
 def check_parts(
@@ -97,7 +97,7 @@ def check_parts(
         parts, -1
     )[np.arange(parts) != chosen]
     got = code.run(changed, [None] * len(want))
-    allowed = {r for r, _ in kernel.overwrites()}
+    allowed = {r for r, _ in kernel.in_place_pairs()}
     for r, (a, b) in enumerate(zip(got, want, strict=True)):
         if r in allowed:
             a, b = (y.reshape(parts, -1)[chosen] for y in (a, b))

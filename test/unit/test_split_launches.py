@@ -36,7 +36,7 @@ from ge.transforms.schedule.assign_streams import AssignStreamsPass
 from ge.transforms.schedule.split_launches import Choice, SplitLaunchesPass, Splitter
 
 TARGET = Target.load()
-APART = [op for op in op_classes() if op.cut_axes is not TensorOp.cut_axes]
+APART = [op for op in op_classes() if op.split_axes is not TensorOp.split_axes]
 SEEDS = range(40)
 
 
@@ -55,7 +55,7 @@ def arrays_for(op: TensorOp, seed: int) -> list[Array]:
 
 def parts(op: TensorOp, axis: int, arrays: list[Array]) -> Array | None:
     """The op on each part of its operands, put together; None where one fixes its shape."""
-    axes = op.cut_axes(axis)
+    axes = op.split_axes(axis)
     assert axes is not None
     assert len(axes) == len(op.operands)
     done: list[Array] = []
@@ -94,7 +94,7 @@ def test_parts_are_independent(kind: type[TensorOp]) -> None:
         with np.errstate(all="ignore"):
             whole = kernels.evaluate(op, arrays)[0]
             for axis in range(len(whole.shape)):
-                if op.cut_axes(axis) is None:
+                if op.split_axes(axis) is None:
                     continue
                 if (found := parts(op, axis, arrays)) is not None:
                     np.testing.assert_allclose(
@@ -246,7 +246,7 @@ func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
     ):
         module = parse_module(context(), Source("x.mlir", text.replace("OTHER", other)))
         (op,) = (op for op in module.walk() if isinstance(op, FusedOp))
-        assert [op.cut_axes(0), op.cut_axes(1)] == axes
+        assert [op.split_axes(0), op.split_axes(1)] == axes
 
 
 LARGE = """

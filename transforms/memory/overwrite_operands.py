@@ -10,8 +10,8 @@ becomes
     npu_task.launch @add_0 ins(%1, %0 : ...) outs(%1 : ...)
 
 Which operand a kernel may overwrite with which result is the kernel's to say
-(`KernelOp.overwrites`). The operand's buffer must be used by nobody later, be no constant, and be
-no input of the model unless `inputs` allows it; the launch may not read another part of it. So
+(`KernelOp.in_place_pairs`). The operand's buffer must be used by nobody later, be no constant, and
+be no input of the model unless `inputs` allows it; the launch may not read another part of it. So
 residual chains stay in one buffer; one that ends in an output of the model is in the output's. Of
 a loop, the initial value of what is carried and the value that an iteration computes are put in the
 carried buffer itself, where nobody reads what was there before any more.
@@ -79,7 +79,7 @@ class Overwriting:
         if found is None:
             kernel = self.kernels[op.callee]
             static = [r for r, t in enumerate(kernel.output_types) if not is_dynamic(t)]
-            pairs = kernel.overwrites()
+            pairs = kernel.in_place_pairs()
             found = {(static.index(r), i) for r, i in pairs if r in static}
             self.allowed[op.callee] = found
         return found

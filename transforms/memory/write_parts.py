@@ -14,8 +14,8 @@ becomes
     npu_task.launch @neg_0 ins(%b : ...) outs(%2 : ...)
 
 The kernels that write and read an operand must do with rows that lie apart
-(`KernelOp.takes_strides`). A part is a row of stretches of memory; each stretch has to be at least
-`SHORTEST` bytes long. An operand that has to be elsewhere (an input or output of the model, a
+(`KernelOp.accepts_strided`). A part is a row of stretches of memory; each stretch has to be at
+least `SHORTEST` bytes long. An operand that has to be elsewhere (an input or output of the model, a
 constant, what control flow makes, what is concatenated twice) is copied into its part, a task that
 is no launch; an input of the model goes right into an output of the model that it is a part of,
 such as the cache of attention. The launch stays where more would be copied than written in place.
@@ -188,7 +188,7 @@ class PartWriting:
                             return False
                         todo.append(user.result)
                     case LaunchOp():
-                        if user is not concat and not self.takes_strides(user.callee):
+                        if user is not concat and not self.accepts_strided(user.callee):
                             return False
                     case CopyOp():
                         pass
@@ -198,9 +198,9 @@ class PartWriting:
                     return False
         return True
 
-    def takes_strides(self, callee: str) -> bool:
+    def accepts_strided(self, callee: str) -> bool:
         if callee not in self.strided:
-            self.strided[callee] = self.kernels[callee].takes_strides()
+            self.strided[callee] = self.kernels[callee].accepts_strided()
         return self.strided[callee]
 
 

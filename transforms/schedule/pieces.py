@@ -1,6 +1,6 @@
 """Which launches come apart into independent parts, and groups of them that do so together.
 
-A launch comes apart where its op says so (`TensorOp.cut_axes`) along the first dimension that is
+A launch comes apart where its op says so (`TensorOp.split_axes`) along the first dimension that is
 larger than 1: each part of the result then lies in one piece of memory, and so does each part of an
 operand that is cut with it. Launches form a group when part i of each needs, of what the others
 compute, part i alone. The parts of a group can run one part after the other, or, on two engines,
@@ -45,7 +45,7 @@ def cut_of(kernel: KernelOp) -> Cut | None:
     if kernel.engine.data not in (Engine.CUBE, Engine.VECTOR):
         return None
     axis = leading(shape_of(main.results[0]))
-    axes = None if axis is None else main.cut_axes(axis)
+    axes = None if axis is None else main.split_axes(axis)
     if axis is None or axes is None:
         return None
     extent = shape_of(main.results[0])[axis]

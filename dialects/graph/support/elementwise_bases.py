@@ -45,7 +45,7 @@ class Elementwise(TensorOp, ABC):
     def result_element(self) -> Attribute:
         return element_type(self.operands[0])
 
-    def cut_axes(self, axis: int) -> tuple[int | None, ...] | None:
+    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         return aligned_axes(axis, len(shape_of(self.results[0])), self.operands)
 
     def infer(self) -> Sequence[Attribute]:
