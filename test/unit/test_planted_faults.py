@@ -33,7 +33,7 @@ def test_edits_that_do_harm_are_refused() -> None:
     tally = planted_edits.run_cases(range(5000, 5100))
     assert tally.wrong == []
     assert tally.refused.total() > 40
-    assert tally.harmless.total() > 10
+    assert tally.harmless.total() > 5
 
 
 @pytest.mark.parametrize("options", [Options(fusion="off"), Options(), Options(share_io=True)])
