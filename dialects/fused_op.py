@@ -14,6 +14,7 @@ the tile that the cube just produced, `region` streams elementwise ops through t
 
 from abc import ABC
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import gcd, prod
 from typing import Any, ClassVar, Self
@@ -47,7 +48,7 @@ PHASE = "fused_op.phase"
 """Attribute of ops: a number, 0 where there is none. Ops of two phases do not share a launch."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Body:
     """What one launch computes: ops in order, the values that they read from memory, and those
     that they leave there. It need not be an op yet: rules weigh up bodies before they make one."""
@@ -57,11 +58,9 @@ class Body:
     outputs: Sequence[SSAValue]
     kind: str = ""
     """The name of a user's kernel, see `CustomOp`."""
-    works: dict[TensorOp, Work] = field(default_factory=dict[TensorOp, Work], compare=False)
+    works: dict[TensorOp, Work] = field(default_factory=dict[TensorOp, Work])
     """Work of ops that has been found already; bodies of the same ops may share it."""
-    kernels: dict[Any, Any] = field(default_factory=dict[Any, Any], compare=False)
-    """What the model of time has made of the body, so that it is made once."""
-    numbers: dict[TensorOp, int] = field(default_factory=dict[TensorOp, int], compare=False)
+    numbers: dict[TensorOp, int] = field(default_factory=dict[TensorOp, int])
     """Numbers that equal ops have in common, known already; shared like `works`."""
 
     @classmethod
@@ -96,8 +95,8 @@ class Body:
 
     def static_work(self) -> Work:
         """The work of the ops inside, and one reading of each input and writing of each output."""
-        if self.kind in CUSTOM_WORK:
-            return CUSTOM_WORK[self.kind](self)
+        if self.kind and (work := USER_KERNELS.get().work.get(self.kind)):
+            return work(self)
         inner = [self.work_of(op) for op in self.ops]
         if len(inner) == 1:
             return inner[0]
@@ -320,8 +319,20 @@ class RegionOp(FusedOp):
     name = "fused_op.region"
 
 
-CUSTOM_WORK: dict[str, Callable[[Body], Work]] = {}
-"""Kind of a custom op -> what one launch of it costs, where its author says so."""
+@dataclass(frozen=True, slots=True)
+class UserKernels:
+    """What users say of their kernels, by the kind of `CustomOp`."""
+
+    functions: dict[str, Callable[..., Any]] = field(default_factory=dict[str, Callable[..., Any]])
+    """The function of arrays that runs it."""
+    work: dict[str, Callable[[Body], Work]] = field(
+        default_factory=dict[str, Callable[[Body], Work]]
+    )
+    """What one launch costs, where its author says so."""
+
+
+USER_KERNELS = ContextVar("USER_KERNELS", default=UserKernels())
+"""The registry in use; a test sets one of its own."""
 
 
 @irdl_op_definition

@@ -3,14 +3,12 @@
 Ops are grouped by family, a file each; `Graph` collects them from the modules below.
 """
 
-from collections.abc import Sequence
 from types import ModuleType
-from typing import Any, cast
+from typing import cast
 
 from xdsl.dialect_interfaces.constant_materialization import ConstantMaterializationInterface
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, Dialect, Operation
-from xdsl.irdl import IRDLOperation
 
 from ge.dialects.graph import (
     activation,
@@ -35,6 +33,7 @@ from ge.dialects.graph import (
     trigonometry,
 )
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
+from ge.dialects.support.modules import attributes_of, ops_of
 
 FAMILIES: tuple[ModuleType, ...] = (
     activation,
@@ -65,30 +64,6 @@ class _MaterializeConstant(ConstantMaterializationInterface):
         if isinstance(value, DenseIntOrFPElementsAttr | WeightAttr):
             return ConstantOp.make(cast(Attribute, value), type)
         return None
-
-
-def _defined(kind: type, modules: Sequence[ModuleType]) -> list[Any]:
-    """The named classes of a kind that the modules define, in order of definition."""
-    return [
-        c
-        for m in modules
-        for c in vars(m).values()
-        # cheap tests first: this runs at the start of every tool
-        if isinstance(c, type)
-        and c.__module__ == m.__name__
-        and "name" in vars(c)
-        and issubclass(c, kind)
-    ]
-
-
-def ops_of(*modules: ModuleType) -> list[type[Operation]]:
-    """The op classes that the modules define."""
-    return _defined(IRDLOperation, modules)
-
-
-def attributes_of(*modules: ModuleType) -> list[type[Attribute]]:
-    """The attribute classes that the modules define."""
-    return _defined(Attribute, modules)
 
 
 Graph = Dialect("graph", ops_of(*FAMILIES), attributes_of(*FAMILIES), [_MaterializeConstant()])

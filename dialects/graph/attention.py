@@ -107,6 +107,7 @@ class AttentionLike(TensorOp, ABC):
     key_tokens_first = prop_def(BoolAttr, default_value=_OFF)
     result = result_def()
     PARAMETERS: ClassVar = {"offset_value": "offset"}
+    ALWAYS_MACS: ClassVar = True
     KEYED: ClassVar[tuple[str, ...]] = ("key",)
     """Operands that have a token for each key."""
     custom_directives = (Parameter,)
@@ -208,6 +209,7 @@ class AttentionOp(AttentionLike):
     offset_value = opt_operand_def()
     value_tokens_first = prop_def(BoolAttr, default_value=_OFF)
     KEYED: ClassVar = ("key", "value")
+    ROUNDED_ONCE: ClassVar = 3
     result_tokens_first = prop_def(BoolAttr, default_value=_OFF)
     assembly_format = (
         "$query `,` $key `,` $value " + _OPTIONS + "type($query) `,` type($key) `,` "
@@ -276,6 +278,7 @@ class RotaryEmbeddingOp(TensorOp):
     traits = traits_def(Pure())
     ACCESS: ClassVar = Access.POINTWISE
     VECTOR_COST: ClassVar = 3
+    ROUNDED_ONCE: ClassVar = 1
 
     def local_parts(self, index: int) -> int | None:
         """The other element of a pair lies in the same row."""

@@ -72,6 +72,7 @@ class Convolution(WindowedOp, ABC):
     group = prop_def(INT, default_value=IntegerAttr(1, i64))
     input_channels_last = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     result = result_def()
+    ALWAYS_MACS: ClassVar = True
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = (

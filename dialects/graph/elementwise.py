@@ -194,6 +194,7 @@ class ModOp(Binary):
     name = "graph.mod"
     fmod = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     VECTOR_COST: ClassVar = 4
+    VECTOR_PROGRAM: ClassVar = True
 
 
 @irdl_op_definition
@@ -279,6 +280,7 @@ class ShiftOp(Binary):
     """Bits of lhs moved by rhs places to the "left" or "right" (zeros come in)."""
 
     name = "graph.shift"
+    VECTOR_PROGRAM: ClassVar = True
     NEUTRAL: ClassVar = staticmethod(f.zero)
     ACCEPTS = staticmethod(is_integer)
     direction = prop_def(StringAttr)

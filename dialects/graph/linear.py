@@ -59,6 +59,8 @@ class MatmulOp(TensorOp):
     transpose_rhs = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     result = result_def()
     TAKES_STORED: ClassVar = True
+    IS_MATMUL: ClassVar = True
+    ALWAYS_MACS: ClassVar = True
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
@@ -139,6 +141,7 @@ class EinsumOp(TensorOp):
     equation = prop_def(StringAttr)
     inputs = var_operand_def()
     result = result_def()
+    IS_MATMUL: ClassVar = True
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = "$equation $inputs attr-dict `:` functional-type(operands, results)"

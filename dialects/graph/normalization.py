@@ -93,6 +93,7 @@ class SoftmaxOp(SoftmaxLike):
     """exp(x - max x) / sum(exp(x - max x)); nan where all of a row is -inf."""
 
     name = "graph.softmax"
+    ROUNDED_ONCE: ClassVar = 1
 
 
 @irdl_op_definition
@@ -126,6 +127,8 @@ class TrailingNorm(TensorOp, ABC):
     traits = traits_def(Pure())
     ACCESS: ClassVar = Access.ROWS
     VECTOR_COST: ClassVar = 6
+    NORMALIZES: ClassVar = True
+    ROUNDED_ONCE: ClassVar = 1
 
     def rows(self) -> Rows:
         shape = shape_of(self.input)
@@ -222,6 +225,8 @@ class GroupNormOp(TensorOp):
     traits = traits_def(Pure())
     ACCESS: ClassVar = Access.ROWS
     VECTOR_COST: ClassVar = 6
+    NORMALIZES: ClassVar = True
+    ROUNDED_ONCE: ClassVar = 1
     assembly_format = "$input `,` $scale `,` $bias attr-dict `:` functional-type(operands, results)"
 
     def rows(self) -> Rows:

@@ -84,6 +84,7 @@ class Recurrent(TensorOp, ABC):
     GATES: ClassVar[int]
     DEFAULTS: ClassVar[tuple[str, ...]]
     """The activations of one direction when none are named."""
+    ALWAYS_MACS: ClassVar = True
 
     input = operand_def()
     weights = operand_def()

@@ -1,6 +1,7 @@
 """Tensors taken apart and put together along axes: concat, split, slice and pad."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import ClassVar
 
 from xdsl.dialects.builtin import StringAttr
@@ -154,6 +155,13 @@ class SplitOp(Movement):
         element, before, after = element_type(self.input), shape[:axis], shape[axis + 1 :]
         return [tensor((*before, d, *after), element) for d in dims(sizes)]
 
+    def part_starts(self) -> Sequence[Sequence[int]] | None:
+        rank = len(shape_of(self.input))
+        axis = element_axis(self.axis.value.data, rank)
+        sizes = [shape_of(part)[axis] for part in self.parts]
+        starts = accumulate(sizes[:-1], initial=0)
+        return [[s if d == axis else 0 for d in range(rank)] for s in starts]
+
     def permuted(self, order: Sequence[int]) -> Permuted | None:
         axis = order.index(element_axis(self.axis.value.data, len(order)))
         return Permuted((0,), order, {"axis": axis})
@@ -213,6 +221,15 @@ class SliceOp(Movement, ShapeComputation):
     assembly_format = (
         "$input " + " ".join(parameter(p) for p in ("starts", "ends", "axes", "steps")) + ENDING
     )
+
+    def part_starts(self) -> Sequence[Sequence[int]] | None:
+        shape = shape_of(self.input)
+        starts = [0] * len(shape)
+        for axis, start, end, step in self.bounds() or ():
+            if start is None or end is None or step != 1:
+                return None
+            starts[axis] = slice_bounds(start, end, step, shape[axis])[0]
+        return [starts]
 
     def count(self) -> int:
         """The number of sliced axes, DYNAMIC where unknown."""

@@ -1,0 +1,10 @@
+"""The `npu_task` dialect: launches of kernels, on tensors, on buffers, and on streams."""
+
+from xdsl.ir import Dialect
+
+from ge.dialects.npu_task import attributes, control, core_plan, ops
+from ge.dialects.support.modules import attributes_of, ops_of
+
+FAMILIES = (attributes, control, core_plan, ops)
+
+NpuTask = Dialect("npu_task", ops_of(*FAMILIES), attributes_of(*FAMILIES))

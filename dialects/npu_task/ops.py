@@ -36,7 +36,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import (
     Attribute,
     Block,
-    Dialect,
     Operation,
     Region,
     SSAValue,
@@ -64,7 +63,6 @@ from ge.dialects.npu_task.attributes import HOST as HOST
 from ge.dialects.npu_task.attributes import (
     Engine,
     EngineAttr,
-    SpaceAttr,
     TilingAttr,
     data_type,
     fits,
@@ -389,23 +387,3 @@ class WaitOp(GeOp):
 
     def __init__(self, event: int, stream: int):
         Operation.__init__(self, properties={"event": number(event), "stream": number(stream)})
-
-
-NpuTask = Dialect(
-    "npu_task",
-    [
-        KernelOp,
-        ReturnOp,
-        LaunchOp,
-        ConstantOp,
-        SlotOp,
-        CopyOp,
-        TransferOp,
-        RecordOp,
-        WaitOp,
-        YieldOp,
-        IfOp,
-        LoopOp,
-    ],
-    [SpaceAttr, EngineAttr, TilingAttr, CorePlanAttr],
-)

@@ -227,6 +227,23 @@ class TensorOp(GeOp):
     NAMES_PLACES: ClassVar[bool] = False
     """Whether an operand says where elements are; the kernel refuses places that do not exist."""
 
+    IS_MATMUL: ClassVar[bool] = False
+    """Whether it multiplies matrices, and what follows may join its launch."""
+
+    ALWAYS_MACS: ClassVar[bool] = False
+    """Whether it has multiply-accumulates in all shapes."""
+
+    NORMALIZES: ClassVar[bool] = False
+    """Whether it scales rows by their statistics, and what is around may join its launch."""
+
+    ROUNDED_ONCE: ClassVar[int] = 0
+    """How many of the first operands may be narrow floats: the kernel computes with them in
+    float32 and rounds its result once."""
+
+    VECTOR_PROGRAM: ClassVar[bool] = False
+    """Whether the vector unit has no instructions for it: what it runs instead would hold up the
+    cube."""
+
     @abstractmethod
     def infer(self) -> Sequence[Attribute]:
         """The result types that follow from operands and attributes, `?` where unknown.
@@ -234,6 +251,11 @@ class TensorOp(GeOp):
 
     def rows(self) -> Rows | None:
         """The rows of an op with `ACCESS` ROWS; None when it is not known where they are."""
+        return None
+
+    def part_starts(self) -> Sequence[Sequence[int]] | None:
+        """For each result the index of its first element in operand 0, if it is a box of that
+        operand's elements; None otherwise. Shapes are static."""
         return None
 
     def permuted(self, order: Sequence[int]) -> Permuted | None:

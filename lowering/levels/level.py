@@ -87,13 +87,13 @@ def legality() -> Mapping[Level, Legality]:
     from ge.dialects.npu_task.program_info import STREAMS
     from ge.lowering.levels import rules as r
     from ge.lowering.levels.rules import Rules
-    from ge.transforms.analysis.views import CANDIDATES
+    from ge.transforms.analysis.views import may_be_view
 
     graph_ops = frozenset({*Graph.operations, ReturnOp})
     fused_ops = graph_ops.union(FusedOps.operations)
     control = {graph.IfOp, graph.LoopOp, graph.YieldOp, ReturnOp}
     kernel = (fused_ops - control) | {npu.ReturnOp}
-    views = {op for op in Graph.operations if issubclass(op, CANDIDATES)}
+    views = set(filter(may_be_view, Graph.operations))
     tasks = control | views | {npu.LaunchOp, npu.ConstantOp, EmptyOp}
     buffers = {npu.LaunchOp, npu.ConstantOp, npu.CopyOp, npu.TransferOp, npu.IfOp, npu.LoopOp,
                npu.YieldOp, AllocOp, ReinterpretCastOp, ReturnOp}  # fmt: skip

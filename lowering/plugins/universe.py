@@ -13,7 +13,7 @@ from xdsl.universe import Universe
 DIALECTS = {
     "graph": "dialects.graph:Graph",
     "fused_op": "dialects.fused_op:FusedOps",
-    "npu_task": "dialects.npu_task.ops:NpuTask",
+    "npu_task": "dialects.npu_task:NpuTask",
 }
 
 PASSES = {

@@ -52,6 +52,7 @@ from xdsl.passes import ModulePass
 from ge.dialects.graph.control import IfOp as GraphIfOp
 from ge.dialects.graph.control import LoopOp as GraphLoopOp
 from ge.dialects.graph.control import YieldOp as GraphYieldOp
+from ge.dialects.npu_task.attributes import SpaceAttr
 from ge.dialects.npu_task.memory import row_major
 from ge.dialects.npu_task.ops import (
     HBM,
@@ -61,7 +62,6 @@ from ge.dialects.npu_task.ops import (
     IfOp,
     LaunchOp,
     LoopOp,
-    SpaceAttr,
     TransferOp,
     YieldOp,
     is_dynamic,

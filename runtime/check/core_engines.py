@@ -2,15 +2,8 @@
 cores."""
 
 from ge.dialects.fused_op import FusedOp
-from ge.dialects.graph.attention import AttentionLike
-from ge.dialects.graph.convolution import Convolution
-from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.recurrent import Recurrent
 from ge.dialects.graph.shape import is_shape_arithmetic
 from ge.dialects.npu_task.ops import Engine, KernelOp, is_dynamic
-
-PRODUCTS = (MatmulOp, Convolution, AttentionLike, Recurrent)
-"""What has multiply-accumulates in all shapes."""
 
 
 def engine_problem(kernel: KernelOp) -> str | None:
@@ -18,7 +11,7 @@ def engine_problem(kernel: KernelOp) -> str | None:
     engine, op = kernel.engine.data, kernel.main
     members = op.members if isinstance(op, FusedOp) else [op]
     work = op.work()
-    product = any(isinstance(o, PRODUCTS) for o in members) if work is None else work.macs > 0
+    product = any(o.ALWAYS_MACS for o in members) if work is None else work.macs > 0
     if engine is Engine.DMA:
         return "DMA copies between host and device, and runs no kernel"
     if product and engine is not Engine.CUBE and (work is not None or engine is Engine.HOST):

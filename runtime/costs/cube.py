@@ -455,14 +455,16 @@ class AttentionKernel(CubeKernel):
         return max(size, self.target.full_rate_bytes) / self.target.l2_read_rate, size
 
 
+KERNELS_KEPT = 64
+"""Kernels that are kept while one body is weighed up."""
+
+
+@lru_cache(maxsize=KERNELS_KEPT)
 def cube_kernel(body: Body, target: Target) -> CubeKernel:
     """The kernel of a body with products."""
-    kernel = body.kernels.get((CubeKernel, target))
-    if kernel is None:
-        main = max(body.ops, key=lambda op: body.work_of(op).macs)
-        kind = AttentionKernel if isinstance(main, AttentionLike) else CubeKernel
-        kernel = body.kernels[CubeKernel, target] = kind.of(body, target)
-    return kernel
+    main = max(body.ops, key=lambda op: body.work_of(op).macs)
+    kind = AttentionKernel if isinstance(main, AttentionLike) else CubeKernel
+    return kind.of(body, target)
 
 
 @lru_cache(maxsize=8192)

@@ -20,7 +20,7 @@ from ge.dialects.support.tensor_op import Access, TensorOp, Work
 from ge.dialects.support.types import numel, shape_of
 from ge.dialects.targets.target import Target
 from ge.runtime.costs.core_tiles import Footprint, bytes_of, halo
-from ge.runtime.costs.cube import lane_width, round_up
+from ge.runtime.costs.cube import KERNELS_KEPT, lane_width, round_up
 from ge.runtime.costs.pipes import Pipes, l2_bytes_per_us, store_us
 
 
@@ -213,12 +213,10 @@ class VectorKernel:
         )
 
 
+@lru_cache(maxsize=KERNELS_KEPT)
 def vector_kernel(body: Body, target: Target) -> VectorKernel:
     """The kernel of a body on the vector unit."""
-    kernel = body.kernels.get((VectorKernel, target))
-    if kernel is None:
-        kernel = body.kernels[VectorKernel, target] = VectorKernel(body, target)
-    return kernel
+    return VectorKernel(body, target)
 
 
 def _operations(body: Body, op: TensorOp) -> tuple[float, int]:

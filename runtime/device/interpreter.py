@@ -29,6 +29,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import Dense, is_static
 from ge.runtime import kernels
 from ge.runtime.data.arrays import Array, array_of, dtype_of, type_of
+from ge.runtime.data.machine import machine_bytes
 from ge.runtime.data.weights import Payload, restored
 from ge.runtime.device.executable import (
     Call,
@@ -39,7 +40,7 @@ from ge.runtime.device.executable import (
     Step,
     reuse_operands,
 )
-from ge.runtime.device.memory import Device, machine_bytes
+from ge.runtime.device.memory import Device
 
 OpT = TypeVar("OpT", bound=Operation)
 Handler = Callable[["Translator", Any], None]

@@ -5,7 +5,6 @@ signed integer type), so a plan that lets two lifetimes overlap, or that reads w
 written, gives wrong numbers instead of right ones by luck.
 """
 
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,18 +19,11 @@ from ge.dialects.npu_task.ops import SlotOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import byte_size
 from ge.runtime.data.arrays import Array
+from ge.runtime.data.machine import machine_bytes
 
 POISON = 0xFF
 
 Bytes = NDArray[np.uint8]
-
-
-def machine_bytes() -> int:
-    """The physical memory of this machine."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 1 << 40
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,9 @@ from ge.dialects.targets.target import Target
 from ge.runtime.check.memory import require_safe
 from ge.runtime.check.schedule import require_schedule
 from ge.runtime.data.arrays import Array, dtype_of, kind_of
+from ge.runtime.data.machine import machine_bytes
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.function import Function
-from ge.runtime.device.memory import machine_bytes
 from ge.runtime.profile.profiler import observe
 
 

@@ -30,6 +30,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import IRDLOperation, VarOperandDef
 
+from ge.dialects.fused_op import USER_KERNELS
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import Access, TensorOp
 from ge.runtime.data.arrays import Array, contiguous
@@ -76,13 +77,10 @@ def kernel(
     return register
 
 
-_CUSTOM: dict[str, Fn] = {}
-
-
 def custom_kernel(kind: str, fn: Fn) -> None:
     """Register the function of arrays that runs `fused_op.custom "kind"`; a lambda may be made
     anew for each match. Raises GeError when the kind has another one."""
-    if not _is_same(_CUSTOM.setdefault(kind, fn), fn):
+    if not _is_same(USER_KERNELS.get().functions.setdefault(kind, fn), fn):
         raise GeError(f"a kernel named '{kind}' exists already", hint="give each its own name")
 
 
@@ -99,7 +97,7 @@ def _is_same(a: Fn, b: Fn) -> bool:
 
 def find_custom(kind: str) -> Fn | None:
     """The function of arrays registered for a kind of custom op."""
-    return _CUSTOM.get(kind)
+    return USER_KERNELS.get().functions.get(kind)
 
 
 def find(op: type[Operation]) -> Kernel | None:

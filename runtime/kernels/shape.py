@@ -13,7 +13,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import array_ints, shape_text
 from ge.runtime.data.arrays import Array
-from ge.runtime.device.memory import machine_bytes
+from ge.runtime.data.machine import machine_bytes
 from ge.runtime.kernels import Fn, kernel
 
 

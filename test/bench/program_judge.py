@@ -53,7 +53,7 @@ from ge.dialects.npu_task.ops import (
 )
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import array_ints, byte_size
+from ge.dialects.support.types import array_ints, byte_size, numel, shape_of
 from ge.dialects.targets.target import Target
 from ge.runtime.data.arrays import Array
 from ge.runtime.device import function as device_function
@@ -293,7 +293,10 @@ def kernel_limits(kernel: KernelOp, original: KernelOp, target: Target) -> Itera
         yield "more blocks than cores"
     if kernel.tiling.buffers.data > original.tiling.buffers.data:
         yield "double-buffered without a second copy"
-    if any(a > b for a, b in zip(kernel.tiling.sizes, original.tiling.sizes, strict=False)):
+    values = (v for op in kernel.body.walk() for v in (*op.operands, *op.results))
+    whole = max(numel(shape_of(v)) for v in values)  # a tile holds no more than there is
+    tiles = zip(kernel.tiling.sizes, original.tiling.sizes, strict=False)
+    if any(min(a, whole) > b for a, b in tiles):
         if kernel.core == original.core:
             yield "tiles that are larger than the buffers"
     assert original.core is not None

@@ -20,7 +20,7 @@ ROOMS: dict[str, set[str]] = {
     "dialects/fused_op": {"dialects/support", "dialects/graph"},
     "dialects/npu_task": {"dialects/support", "dialects/targets"},
     "runtime/data": {"dialects"},
-    "runtime/kernels": {"dialects", "runtime/data", "runtime/device"},
+    "runtime/kernels": {"dialects", "runtime/data"},
     "runtime/costs": {"dialects"},
     "runtime/clock": {"dialects", "runtime/costs"},
     "runtime/check": {"dialects"},

@@ -20,9 +20,6 @@ from ge.runtime.device.function import Function
 from ge.runtime.device.interleave import random_order
 from ge.runtime.device.session import Session, main_of, random_inputs
 
-OPEN = ("engine", "tiling", "core plan", "characters")
-"""Edits of kernels that are proved although they do harm."""
-
 MODELS = Path(__file__).parents[1] / "models"
 
 
@@ -34,7 +31,7 @@ def test_faults_are_reported_and_nothing_else() -> None:
 
 def test_edits_that_do_harm_are_refused() -> None:
     tally = planted_edits.run_cases(range(5000, 5150))
-    assert [w for w in tally.wrong if not any(f": {kind}: " in w for kind in OPEN)] == []
+    assert tally.wrong == []
     assert tally.refused.total() > 50
     assert tally.harmless.total() > 10
 

@@ -1,12 +1,14 @@
 """Users' rules: the kernel is called, the check finds wrong ones, names are suggested."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
+from ge.dialects.fused_op import USER_KERNELS, UserKernels
 from ge.dialects.support.errors import GeError
 from ge.lowering.driver.compiler import context
 from ge.lowering.text.reading import Source, parse_module
-from ge.runtime import kernels
 from ge.runtime.device.session import Session
 from ge.transforms.fusion.user_rules import FusedOp, Graph, OpType, Pattern
 from ge.transforms.rewriting.counts import collecting
@@ -21,8 +23,10 @@ func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x4xf32>, %b: tensor<4xf32>) -> 
 
 
 @pytest.fixture
-def graph() -> Graph:
-    return Graph(parse_module(context(), Source("test", TEXT)), "my-rule")
+def graph() -> Iterator[Graph]:
+    token = USER_KERNELS.set(UserKernels())
+    yield Graph(parse_module(context(), Source("test", TEXT)), "my-rule")
+    USER_KERNELS.reset(token)
 
 
 LINEAR = Pattern([OpType("MatMul", name="product"), OpType("add")])
@@ -34,8 +38,7 @@ def arrays() -> dict[str, np.ndarray]:
     return {n: rng.standard_normal(s).astype(np.float32) for n, s in shapes.items()}
 
 
-def test_kernel_is_called(graph: Graph, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(kernels, "_CUSTOM", {})
+def test_kernel_is_called(graph: Graph):
     calls: list[int] = []
 
     def linear(x, w, b):
@@ -53,8 +56,7 @@ def test_kernel_is_called(graph: Graph, monkeypatch: pytest.MonkeyPatch):
     np.testing.assert_allclose(y, inputs["arg0"] @ inputs["arg1"] + inputs["arg2"], rtol=1e-5)
 
 
-def test_inputs_in_the_order_asked_for(graph: Graph, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(kernels, "_CUSTOM", {})
+def test_inputs_in_the_order_asked_for(graph: Graph):
 
     def replace(found):
         product = found.op("product", type(found.bound["product"]))
@@ -70,8 +72,7 @@ def test_inputs_in_the_order_asked_for(graph: Graph, monkeypatch: pytest.MonkeyP
     np.testing.assert_allclose(y, inputs["arg0"] @ inputs["arg1"] + inputs["arg2"], rtol=1e-5)
 
 
-def test_a_wrong_kernel_is_refused(graph: Graph, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(kernels, "_CUSTOM", {})
+def test_a_wrong_kernel_is_refused(graph: Graph):
     with pytest.raises(GeError, match="differs from the ops it replaces"):
         graph.apply_pattern(
             LINEAR, lambda m: FusedOp("W", kernel=lambda *a: a[0] @ a[1], check=1e-5)

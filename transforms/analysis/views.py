@@ -5,41 +5,33 @@ other, all with static shapes: rows 2 to 4 of a matrix are a view, its columns a
 """
 
 from collections.abc import Sequence
-from itertools import accumulate
 from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
-from ge.dialects.graph.shape import View
-from ge.dialects.graph.slicing import SliceOp, SplitOp, slice_bounds
 from ge.dialects.npu_task.memory import row_major
 from ge.dialects.npu_task.ops import is_dynamic
-from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import Shape, normalize_axis, numel, shape_of
+from ge.dialects.support.tensor_op import Access, TensorOp
+from ge.dialects.support.types import Shape, numel, shape_of
 
-CANDIDATES = (View, SliceOp, SplitOp)
+
+def may_be_view(cls: type[Operation]) -> bool:
+    """Whether ops of a class may be views."""
+    return issubclass(cls, TensorOp) and (
+        cls.ACCESS is Access.VIEW or cls.part_starts is not TensorOp.part_starts
+    )
 
 
 def view_offsets(op: Operation) -> list[int] | None:
     """The first element of each result in the memory of operand 0; None when op is no view."""
-    if not isinstance(op, CANDIDATES):
+    if not may_be_view(type(op)) or any(is_dynamic(v.type) for v in (op.operands[0], *op.results)):
         return None
     assert isinstance(op, TensorOp)
-    if any(is_dynamic(v.type) for v in (op.operands[0], *op.results)):
+    if op.ACCESS is Access.VIEW:
+        return [0] * len(op.results)
+    if len(op.operands) != 1 or (starts := op.part_starts()) is None:
         return None
-    if isinstance(op, View):
-        return [0]
-    if len(op.operands) != 1:
-        return None
-    shape = shape_of(op.operands[0])
-    if isinstance(op, SliceOp):
-        starts = _starts(op, shape)
-        return None if starts is None else _contiguous(shape, [starts], [shape_of(op.result)])
-    axis = normalize_axis(op.axis.value.data, len(shape))
-    sizes = [shape_of(part) for part in op.parts]
-    begins = accumulate((s[axis] for s in sizes[:-1]), initial=0)
-    starts = [[b if d == axis else 0 for d in range(len(shape))] for b in begins]
-    return _contiguous(shape, starts, sizes)
+    return _contiguous(shape_of(op.operands[0]), starts, [shape_of(r) for r in op.results])
 
 
 def whole_of(value: SSAValue) -> SSAValue:
@@ -57,16 +49,6 @@ def storage(value: SSAValue) -> SSAValue:
     while isinstance(op := value.owner, Operation) and view_offsets(op) is not None:
         value = op.operands[0]
     return value
-
-
-def _starts(op: SliceOp, shape: Shape) -> list[int] | None:
-    """The first index in each dimension, None unless all steps are 1."""
-    starts = [0] * len(shape)
-    for axis, start, end, step in op.bounds() or ():
-        if start is None or end is None or step != 1:
-            return None
-        starts[axis] = slice_bounds(start, end, step, shape[axis])[0]
-    return starts
 
 
 def _contiguous(

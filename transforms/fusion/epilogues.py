@@ -22,7 +22,6 @@ from itertools import islice
 from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.graph import elementwise as g
-from ge.dialects.graph import trigonometry as trig
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp
 from ge.dialects.support.tensor_op import Access, TensorOp
@@ -31,24 +30,6 @@ from ge.transforms.fusion.groups import Group
 from ge.transforms.fusion.merging import Merger, Missed, access, can_join, is_view, size_of
 from ge.transforms.fusion.regions import is_vector_op, mismatch
 from ge.transforms.rewriting.counts import declare, is_enabled
-
-LACKING = (
-    trig.SinOp,
-    trig.CosOp,
-    trig.TanOp,
-    trig.AsinOp,
-    trig.AcosOp,
-    trig.AtanOp,
-    trig.SinhOp,
-    trig.CoshOp,
-    trig.AsinhOp,
-    trig.AcoshOp,
-    trig.AtanhOp,
-    g.ModOp,
-    g.ShiftOp,
-)
-"""Elementwise ops that the vector unit has no instructions for: they are programs of their own,
-which would hold up the cube."""
 
 LEAST_GAIN_US = 0.05
 """A difference below this is none."""
@@ -179,7 +160,7 @@ def is_constant(value: SSAValue) -> bool:
 
 def not_on_a_tile(op: TensorOp, sources: list[SSAValue]) -> str | None:
     """Why an elementwise op cannot be computed on tiles of the product; None when it can."""
-    if isinstance(op, LACKING):
+    if op.VECTOR_PROGRAM:
         return f"the epilogue has no {op.name.removeprefix('graph.')}"
     if op.operands[0] not in sources and not isinstance(op, g.Elementwise):
         return "the product is a parameter of it"

@@ -21,7 +21,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.fused_op import LinearOp
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.linear import EinsumOp, MatmulOp
+from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.shape import View
 from ge.dialects.support.tensor_op import Access, TensorOp
@@ -30,8 +30,6 @@ from ge.transforms.fusion.epilogues import EPILOGUE, Verdict, follows, grow
 from ge.transforms.fusion.groups import Group
 from ge.transforms.fusion.merging import FusionPass, Merger, access
 from ge.transforms.rewriting.counts import declare
-
-PRODUCTS = (MatmulOp, EinsumOp)
 
 MERGE_SIBLINGS = declare("merge-siblings", "products of one input share a launch (grouped GEMM)")
 FUSE_SOFTMAX = declare("fuse-softmax", "a softmax over rows of the product joins its launch")
@@ -87,11 +85,15 @@ def is_far(merger: Merger, one: Group, two: Group) -> bool:
     return 16 * sum(byte_size(r.type) for r in results) > merger.target.l2_bytes
 
 
+def is_matmul(op: Operation) -> bool:
+    return isinstance(op, TensorOp) and op.IS_MATMUL
+
+
 def refuses(merger: Merger, op: TensorOp, group: Group) -> Verdict:
     """By which rule an op joins the launch of a product, and why it cannot."""
     if isinstance(op, SoftmaxOp):
         rows = op.rows()
-        widths = {shape_of(r)[-1] for p in group.ops if isinstance(p, PRODUCTS) for r in p.results}
+        widths = {shape_of(r)[-1] for p in group.ops if is_matmul(p) for r in p.results}
         moved = any(access(o) is Access.MOVEMENT for o in group.ops)
         fits = rows.contiguous and widths == {rows.length} and not moved
         return FUSE_SOFTMAX, None if fits else "its rows are not rows of the product"
@@ -108,7 +110,7 @@ class FuseLinearPass(FusionPass):
     def fuse(self, merger: Merger) -> None:
         """Merge products of the same operand, then let each take what follows it."""
         groups = merger.groups
-        products: list[Operation] = [op for op in groups.block.ops if isinstance(op, PRODUCTS)]
+        products = [op for op in groups.block.ops if is_matmul(op)]
         merge_siblings(merger, [op for op in products if isinstance(op, MatmulOp)])
         for op in products:
             group = groups.of(op)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from xdsl.ir import Operation
 
 from ge.dialects.fused_op import NormOp
-from ge.dialects.graph.normalization import GroupNormOp, LayerNormOp, RmsNormOp
+from ge.dialects.support.tensor_op import TensorOp
 from ge.transforms.fusion.merging import FusionPass, Merger, Missed
 from ge.transforms.fusion.regions import (
     FUSE_SIBLINGS,
@@ -27,8 +27,6 @@ from ge.transforms.fusion.regions import (
     is_open,
     merge_edge,
 )
-
-NORMS = (LayerNormOp, RmsNormOp, GroupNormOp)
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class FuseNormPass(FusionPass):
         """Let each normalization take what is before and behind it."""
         groups, near = merger.groups, Neighbours(merger)
         missed: dict[Edge, Missed] = {}
-        norms = [op for op in groups.block.ops if isinstance(op, NORMS)]
+        norms = [op for op in groups.block.ops if isinstance(op, TensorOp) and op.NORMALIZES]
         for op in norms:
             grow(merger, op, near, missed)
         for edge, why in missed.items():

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, cast
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 
-from ge.dialects.fused_op import CUSTOM_WORK, Body, CustomOp
+from ge.dialects.fused_op import USER_KERNELS, Body, CustomOp
 from ge.dialects.graph import Graph as GraphDialect
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import Param, TensorOp, Work
@@ -148,7 +148,7 @@ class FusedOp:
         if self.kernel is not None:
             kernels.custom_kernel(self.kind, self.kernel)
         if self.work is not None:
-            CUSTOM_WORK[self.kind] = self.work
+            USER_KERNELS.get().work[self.kind] = self.work
         if self.check is not None and self.kernel is not None:
             self_check(op, self.kernel, self.check)
         return op

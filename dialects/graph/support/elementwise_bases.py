@@ -86,6 +86,7 @@ class FloatUnary(Unary, ABC):
 
     ACCEPTS = staticmethod(is_float)
     VECTOR_COST: ClassVar = 8
+    ROUNDED_ONCE: ClassVar = 1
 
 
 class Binary(Elementwise, HasFolderInterface, ABC):

@@ -28,7 +28,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 
 from ge.dialects.graph.attention import AttentionOp, RotaryEmbeddingOp
-from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp
+from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp, View
 from ge.dialects.graph.slicing import SplitOp
 from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.types import DYNAMIC, array_ints, rank_of, shape_of
@@ -40,8 +40,6 @@ from ge.transforms.rewriting.relations import Relation, Ulps
 from ge.transforms.rewriting.rules import Emit, Search, done, substitute
 
 RULE = "absorb-attention-layout"
-
-VIEWS = (ReshapeOp, SqueezeOp, UnsqueezeOp)
 
 
 def target_of(sizes: Sequence[Size], source: Sequence[Size]) -> tuple[int, ...] | None:
@@ -335,7 +333,7 @@ class AbsorbResult(Layout):
             user = use.operation
             if isinstance(user, TransposeOp):
                 front, moved = permute(front, array_ints(user.permutation)), True
-            elif isinstance(user, VIEWS) and use.index == 0:
+            elif isinstance(user, View) and use.index == 0:
                 grouped = regroup(front, self.dimensions.of(user.result))
                 if grouped is None:
                     return None

@@ -46,7 +46,7 @@ from ge.dialects.graph.elementwise import (
 )
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
-from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp
+from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp, View
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.types import (
@@ -58,7 +58,7 @@ from ge.dialects.support.types import (
     shape_of,
 )
 from ge.transforms.analysis.dimensions import ONE, Dimensions, Size, Sizes, volume
-from ge.transforms.graph.composites.absorb_attention_layout import VIEWS, is_empty, target_of
+from ge.transforms.graph.composites.absorb_attention_layout import is_empty, target_of
 from ge.transforms.graph.composites.widening import before_widening
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import is_enabled
@@ -238,7 +238,7 @@ def find_weights(softmax: SoftmaxOp, dimensions: Dimensions) -> Weights:
         elif not (
             (isinstance(op, CastOp) and is_float(op.to))
             or (
-                isinstance(op, VIEWS)
+                isinstance(op, View)
                 and use.index == 0
                 and dimensions.of(value)[-2:] == dimensions.of(op.results[0])[-2:]
             )
@@ -277,7 +277,7 @@ class Builder:
         current = self.sizes(first.result)
         levels: dict[Operation, Sizes] = {first: current}
         for op in (*self.scores.ops[-2::-1], *self.weights.ops[:0:-1]):
-            current = self.sizes(op.results[0]) if isinstance(op, VIEWS) else current
+            current = self.sizes(op.results[0]) if isinstance(op, View) else current
             levels[op] = current
         size = self.sizes(last.result)[-2 if self.weights.turned else -1]
         levels[last] = (*current[:-1], size)

@@ -15,19 +15,14 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
 
-from ge.dialects.graph.attention import AttentionOp, RotaryEmbeddingOp
-from ge.dialects.graph.elementwise import CastOp, FloatUnary
-from ge.dialects.graph.normalization import GroupNormOp, SoftmaxOp, TrailingNorm
+from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.graph.elementwise import CastOp
 from ge.dialects.support.element_types import is_narrow
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, set_type, shape_of, tensor
 from ge.transforms.rewriting.counts import is_enabled
 from ge.transforms.rewriting.driver import fuse_locations
 from ge.transforms.rewriting.rules import Search, done, substitute
-
-ROUNDED_ONCE = (FloatUnary, SoftmaxOp, TrailingNorm, GroupNormOp, RotaryEmbeddingOp, AttentionOp)
-"""Ops whose data may be narrow, with one rounding at the end: the first operand, of attention the
-first three."""
 
 
 def before_widening(value: SSAValue) -> SSAValue:
@@ -50,7 +45,8 @@ class NarrowComputation(Search):
         if not (
             is_enabled(self.names[0])
             and is_narrow(op.to)
-            and isinstance(inner, ROUNDED_ONCE)
+            and isinstance(inner, TensorOp)
+            and (data := inner.ROUNDED_ONCE)
             and element_type(op.input) == f32
             and op.input.has_one_use()
             and inner.parent is op.parent
@@ -58,9 +54,8 @@ class NarrowComputation(Search):
             return
         operands = [before_widening(o) for o in inner.operands]
         if isinstance(inner, AttentionOp):  # to add a mask of 16 bits would round the scores
-            operands[3:] = inner.operands[3:]
-        data = operands[: 3 if isinstance(inner, AttentionOp) else 1]
-        if any(element_type(o) != op.to for o in data):
+            operands[data:] = inner.operands[data:]
+        if any(element_type(o) != op.to for o in operands[:data]):
             return
         rewriter.insert(new := narrowed(inner, operands, op.to), InsertPoint.before(op))
         new.location = fuse_locations((inner, op))

@@ -1,0 +1,32 @@
+"""The ops and attributes that the modules of a dialect define."""
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+from xdsl.ir import Attribute, Operation
+from xdsl.irdl import IRDLOperation
+
+
+def _defined(kind: type, modules: Sequence[ModuleType]) -> list[Any]:
+    """The named classes of a kind that the modules define, in order of definition."""
+    return [
+        c
+        for m in modules
+        for c in vars(m).values()
+        # cheap tests first: this runs at the start of every tool
+        if isinstance(c, type)
+        and c.__module__ == m.__name__
+        and "name" in vars(c)
+        and issubclass(c, kind)
+    ]
+
+
+def ops_of(*modules: ModuleType) -> list[type[Operation]]:
+    """The op classes that the modules define."""
+    return _defined(IRDLOperation, modules)
+
+
+def attributes_of(*modules: ModuleType) -> list[type[Attribute]]:
+    """The attribute classes that the modules define."""
+    return _defined(Attribute, modules)

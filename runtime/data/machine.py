@@ -1,0 +1,11 @@
+"""What this machine can hold."""
+
+import os
+
+
+def machine_bytes() -> int:
+    """The physical memory of this machine."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 40
