@@ -11,9 +11,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(args: list[str]) -> int:
-    from ge.lowering.cli.opt_main import GeOptMain
+    from ge.lowering.cli import opt_main
 
-    return GeOptMain(args).execute()
+    return opt_main.run(args)
 
 
 if __name__ == "__main__":

@@ -61,6 +61,9 @@ def version_text(tool: str) -> str:
 class ArgumentParser(argparse.ArgumentParser):
     """The options of a tool. Raises GeError for a command line that it cannot read."""
 
+    more_flags: Iterable[str] = ()
+    """Those that a tool reads by itself."""
+
     def __init__(
         self,
         tool: str,
@@ -84,7 +87,7 @@ class ArgumentParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         options = (o for action in self._actions for o in action.option_strings)
-        raise usage_error(self.prog, message, options)
+        raise usage_error(self.prog, message, (*options, *self.more_flags))
 
 
 def usage_error(tool: str, message: str, options: Iterable[str]) -> "GeError":

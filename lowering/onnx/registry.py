@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.support.tensor_op import Param, TensorOp, name_loc
+from ge.dialects.support.tensor_op import Operand, Param, TensorOp, name_loc
 from ge.dialects.support.types import constant_value, element_type, rank_of, shape_of
 from ge.runtime.data.arrays import Array, array_of, dense, type_of
 
@@ -213,7 +213,7 @@ class Node:
             self.scope.evaluate(op)
         return op
 
-    def emit(self, op: type[TensorOp], *operands: Any, **params: Param) -> SSAValue:
+    def emit(self, op: type[TensorOp], *operands: Any, **params: Param | Operand) -> SSAValue:
         """Append an op and return its first result."""
         return self.build(op, *operands, **params).results[0]
 

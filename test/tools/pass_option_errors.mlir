@@ -14,7 +14,7 @@
 // RUN: not ge-opt %s %s 2>&1 | filecheck %s --check-prefix=INPUTS
 // INPUTS: ge-opt: error: one input file at most
 // RUN: not ge-opt %s --verify-each=maybe 2>&1 | filecheck %s --check-prefix=BOOL
-// BOOL: ge-opt: error: argument --verify-each: expected true or false, got 'maybe'
+// BOOL: ge-opt: error: argument --verify-each: 0 or 1, not 'maybe'
 
 // RUN: not ge-opt %s -p 'cse,canonicalize cse' 2>&1 | filecheck %s --check-prefix=COMMA --match-full-lines
 // COMMA:      <pass-pipeline>:1:18: error: expected ',' or the end of the pass pipeline
@@ -56,8 +56,8 @@ builtin.module {}
 
 // The format of the output.
 // RUN: not ge-opt %s -t 'mlir{' 2>&1 | filecheck %s --check-prefix=TARGET
-// TARGET: ge-opt: error: argument -t/--target: expected NAME or NAME{key=value}, got 'mlir{'
+// TARGET: ge-opt: error: argument -t/--target: NAME or NAME{key=value}, not 'mlir{'
 // RUN: not ge-opt %s -t nope 2>&1 | filecheck %s --check-prefix=NOTARGET
-// NOTARGET: ge-opt: error: argument -t/--target: invalid choice: 'nope'
+// NOTARGET: ge-opt: error: argument -t/--target: one of arm-asm, csl,
 // RUN: not ge-opt %s -t 'mlir{x=1}' 2>&1 | filecheck %s --check-prefix=TARGETOPTION
 // TARGETOPTION: pass_option_errors.mlir: error: target 'mlir{x=1}': Provided arguments ["x"] not found

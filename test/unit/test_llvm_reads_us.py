@@ -16,7 +16,13 @@ MODELS = Path(__file__).resolve().parents[1] / "models"
 
 
 @pytest.mark.parametrize(
-    "name", ["bert_base.tiny", "gpt2_decode.dynamic", "loop_rnn.tiny", "sd15_unet.tiny"]
+    "name",
+    [
+        "bert_base.tiny",
+        "gpt2_decode.dynamic",
+        "loop_rnn.tiny",
+        pytest.param("sd15_unet.tiny", marks=pytest.mark.soak),
+    ],
 )
 def test_generic_form_is_read_by_iree_opt(name: str):
     """Verified as far as LLVM knows the ops: func, memref and tensor ops, types, regions."""

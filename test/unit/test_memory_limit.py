@@ -51,7 +51,7 @@ def test_programs_keep_a_limit_and_their_numbers(name: str, fusion: str, shares:
 
 
 @pytest.mark.parametrize("name", ["gpt2_prefill.noopt.tiny", "llama_7b_decode.fp16.tiny"])
-@pytest.mark.parametrize("share", [0.9, 0.7, 0.5])
+@pytest.mark.parametrize("share", [0.9, pytest.param(0.7, marks=pytest.mark.soak), 0.5])
 def test_programs_fit_or_are_refused(name: str, share: float):
     path = str(MODELS / f"{name}.onnx")
     free = load(path)

@@ -91,8 +91,9 @@ def test_mismatch_is_cut_down(monkeypatch: pytest.MonkeyPatch) -> None:
         lower(module, options, **given)
 
     monkeypatch.setattr(random_graphs, "lower", broken)
-    modules = (Graphs(op_classes()).make(seed) for seed in range(100))
-    candidates = (m for m in modules if m and sum(isinstance(o, AddOp) for o in m.walk()) > 1)
+    modules = (Graphs(op_classes()).make(seed) for seed in range(40))
+    candidates = [m for m in modules if m and sum(isinstance(o, AddOp) for o in m.walk()) > 1]
+    candidates.sort(key=lambda m: len(list(m.walk())))
     mismatch = next(found for m in candidates if (found := check(m, ("default",), seconds=60)))
     ops = [op for op in mismatch.module.walk() if isinstance(op, TensorOp) and op.operands]
     assert [type(op) for op in ops] == [AddOp]

@@ -105,7 +105,7 @@ def inline_rounds(loop: LoopOp, rounds: int) -> None:
         values = inline(body, loop, arguments)[1:]
         carried = values[: len(carried)]
         for members, value in zip(slices, values[len(carried) :], strict=True):
-            members.append(_before(loop, UnsqueezeOp.of(value, None, axes=[0])))
+            members.append(_before(loop, UnsqueezeOp.of(value, axes=[0])))
     stacks = [m[0] if rounds == 1 else _before(loop, ConcatOp.of(m, axis=0)) for m in slices]
     replace_op(loop, [*carried, *stacks])
 

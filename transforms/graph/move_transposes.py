@@ -285,9 +285,9 @@ def arranged(value: SSAValue, order: Order, before: Operation) -> SSAValue:
         if all(d == 1 for d in shape):
             return value
         dims = [-1 if d == DYNAMIC else d for d in composed(shape, order)]
-        return insert(ReshapeOp.of(value, None, shape=dims, allow_zero=0 in dims), before)
+        return insert(ReshapeOp.of(value, shape=dims, allow_zero=0 in dims), before)
     if missing:
-        value = insert(UnsqueezeOp.of(value, None, axes=list(range(missing))), before)
+        value = insert(UnsqueezeOp.of(value, axes=list(range(missing))), before)
     return insert(TransposeOp.of(value, permutation=order), before)
 
 

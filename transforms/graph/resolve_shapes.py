@@ -102,7 +102,7 @@ class PartOfVector(Search):
         if new is None:
             return
         if rank_of(op.results[0]) == 0:
-            rewriter.insert(scalar := SqueezeOp.of(new, None, axes=(0,), location=op.location))
+            rewriter.insert(scalar := SqueezeOp.of(new, axes=(0,), location=op.location))
             new = scalar.result
         done(RULE, op)
         substitute(rewriter, op.results[0], new)

@@ -60,7 +60,7 @@ def use_weight(op: ConstantOp, weight: ConstantOp) -> None:
     if op.result.type == weight.result.type or op.parent is None:
         return
     source = ConstantOp.make(weight.value, weight.result.type)
-    shape = ReshapeOp.of(source.result, None, shape=shape_of(op.result), location=op.location)
+    shape = ReshapeOp.of(source.result, shape=shape_of(op.result), location=op.location)
     source.location = op.location
     op.parent.insert_ops_before([source, shape], op)
     op.result.replace_all_uses_with(shape.result)

@@ -18,7 +18,7 @@ def split_heads(n: Node, x: SSAValue, heads: int) -> SSAValue:
     """[B, S, heads * E] as [B, S, heads, E]."""
     if heads < 1:
         raise Unsupported("the number of heads is missing")
-    return n.emit(ReshapeOp, x, None, shape=(0, 0, heads, -1))
+    return n.emit(ReshapeOp, x, shape=(0, 0, heads, -1))
 
 
 def swap_heads(n: Node, x: SSAValue) -> SSAValue:
@@ -76,10 +76,7 @@ def attention(n: Node) -> SSAValue | tuple[SSAValue | None, ...]:
         if DYNAMIC not in (known, keys) and known < keys:  # the mask keeps out all after it
             if n.wants(3):
                 raise Unsupported("scores of keys that the mask leaves out")
-            k, v = (
-                n.emit(SliceOp, x, None, None, None, None, starts=(0,), ends=(known,), axes=(2,))
-                for x in (k, v)
-            )
+            k, v = (n.emit(SliceOp, x, starts=(0,), ends=(known,), axes=(2,)) for x in (k, v))
     offset_value, offset = _offset(n)
     params: dict[str, Param] = {
         **_positions(n),
@@ -90,7 +87,7 @@ def attention(n: Node) -> SSAValue | tuple[SSAValue | None, ...]:
     masks = () if mask is None else (mask,)
     y = n.emit(g.AttentionOp, q, k, v, masks, n.get(6), offset_value, **params)
     if flat:
-        y = n.emit(ReshapeOp, swap_heads(n, y), None, shape=(0, 0, -1))
+        y = n.emit(ReshapeOp, swap_heads(n, y), shape=(0, 0, -1))
     if not n.wants(3):
         return y if len(n.proto.output) == 1 else (y, *present)
     stage = g.STAGES[n.int("qk_matmul_output_mode")]
@@ -106,11 +103,11 @@ def rotary_embedding(n: Node) -> SSAValue:
         cos, sin = (n.emit(GatherOp, t, positions, axis=0) for t in (cos, sin))
     flat = n.rank(0) == 3
     heads_axis = 2 if flat else 1
-    cos, sin = (n.emit(UnsqueezeOp, t, None, axes=(heads_axis,)) for t in (cos, sin))
+    cos, sin = (n.emit(UnsqueezeOp, t, axes=(heads_axis,)) for t in (cos, sin))
     if flat:
         x = split_heads(n, x, n.int("num_heads"))
     size, rotated = shape_of(cos)[-1], n.int("rotary_embedding_dim") or shape_of(x)[-1]
     if DYNAMIC not in (size, rotated) and 2 * size != rotated:
         raise Unsupported(f"{rotated} elements to rotate, but {size} cosines for pairs")
     y = n.emit(g.RotaryEmbeddingOp, x, cos, sin, interleaved=bool(n.int("interleaved")))
-    return n.emit(ReshapeOp, y, None, shape=(0, 0, -1)) if flat else y
+    return n.emit(ReshapeOp, y, shape=(0, 0, -1)) if flat else y

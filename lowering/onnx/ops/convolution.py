@@ -130,7 +130,7 @@ def col2im(n: Node) -> SSAValue:
 @onnx_op("ConvInteger")
 def conv_integer(n: Node) -> SSAValue:
     x, w = same_width(n, centered(n, 0, 2, axis=0), centered(n, 1, 3, axis=0))
-    return n.emit(ConvOp, x, w, None, **conv_params(n, n[1], n.shape(0)[2:]))
+    return n.emit(ConvOp, x, w, **conv_params(n, n[1], n.shape(0)[2:]))
 
 
 @onnx_op("QLinearConv")
@@ -141,7 +141,7 @@ def qlinear_conv(n: Node) -> SSAValue:
         # The bias is quantized with the product of the scales of input and weight.
         scale = n.emit(e.MulOp, as_f32(n, n[1]), as_f32(n, n[4]))
         one = is_static(shape_of(scale)) and numel(shape_of(scale)) == 1
-        bias = n.emit(DequantizeOp, bias, scale, None, axis=None if one else 0)
+        bias = n.emit(DequantizeOp, bias, scale, axis=None if one else 0)
     y = n.emit(ConvOp, x, w, bias, **conv_params(n, n[3], n.shape(0)[2:]))
     return quantized(n, y, 6)
 
@@ -155,12 +155,12 @@ def causal_conv(n: Node) -> tuple[SSAValue, SSAValue]:
         raise Unsupported("a weight of unknown shape")
     past = n.get(3)
     if past is None:
-        x = n.emit(PadOp, n[0], None, None, None, pads=[k - 1, 0], axes=[2])
+        x = n.emit(PadOp, n[0], pads=[k - 1, 0], axes=[2])
     else:
         x = n.emit(ConcatOp, [past, n[0]], axis=2)
     y = n.emit(ConvOp, x, n[1], n.get(2), group=channels)
     start = 1 - k if k > 1 else END
-    state = n.emit(SliceOp, x, *[None] * 4, starts=[start], ends=[END], axes=[2])
+    state = n.emit(SliceOp, x, starts=[start], ends=[END], axes=[2])
     return activated(n, y), state
 
 

@@ -65,7 +65,7 @@ def prelu(n: Node) -> SSAValue:
     slope, shape = n[1], n.shape(0)
     # Before opset 7 a vector held one slope for each channel, and ONNX's converter keeps it so.
     if n.converted and n.rank(1) == 1 and len(shape) > 2 and n.shape(1) != (1,):
-        slope = n.emit(UnsqueezeOp, slope, None, axes=range(1, len(shape) - 1))
+        slope = n.emit(UnsqueezeOp, slope, axes=range(1, len(shape) - 1))
     result = n.emit(a.PReluOp, n[0], slope)
     if not agree(shape_of(result), shape):
         raise Unsupported(

@@ -3,7 +3,7 @@
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.image import AffineGridOp, GridSampleOp, ResizeOp
-from ge.dialects.support.tensor_op import Param
+from ge.dialects.support.tensor_op import Operand, Param
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
 
 
@@ -19,23 +19,23 @@ def given(n: Node, index: int) -> SSAValue | None:
     return None if value is None or n.shape(index) == (0,) else value
 
 
-def target(n: Node, scales: int, sizes: int) -> tuple[list[SSAValue | None], dict[str, Param]]:
-    """The operands and properties that tell the size: constants become properties."""
+def target(n: Node, scales: int, sizes: int) -> dict[str, Param | Operand]:
+    """The operand or property that tells the size: constants become properties."""
     by_scale, by_size = given(n, scales), given(n, sizes)
     if by_size is not None:
         known = n.constant_ints(sizes)
-        return [None, by_size if known is None else None], {"sizes": known}
+        return {"sizes_value": by_size} if known is None else {"sizes": known}
     if by_scale is None:
         raise Unsupported("neither scales nor sizes are given")
     factors = floats(n, scales)
-    return [by_scale if factors is None else None, None], {"scales": factors}
+    return {"scales_value": by_scale} if factors is None else {"scales": factors}
 
 
 @onnx_op("Resize")
 def resize(n: Node) -> SSAValue:
     if n.opset < 11:
         return simple(n)
-    operands, params = target(n, 2, 3)
+    params = target(n, 2, 3)
     if "axes" in n.attributes:
         params["axes"] = n.ints("axes")
     coordinates = n.str("coordinate_transformation_mode", "half_pixel")
@@ -43,7 +43,6 @@ def resize(n: Node) -> SSAValue:
         ResizeOp,
         n[0],
         given(n, 1) if coordinates == "tf_crop_and_resize" else None,
-        *operands,
         mode=n.str("mode", "nearest"),
         coordinates=coordinates,
         nearest_mode=n.str("nearest_mode", "round_prefer_floor"),
@@ -60,16 +59,13 @@ def resize(n: Node) -> SSAValue:
 def simple(n: Node) -> SSAValue:
     """Upsample, and Resize as it was up to opset 10."""
     if "scales" in n.attributes:
-        scales = n.attribute("scales")
-        operands, params = [None, None], {"scales": [float(s) for s in scales]}
+        params = {"scales": [float(s) for s in n.attribute("scales")]}
     else:
-        operands, params = target(n, 1, 2)
+        params = target(n, 1, 2)
     mode = n.str("mode", "nearest")
     return n.emit(
         ResizeOp,
         n[0],
-        None,
-        *operands,
         mode="linear" if mode == "bilinear" else mode,
         coordinates="asymmetric",
         nearest_mode="floor",

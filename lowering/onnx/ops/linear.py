@@ -20,11 +20,11 @@ def multiply(n: Node, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     """numpy's matmul: a vector is a row on the left, a column on the right."""
     vectors: list[int] = []
     if rank_of(lhs) == 1:
-        lhs, vectors = n.emit(UnsqueezeOp, lhs, None, axes=[0]), [-2]
+        lhs, vectors = n.emit(UnsqueezeOp, lhs, axes=[0]), [-2]
     if rank_of(rhs) == 1:
-        rhs, vectors = n.emit(UnsqueezeOp, rhs, None, axes=[1]), [*vectors, -1]
+        rhs, vectors = n.emit(UnsqueezeOp, rhs, axes=[1]), [*vectors, -1]
     result = n.emit(MatmulOp, lhs, rhs)
-    return n.emit(SqueezeOp, result, None, axes=vectors) if vectors else result
+    return n.emit(SqueezeOp, result, axes=vectors) if vectors else result
 
 
 @onnx_op("Gemm")
@@ -67,7 +67,7 @@ def centered(n: Node, index: int, zero_point: int, axis: int) -> SSAValue:
         rank = rank_of(value)
         after = rank - 1 - axis % rank
         if after:
-            zero = n.emit(UnsqueezeOp, zero, None, axes=range(1, after + 1))
+            zero = n.emit(UnsqueezeOp, zero, axes=range(1, after + 1))
     wide = n.emit(e.CastOp, value, to=i32)
     return n.emit(e.SubOp, wide, n.emit(e.CastOp, zero, to=i32))
 

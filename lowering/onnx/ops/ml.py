@@ -24,8 +24,8 @@ def binarizer(n: Node) -> SSAValue:
 @onnx_op("ArrayFeatureExtractor", domain=DOMAIN)
 def array_feature_extractor(n: Node) -> SSAValue:
     """The columns that the indices name; a vector is a matrix of one row."""
-    table = n.emit(ReshapeOp, n[0], None, shape=(1, -1)) if n.rank(0) == 1 else n[0]
-    columns = n.emit(ReshapeOp, n[1], None, shape=(-1,))
+    table = n.emit(ReshapeOp, n[0], shape=(1, -1)) if n.rank(0) == 1 else n[0]
+    columns = n.emit(ReshapeOp, n[1], shape=(-1,))
     return n.emit(GatherOp, table, columns, axis=-1)
 
 
@@ -38,9 +38,9 @@ def label_encoder(n: Node) -> SSAValue:
     """A table of numbers: x is compared with all keys; the value of the first one that is equal."""
     keys, _ = _table(n, "keys")
     values, default = _table(n, "values")
-    x = n.emit(UnsqueezeOp, n[0], None, axes=(-1,))
+    x = n.emit(UnsqueezeOp, n[0], axes=(-1,))
     equal = n.emit(g.CompareOp, x, n.const(keys, n.element(0)), predicate="eq")
-    found = n.emit(ReduceOp, equal, None, kind="max", axes=(-1,), keep_dims=False)
+    found = n.emit(ReduceOp, equal, kind="max", axes=(-1,), keep_dims=False)
     equal = n.emit(g.CastOp, equal, to=i8)
     which = n.emit(ArgReduceOp, equal, kind="max", axis=-1, keep_dims=False)
     value = n.emit(GatherOp, n.const(values), which)

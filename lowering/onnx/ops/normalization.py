@@ -31,7 +31,7 @@ def softmax(n: Node) -> SSAValue:
 
 
 def _mean(n: Node, x: SSAValue, axes: tuple[int, ...], keep_dims: bool = True) -> SSAValue:
-    return n.emit(ReduceOp, x, None, kind="mean", axes=axes, keep_dims=keep_dims)
+    return n.emit(ReduceOp, x, kind="mean", axes=axes, keep_dims=keep_dims)
 
 
 def _mean_square(n: Node, x: SSAValue, axes: tuple[int, ...], keep_dims: bool = True) -> SSAValue:
@@ -86,9 +86,9 @@ def _by_channel(n: Node, index: int, groups: int) -> SSAValue:
         return value
     if channels == DYNAMIC:
         raise Unsupported("the number of channels is known only at run time")
-    column = n.emit(ReshapeOp, value, None, shape=(groups, 1))
-    spread = n.emit(BroadcastToOp, column, None, shape=(groups, channels // groups))
-    return n.emit(ReshapeOp, spread, None, shape=(channels,))
+    column = n.emit(ReshapeOp, value, shape=(groups, 1))
+    spread = n.emit(BroadcastToOp, column, shape=(groups, channels // groups))
+    return n.emit(ReshapeOp, spread, shape=(channels,))
 
 
 @onnx_op("GroupNormalization")
@@ -137,7 +137,7 @@ def lp_norm(n: Node) -> SSAValue:
     kind = {1: "l1", 2: "l2"}.get(n.int("p", 2))
     if kind is None:
         raise Unsupported(f"p is 1 or 2, not {n.int('p', 2)}")
-    norm = n.emit(ReduceOp, n[0], None, kind=kind, axes=(n.int("axis", -1),), keep_dims=True)
+    norm = n.emit(ReduceOp, n[0], kind=kind, axes=(n.int("axis", -1),), keep_dims=True)
     zero = n.emit(e.CompareOp, norm, n.like(0, norm), predicate="eq")
     return n.emit(e.DivOp, n[0], n.emit(e.SelectOp, zero, n.like(1, norm), norm))
 

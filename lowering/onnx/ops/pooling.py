@@ -38,16 +38,16 @@ def lp_pool(n: Node) -> SSAValue:
 @onnx_op("GlobalAveragePool", "GlobalMaxPool")
 def global_pool(n: Node) -> SSAValue:
     kind = "mean" if n.op_type == "GlobalAveragePool" else "max"
-    return n.emit(ReduceOp, n[0], None, kind=kind, axes=range(2, n.rank(0)))
+    return n.emit(ReduceOp, n[0], kind=kind, axes=range(2, n.rank(0)))
 
 
 @onnx_op("GlobalLpPool")
 def global_lp_pool(n: Node) -> SSAValue:
     p, axes = n.int("p", 2), range(2, n.rank(0))
     if p in (1, 2):
-        return n.emit(ReduceOp, n[0], None, kind=f"l{p}", axes=axes)
+        return n.emit(ReduceOp, n[0], kind=f"l{p}", axes=axes)
     powers = n.emit(e.PowOp, n.emit(e.AbsOp, n[0]), n.like(p, n[0]))
-    total = n.emit(ReduceOp, powers, None, kind="sum", axes=axes)
+    total = n.emit(ReduceOp, powers, kind="sum", axes=axes)
     return n.emit(e.PowOp, total, n.like(1 / p, n[0]))
 
 

@@ -51,7 +51,7 @@ def at(n: Node) -> SSAValue:
         return values[place]
     if not values or any(v.type != values[0].type for v in values):
         raise Unsupported("the position is known only at run time, and the tensors differ in type")
-    stacked = n.emit(ConcatOp, [n.emit(UnsqueezeOp, v, None, axes=(0,)) for v in values], axis=0)
+    stacked = n.emit(ConcatOp, [n.emit(UnsqueezeOp, v, axes=(0,)) for v in values], axis=0)
     return n.emit(GatherOp, stacked, n[1])
 
 
@@ -89,7 +89,7 @@ def concat(n: Node) -> SSAValue:
     if not values:
         raise Unsupported("the sequence is empty")
     if n.int("new_axis"):
-        values = [n.emit(UnsqueezeOp, v, None, axes=(axis,)) for v in values]
+        values = [n.emit(UnsqueezeOp, v, axes=(axis,)) for v in values]
     return n.emit(ConcatOp, values, axis=axis)
 
 
@@ -121,5 +121,5 @@ def split(n: Node) -> One:
         return ((),)
     op = n.build(SplitOp, n[0], None, axis=axis, sizes=sizes, results=len(sizes))
     if n.get(1) is None and not n.int("keepdims", 1):
-        return (tuple(n.emit(SqueezeOp, part, None, axes=(axis,)) for part in op.parts),)
+        return (tuple(n.emit(SqueezeOp, part, axes=(axis,)) for part in op.parts),)
     return (tuple(op.parts),)

@@ -56,9 +56,9 @@ def flatten(n: Node) -> SSAValue:
     rows = numel(before) if is_static(before) else -1
     columns = numel(after) if is_static(after) else -1
     if -1 not in (rows, columns) or max(rows, columns) > 0:
-        return n.emit(g.ReshapeOp, n[0], None, shape=(rows, columns), allow_zero=True)
+        return n.emit(g.ReshapeOp, n[0], shape=(rows, columns), allow_zero=True)
     if axis == 1:
-        return n.emit(g.ReshapeOp, n[0], None, shape=(0, -1))
+        return n.emit(g.ReshapeOp, n[0], shape=(0, -1))
     sizes = [product(n, 0, axis), product(n, axis, len(shape))]
     target = n.emit(ConcatOp, sizes, axis=0)
     return n.emit(g.ReshapeOp, n[0], target, allow_zero=True)
@@ -67,7 +67,7 @@ def flatten(n: Node) -> SSAValue:
 def product(n: Node, start: int, end: int) -> SSAValue:
     """The product of input 0's dimensions from start to end, as a vector of one element."""
     part = n.emit(g.ShapeOfOp, n[0], start=start, end=end)
-    return n.emit(ReduceOp, part, None, kind="prod")
+    return n.emit(ReduceOp, part, kind="prod")
 
 
 @onnx_op("Transpose")
@@ -114,7 +114,7 @@ def shape_of(n: Node) -> SSAValue:
 def size(n: Node) -> SSAValue:
     if is_static(shape := n.shape(0)):
         return n.const(np.asarray(numel(shape), np.int64))
-    return n.emit(ReduceOp, n.emit(g.ShapeOfOp, n[0]), None, kind="prod", keep_dims=False)
+    return n.emit(ReduceOp, n.emit(g.ShapeOfOp, n[0]), kind="prod", keep_dims=False)
 
 
 @onnx_op("DepthToSpace", "SpaceToDepth")

@@ -60,11 +60,11 @@ def center_crop_pad(n: Node) -> SSAValue:
     starts = [max(d - t, 0) // 2 for d, t in zip(sizes, target, strict=True)]
     ends = [s + min(d, t) for s, d, t in zip(starts, sizes, target, strict=True)]
     missing = [max(t - d, 0) for d, t in zip(sizes, target, strict=True)]
-    middle = n.emit(g.SliceOp, n[0], *(None,) * 4, starts=starts, ends=ends, axes=axes)
+    middle = n.emit(g.SliceOp, n[0], starts=starts, ends=ends, axes=axes)
     if not any(missing):
         return middle
     pads = [m // 2 for m in missing] + [m - m // 2 for m in missing]
-    return n.emit(g.PadOp, middle, None, None, None, pads=pads, axes=axes)
+    return n.emit(g.PadOp, middle, pads=pads, axes=axes)
 
 
 def center_at_run_time(n: Node, axes: Sequence[int]) -> SSAValue:
@@ -74,8 +74,8 @@ def center_at_run_time(n: Node, axes: Sequence[int]) -> SSAValue:
     surplus = n.emit(e.SubOp, sizes, target)
     starts = n.emit(e.DivOp, n.emit(e.MaximumOp, surplus, zero), two)
     ends = n.emit(e.AddOp, starts, n.emit(e.MinimumOp, sizes, target))
-    middle = n.emit(g.SliceOp, n[0], starts, ends, None, None, axes=axes)
+    middle = n.emit(g.SliceOp, n[0], starts, ends, axes=axes)
     missing = n.emit(e.MaximumOp, n.emit(e.NegOp, surplus), zero)
     before = n.emit(e.DivOp, missing, two)
     pads = n.emit(g.ConcatOp, [before, n.emit(e.SubOp, missing, before)], axis=0)
-    return n.emit(g.PadOp, middle, pads, None, None, axes=axes)
+    return n.emit(g.PadOp, middle, pads, axes=axes)

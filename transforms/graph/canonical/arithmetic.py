@@ -237,7 +237,7 @@ def as_reshape(op: ReduceOp, make: Make) -> Replacement:
     result = reduced_shape(shape, axes, bool(op.keep_dims.value.data))
     if op.input.type == op.result.type:
         return op.input
-    return make(ReshapeOp, op.input, None, shape=result) if is_static(result) else None
+    return make(ReshapeOp, op.input, shape=result) if is_static(result) else None
 
 
 def join_reductions(op: ReduceOp, make: Make) -> Replacement:
@@ -253,7 +253,7 @@ def join_reductions(op: ReduceOp, make: Make) -> Replacement:
         then = tuple(kept[i] for i in then)
     axes = sorted({*first, *then})
     params = {"kind": op.kind, "axes": axes, "keep_dims": op.keep_dims}
-    return make(ReduceOp, inner.input, None, **params) if axes else None
+    return make(ReduceOp, inner.input, **params) if axes else None
 
 
 @rule(ReduceOp)
@@ -286,5 +286,5 @@ def sum_over_count(op: g.DivOp | g.MulOp, make: Make) -> Replacement:
         count = numel(tuple(shape[i] for i in axes))
         if number == (count if isinstance(op, g.DivOp) else exact_reciprocal(count, element)):
             params = {"kind": "mean", "axes": axes, "keep_dims": total.keep_dims}
-            return make(ReduceOp, total.input, None, **params)
+            return make(ReduceOp, total.input, **params)
     return None

@@ -41,7 +41,7 @@ class Term:
         axes = [i for i, label in enumerate(self.labels) if label not in kept]
         if not axes:
             return self
-        value = self.make(ReduceOp, self.value, None, kind="sum", axes=axes, keep_dims=False)
+        value = self.make(ReduceOp, self.value, kind="sum", axes=axes, keep_dims=False)
         return Term(value, tuple(n for n in self.labels if n in kept), self.make)
 
     def ordered(self, labels: Sequence[str]) -> "Term":
@@ -72,7 +72,7 @@ class Term:
 def reshaped(make: Make, value: SSAValue, target: list[int]) -> SSAValue | None:
     if target.count(-1) > 1 or 0 in shape_of(value):
         return None
-    return make(ReshapeOp, value, None, shape=target)
+    return make(ReshapeOp, value, shape=target)
 
 
 @rule(EinsumOp, exact=False)
@@ -125,7 +125,7 @@ def spread(term: Term, target: Labels) -> SSAValue:
     """The term in the order of the target, with dimensions of 1 for the labels it lacks."""
     value = term.ordered([n for n in target if n in term.labels]).value
     missing = [i for i, n in enumerate(target) if n not in term.labels]
-    return term.make(UnsqueezeOp, value, None, axes=missing) if missing else value
+    return term.make(UnsqueezeOp, value, axes=missing) if missing else value
 
 
 def terms(op: EinsumOp, make: Make) -> tuple[list[Term], Labels] | None:

@@ -67,7 +67,7 @@ def as_type(make: Make, value: SSAValue, element: Attribute) -> SSAValue:
 def shaped(make: Make, value: SSAValue, shape: Sequence[int]) -> SSAValue:
     if shape_of(value) == tuple(shape):
         return value
-    return make(ReshapeOp, value, None, shape=list(shape))
+    return make(ReshapeOp, value, shape=list(shape))
 
 
 def spread(make: Make, value: SSAValue, count: int) -> SSAValue:
@@ -75,7 +75,7 @@ def spread(make: Make, value: SSAValue, count: int) -> SSAValue:
     if numel(shape_of(value)) == count:
         return shaped(make, value, (count,))
     one = shaped(make, value, (1,))
-    return make(BroadcastToOp, one, None, shape=(count,))
+    return make(BroadcastToOp, one, shape=(count,))
 
 
 def vector_along(value: SSAValue, shape: Shape, axis: int) -> bool:
@@ -262,7 +262,7 @@ def offset_before_conv(op: ConvOp, make: Make) -> Replacement:
     for value, offset in combined_with(op.input.owner, (g.AddOp,), axis=op.channel_axis):
         product = make(g.MulOp, op.weight, by_input(op, offset, make))
         axes = list(range(1, rank_of(op.weight)))
-        bias = make(ReduceOp, product, None, kind="sum", axes=axes, keep_dims=False)
+        bias = make(ReduceOp, product, kind="sum", axes=axes, keep_dims=False)
         if op.bias is not None:
             bias = make(g.AddOp, bias, op.bias)
         return conv_like(op, make, input=value, bias=bias)

@@ -114,7 +114,7 @@ def choice_known(op: g.SelectOp, make: Make) -> Replacement:
     known, shape = splat(op.condition), shape_of(op.result)
     if known is None or not is_static(shape):
         return None
-    return make(BroadcastToOp, op.on_true if known else op.on_false, None, shape=shape)
+    return make(BroadcastToOp, op.on_true if known else op.on_false, shape=shape)
 
 
 @rule(g.SelectOp)

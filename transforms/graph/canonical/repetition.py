@@ -32,7 +32,7 @@ def broadcast_twice(op: BroadcastToOp, make: Make) -> Replacement:
     """Only the last shape counts."""
     inner, shape = op.input.owner, shape_of(op.result)
     if isinstance(inner, BroadcastToOp) and is_static(shape):
-        return make(BroadcastToOp, inner.input, None, shape=shape)
+        return make(BroadcastToOp, inner.input, shape=shape)
     return None
 
 
@@ -44,7 +44,7 @@ def tile_of_one(op: TileOp, make: Make) -> Replacement:
         return None
     if any(r != 1 and d != 1 for r, d in zip(repeats, shape, strict=True)):
         return None
-    return make(BroadcastToOp, op.input, None, shape=result)
+    return make(BroadcastToOp, op.input, shape=result)
 
 
 @rule(ConcatOp)
@@ -55,7 +55,7 @@ def concat_of_one_value(op: ConcatOp, make: Make) -> Replacement:
         return None
     repeats = [1] * rank_of(first)
     repeats[normalize_axis(op.axis.value.data, len(repeats))] = len(op.inputs)
-    return make(TileOp, first, None, repeats=repeats)
+    return make(TileOp, first, repeats=repeats)
 
 
 @rule(MulOp)
@@ -64,7 +64,7 @@ def times_ones(op: MulOp, make: Make) -> Replacement:
     shape = shape_of(op.result)
     for value, ones in op.sides():
         if splat(ones) == 1 and is_static(shape):
-            return make(BroadcastToOp, value, None, shape=shape)
+            return make(BroadcastToOp, value, shape=shape)
     return None
 
 
@@ -111,7 +111,7 @@ def broadcast_later(op: Unary | Binary, make: Make) -> Replacement:
             return None
         operands = [inner.input if j == i else v for j, v in enumerate(op.operands)]
         made = make.op(type(op), *operands, **op.properties)
-        return make(BroadcastToOp, made.results[0], None, shape=shape)
+        return make(BroadcastToOp, made.results[0], shape=shape)
     return None
 
 
@@ -155,7 +155,7 @@ def gather_in_order(op: GatherNdOp, make: Make) -> Replacement:
     found = progression(offsets(numbers, picked))
     if found is None or found.step != 1 or not in_bounds(numbers, picked):
         return None
-    flat = make(ReshapeOp, op.input, None, shape=(prod(picked), *rest), allow_zero=0 in rest)
+    flat = make(ReshapeOp, op.input, shape=(prod(picked), *rest), allow_zero=0 in rest)
     part = sliced(make, flat, [found, *(Range(0, d) for d in rest)])
     return reshaped(make, part, shape_of(op.result))
 

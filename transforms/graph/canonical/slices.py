@@ -57,7 +57,7 @@ def sliced(make: Make, value: SSAValue, ranges: Sequence[Range]) -> SSAValue:
     if not axes:
         return value
     return make(
-        SliceOp, value, None, None, None, None,
+        SliceOp, value,
         starts=[ranges[i].start for i in axes],
         ends=[ranges[i].end(shape[i]) for i in axes],
         axes=axes,
@@ -286,7 +286,7 @@ def pad_of_pad(op: PadOp, make: Make) -> Replacement:
     if a is None or b is None or x is None or y is None or not same_number(x, y):
         return None
     sums = [m + n for side in (0, 1) for m, n in zip(a[side], b[side], strict=True)]
-    return make(PadOp, inner.input, None, None, op.value, pads=sums)
+    return make(PadOp, inner.input, value=op.value, pads=sums)
 
 
 @rule(ConvOp)

@@ -25,7 +25,7 @@ def reshaped(make: Make, value: SSAValue, shape: Shape) -> SSAValue | None:
         return None
     if shape_of(value) == shape:
         return value
-    return make(ReshapeOp, value, None, shape=wanted, allow_zero=0 in wanted)
+    return make(ReshapeOp, value, shape=wanted, allow_zero=0 in wanted)
 
 
 @rule(ReshapeOp, SqueezeOp, UnsqueezeOp)
@@ -73,4 +73,4 @@ def plain_shape(op: ReshapeOp, make: Make) -> Replacement:
         return None
     if list(array_ints(op.shape)) == wanted and bool(op.allow_zero.value.data) == (0 in wanted):
         return None
-    return make(ReshapeOp, op.input, None, shape=wanted, allow_zero=0 in wanted)
+    return make(ReshapeOp, op.input, shape=wanted, allow_zero=0 in wanted)

@@ -166,7 +166,7 @@ def view(emit: Emit, found: Found, dimensions: Dimensions) -> SSAValue:
         value = split.results[index]
     target = target_of(found.sizes, dimensions.of(value))
     assert target is not None
-    return emit(ReshapeOp, value, None, shape=target, allow_zero=is_empty(found.sizes))
+    return emit(ReshapeOp, value, shape=target, allow_zero=is_empty(found.sizes))
 
 
 # ---- operands --------------------------------------------------------------------------------
@@ -293,8 +293,8 @@ def moved(emit: Emit, table: SSAValue) -> SSAValue:
         if isinstance(source, UnsqueezeOp) and source.ints("axes") == (rank - 3,):
             table = source.input
         else:
-            table = emit(SqueezeOp, table, None, axes=(rank - 3,))
-    return emit(UnsqueezeOp, table, None, axes=(max(rank, 3) - 2,))
+            table = emit(SqueezeOp, table, axes=(rank - 3,))
+    return emit(UnsqueezeOp, table, axes=(max(rank, 3) - 2,))
 
 
 # ---- the result ------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ class AbsorbResult(Layout):
         emit = Emit(rewriter, op, [op])
         new = rebuilt(op, emit, {}, result_tokens_first=tokens_first).result
         if wanted != sizes:
-            new = emit(ReshapeOp, new, None, shape=target, allow_zero=is_empty(wanted))
+            new = emit(ReshapeOp, new, shape=target, allow_zero=is_empty(wanted))
         done(RULE, op)
         substitute(rewriter, value, new)
 

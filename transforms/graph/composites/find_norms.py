@@ -299,12 +299,11 @@ class AddScale(Rule):
         if found.root.results[0].type != norm.result.type:
             return None
         if is_parameter(scale, norm.input, axes):
-            operands = (norm.input, scale, *(None,) * isinstance(norm, LayerNormOp))
-            return emit(type(norm), *operands, axis=-axes, epsilon=norm.epsilon)
+            return emit(type(norm), norm.input, scale, axis=-axes, epsilon=norm.epsilon)
         channels = by_channel(scale, norm.input)
         if not channels or axes != rank_of(norm.input) - 2 or isinstance(norm, RmsNormOp):
             return None
-        scale = emit(ReshapeOp, scale, None, shape=(channels,), allow_zero=not channels)
+        scale = emit(ReshapeOp, scale, shape=(channels,), allow_zero=not channels)
         bias = emit.number(0.0, norm.input, channels)
         return emit(GroupNormOp, norm.input, scale, bias, groups=channels, epsilon=norm.epsilon)
 
@@ -391,7 +390,7 @@ class ScaleGroupNorm(Rule):
         channels = by_channel(found["scale"], norm.input)
         if not channels or found.root.results[0].type != norm.result.type:
             return None
-        scale = emit(ReshapeOp, found["scale"], None, shape=(channels,))
+        scale = emit(ReshapeOp, found["scale"], shape=(channels,))
         params = {"groups": norm.groups, "epsilon": norm.epsilon}
         return emit(GroupNormOp, norm.input, scale, found["zero"], **params)
 
@@ -407,7 +406,7 @@ class AddGroupBias(Rule):
         channels = by_channel(found["bias"], norm.input)
         if not channels or found.root.results[0].type != norm.result.type:
             return None
-        bias = emit(ReshapeOp, found["bias"], None, shape=(channels,))
+        bias = emit(ReshapeOp, found["bias"], shape=(channels,))
         params = {"groups": norm.groups, "epsilon": norm.epsilon}
         return emit(GroupNormOp, norm.input, found["scale"], bias, **params)
 

@@ -310,7 +310,7 @@ class Builder:
         return (
             value
             if self.emit is None
-            else self.emit(ReshapeOp, value, None, shape=target, allow_zero=is_empty(sizes))
+            else self.emit(ReshapeOp, value, shape=target, allow_zero=is_empty(sizes))
         )
 
     def operand_sizes(
@@ -393,14 +393,12 @@ class Builder:
             return None
         fill = -inf if self.scores.fill is None else self.scores.fill
         result = self.emit(
-            AttentionOp, query, key, value, masks, None, None,
+            AttentionOp, query, key, value, masks,
             scale=self.scores.scale, softcap=self.scores.softcap, fill=fill,
             undefined=self.weights.undefined,
         )  # fmt: skip
         if levels[last] != sizes:
-            result = self.emit(
-                ReshapeOp, result, None, shape=back, allow_zero=is_empty(levels[last])
-            )
+            result = self.emit(ReshapeOp, result, shape=back, allow_zero=is_empty(levels[last]))
         if turned:
             rank = len(levels[last])
             order = (*range(rank - 2), rank - 1, rank - 2)

@@ -1,0 +1,136 @@
+"""The command line of ge-opt: its options, and a flag for each pass."""
+
+import argparse
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from xdsl.utils.arg_spec import ArgSpec, parse_spec
+from xdsl.utils.exceptions import ArgSpecParseError
+
+from ge.dialects.support.environment import truth
+from ge.lowering.cli.arguments import argument
+from ge.lowering.cli.command_line import ArgumentParser
+from ge.lowering.pipeline.pass_options import PassText, read_options
+from ge.lowering.text.values import names
+
+DESCRIPTION = "Run any passes on a module of any level: graph, fused_op, npu_task."
+EPILOG = """passes:
+  Each pass is a flag too, and the order of the flags is the order of the passes:
+    ge-opt x.mlir --canonicalize --plan-memory=alignment=512,reuse=true
+  --list-passes says what there is.
+environment:
+  GE_DEBUG=1 (or --debug) prints Python's traceback with an error; GE_CUSTOM_PASS=FILE.py is a
+  plugin as with --load-plugin.
+"""
+
+OPTIONS = {
+    "-f --frontend FORMAT": "format of the input: mlir (default)",
+    "--split-input-file": "treat the parts between lines `// -----` one by one",
+    "--allow-unregistered-dialect": "take ops of dialects that nobody knows",
+    "--no-implicit-module": "put no module around what has none",
+    "--load-plugin FILE.py": "add its dialects and passes",
+    "-p --passes --pass-pipeline PIPELINE": "run passes: 'a,b{x=1}' or 'builtin.module(a,b{x=1})'",
+    "--verify-each BOOL": "verify after each pass (default true); the input is always verified",
+    "--disable-verify": "verify neither the input nor after passes",
+    "-o --output-file FILE": "where the text goes (default, and -: standard output)",
+    "-t --target TARGET": "output format: {targets}",
+    "--print-op-generic --mlir-print-op-generic": "print ops in their generic form",
+    "--print-debuginfo --mlir-print-debuginfo": "print locations",
+    "--print-no-properties": "print properties as attributes",
+    "--mlir-elide-elementsattrs-if-larger N": "leave out constants of more than N elements",
+    "--syntax-highlight": "colours on a terminal",
+    "--verify-diagnostics": """the input states its errors in comments, `expected-error@+1
+        {{text}}`: status 0 if these and no others come; without such comments, print errors and
+        exit with 0""",
+    "--parsing-diagnostics": "print errors of the parser and exit with 0",
+    "--remarks": "print what passes have to say",
+    "--debug": "print Python's traceback with an error",
+    "--mlir-print-ir-before PASS,...": "print the IR before these passes, on stderr",
+    "--mlir-print-ir-before-all": "print the IR before every pass, on stderr",
+    "--mlir-print-ir-after PASS,...": "print the IR after these passes, on stderr",
+    "--mlir-print-ir-after-all": "print the IR after every pass, on stderr",
+    "--mlir-print-ir-after-change": "print the IR after a pass only where it changed",
+    "--mlir-print-ir-after-failure": "print the IR that a failing pass leaves, on stderr",
+    "--mlir-timing": "time and ops per pass, on stderr",
+    "--print-between-passes": "print the IR between passes",
+    "--time-passes": "print the seconds of each pass",
+    "--mlir-pass-pipeline-crash-reproducer FILE": "on failure, write what `ge-opt FILE` reruns",
+    "--mlir-pass-pipeline-local-reproducer": "only the failing pass, and the module before it",
+    "--run-reproducer": "the input must be a reproducer",
+    "--validate": """run the module before and after each pass on random and edge inputs; stop at
+        the first pass that changes the numbers by more than it declares""",
+    "--validate-output FILE": """the test that repeats it, cut down to the ops that matter (default:
+        validate-PASS.mlir)""",
+    "--shrink": "status 0 if a pass says that the input can shrink, else 1",
+    "--list-passes NAME,...": "describe the passes",
+    "--list-rules": "the rules that passes are made of",
+    "-v --version": "print the versions of ge and xDSL",
+}
+"""Flags and metavar (none: a switch) -> help."""
+
+
+def target_of(targets: Collection[str]) -> Callable[[str], ArgSpec]:
+    def read(text: str) -> ArgSpec:
+        try:
+            spec = parse_spec(text)
+        except ArgSpecParseError:
+            raise ValueError("NAME or NAME{key=value}") from None
+        if spec.name not in targets:
+            raise ValueError(f"one of {', '.join(targets)}")
+        return spec
+
+    return argument(read)
+
+
+def build_parser(targets: Collection[str] = ()) -> ArgumentParser:
+    """The options without the flags of passes; `targets` are the output formats."""
+    names_of_passes: dict[str, Any] = {"action": "extend", "type": names, "default": []}
+    facts: dict[str, dict[str, Any]] = {
+        "--frontend": {"choices": ["mlir"]},
+        "--load-plugin": {"action": "append", "default": []},
+        "--pass-pipeline": {"default": ""},
+        "--verify-each": {"type": argument(truth), "default": True},
+        "--target": {"type": target_of(targets), "default": "mlir"},
+        "--mlir-elide-elementsattrs-if-larger": {"type": int},
+        "--mlir-print-ir-before": names_of_passes,
+        "--mlir-print-ir-after": names_of_passes,
+        "--list-passes": {"nargs": "?", "const": ""},
+    }
+    parser = ArgumentParser("ge-opt", DESCRIPTION, EPILOG, allow_abbrev=False)
+    parser.add_argument("input_file", nargs="?", help="a .mlir module of any level (default: -)")
+    for words, text in OPTIONS.items():
+        flags = [w for w in words.split() if w.startswith("-")]
+        metavar = words.split()[len(flags) :]
+        kind = {"metavar": metavar[0]} if metavar else {"action": "store_true"}
+        text = text.replace("{targets}", ", ".join(targets))
+        parser.add_argument(*flags, help=text, **kind, **facts.get(flags[-1], {}))
+    return parser
+
+
+def plugin_files(args: Sequence[str]) -> list[str]:
+    """The values of `--load-plugin`; needed before the passes are known."""
+    parser = ArgumentParser("ge-opt", None, "", add_help=False, allow_abbrev=False)
+    parser.add_argument("--load-plugin", action="append", default=[])
+    return parser.parse_known_args(args)[0].load_plugin
+
+
+def read_arguments(
+    args: Sequence[str], passes: Collection[str], targets: Collection[str]
+) -> tuple[argparse.Namespace, list[PassText]]:
+    """The options, and the passes that flags name; other options of one dash and several letters
+    (`-split-input-file`) get their second dash. Raises GeError for what nobody knows."""
+    parser = build_parser(targets)
+    parser.more_flags = passes
+    end = args.index("--") if "--" in args else len(args)
+    rest: list[str] = []
+    texts: list[PassText] = []
+    for arg in args[:end]:
+        flag, equals, value = arg.partition("=")
+        name = flag.lstrip("-")
+        if arg.startswith("-") and parser.has_flag(f"--{name}"):
+            rest.append(f"--{name}{equals}{value}")
+        elif arg.startswith("-") and name in passes:
+            texts.append(PassText(name, read_options(value, f"--{name}")))
+        else:
+            rest.append(arg)
+    return parser.parse_args([*rest, *args[end:]]), texts
