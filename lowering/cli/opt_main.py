@@ -28,6 +28,7 @@ from ge.lowering.pipeline.instrumentation import (
     Timing,
     count_ops,
     recorded_configuration,
+    reproduce,
 )
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import Instrumentation, PassManager, Verification
@@ -40,7 +41,7 @@ from ge.lowering.pipeline.pass_options import (
 )
 from ge.lowering.plugins.extensions import universe
 from ge.lowering.plugins.universe import rules
-from ge.lowering.text.errors import Sources, diagnose, show_traceback
+from ge.lowering.text.errors import REPRODUCER, Sources, diagnose, is_internal, show_traceback
 from ge.lowering.text.files import weights_path, write_text
 from ge.lowering.text.printing import op_text
 from ge.lowering.text.reading import Source, parse_module, read_source
@@ -203,28 +204,41 @@ class Driver:
             try:
                 module = parse_module(self.ctx, part, implicit=not self.args.no_implicit_module)
                 self.timing.phase("Parser", count_ops(module))
-                self.run_passes(module)
+                self.run_passes(module, self.manager)
                 self.timing.phase("(verify)")
                 return self.text_of(module)
             except ShrinkException:
                 raise
             except Exception as e:
                 show_traceback(e, self.args.debug)
-                error = diagnose(e, self.manager.context, notes=not self.args.verify_diagnostics)
+                notes = not self.args.verify_diagnostics
+                if notes and self.manager.running is not None and is_internal(e):
+                    e.add_note(REPRODUCER + self.reproducer(part))
+                error = diagnose(e, self.manager.context, notes=notes)
                 if not str(error.place):
                     error = dataclasses.replace(error, place=Place(part.name))
                 diagnostics.append(error)
                 return ""
 
-    def run_passes(self, module: ModuleOp) -> None:
+    def run_passes(self, module: ModuleOp, manager: PassManager) -> None:
         """Passes see the weights that the module names."""
         if "graph.payload" not in module.attributes:
-            self.manager.run(self.ctx, module)
+            manager.run(self.ctx, module)
             return
         from ge.runtime.data.weights import open_payload, weights_at_hand
 
         with weights_at_hand(open_payload(module, Path(self.source.name).parent)):
-            self.manager.run(self.ctx, module)
+            manager.run(self.ctx, module)
+
+    def reproducer(self, part: Source) -> str:
+        """The file that repeats what went wrong in a pass."""
+        if file := self.args.mlir_pass_pipeline_crash_reproducer:
+            return file
+        return reproduce(
+            lambda saving: self.run_passes(
+                parse_module(self.ctx, part), PassManager(self.manager.passes, [saving])
+            )
+        )
 
     def show(self, part: Source, diagnostics: Sequence[Diagnostic]) -> bool:
         """Print the diagnostics of a part (remarks if asked for); whether one is a failure."""

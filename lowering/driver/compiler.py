@@ -2,11 +2,9 @@
 Python face."""
 
 import gc
-import os
-import tempfile
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from xdsl.context import Context
@@ -20,7 +18,6 @@ from ge.dialects.fused_op import FusedOps
 from ge.dialects.graph import Graph
 from ge.dialects.npu_task import NpuTask
 from ge.dialects.npu_task.ops import is_dynamic
-from ge.dialects.support.diagnostics import diagnostic_handler
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import byte_size
@@ -30,7 +27,7 @@ from ge.lowering.driver.program import Compilation, Program, count_launches, mem
 from ge.lowering.driver.stepper import Stepper
 from ge.lowering.levels.dominance import verify
 from ge.lowering.levels.level import Level, level_of
-from ge.lowering.pipeline.instrumentation import Dumps, PassRecord, Progress, Reproducer
+from ge.lowering.pipeline.instrumentation import Dumps, PassRecord, Progress, reproduce
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.lowering.pipeline.stages import check_switches, stages
@@ -163,16 +160,6 @@ def text_folder(module: ModuleOp, path: Path) -> Path:
     return path.parent if is_here else path.resolve().parent
 
 
-def reproduce(program: Program, options: Options, until: str) -> str:
-    """A file with the module right before the pass that fails on it, made by compiling again."""
-    handle, name = tempfile.mkstemp(".mlir", "ge-crash-")
-    os.close(handle)
-    with suppress(Exception), diagnostic_handler(lambda _: None):
-        saving = Reproducer(Path(name), (), local=True)
-        lower_verified(program.module, options, None, until, [saving], program.payload)
-    return name
-
-
 Watch = Callable[[Program], Sequence[Instrumentation]]
 """Makes what watches the passes."""
 
@@ -200,7 +187,13 @@ def compile_file(
         )
     except Exception as error:
         if path != "-" and is_internal(error):
-            error.add_note(REPRODUCER + reproduce(load(path, shapes, dims), options, until))
+            again = load(path, shapes, dims, options.plugins)
+            file = reproduce(
+                lambda saving: lower_verified(
+                    again.module, options, None, until, [saving], again.payload
+                )
+            )
+            error.add_note(REPRODUCER + file)
         raise
     program.compilation = compilation
     compilation.passes.insert(0, PassRecord("import", seconds, 0))

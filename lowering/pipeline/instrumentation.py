@@ -1,8 +1,11 @@
 """What can be watched while passes run: time, records, the IR before and after, a reproducer."""
 
+import os
 import shlex
+import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -10,6 +13,7 @@ from typing import TextIO
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from ge.dialects.support.diagnostics import diagnostic_handler
 from ge.dialects.support.errors import GeError
 from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.lowering.pipeline.pass_options import pipeline_text
@@ -227,6 +231,19 @@ class Reproducer(Instrumentation):
             "// rerun: ge-opt FILE",
         ]
         write_text(self.path, "\n".join([*header, self._text or "", ""]))
+
+
+def reproduce(run: Callable[[Reproducer], object]) -> str:
+    """A file with the module right before the pass that fails when `run` does it all again; no name
+    when nothing fails now."""
+    handle, name = tempfile.mkstemp(".mlir", "ge-crash-")
+    os.close(handle)
+    with suppress(Exception), diagnostic_handler(lambda _: None):
+        run(Reproducer(Path(name), (), local=True))
+    if Path(name).stat().st_size:
+        return name
+    Path(name).unlink()
+    return ""
 
 
 def recorded_configuration(text: str) -> list[str] | None:

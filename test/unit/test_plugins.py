@@ -1,6 +1,7 @@
 """Plugins: ONNX ops and kernels of a file, and errors that are theirs or ours."""
 
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import onnx
@@ -9,7 +10,7 @@ from onnx import TensorProto, helper
 
 import ge
 from ge.lowering.pipeline.options import Options
-from ge.tools import ge_compile, ge_run
+from ge.tools import ge_compile, ge_opt, ge_run
 
 PLUGIN = Path(__file__).resolve().parents[1] / "tools" / "Inputs" / "onnx_plugin.py"
 
@@ -66,8 +67,17 @@ def test_explicit_options_do_not_ask_the_environment(
     ge.lower(program.module, Options())
 
 
+@pytest.mark.parametrize(
+    ("tool", "flags", "op"),
+    [(ge_compile, [], "npu_task.launch"), (ge_opt, ["--cse", "--crash-here"], "graph.relu")],
+)
 def test_a_crash_is_ours_and_names_what_repeats_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tool: ModuleType,
+    flags: list[str],
+    op: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
@@ -79,7 +89,7 @@ def test_a_crash_is_ours_and_names_what_repeats_it(
         "  func.return %0 : tensor<4xf32>\n}\n"
     )
     try:
-        assert ge_compile.main([str(text), "--load-plugin", str(plugin)]) == 1
+        assert tool.main([str(text), "--load-plugin", str(plugin), *flags]) == 1
     finally:
         from ge.lowering.plugins.extensions import REGISTERED
 
@@ -91,4 +101,4 @@ def test_a_crash_is_ours_and_names_what_repeats_it(
     (saved,) = tmp_path.glob("ge-crash-*.mlir")
     assert str(saved) in error
     assert "crash-here" in saved.read_text().partition("\n")[0]
-    assert "npu_task.launch" in saved.read_text()
+    assert op in saved.read_text()
