@@ -115,9 +115,10 @@ class Session:
         sanitize: bool | None = None,
     ) -> None:
         main = main_of(module)
-        if sanitize is None:  # before the program level there is no plan to be proved
-            sanitize = switch("GE_SANITIZE") and STREAMS in main.attributes
-        if sanitize:
+        planned = STREAMS in main.attributes
+        if sanitize is None:
+            sanitize = switch("GE_SANITIZE") and planned
+        if sanitize and planned:  # before the program level there is no plan to be proved
             require_safe(module)
             require_schedule(module, with_races=False)  # which the plan's proof has looked for
         self.module = module

@@ -132,7 +132,6 @@ class Maker:
         options = {
             "fusion": self.rng.choice(FUSION_MODES),
             "memory": self.rng.randrange(4),
-            "static_shape": self.rng.random() < 0.3,
         }
         model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
         return Case(model, self.inputs, outputs, options)

@@ -299,7 +299,7 @@ def test_conflicts_are_those_of_happens_before(text: str):
     assert isinstance(streams, IntegerAttr)
     liveness = Liveness(func.body.block, streams.value.data, in_arena)
     groups = liveness.groups()
-    values = [b.alloc.memref for b in liveness.buffers]
+    values = [b.op.results[0] for b in liveness.buffers]
     found = {
         frozenset((values[i], values[group[place]]))
         for i, ranges in enumerate(liveness.conflicts())

@@ -179,8 +179,8 @@ class AssignOffsetsPass(ModulePass):
             target = target_for(main, self.target)
             alignment = self.alignment or target.hbm_alignment
             if self.no_reuse:
-                check_kinds(self.no_reuse, ctx.loaded_ops)
-                main.attributes[NO_REUSE] = ArrayAttr(map(StringAttr, self.no_reuse))
+                names = check_kinds(self.no_reuse, ctx.loaded_ops)
+                main.attributes[NO_REUSE] = ArrayAttr(map(StringAttr, names))
             pinned = filter(in_arena, pinned_buffers(op, main, self.no_reuse))
             planner = Planner(target, alignment, self.reuse, self.search, self.print_liveness)
             planner.plan(main, dict.fromkeys(pinned))

@@ -19,16 +19,19 @@ def plain(name: str) -> str:
     return name.lower().replace("_", "")
 
 
-def check_kinds(kinds: Collection[str], ops: Iterable[type[Operation]]) -> None:
-    """Raises GeError for a kind of op (`matmul` or `graph.matmul`) that none of `ops` is."""
-    names = {op.name for op in ops if issubclass(op, TensorOp)}
-    names |= {name.partition(".")[2] for name in names}
-    known = set(map(plain, names))
+def check_kinds(kinds: Collection[str], ops: Iterable[type[Operation]]) -> list[str]:
+    """The full names of the ops of these kinds (`MatMul`, `matmul` or `graph.matmul`).
+    Raises GeError for a kind that none of `ops` is."""
+    full = sorted({op.name for op in ops if issubclass(op, TensorOp)})
+    names: list[str] = []
     for kind in kinds:
-        if plain(kind) not in known:
-            near = get_close_matches(kind, sorted(names), 1)
+        same = [n for n in full if plain(kind) in (plain(n), plain(n.partition(".")[2]))]
+        if not same:
+            near = get_close_matches(kind, [*full, *(n.partition(".")[2] for n in full)], 1)
             hint = f"did you mean '{near[0]}'?" if near else "kinds are names as in graph.matmul"
             raise GeError(f"there is no op '{kind}' whose results could be kept apart", hint=hint)
+        names += same
+    return list(dict.fromkeys(names))
 
 
 def pinned_buffers(module: ModuleOp, main: FuncOp, kinds: Collection[str]) -> list[AllocOp]:

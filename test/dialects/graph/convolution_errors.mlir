@@ -193,7 +193,7 @@ func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<2x?x2x2xf32>, %o: tensor<1x8x4x
 // -----
 
 func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<2x2x2x2xf32>, %o: tensor<1x8x4x4xf32>) {
-  // expected-error@+1 {{4 channels and a weight of shape [2, 2, 2, 2] do not fit group 1}}
+  // expected-error@+1 {{input [1, 4, 5, 5] and weight [2, 2, 2, 2] do not fit group 1}}
   %0 = graph.deform_conv %x, %w, %o : tensor<1x4x5x5xf32>, tensor<2x2x2x2xf32>, tensor<1x8x4x4xf32> -> tensor<1x2x4x4xf32>
   func.return
 }
