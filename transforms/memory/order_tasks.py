@@ -56,22 +56,22 @@ def task_graph(block: Block, alignment: int) -> tuple[TaskGraph, list[Operation]
         return align_up(byte_size(value.type), alignment) if counts else 0
 
     tasks: list[Operation] = [op for op in block.ops if isinstance(op, TASKS)]
-    graph, buffers = value_graph(([op] for op in tasks), size_of)
+    graph = value_graph(([op] for op in tasks), size_of)
     parts = {storage(v) for v in results} - results
-    if last is not None and not parts.isdisjoint(buffers):
+    if last is not None and not parts.isdisjoint(graph.buffers):
         tasks.append(last)
-        return_parts(graph, [b for value, b in buffers.items() if value in parts])
+        return_parts(graph, [b for value, b in graph.buffers.items() if value in parts])
     return graph, tasks
 
 
 def return_parts(graph: TaskGraph, buffers: list[int]) -> None:
     """Add a task that reads these buffers after all other tasks."""
-    ends = [t for t, made in enumerate(graph.makes) if not any(graph.readers[b] for b in made)]
+    ends = [t for t, made in enumerate(graph.results) if not any(graph.readers[b] for b in made)]
     number = graph.task()
     for task in ends:
-        if not graph.makes[task]:
+        if not graph.results[task]:
             graph.buffer(0, task)
-        graph.read(graph.makes[task][0], number)
+        graph.read(graph.results[task][0], number)
     for b in buffers:
         graph.read(b, number)
 

@@ -40,12 +40,12 @@ def depth_first(graph: TaskGraph) -> list[int]:
         held = 0
         for w in _by_need(graph, need, t):
             need[t] = max(need[t], held + need[w])
-            held += graph.made_bytes(w)
-        need[t] = max(need[t], held + graph.made_bytes(t))
+            held += graph.result_bytes(w)
+        need[t] = max(need[t], held + graph.result_bytes(t))
     order: list[int] = []
     seen = [False] * len(graph)
     for root in range(len(graph)):
-        if any(graph.readers[b] for b in graph.makes[root]):
+        if any(graph.readers[b] for b in graph.results[root]):
             continue
         stack = [(root, iter(_by_need(graph, need, root)))]
         seen[root] = True
@@ -63,8 +63,8 @@ def depth_first(graph: TaskGraph) -> list[int]:
 
 def _by_need(graph: TaskGraph, need: Sequence[int], task: int) -> list[int]:
     """The tasks that a task reads from, first the one that needs the most beyond what it leaves."""
-    writers = dict.fromkeys(graph.writer[b] for b in graph.needs[task])
-    return sorted(writers, key=lambda w: graph.made_bytes(w) - need[w])
+    writers = dict.fromkeys(graph.writer[b] for b in graph.operands[task])
+    return sorted(writers, key=lambda w: graph.result_bytes(w) - need[w])
 
 
 def memory_greedy(graph: TaskGraph) -> list[int]:
@@ -72,11 +72,11 @@ def memory_greedy(graph: TaskGraph) -> list[int]:
     left = [len(r) for r in graph.readers]
 
     def growth(t: int) -> int:
-        freed = sum(graph.bytes[b] for b in graph.needs[t] if left[b] == 1)
-        return sum(graph.bytes[b] for b in graph.makes[t] if left[b]) - freed
+        freed = sum(graph.bytes[b] for b in graph.operands[t] if left[b] == 1)
+        return sum(graph.bytes[b] for b in graph.results[t] if left[b]) - freed
 
     def started(t: int) -> Iterable[int]:
-        for b in graph.needs[t]:
+        for b in graph.operands[t]:
             left[b] -= 1
             if left[b] == 1:  # the last reader frees it
                 yield from graph.readers[b]
@@ -88,7 +88,7 @@ def critical_path(graph: TaskGraph) -> list[int]:
     """Always the task with the longest chain behind it."""
     chain = [0] * len(graph)
     for t in reversed(range(len(graph))):
-        readers = (r for b in graph.makes[t] for r in graph.readers[b])
+        readers = (r for b in graph.results[t] for r in graph.readers[b])
         chain[t] = 1 + max((chain[r] for r in readers), default=0)
     return _by_priority(graph, lambda t: -chain[t], lambda _: ())
 
@@ -98,7 +98,7 @@ def _by_priority(
 ) -> list[int]:
     """Tasks that are ready, the least key first; after a task has `started`, it names those whose
     keys may have become less."""
-    missing = [len(n) for n in graph.needs]
+    missing = [len(n) for n in graph.operands]
     done = [False] * len(graph)
     heap = [(key(t), t) for t in range(len(graph)) if not missing[t]]
     heapify(heap)
@@ -112,7 +112,7 @@ def _by_priority(
         for other in started(t):
             if not missing[other] and not done[other]:
                 heappush(heap, (key(other), other))
-        for b in graph.makes[t]:
+        for b in graph.results[t]:
             for r in graph.readers[b]:
                 missing[r] -= 1
                 if not missing[r]:
@@ -155,10 +155,12 @@ def exact(graph: TaskGraph, order: Sequence[int], low: int, high: int) -> list[i
     tasks = list(order[low:high])
     bit = {t: 1 << i for i, t in enumerate(tasks)}
     place = {t: i for i, t in enumerate(order)}
-    before = [sum({bit[w] for b in graph.needs[t] if (w := graph.writer[b]) in bit}) for t in tasks]
-    made = [graph.made_bytes(t) for t in tasks]
+    before = [
+        sum({bit[w] for b in graph.operands[t] if (w := graph.writer[b]) in bit}) for t in tasks
+    ]
+    made = [graph.result_bytes(t) for t in tasks]
     freed: list[list[tuple[int, int]]] = [[] for _ in tasks]
-    for b in {b for t in tasks for b in (*graph.needs[t], *graph.makes[t])}:
+    for b in {b for t in tasks for b in (*graph.operands[t], *graph.results[t])}:
         if all(place[r] < high for r in graph.readers[b]):
             users = {t for t in (graph.writer[b], *graph.readers[b]) if t in bit}
             mask = sum(bit[t] for t in users)
