@@ -26,7 +26,7 @@ and after the peak get different phases (`fused_op.phase`) and are not fused wit
 fused copy would otherwise be computed before the peak.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
@@ -115,7 +115,7 @@ def price(value: SSAValue, cheap: set[SSAValue], small: float) -> int:
 
 
 def least_live(
-    before: set[SSAValue], later: Iterable[Operation], cheap: set[SSAValue], small: float
+    before: Container[SSAValue], later: Iterable[Operation], cheap: set[SSAValue], small: float
 ) -> set[SSAValue]:
     """Of the values `before` the peak the fewest bytes from which cheap ops compute all that the
     `later` ops use; values of up to `small` bytes cost nothing."""
