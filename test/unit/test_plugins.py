@@ -69,7 +69,11 @@ def test_explicit_options_do_not_ask_the_environment(
 
 @pytest.mark.parametrize(
     ("tool", "flags", "op"),
-    [(ge_compile, [], "npu_task.launch"), (ge_opt, ["--cse", "--crash-here"], "graph.relu")],
+    [
+        (ge_compile, [], "npu_task.launch"),
+        (ge_run, ["--level", "program"], "npu_task.launch"),
+        (ge_opt, ["--cse", "--crash-here"], "graph.relu"),
+    ],
 )
 def test_a_crash_is_ours_and_names_what_repeats_it(
     tool: ModuleType,
