@@ -235,7 +235,7 @@ def compute(
     """Run the module on the inputs, or on random ones. Also the `numerics` part of the report."""
     import time
 
-    from ge.runtime.check.memory import useless_events
+    from ge.runtime.check.schedule import useless_events
     from ge.runtime.device.session import Session, random_inputs, statistics
 
     if inputs is None:
