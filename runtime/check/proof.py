@@ -18,7 +18,8 @@ from typing import cast
 
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, ModuleOp
 
-from ge.dialects.npu_task.ops import CopyOp, LaunchOp, TransferOp, is_dynamic
+from ge.dialects.npu_task.attributes import is_dynamic
+from ge.dialects.npu_task.ops import CopyOp, LaunchOp, TransferOp
 from ge.dialects.npu_task.program_info import CERTIFICATE, figure
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target, target_for
