@@ -6,8 +6,8 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
+from ge.dialects.npu_task.attributes import HBM, is_dynamic
 from ge.dialects.npu_task.memory import Task, access
-from ge.dialects.npu_task.ops import HBM, is_dynamic
 from ge.dialects.npu_task.program_info import IO
 from ge.dialects.support.types import align_up, byte_size
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from xdsl.ir import Operation
 
-from ge.dialects.support.tensor_op import Access, TensorOp
+from ge.dialects.support.access import Access
+from ge.dialects.support.tensor_op import TensorOp
 from ge.runtime.costs.cost import launch_us
 from ge.transforms.fusion.groups import Group
 from ge.transforms.fusion.merging import MOST_OPS, Merger, access, is_view

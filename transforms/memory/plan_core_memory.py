@@ -24,8 +24,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from ge.dialects.npu_task.attributes import Engine, TilingAttr
 from ge.dialects.npu_task.core_plan import CoreBuffer, CorePlanAttr
-from ge.dialects.npu_task.ops import Engine, KernelOp, TilingAttr
+from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.costs.tiling import Needed, core_buffers, tile_unit
