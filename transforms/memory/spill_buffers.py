@@ -73,6 +73,8 @@ def spill_problem(
     for i, op in enumerate(tasks):
         for value in all_accesses(op) if op.regions else accesses(op)[1]:
             buffer = graph.buffers[owner_of(value)]
+            if not graph.bytes[buffer]:
+                continue
             problem.writes[buffer].append(i)
             if buffer not in filled:
                 problem.defined[buffer] = i
