@@ -23,6 +23,10 @@ PASSES = {
         "fuse-linear",
         "fuse-norm",
         "fuse-region",
+        "fuse-shape-arithmetic",
+        "fuse-vector-ops",
+        "recompute-in-users",
+        "relieve-peak",
     ),
     "transforms.graph": (
         "absorb-transposes",
@@ -53,10 +57,12 @@ PASSES = {
         "narrow-computation",
     ),
     "transforms.memory": (
+        "assign-core-offsets",
         "assign-offsets",
         "certify-plan",
         "check-capacity",
         "extract-concats",
+        "fit-tilings",
         "order-tasks",
         "overwrite-operands",
         "plan-core-memory",
