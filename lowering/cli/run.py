@@ -1,4 +1,4 @@
-"""What ge-run does: load, compile as far as needed, compute, simulate, write and print."""
+"""ge-run: runs a module of any level, or a model, on the emulated NPU: numbers, time, or both."""
 
 import argparse
 import dataclasses
@@ -8,9 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ge.lowering.cli.arguments import given, options_from
+from ge.lowering.cli.arguments import (
+    add_model_arguments,
+    add_options,
+    argument,
+    given,
+    options_from,
+)
+from ge.lowering.cli.command_line import ArgumentParser
 from ge.lowering.levels.level import Level
-from ge.lowering.text.values import parse_dims, parse_shapes
+from ge.lowering.text.values import parse_dims, parse_shapes, whole
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -23,11 +30,55 @@ if TYPE_CHECKING:
     from ge.runtime.data.arrays import Array
 
 
-def run_module(args: argparse.Namespace) -> int:
-    """The exit status. Raises GeError for what cannot be run or written."""
+EPILOG = """examples:
+  ge-run model.onnx --inputs x.npz --outputs y.npz      (keys are the names of inputs and outputs)
+  ge-run model.onnx --timing-only --trace t.json        (needs no weights; t.json opens in Perfetto)
+  ge-run program.mlir --random-weights --report r.json  (without --inputs: seeded random data)
+"""
+
+
+def build_parser() -> ArgumentParser:
+    parser = ArgumentParser("ge-run", __doc__, EPILOG)
+    parser.add_argument("input", metavar="IN", help="a .mlir module of any level, or a .onnx model")
+
+    add = parser.section("numbers")
+    add("--inputs", metavar="X.npz", help="input arrays by name (default: seeded random ones)")
+    add("--outputs", metavar="Y.npz", help="where the output arrays go (default: only figures of "
+        "them are printed)")  # fmt: skip
+    add("--random-weights", action="store_true", help="random values for weights that are missing")
+    add("--seed", type=argument(whole(0)), default=0, metavar="N",
+        help="seed of random inputs and weights (default 0)")  # fmt: skip
+
+    add = parser.section("time, at the program level")
+    add("--timing-only", action="store_true", help="simulate the time, compute no numbers")
+    add("--trace", metavar="T.json", help="timeline as a Chrome trace, in us")
+    add("--op-summary", metavar="S.csv", help="a row for each task, times in us")
+    add("--op-statistic", metavar="S.csv", help="a row for each kind of op, times in us")
+    add("--what-if", action="append", default=[], metavar="NAME=2x",
+        help="also the time on a target that differs in one respect: hbm_bandwidth, l2_bandwidth, "
+        "cube, vector, host_link, launch, or a field of the target (a rate, a time)")  # fmt: skip
+    add("--report", metavar="R.json", help="all figures as JSON; times in us, sizes in bytes")
+
+    add = parser.section("how it is compiled, where it is not yet")
+    add("--level", choices=[*Level], help="lower to this level first (default: the program for a "
+        "model and for timing, else the module runs as it is)")  # fmt: skip
+
+    add = parser.section("checks")
+    add("--poison", action="store_true", help="fill device memory that holds no value with garbage")
+    add("--fuzz-schedule", type=argument(whole(1)), default=0, metavar="N", help="run N random "
+        "legal timings as well: the outputs have to be bit-identical (default: none)")  # fmt: skip
+    add_model_arguments(parser)
+    add_options(parser, "ge-run")
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Load, compile as far as needed, compute, simulate, write and print. Raises GeError for what
+    cannot be run or written."""
     from ge.lowering.text.files import Outputs
     from ge.runtime.data.weights import files_of
 
+    args = build_parser().parse_args(arguments)
     options = options_from(args)
     check_flags(args)
     written = (args.outputs, args.trace, args.op_summary, args.op_statistic, args.report)
@@ -184,7 +235,7 @@ def compute(
     """Run the module on the inputs, or on random ones. Also the `numerics` part of the report."""
     import time
 
-    from ge.runtime.check.memory import useless_events
+    from ge.runtime.check.schedule import useless_events
     from ge.runtime.device.session import Session, random_inputs, statistics
 
     if inputs is None:

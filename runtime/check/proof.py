@@ -25,6 +25,7 @@ from ge.dialects.targets.target import Target, target_for
 from ge.runtime.check.certificate import check_certificate
 from ge.runtime.check.cores import prove_core_plans
 from ge.runtime.check.figures import check_figures, footprint
+from ge.runtime.check.happens_before import HappensBefore
 from ge.runtime.check.memory import check_plan
 from ge.runtime.check.problems import Problem
 from ge.runtime.check.schedule import check_streams
@@ -56,8 +57,9 @@ def check_program(module: ModuleOp, target: Target | None = None) -> Proof:
     if main is None:
         return Proof([Problem("figure", "there is no @main", module)])
     target = target or target_for(main)
-    plan = check_plan(module)
-    schedule = check_streams(module, target)
+    order = HappensBefore(main)
+    plan = check_plan(module, order)
+    schedule = check_streams(module, target, order)
     cores = prove_core_plans(module, target)
     problems = [
         *plan,

@@ -116,7 +116,7 @@ FAULTS = {
     "cap exceeded": (
         "npu_task.events = 2 : i64",
         "npu_task.events = 2 : i64, npu_task.cap_bytes = 512 : i64",
-        "bytes may be alive when stream",
+        "bytes may be live when stream",
     ),
     "dropped producer": (
         "npu_task.copy %x to %0 on 0", "npu_task.copy %x to %1 on 0", "nothing has written"

@@ -10,15 +10,16 @@ import pytest
 
 import ge
 from ge.dialects.support.errors import GeError
+from ge.lowering.cli import compile, import_model, run
 from ge.lowering.cli.arguments import documentation, options_from
 from ge.lowering.pipeline.options import Options, facts_of, flags_of
-from ge.tools import ge_compile, ge_import, ge_run
+from ge.tools import ge_compile
 
 ROOT = Path(__file__).parents[2]
 PARSERS = {
-    "ge-import": ge_import.build_parser,
-    "ge-compile": ge_compile.build_parser,
-    "ge-run": ge_run.build_parser,
+    "ge-import": import_model.build_parser,
+    "ge-compile": compile.build_parser,
+    "ge-run": run.build_parser,
 }
 TEXT = """\
 func.func @main(%x: tensor<4xf32> {graph.name = "x"}) -> (tensor<4xf32> {graph.name = "y"}) {
@@ -61,10 +62,10 @@ def test_a_flag_wins_over_its_variable(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("GE_PIECES", "1")
     monkeypatch.setenv("GE_MEMORY_OPTIMIZE", "level:3")
     monkeypatch.setenv("GE_CUSTOM_PASS", f"a.py{os.pathsep}b.py")
-    args = ge_compile.build_parser().parse_args(["--no-pieces", "--memory", "0", "x"])
+    args = compile.build_parser().parse_args(["--no-pieces", "--memory", "0", "x"])
     options = options_from(args)
     assert (options.pieces, options.memory) == (False, 0)
-    args = ge_compile.build_parser().parse_args(["--load-plugin", "c.py", "--load-plugin", "b.py"])
+    args = compile.build_parser().parse_args(["--load-plugin", "c.py", "--load-plugin", "b.py"])
     assert options_from(args).plugins == ("c.py", "b.py", "a.py")
     assert Options(custom_pass="").plugins == ()
 
