@@ -47,7 +47,10 @@ class FuseRegionPass(PassSequence):
         check_rules(self.disable, self.RULES)
 
     def parts(self) -> tuple[ModulePass, ...]:
-        optional = {RecomputeInUsersPass: self.recompute, RelievePeakPass: self.peak_memory}
+        optional: dict[type[FusionPass], bool] = {
+            RecomputeInUsersPass: self.recompute,
+            RelievePeakPass: self.peak_memory,
+        }
         return tuple(
             part(self.target, tuple(rule for rule in self.disable if rule in part.RULES))
             for part in self.PARTS

@@ -34,7 +34,8 @@ class FuseShapeArithmeticPass(FusionPass):
             return
         for op in ops:
             for value in op.operands:
-                if (producer := groups.defining(value)) in shape_ops:
+                producer = groups.defining(value)
+                if producer is not None and producer in shape_ops:
                     groups.merge(groups.of(producer), groups.of(op))
         fused = list(dict.fromkeys(map(groups.of, ops)))
         fused.sort(key=lambda group: group.label)
