@@ -42,8 +42,9 @@ from ge.dialects.npu_task.core_plan import (
     CoreBuffer,
 )
 from ge.dialects.npu_task.ops import Engine, KernelOp
+from ge.dialects.support.access import Access
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.tensor_op import Access, TensorOp
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import numel, shape_of
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.check.core_engines import engine_problem

@@ -31,9 +31,11 @@ from ge.dialects.npu_task.core_plan import (
     STATISTICS,
 )
 from ge.dialects.npu_task.ops import TilingAttr
+from ge.dialects.support.access import Access
 from ge.dialects.support.element_types import bitwidth, row_of
-from ge.dialects.support.tensor_op import Access, TensorOp, Work
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, numel, shape_of
+from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target
 from ge.runtime.costs.around import around
 from ge.runtime.costs.core_tiles import Footprint, bytes_of

@@ -16,9 +16,11 @@ from xdsl.traits import Pure
 from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import is_shape_arithmetic
+from ge.dialects.support.access import Access
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.tensor_op import Access, TensorOp, Work
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, has_size, is_ranked, numel, shape_of
+from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.costs.cost import hbm_bytes_per_us, launch_us
 from ge.runtime.costs.tiling import over_core
