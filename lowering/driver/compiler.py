@@ -116,13 +116,15 @@ def lower_verified(
     stepper = Stepper(options, context(options.plugins), watching, progress)
     with paused_collector(), disabling(options.fusion_disable), weights_at_hand(payload):
         tries = options.memory_limit or options.memory > 1 or may_exceed(module, target)
-        if levels[-1:] == [Level.PROGRAM] and tries:
-            compilation.remedies = lower_within_limit(module, levels, stepper)
-        else:
+        if Level.PROGRAM in levels and tries:
+            end = levels.index(Level.PROGRAM) + 1
+            compilation.remedies = lower_within_limit(module, levels[:end], stepper)
+            levels = levels[end:]
+        if levels:
             stepper.run(module, levels, stages(options))
     compilation.passes, compilation.ops = stepper.records, stepper.ops
     compilation.seconds = time.perf_counter() - start
-    if last is Level.PROGRAM:
+    if last.depth >= Level.PROGRAM.depth:
         compilation.ops["launches"] = count_launches(module)
         compilation.memory = memory_figures(module)
     for counts in stepper.rules.values():

@@ -26,16 +26,18 @@ class Level(StrEnum):
     _value_: str
     summary: str
     """What an op is at this level."""
+    step: str
+    """The pass of `lowering/steps` that leads here; none where passes of `transforms` do."""
 
     GRAPH = "graph", "mathematics on tensors"
     FUSED = "fused", "one op is one kernel launch"
-    TASKS = "tasks", "kernels and launches, on tensors"
-    BUFFERS = "buffers", "the same on buffers"
+    TASKS = "tasks", "kernels and launches, on tensors", "lower-to-tasks"
+    BUFFERS = "buffers", "the same on buffers", "bufferize-tasks"
     PROGRAM = "program", "streams, events, one static memory pool"
 
-    def __new__(cls, name: str, summary: str) -> "Level":
+    def __new__(cls, name: str, summary: str, step: str = "") -> "Level":
         level = str.__new__(cls, name)
-        level._value_, level.summary = name, summary
+        level._value_, level.summary, level.step = name, summary, step
         return level
 
     @classmethod

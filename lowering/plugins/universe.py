@@ -10,6 +10,8 @@ from typing import Any
 
 from xdsl.universe import Universe
 
+from ge.lowering.levels.level import Level
+
 DIALECTS = {
     "graph": "dialects.graph:Graph",
     "fused_op": "dialects.fused_op:FusedOps",
@@ -81,10 +83,7 @@ PASSES = {
         "verify-plan",
         "verify-schedule",
     ),
-    "lowering.steps": (
-        "bufferize-tasks",
-        "lower-to-tasks",
-    ),
+    "lowering.steps": tuple(level.step for level in Level if level.step),
 }
 """Room -> its passes: `fuse-linear` is the class FuseLinearPass in the file fuse_linear.py."""
 

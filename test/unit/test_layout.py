@@ -51,7 +51,7 @@ ROOMS: dict[str, set[str]] = {
     "lowering/onnx": {"dialects", "runtime/data", "runtime/kernels", "lowering/text"},
     "lowering/steps": {"dialects", "runtime/costs", "transforms/analysis"},
     "lowering/levels": {"dialects", "runtime/check", "runtime/costs", "transforms/analysis"},
-    "lowering/plugins": {"dialects", "transforms", "lowering/text"},
+    "lowering/plugins": {"dialects", "transforms", "lowering/levels", "lowering/text"},
     "lowering/pipeline": {
         "dialects", "transforms", "lowering/levels", "lowering/plugins",
         "lowering/steps", "lowering/text",

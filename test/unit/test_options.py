@@ -157,4 +157,4 @@ def test_what_no_option_takes_in_python():
 
 def test_the_readme_has_the_table():
     text = (ROOT / "README.md").read_text("utf-8")
-    assert documentation() in text, f"it is now\n{documentation()}"
+    assert documentation() in text, "run `make docs`"
