@@ -18,7 +18,7 @@ from xdsl.ir import Attribute
 from ge.dialects.fused_op import FusedOps
 from ge.dialects.graph import Graph
 from ge.dialects.npu_task import NpuTask
-from ge.dialects.npu_task.ops import is_dynamic
+from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import byte_size

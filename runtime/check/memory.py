@@ -34,7 +34,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.boxes import Box
+from ge.dialects.npu_task.control import IfOp, LoopOp, YieldOp
 from ge.dialects.npu_task.memory import (
     EVERYTHING,
     FOREVER,
@@ -48,15 +50,11 @@ from ge.dialects.npu_task.memory import (
 from ge.dialects.npu_task.ops import (
     ConstantOp,
     CopyOp,
-    IfOp,
     KernelOp,
     LaunchOp,
-    LoopOp,
     SlotOp,
     TransferOp,
     WaitOp,
-    YieldOp,
-    is_dynamic,
 )
 from ge.dialects.npu_task.program_info import figure
 from ge.dialects.npu_task.rules import misuses

@@ -19,7 +19,8 @@ from typing import cast
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from ge.dialects.npu_task.ops import CopyOp, LaunchOp, TransferOp, is_dynamic
+from ge.dialects.npu_task.attributes import is_dynamic
+from ge.dialects.npu_task.ops import CopyOp, LaunchOp, TransferOp
 from ge.dialects.npu_task.program_info import CAP, figure
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target, target_for

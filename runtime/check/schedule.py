@@ -23,8 +23,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation, SSAValue
 
+from ge.dialects.npu_task.attributes import HBM, is_dynamic
 from ge.dialects.npu_task.memory import owner_of
-from ge.dialects.npu_task.ops import HBM, RecordOp, SlotOp, WaitOp, is_dynamic
+from ge.dialects.npu_task.ops import RecordOp, SlotOp, WaitOp
 from ge.dialects.npu_task.program_info import CAP, IO, figure
 from ge.dialects.support.diagnostics import error_at, listing
 from ge.dialects.support.functions import main_function

@@ -14,8 +14,8 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.pooling import Pooling
+from ge.dialects.npu_task.attributes import TilingAttr
 from ge.dialects.npu_task.core_plan import FRACTAL
-from ge.dialects.npu_task.ops import TilingAttr
 from ge.dialects.support.access import Access
 from ge.dialects.support.interfaces import rows_of
 from ge.dialects.support.tensor_op import TensorOp

@@ -24,7 +24,9 @@ from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.control import IfOp, LoopOp
 from ge.dialects.graph.control import YieldOp as GraphYieldOp
 from ge.dialects.graph.elementwise import ClampOp, Elementwise
-from ge.dialects.npu_task.ops import KernelOp, LaunchOp, ReturnOp, YieldOp, data_type
+from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.npu_task.control import YieldOp
+from ge.dialects.npu_task.ops import KernelOp, LaunchOp, ReturnOp
 from ge.dialects.support.diagnostics import place_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import Dense, is_static

@@ -9,8 +9,8 @@ from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
+from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.memory import row_major
-from ge.dialects.npu_task.ops import is_dynamic
 from ge.dialects.support.access import Access
 from ge.dialects.support.interfaces import SliceInterface
 from ge.dialects.support.tensor_op import TensorOp

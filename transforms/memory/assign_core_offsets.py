@@ -19,7 +19,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from ge.dialects.npu_task.ops import KernelOp, TilingAttr
+from ge.dialects.npu_task.attributes import TilingAttr
+from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.targets.target import Target
 from ge.transforms.memory.core_plans import core_plan, core_target, tiled_kernels
 from ge.transforms.memory.print_liveness import aligned_rows

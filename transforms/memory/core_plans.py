@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from xdsl.dialects.builtin import ModuleOp
 
 from ge.dialects.fused_op import Body
+from ge.dialects.npu_task.attributes import Engine, TilingAttr
 from ge.dialects.npu_task.core_plan import CoreBuffer, CorePlanAttr
-from ge.dialects.npu_task.ops import Engine, KernelOp, TilingAttr
+from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import Target, target_for

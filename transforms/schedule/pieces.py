@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
+from ge.dialects.npu_task.attributes import Engine, is_dynamic
 from ge.dialects.npu_task.memory import owner_of, row_major, view_of
-from ge.dialects.npu_task.ops import Engine, KernelOp, LaunchOp, is_dynamic
+from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import IO
 from ge.dialects.support.interfaces import split_axes
 from ge.dialects.support.tensor_op import TensorOp
