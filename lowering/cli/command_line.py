@@ -7,18 +7,26 @@ from collections.abc import Callable, Iterable, Sequence
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, NoReturn
 
+from ge.dialects.support.environment import variables
+
 if TYPE_CHECKING:
     from ge.dialects.support.errors import GeError
 
 
 def guarded(tool: str, argv: Sequence[str] | None, run: Callable[[list[str]], int]) -> int:
     """The exit status of a command line tool: what `run` returns, 1 with one clear message for
-    any exception. A reader that went away (`| head`) is no error to talk about."""
+    any exception. A reader that went away (`| head`) is no error to talk about. Warns about
+    variables `GE_*` that no option has."""
     args = list(sys.argv[1:] if argv is None else argv)
     prepare_streams()
     if {"--version", "-v"} & set(args):  # before the compiler is imported
         print(version_text(tool))
         return 0
+    if names := variables():
+        from ge.lowering.pipeline.options import unknown_variables
+
+        for line in unknown_variables(names):
+            print(f"warning: {line}", file=sys.stderr)
     try:
         status = run(args)
         sys.stdout.flush()

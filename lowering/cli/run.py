@@ -195,7 +195,7 @@ def lower_for(
     """Lower the module as far as what is asked for needs; None where nothing was to be done."""
     from ge.dialects.support.errors import GeError
     from ge.lowering.cli.progress import progress_bar
-    from ge.lowering.driver.compiler import lower
+    from ge.lowering.driver.compiler import lower_program
     from ge.lowering.levels.level import level_of
 
     level = level_of(loaded.module)
@@ -209,7 +209,7 @@ def lower_for(
     if wanted == level and not args.input.endswith(".onnx") and not options.outputs:
         return None
     with progress_bar() as progress:
-        return lower(loaded.module, options, progress, wanted, payload=loaded.payload)
+        return lower_program(loaded, options, progress, wanted)
 
 
 def describe(loaded: "Program", compilation: "Compilation | None") -> dict[str, Any]:
@@ -235,7 +235,7 @@ def compute(
     """Run the module on the inputs, or on random ones. Also the `numerics` part of the report."""
     import time
 
-    from ge.runtime.check.memory import useless_events
+    from ge.runtime.check.schedule import useless_events
     from ge.runtime.device.session import Session, random_inputs, statistics
 
     if inputs is None:

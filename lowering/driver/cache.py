@@ -35,7 +35,7 @@ from ge import dialects, lowering, runtime, transforms
 from ge.dialects.support.diagnostics import Diagnostic, Handler, Severity, diagnostic_handler
 from ge.dialects.support.errors import GeError
 from ge.lowering.pipeline.options import Options
-from ge.lowering.plugins.extensions import REGISTERED
+from ge.lowering.plugins.extensions import registered
 from ge.lowering.text.files import Outputs, is_device, same_file, weights_path
 from ge.runtime.data.weights import files_of
 
@@ -106,7 +106,7 @@ class Request:
         """The program in memory, from the cache or compiled (`ge.compile`). It is kept with its
         locations. Raises as compiling does."""
         request = replace(self, debug_info=True)
-        entry = None if REGISTERED.all_passes else _entry_of(request)
+        entry = None if registered().all_passes else _entry_of(request)
         if entry is not None and (kept := _read(entry, Path(self.path).parent)) is not None:
             try:
                 return _recall(request, entry, kept)

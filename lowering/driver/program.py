@@ -1,6 +1,6 @@
 """A module on its way, its weights, and what the compiler did to it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,8 @@ class Program:
     payload: Payload
     path: str
     compilation: Compilation = field(default_factory=lambda: Compilation(Options()))
+    reload: "Callable[[], Program] | None" = None
+    """Reads it again, as it was before it was lowered."""
 
     @property
     def name(self) -> str:

@@ -14,6 +14,7 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task import ops as npu
+from ge.dialects.npu_task.attributes import HOST
 from ge.dialects.npu_task.program_info import figure
 from ge.dialects.npu_task.rules import misuses
 from ge.dialects.support.types import Dense, byte_size, numel, shape_of
@@ -104,7 +105,7 @@ def on_buffers(op: Operation, _: Surroundings) -> Iterator[str]:
 
 def on_host(op: Operation, _: Surroundings) -> Iterator[str]:
     assert isinstance(op, AllocOp)
-    if op.memref.type.memory_space != npu.HOST:
+    if op.memref.type.memory_space != HOST:
         yield "a buffer of the device has no slot: plan-memory was not run"
 
 

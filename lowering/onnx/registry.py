@@ -20,7 +20,8 @@ from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.support.tensor_op import Operand, Param, TensorOp, name_loc
+from ge.dialects.support.inference import Operand, Param, name_loc
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import constant_value, element_type, rank_of, shape_of
 from ge.runtime.data.arrays import Array, array_of, dense, type_of
 

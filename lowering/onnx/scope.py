@@ -5,7 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from onnx import AttributeProto, GraphProto, NodeProto, SparseTensorProto, TensorProto
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, LocationAttr, TensorType
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    LocationAttr,
+    TensorType,
+    UnrankedTensorType,
+)
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
@@ -14,8 +19,19 @@ from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.support.parameters import ShapeComputation
 from ge.dialects.support.environment import debugging
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.tensor_op import TensorOp, name_loc
-from ge.dialects.support.types import AnyTensor, constant_value, is_static, numel, shape_text
+from ge.dialects.support.inference import name_loc
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import (
+    DYNAMIC,
+    AnyTensor,
+    constant_value,
+    element_type,
+    is_static,
+    numel,
+    set_type,
+    shape_text,
+    tensor,
+)
 from ge.lowering.onnx.functions import Function, find_function
 from ge.lowering.onnx.model import MAX_ELEMENTS, check_names
 from ge.lowering.onnx.order import domain_of, in_order, node_name
@@ -58,6 +74,7 @@ class Scope:
         self.importer, self.block, self.opsets, self.parent = importer, block, opsets, parent
         self.values: dict[str, Value] = {}
         self.failed: set[str] = set()
+        self.ranks: dict[str, int] = {}  # of nodes' outputs, as far as the graph declares them
         self.attributes: Mapping[str, AttributeProto] = parent.attributes if parent else {}
         self.calls: tuple[tuple[str, ...], ...] = parent.calls if parent else ()
         self.prefix: str = parent.prefix if parent else ""
@@ -193,6 +210,9 @@ class Scope:
             raise Unsupported(f"{len(arguments)} values for the {len(inputs)} inputs of a subgraph")
         for name, value in zip(inputs, arguments, strict=True):
             self.define(name, value)
+        for info in (*graph.value_info, *graph.output):
+            if info.type.tensor_type.HasField("shape"):
+                self.ranks[info.name] = len(info.type.tensor_type.shape.dim)
         for init in graph.initializer:
             self.add_initializer(init.name, init)
         for sparse in graph.sparse_initializer:
@@ -266,6 +286,8 @@ class Scope:
                 raise Unsupported(f"there is no output {i}")
             for value in _tensors(values[i]):
                 _check_size(value)
+                if isinstance(value.type, UnrankedTensorType) and name in self.ranks:
+                    set_type(value, tensor([DYNAMIC] * self.ranks[name], element_type(value)))
             self.define(name, values[i])
 
     # ---- functions

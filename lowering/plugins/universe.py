@@ -10,6 +10,8 @@ from typing import Any
 
 from xdsl.universe import Universe
 
+from ge.lowering.levels.level import Level
+
 DIALECTS = {
     "graph": "dialects.graph:Graph",
     "fused_op": "dialects.fused_op:FusedOps",
@@ -23,6 +25,10 @@ PASSES = {
         "fuse-linear",
         "fuse-norm",
         "fuse-region",
+        "fuse-shape-arithmetic",
+        "fuse-vector-ops",
+        "recompute-in-users",
+        "relieve-peak",
     ),
     "transforms.graph": (
         "absorb-transposes",
@@ -53,10 +59,12 @@ PASSES = {
         "narrow-computation",
     ),
     "transforms.memory": (
+        "assign-core-offsets",
         "assign-offsets",
         "certify-plan",
         "check-capacity",
         "extract-concats",
+        "fit-tilings",
         "order-tasks",
         "overwrite-operands",
         "plan-core-memory",
@@ -75,10 +83,7 @@ PASSES = {
         "verify-plan",
         "verify-schedule",
     ),
-    "lowering.steps": (
-        "bufferize-tasks",
-        "lower-to-tasks",
-    ),
+    "lowering.steps": tuple(level.step for level in Level if level.step),
 }
 """Room -> its passes: `fuse-linear` is the class FuseLinearPass in the file fuse_linear.py."""
 

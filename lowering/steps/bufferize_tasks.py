@@ -52,21 +52,10 @@ from xdsl.passes import ModulePass
 from ge.dialects.graph.control import IfOp as GraphIfOp
 from ge.dialects.graph.control import LoopOp as GraphLoopOp
 from ge.dialects.graph.control import YieldOp as GraphYieldOp
-from ge.dialects.npu_task.attributes import SpaceAttr
+from ge.dialects.npu_task.attributes import HBM, HOST, SpaceAttr, is_dynamic
+from ge.dialects.npu_task.control import IfOp, LoopOp, YieldOp
 from ge.dialects.npu_task.memory import row_major
-from ge.dialects.npu_task.ops import (
-    HBM,
-    HOST,
-    ConstantOp,
-    CopyOp,
-    IfOp,
-    LaunchOp,
-    LoopOp,
-    TransferOp,
-    YieldOp,
-    is_dynamic,
-    segments,
-)
+from ge.dialects.npu_task.ops import ConstantOp, CopyOp, LaunchOp, TransferOp, segments
 from ge.dialects.npu_task.program_info import IO
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.functions import main_function

@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import is_shape_arithmetic
-from ge.dialects.npu_task.ops import Engine, is_dynamic
+from ge.dialects.npu_task.attributes import Engine, is_dynamic
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,

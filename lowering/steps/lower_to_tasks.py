@@ -47,7 +47,8 @@ from xdsl.passes import ModulePass
 from ge.dialects.fused_op import PHASE
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.graph.control import IfOp, LoopOp, YieldOp
-from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, ReturnOp, is_dynamic
+from ge.dialects.npu_task.attributes import is_dynamic
+from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, ReturnOp
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp

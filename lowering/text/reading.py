@@ -5,6 +5,7 @@ GeError (the file cannot be read). `ge.lowering.text.errors` turns either into t
 """
 
 import re
+import stat
 import struct
 import sys
 from bisect import bisect_right
@@ -12,6 +13,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
+from itertools import islice
 from math import prod
 from pathlib import Path
 from typing import Any, NoReturn
@@ -22,10 +25,13 @@ from xdsl.dialects.builtin import (
     AnyFloat,
     ComplexType,
     FileLineColLoc,
+    FusedLoc,
     IndexType,
     IntAttr,
     IntegerType,
+    LocationAttr,
     ModuleOp,
+    NoneAttr,
     RankedStructure,
     StringAttr,
 )
@@ -44,6 +50,7 @@ from ge.dialects.support.errors import GeError
 from ge.lowering.text.values import did_you_mean
 
 STDIN = "<stdin>"
+TEXT_LIMIT, CHUNK = 1 << 30, 1 << 20  # bytes
 RECURSION_LIMIT = 20_000
 """Python frames; xDSL takes about ten for each nested region, four for each nested attribute."""
 
@@ -60,6 +67,7 @@ DENSE_LIMIT = 1 << 24
 """Elements of one `dense<...>`; xDSL expands even a splat."""
 
 ALIAS = re.compile(r"[#!][A-Za-z_][\w$.-]*")
+LOCATION_ALIAS = re.compile(r"^#[\w$.-]+\s*=\s*loc\(", re.MULTILINE)
 ALIAS_LIMIT = 1 << 24
 """Characters that an alias may stand for."""
 
@@ -99,13 +107,15 @@ class Source:
 
 
 def read_source(path: str | None) -> Source:
-    """The text of a file, of standard input for `-` or None.
-    Raises GeError when it cannot be read or is not text."""
-    name = STDIN if path in (None, "-") else str(path)
+    """The text of a regular file, of standard input for `-` or None.
+    Raises GeError when it cannot be read, is too long or is not text."""
+    name = STDIN if path in (None, "-", "/dev/stdin") else str(path)
     try:
-        data = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
+        data = _standard_input() if name == STDIN else _bytes_of(Path(name))
     except OSError as e:
         raise GeError(f"cannot open '{name}': {e.strerror or e}") from None
+    if data is None:
+        raise GeError(f"the text has more than {TEXT_LIMIT >> 20} MiB", name)
     if data.startswith(b"ML\xefR"):
         raise GeError("this is MLIR bytecode", name, "convert it to text with mlir-opt")
     try:
@@ -117,6 +127,19 @@ def read_source(path: str | None) -> Source:
         raise GeError(
             f"byte 0x{data[e.start]:02x} is not UTF-8 text", f"{name}:{line}:{column}", hint
         ) from None
+
+
+def _standard_input() -> bytes | None:
+    chunks = iter(partial(sys.stdin.buffer.read, CHUNK), b"")
+    data = b"".join(islice(chunks, TEXT_LIMIT // CHUNK + 1))
+    return data if len(data) <= TEXT_LIMIT else None
+
+
+def _bytes_of(path: Path) -> bytes | None:
+    info = path.stat()
+    if not stat.S_ISREG(info.st_mode):
+        raise GeError("this is not a file", str(path), "- reads standard input")
+    return path.read_bytes() if info.st_size <= TEXT_LIMIT else None
 
 
 class Bits(Parser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage]
@@ -167,6 +190,7 @@ class LocatingParser(Parser):
         self._first_uses: dict[str, Span] = {}
         self._types: dict[str, TypeAttribute] = {}
         self._alias_sizes: dict[str, int] = {}
+        self._location_aliases: dict[int, int] = {}  # where each begins and ends
 
     def location(self, position: int) -> FileLineColLoc:
         line = bisect_right(self._line_starts, position)
@@ -246,6 +270,7 @@ class LocatingParser(Parser):
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
         """As upstream, with clearer errors. Raises ParseError."""
         try:
+            self._parse_location_aliases()
             return super().parse_module(allow_implicit_module)
         except ParseError as e:
             if self._current_token.kind == MLIRTokenKind.EOF and self.forward_ssa_references:
@@ -270,15 +295,46 @@ class LocatingParser(Parser):
 
     # ---- types and attributes ----------------------------------------------------------------
 
+    def _parse_location_aliases(self) -> None:
+        """Parse the definitions `#loc = loc(...)`, which MLIR prints behind their uses."""
+        content = self.lexer.input.content
+        if "= loc(" not in content:
+            return
+        for match in LOCATION_ALIAS.finditer(content):
+            self._resume_from(match.start())
+            self._parse_alias_def()
+            self._location_aliases[match.start()] = self.pos
+        self._resume_from(0)
+
     def _parse_alias_def(self) -> None:
         """As upstream. Aliases of aliases may stand for more than any memory holds."""
         start = self.pos
+        if start in self._location_aliases:
+            self._resume_from(self._location_aliases[start])
+            return
         super()._parse_alias_def()
         text = self.lexer.input.content[start : self.pos]
         name, *used = ALIAS.findall(text)
         size = self._alias_sizes[name] = len(text) + sum(self._alias_sizes.get(u, 0) for u in used)
         if size > ALIAS_LIMIT:
             self.raise_error(f"alias '{name}' stands for {size} characters", start, self.pos)
+
+    def _parse_location(self) -> LocationAttr:
+        """As upstream; also the metadata of a fused location, and ranges (of which the start is
+        kept)."""
+        if self.parse_optional_keyword("fused"):
+            metadata: Attribute = NoneAttr()
+            if self.parse_optional_punctuation("<") is not None:
+                metadata = self.parse_attribute()
+                self.parse_punctuation(">")
+            parts = self.parse_comma_separated_list(self.Delimiter.SQUARE, self._parse_location)
+            return FusedLoc(tuple(parts), metadata)
+        location = super()._parse_location()
+        if isinstance(location, FileLineColLoc) and self.parse_optional_keyword("to"):
+            self.parse_optional_integer(False, False)
+            self.parse_punctuation(":")
+            self.parse_integer(False, False)
+        return location
 
     def parse_optional_type(self) -> TypeAttribute | None:
         """As upstream; a plain tensor or memref type is parsed once for each spelling."""

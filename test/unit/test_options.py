@@ -4,6 +4,7 @@ import dataclasses
 import os
 import re
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from ge.dialects.support.errors import GeError
 from ge.lowering.cli import compile, import_model, run
 from ge.lowering.cli.arguments import documentation, options_from
 from ge.lowering.pipeline.options import Options, facts_of, flags_of
-from ge.tools import ge_compile
+from ge.tools import ge_check, ge_compile, ge_import, ge_opt, ge_run
 
 ROOT = Path(__file__).parents[2]
 PARSERS = {
@@ -78,16 +79,40 @@ def test_details_of_dumps(text: str, level: int):
     assert Options.from_environment({"GE_DUMP_GRAPH": text}).dump_graph == level
 
 
+@pytest.mark.parametrize("tool", [ge_check, ge_compile, ge_opt, ge_run], ids=lambda t: t.__name__)
 def test_a_variable_that_no_option_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tool: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ):
     monkeypatch.setenv("GE_FUSON", "off")
     monkeypatch.setenv("GE_ZZ", "1")
     (tmp_path / "in.mlir").write_text(TEXT)
-    assert ge_compile.main([str(tmp_path / "in.mlir")]) == 0
-    first, second, _ = capfd.readouterr().err.splitlines()
+    assert tool.main([str(tmp_path / "in.mlir")]) == (tool is ge_check)
+    first, second, *_ = capfd.readouterr().err.splitlines()
     assert first == "warning: no option has the variable GE_FUSON; did you mean 'GE_GRAPH_FUSION'?"
     assert second == "warning: no option has the variable GE_ZZ"
+
+
+@pytest.mark.parametrize(("value", "shown"), [("0", False), ("off", False), ("1", True)])
+@pytest.mark.parametrize(
+    "tool", [ge_check, ge_compile, ge_import, ge_opt, ge_run], ids=lambda t: t.__name__
+)
+def test_tracebacks_are_shown_where_the_variable_says_so(
+    tool: ModuleType,
+    value: str,
+    shown: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+):
+    monkeypatch.setenv("GE_DEBUG", value)
+    for name in ("in.mlir", "in.onnx"):
+        (tmp_path / name).write_text("nonsense")
+        if tool is not ge_check or name == "in.mlir":
+            assert tool.main([str(tmp_path / name)]) == 1
+            assert ("Traceback" in capfd.readouterr().err) == shown
 
 
 @pytest.mark.parametrize("detail", ["true", "2", "3"])
@@ -132,4 +157,4 @@ def test_what_no_option_takes_in_python():
 
 def test_the_readme_has_the_table():
     text = (ROOT / "README.md").read_text("utf-8")
-    assert documentation() in text, f"it is now\n{documentation()}"
+    assert documentation() in text, "run `make docs`"

@@ -16,8 +16,9 @@ from ge.dialects.npu_task.ops import LaunchOp, RecordOp, WaitOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import context
+from ge.runtime.check.happens_before import HappensBefore
 from ge.runtime.check.memory import check_plan
-from ge.runtime.check.schedule import Queues, Replay, check_schedule
+from ge.runtime.check.schedule import check_schedule
 from ge.runtime.clock.clock import simulate
 from ge.transforms.analysis.dependencies import Buffer, Segment, segments
 from ge.transforms.memory.plan_memory import PlanMemoryPass
@@ -168,10 +169,7 @@ def test_more_orderings(text: str, data: st.DataObject) -> None:
             later.setdefault(tasks[second], []).append(tasks[first])
     add_orderings(func, later, figure(module, "streams"), TARGET.max_events)
     assert check_schedule(module, TARGET) == []
-    replay = Replay(func, TARGET)
-    (queues,) = (p for p in replay.parts(func.body.block) if isinstance(p, Queues))
-    queues.check()
-    items = {i.op: i for i in queues.items}
+    items = HappensBefore(func).items
     assert all(items[a].follows(items[b]) for a, earlier in later.items() for b in earlier)
     events = figure(module, "events")
     assert add_orderings(func, later, figure(module, "streams"), TARGET.max_events) <= events

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from ge.dialects.npu_task.attributes import HBM, is_dynamic
 from ge.dialects.npu_task.memory import Task, access, owner_of
-from ge.dialects.npu_task.ops import HBM, is_dynamic
 from ge.dialects.npu_task.program_info import IO
 
 

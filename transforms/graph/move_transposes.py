@@ -34,9 +34,11 @@ from xdsl.utils.disjoint_set import DisjointSet
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import ReshapeOp, TransposeOp, UnsqueezeOp
+from ge.dialects.support.access import Access
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.functions import defined_functions
-from ge.dialects.support.tensor_op import Access, Permuted, TensorOp, attribute
+from ge.dialects.support.inference import attribute
+from ge.dialects.support.interfaces import Permuted, PermuteInterface
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -96,7 +98,7 @@ def moves_nothing(order: Sequence[int], shape: Shape) -> bool:
 
 def takes_any_order(op: Operation, exact: bool) -> Permuted | None:
     """The identity permutation of the op, if it takes any order."""
-    if not isinstance(op, TensorOp) or not op.results or op.regions:
+    if not isinstance(op, PermuteInterface) or not op.results or op.regions:
         return None
     if exact and op.ACCESS is Access.ROWS:
         return None
@@ -108,7 +110,7 @@ def takes_any_order(op: Operation, exact: bool) -> Permuted | None:
     return op.permuted(range(rank)) if rank > 1 else None
 
 
-def webs_of(block: Block, exact: bool) -> list[list[TensorOp]]:
+def webs_of(block: Block, exact: bool) -> list[list[PermuteInterface]]:
     """The webs of a block that have a transpose beside them, in program order."""
     flexible: dict[Operation, Permuted] = {}
     for op in block.ops:
@@ -131,9 +133,9 @@ def webs_of(block: Block, exact: bool) -> list[list[TensorOp]]:
         if any(isinstance(u.operation, TransposeOp) for r in op.results for u in r.uses):
             touched.add(op)
     roots = {sets.find(op) for op in touched}
-    webs: dict[Operation, list[TensorOp]] = {}
+    webs: dict[Operation, list[PermuteInterface]] = {}
     for op in flexible:
-        assert isinstance(op, TensorOp)
+        assert isinstance(op, PermuteInterface)
         if (root := sets.find(op)) in roots:
             webs.setdefault(root, []).append(op)
     return list(webs.values())
@@ -155,7 +157,7 @@ class Move:
     ops: dict[Operation, Permuted]
 
     @classmethod
-    def of(cls, web: Sequence[TensorOp], order: Order, exact: bool) -> "Move":
+    def of(cls, web: Sequence[PermuteInterface], order: Order, exact: bool) -> "Move":
         ops: dict[Operation, Permuted] = {}
         for op in web:
             same = takes_any_order(op, exact)
@@ -231,7 +233,7 @@ class Move:
         return gain
 
 
-def orders_for(web: Sequence[TensorOp]) -> list[Order]:
+def orders_for(web: Sequence[PermuteInterface]) -> list[Order]:
     """The orders that cancel a transpose beside the web, those that cancel the most bytes first."""
     weights: Counter[Order] = Counter()
     before: set[SSAValue] = set()
@@ -247,7 +249,7 @@ def orders_for(web: Sequence[TensorOp]) -> list[Order]:
     return [order for order, _ in weights.most_common(MOST_ORDERS)]
 
 
-def best_move(web: Sequence[TensorOp], exact: bool) -> Move | None:
+def best_move(web: Sequence[PermuteInterface], exact: bool) -> Move | None:
     """The move that gains most, None if none gains anything."""
     moves = [Move.of(web, order, exact) for order in orders_for(web)]
     gains = [move.gain() for move in moves]

@@ -11,9 +11,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import LoopOp
+from ge.dialects.support.access import Access
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.tensor_op import Access, TensorOp
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, constant_value, has_size
 from ge.runtime import kernels
 from ge.runtime.data.arrays import Array, array_of

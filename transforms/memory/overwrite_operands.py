@@ -29,8 +29,10 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from ge.dialects.npu_task.attributes import HBM, is_dynamic
+from ge.dialects.npu_task.control import LoopOp, YieldOp
 from ge.dialects.npu_task.memory import LOOP_ARGUMENTS, owner_of, row_major
-from ge.dialects.npu_task.ops import HBM, CopyOp, KernelOp, LaunchOp, LoopOp, YieldOp, is_dynamic
+from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import IO
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import array_ints, element_type, numel, shape_of

@@ -38,8 +38,9 @@ from xdsl.traits import IsTerminator, Pure
 
 from ge.dialects.fused_op import PHASE
 from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.support.access import Access
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.tensor_op import Access, TensorOp
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, has_size
 from ge.transforms.analysis.live_profile import LiveProfile
 from ge.transforms.analysis.task_graph import used_by, value_graph

@@ -27,7 +27,8 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import Pure
 
-from ge.dialects.npu_task.ops import KernelOp, LaunchOp, number
+from ge.dialects.npu_task.attributes import number
+from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import RECOMPUTED
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function

@@ -30,8 +30,9 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from ge.dialects.npu_task.attributes import HOST, number
 from ge.dialects.npu_task.memory import Task, owner_of
-from ge.dialects.npu_task.ops import HOST, CopyOp, number
+from ge.dialects.npu_task.ops import CopyOp
 from ge.dialects.npu_task.program_info import SPILLED
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.errors import GeError

@@ -37,8 +37,9 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.graph.slicing import ConcatOp
+from ge.dialects.npu_task.attributes import HBM
 from ge.dialects.npu_task.memory import owner_of, row_major, view_of
-from ge.dialects.npu_task.ops import HBM, CopyOp, KernelOp, LaunchOp
+from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import IO
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.functions import main_function

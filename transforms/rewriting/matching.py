@@ -41,7 +41,7 @@ from xdsl.traits import Commutative
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.element_types import is_narrow, row_of
-from ge.dialects.support.tensor_op import Param, attribute
+from ge.dialects.support.inference import Param, attribute
 from ge.dialects.support.types import constant_value
 from ge.runtime.data.arrays import array_of
 

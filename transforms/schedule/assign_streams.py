@@ -38,7 +38,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from ge.dialects.npu_task.ops import HBM, HOST, Engine, KernelOp, LaunchOp, number
+from ge.dialects.npu_task.attributes import HBM, HOST, Engine, number
+from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import CAP, state
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.errors import GeError
