@@ -66,6 +66,7 @@ def constant_before(before: Operation, array: Array) -> SSAValue:
 
 
 def move_before(before: Operation, ops: Iterable[Operation]) -> None:
+    """Move the ops, in order, before another one, of any block."""
     assert before.parent is not None
     for op in list(ops):
         op.detach()

@@ -13,7 +13,7 @@ becomes
     %4 = graph.reduce "mean" %3 axes [2, 3]
     %6 = graph.conv %3 ...
 
-Ops that take any order of dimensions (`TensorOp.permuted`) and use each other's values are a web.
+Ops that take any order of dimensions (`PermuteInterface`) and use each other's values are a web.
 For each order that cancels a transpose beside a web, the bytes of all transposes around the web are
 compared with those in that order; the web moves if there are fewer. Since they get fewer each time,
 webs that share a transpose do not move to and fro. At most `MOST_ORDERS` orders are tried for a
