@@ -1,6 +1,6 @@
 """The default pipeline: the passes of each level, as objects."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from difflib import get_close_matches
 
 from xdsl.passes import ModulePass
@@ -49,6 +49,7 @@ from ge.transforms.memory.recompute_elementwise import RecomputeElementwisePass
 from ge.transforms.memory.rematerialize import RematerializePass
 from ge.transforms.memory.spill_buffers import SpillBuffersPass
 from ge.transforms.memory.write_parts import WritePartsPass
+from ge.transforms.rewriting.sequence import PassSequence
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
 from ge.transforms.schedule.split_launches import SplitLaunchesPass
 
@@ -86,7 +87,14 @@ def stages(options: Options, remedies: Remedies | None = None) -> dict[Level, Pa
         level = Level(level)
         passes[level].insert(0 if level is Level.FUSED else len(passes[level]), cls())
     disabled = options.fusion_disable
-    return {level: [p for p in ps if p.name not in disabled] for level, ps in passes.items()}
+    return {level: list(enabled(ps, disabled)) for level, ps in passes.items()}
+
+
+def enabled(passes: Iterable[ModulePass], disabled: Collection[str]) -> Iterator[ModulePass]:
+    """The passes, with the parts of sequences one by one, without those of disabled names."""
+    for p in passes:
+        if p.name not in disabled:
+            yield from enabled(p.parts(), disabled) if isinstance(p, PassSequence) else (p,)
 
 
 def pipeline(options: Options) -> Passes:
@@ -222,7 +230,8 @@ def to_program(options: Options, remedies: Remedies) -> Passes:
 REQUIRED = frozenset(
     (
         *("prune-outputs", "infer-shapes", "prepare-weights", "lower-to-tasks"),
-        *("bufferize-tasks", "spill-buffers", "assign-streams", "plan-memory", "verify-level"),
+        *("bufferize-tasks", "spill-buffers", "assign-streams", "verify-level"),
+        *("plan-memory", "assign-offsets", "check-capacity", "certify-plan"),
     )
 )
 """Passes that a program cannot do without, where the options have them run."""

@@ -25,6 +25,10 @@ PASSES = {
         "fuse-linear",
         "fuse-norm",
         "fuse-region",
+        "fuse-shape-arithmetic",
+        "fuse-vector-ops",
+        "recompute-in-users",
+        "relieve-peak",
     ),
     "transforms.graph": (
         "absorb-transposes",
@@ -55,10 +59,12 @@ PASSES = {
         "narrow-computation",
     ),
     "transforms.memory": (
+        "assign-core-offsets",
         "assign-offsets",
         "certify-plan",
         "check-capacity",
         "extract-concats",
+        "fit-tilings",
         "order-tasks",
         "overwrite-operands",
         "plan-core-memory",
@@ -114,5 +120,5 @@ def rules() -> dict[str, str]:
         rule = todo.pop()
         todo += rule.__subclasses__()
         what = (rule.__doc__ or "").strip().partition("\n")[0]
-        rules.update((n, what) for n in getattr(rule, "names", (getattr(rule, "name", ""),)) if n)
+        rules.update(dict.fromkeys(rule.names, what))
     return dict(sorted(rules.items()))

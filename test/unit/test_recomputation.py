@@ -246,7 +246,7 @@ def test_less_memory_for_a_fifth_more_time(
         program = module.clone()
         compiled = lower(program, Options(target=slow_machine, memory=level))
         assert not check_program(program).problems
-        fusions = [record.name for record in compiled.passes].count("fuse-region")
+        fusions = [record.name for record in compiled.passes].count("fuse-vector-ops")
         assert fusions < level  # with and without copies of elementwise ops at level 3, not more
         peaks.append(compiled.memory["lower_bound_bytes"])
         times.append(simulate(program, Target.load(slow_machine)).latency_us)
