@@ -120,5 +120,5 @@ def rules() -> dict[str, str]:
         rule = todo.pop()
         todo += rule.__subclasses__()
         what = (rule.__doc__ or "").strip().partition("\n")[0]
-        rules.update((n, what) for n in getattr(rule, "names", (getattr(rule, "name", ""),)) if n)
+        rules.update(dict.fromkeys(rule.names, what))
     return dict(sorted(rules.items()))
