@@ -207,16 +207,10 @@ def write_module(
     """Write a module, and beside it the weights that it refers to as NAME.safetensors. Standard
     output ("-") and devices have no place for weights beside them: they are left out."""
     from xdsl.dialects.builtin import StringAttr
-    from xdsl.printer import Printer
 
-    from ge.dialects.graph.ports import (
-        HASH,
-        PAYLOAD,
-    )
-    from ge.runtime.data.weights import (
-        weights_of,
-        write_safetensors,
-    )
+    from ge.dialects.graph.ports import HASH, PAYLOAD
+    from ge.lowering.text.printing import TextPrinter
+    from ge.runtime.data.weights import weights_of, write_safetensors
 
     path = Path(path)
     before = {key: module.attributes.pop(key, None) for key in (PAYLOAD, HASH)}
@@ -237,7 +231,7 @@ def write_module(
             out.binary(file, write_weights)
 
     def write(file: TextIO) -> None:
-        Printer(file, print_debuginfo=locations).print_op(module)
+        TextPrinter(stream=file, print_debuginfo=locations).print_op(module)
         file.write("\n")
 
     if str(path) == "-":
