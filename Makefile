@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo check lint test lit unit soak clean
+.PHONY: demo docs check lint test lit unit soak clean
 
 demo: $(VENV)/.demo       ## a real model goes down every level and runs on the emulated NPU
 	$(BIN)/python -m ge.tools.demo test/models/bert_base.tiny.onnx
@@ -15,6 +15,9 @@ lint: $(VENV)/.check      ## ruff and pyright
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m ge.tools.check
+
+docs: $(VENV)/.check      ## the README's table of options, after a change of one
+	$(BIN)/python -m ge.tools.docs
 
 test: lit unit            ## FileCheck tests and unit tests
 

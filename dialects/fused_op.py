@@ -33,8 +33,11 @@ from xdsl.irdl import (
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, ReturnLike
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.support.access import Access
+from ge.dialects.support.in_place import same_bytes
+from ge.dialects.support.interfaces import SplitInterface, split_axes
 from ge.dialects.support.operation import GeOp
-from ge.dialects.support.tensor_op import Access, TensorOp, Work, same_bytes
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     byte_size,
     is_shape_like,
@@ -43,6 +46,7 @@ from ge.dialects.support.types import (
     set_type,
     shape_of,
 )
+from ge.dialects.support.work import Work
 
 PHASE = "fused_op.phase"
 """Attribute of ops: a number, 0 where there is none. Ops of two phases do not share a launch."""
@@ -114,7 +118,7 @@ class Body:
         parts = 1
         if len(self.ops) == 1 and not self.kind:
             for axis, size in enumerate(shape_of(whole[0].results[0])):
-                if whole[0].split_axes(axis) is None:
+                if split_axes(whole[0], axis) is None:
                     break
                 parts *= size
         return max(parts, 1)
@@ -147,7 +151,7 @@ class YieldOp(GeOp):
         super().__init__(operands=[values])
 
 
-class FusedOp(TensorOp, ABC):
+class FusedOp(SplitInterface, ABC):
     """Base of the fused ops: isolated body of graph ops, one block, ends in `fused_op.yield`."""
 
     inputs = var_operand_def()
@@ -237,7 +241,7 @@ class FusedOp(TensorOp, ABC):
             if not (mine := {needed[r] for r in op.results if r in needed}) or not op.operands:
                 continue
             own = mine.pop()
-            if mine or own is None or (axes := op.split_axes(own)) is None:
+            if mine or own is None or (axes := split_axes(op, own)) is None:
                 return None
             for operand, its in zip(op.operands, axes, strict=True):
                 if needed.setdefault(operand, its) != its:

@@ -12,15 +12,10 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
 
 
 @pytest.fixture(autouse=True)
-def no_registration_stays() -> Iterator[None]:
-    """What a test registers ends with it: a pass with a level is a part of every pipeline."""
-    from ge.lowering.plugins import extensions
+def nothing_stays_registered() -> Iterator[None]:
+    """Plugins and profilers of a test end with it."""
+    from ge.lowering.plugins.extensions import new_registry
+    from ge.runtime.profile.profiler import new_listeners
 
-    known = extensions.REGISTERED
-    kept = [(table, dict(table)) for table in (known.all_passes, known.all_dialects)]
-    yield
-    if any(table != before for table, before in kept):
-        for table, before in kept:
-            table.clear()
-            table.update(before)
-        extensions._run_file.cache_clear()  # a plugin file registers again when it is loaded again
+    with new_registry(), new_listeners():
+        yield

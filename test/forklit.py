@@ -33,7 +33,7 @@ TOOLS = {
 SHELL = ("cd", "export", "env")
 WARM = (
     "numpy",
-    "ge.lowering.cli.opt_main",
+    "ge.lowering.cli.opt",
     "ge.lowering.driver.compiler",
     "ge.runtime.check.certificate",
     "ge.runtime.device.session",

@@ -1,122 +1,15 @@
 """ge-compile: a model or a module, all the way down to a program."""
 
-import argparse
-import sys
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from ge.lowering.cli.arguments import add_model_arguments, add_options, options_from
-from ge.lowering.cli.command_line import ArgumentParser, guarded
-from ge.lowering.levels.level import Level
-from ge.lowering.pipeline.options import TOLD
-
-if TYPE_CHECKING:
-    from ge.dialects.support.diagnostics import Handler
-    from ge.lowering.driver.compiler import Watch
-    from ge.lowering.pipeline.options import Options
-
-EPILOG = """Options that are not given come from the environment variables named with them.
-
-examples:
-  ge-compile model.onnx -o model.mlir --report model.json
-  ge-compile model.onnx -o model.mlir --shape x=1x3x224x224 --target 310p3
-  ge-compile --print-pipeline            (a line that ge-opt -p takes)
-"""
-
-
-def build_parser() -> ArgumentParser:
-    parser = ArgumentParser("ge-compile", __doc__, EPILOG)
-    parser.add_argument(
-        "input",
-        nargs="?",
-        help="a .onnx model or a .mlir module of any level; - for standard input",
-    )
-
-    add = parser.section("what comes out")
-    add("-o", "--output", metavar="P.mlir", help="the program; its weights go to a .safetensors "
-        "file beside it (default: nothing is written)")  # fmt: skip
-    add("--report", metavar="R.json", help="figures of the compilation as JSON; sizes in bytes")
-    add("--until", default=Level.PROGRAM, choices=[*Level],
-        help="stop at this level (default program)")  # fmt: skip
-    add("--mlir-print-debuginfo", action="store_true", help="write locations into the program")
-    add("--print-pipeline", action="store_true", help="print the passes and stop")
-
-    add_model_arguments(parser)
-    add_options(parser, "ge-compile")
-
-    add = parser.section(TOLD)
-    add("--remarks", action="store_true", help="print what each rule did, or why it did not")
-    add("--validate", action="store_true", help="run the module before and after each pass on "
-        "random and edge inputs; stop at the first that changes the numbers")  # fmt: skip
-    add("--validate-output", metavar="FILE",
-        help="the test that repeats it (default validate-PASS.mlir)")  # fmt: skip
-    return parser
+from ge.lowering.cli.command_line import guarded
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return guarded("ge-compile", argv, lambda args: run(build_parser().parse_args(args)))
+    return guarded("ge-compile", argv, run)
 
 
-def run(args: argparse.Namespace) -> int:
-    from ge.dialects.support.errors import GeError
-    from ge.dialects.targets.target import Target
-    from ge.lowering.cli.progress import progress_bar
-    from ge.lowering.driver.cache import Request
-    from ge.lowering.text.values import parse_dims, parse_shapes
+def run(args: list[str]) -> int:
+    from ge.lowering.cli import compile
 
-    options = options_from(args)
-    Target.load(options.target)  # an unknown one is an error even where nothing is compiled
-    if args.print_pipeline:
-        from ge.lowering.pipeline.pass_options import text_of
-        from ge.lowering.pipeline.stages import pipeline
-
-        print(",".join(map(str, map(text_of, pipeline(options)))))
-        return 0
-    if not args.input:
-        raise GeError("no input", hint="give a .onnx or .mlir file; see ge-compile --help")
-    if args.remarks or options.print_liveness or options.print_core_plans:
-        options = replace(options, cache_dir="")  # these are made while compiling
-    request = Request(
-        args.input, options, args.output, args.report, parse_shapes(args.shape),
-        parse_dims(args.dim), args.until, args.mlir_print_debuginfo,
-        watcher(args, options) if args.validate else None,
-    )  # fmt: skip
-    with progress_bar() as progress:
-        summary = request.run(progress, printer(args.remarks))
-    print(summary, file=sys.stderr)
-    return 0
-
-
-def watcher(args: argparse.Namespace, options: "Options") -> "Watch":
-    """Makes what validates each pass."""
-    from ge.lowering.debugging.validation import Validation
-    from ge.lowering.driver.compiler import context
-    from ge.lowering.driver.program import Program
-    from ge.lowering.pipeline.pass_manager import Instrumentation
-    from ge.runtime.device.trials import Trials
-
-    def watch(program: Program) -> list[Instrumentation]:
-        return [
-            Validation(
-                Trials, context(options.plugins), program.payload,
-                args.validate_output, options.plugins,
-            )
-        ]  # fmt: skip
-
-    return watch
-
-
-def printer(remarks: bool) -> "Handler":
-    """Prints warnings, and remarks if they are asked for."""
-    from ge.dialects.support.diagnostics import Diagnostic, Severity
-
-    def handle(diagnostic: Diagnostic) -> None:
-        if remarks or diagnostic.severity is not Severity.REMARK:
-            print(diagnostic, file=sys.stderr)
-
-    return handle
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return compile.run(args)

@@ -1,56 +1,15 @@
-"""ge-import: an ONNX model to the graph level, as MLIR text with its weights beside it."""
+"""ge-import: an ONNX model to the graph level."""
 
-import argparse
-import sys
 from collections.abc import Sequence
 
-from ge.lowering.cli.arguments import add_model_arguments, add_options, options_from
-from ge.lowering.cli.command_line import ArgumentParser, guarded
-
-EPILOG = """examples:
-  ge-import model.onnx -o model.mlir             (weights go to model.safetensors)
-  ge-import model.onnx --shape x=1x3x224x224     (prints the text; no weights are written)
-  ge-import model.onnx -o model.mlir --dim batch=2 --dim sequence=128
-"""
-
-
-def build_parser() -> ArgumentParser:
-    parser = ArgumentParser("ge-import", __doc__, EPILOG)
-    add = parser.add_argument
-    add("model", help="the .onnx file; external data is read from its folder")
-    add("-o", "--output", default="-", help="the text; its weights go to a .safetensors file "
-        "beside it (default: the text alone, to standard output)")  # fmt: skip
-    add("--mlir-print-debuginfo", "--print-debuginfo", action="store_true",
-        help="write the names of the model's nodes as locations")  # fmt: skip
-    add_model_arguments(parser)
-    add_options(parser, "ge-import")
-    return parser
+from ge.lowering.cli.command_line import guarded
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return guarded("ge-import", argv, lambda args: run(build_parser().parse_args(args)))
+    return guarded("ge-import", argv, run)
 
 
-def run(args: argparse.Namespace) -> int:
-    from ge.lowering.cli.progress import progress_bar
-    from ge.lowering.onnx.importer import import_file
-    from ge.lowering.plugins.extensions import universe
-    from ge.lowering.text.files import Outputs, write_module
-    from ge.lowering.text.values import parse_dims, parse_shapes
-    from ge.runtime.data.weights import files_of
+def run(args: list[str]) -> int:
+    from ge.lowering.cli import import_model
 
-    plugins = options_from(args).plugins
-    universe(*plugins)  # they may import ops
-    shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
-    with progress_bar() as progress:
-        imported = import_file(args.model, shapes, dims, progress)
-        with Outputs([args.model, *plugins, *files_of(imported.payload)]) as out:
-            write_module(
-                out, args.output, imported.module, imported.payload, args.mlir_print_debuginfo,
-                progress,
-            )  # fmt: skip
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return import_model.run(args)

@@ -1,6 +1,5 @@
-"""ge-opt: run any passes on a module of any level. `ge-opt --help` and `--list-passes` say how."""
+"""ge-opt: run any passes on a module of any level."""
 
-import sys
 from collections.abc import Sequence
 
 from ge.lowering.cli.command_line import guarded
@@ -11,10 +10,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(args: list[str]) -> int:
-    from ge.lowering.cli import opt_main
+    from ge.lowering.cli import opt
 
-    return opt_main.run(args)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return opt.run(args)

@@ -31,23 +31,21 @@ from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, StringAttr, 
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
-    traits_def,
     var_operand_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.normalization import check_broadcast_to, check_floats
-from ge.dialects.graph.support.parameters import INT, Parameter, parameter
+from ge.dialects.graph.support.parameters import INT, GraphOp, parameter
+from ge.dialects.support.access import Access, aligned_axes
 from ge.dialects.support.element_types import is_float, is_integer
-from ge.dialects.support.tensor_op import Access, TensorOp, Work, aligned_axes
+from ge.dialects.support.interfaces import SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -60,6 +58,7 @@ from ge.dialects.support.types import (
     shape_text,
     tensor,
 )
+from ge.dialects.support.work import Work
 
 STAGES = ("raw", "capped", "biased", "weights")
 UNDEFINED = ("zero", "nan", "guard")
@@ -85,7 +84,7 @@ def merge(what: str, *dims: int) -> int:
     return result
 
 
-class AttentionLike(TensorOp, ABC):
+class AttentionLike(GraphOp, SplitInterface, ABC):
     """Base: query, key, and which keys take part."""
 
     query = operand_def()
@@ -110,9 +109,7 @@ class AttentionLike(TensorOp, ABC):
     ALWAYS_MACS: ClassVar = True
     KEYED: ClassVar[tuple[str, ...]] = ("key",)
     """Operands that have a token for each key."""
-    custom_directives = (Parameter,)
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
-    traits = traits_def(Pure())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     def sizes(self, name: str) -> Shape:
         """Batch, heads, tokens and elements of an operand or the result, in whatever order it
@@ -259,7 +256,7 @@ class AttentionScoresOp(AttentionLike):
 
 
 @irdl_op_definition
-class RotaryEmbeddingOp(TensorOp):
+class RotaryEmbeddingOp(GraphOp):
     """Rotary position embedding (Su et al., arXiv 2104.09864): pairs (a, b) of the first R elements
     of the last dimension become (a cos - b sin, a sin + b cos); the other elements stay. Pairs
     are halves (i, i + R/2), or neighbours (2 i, 2 i + 1) when `interleaved`.
@@ -274,8 +271,6 @@ class RotaryEmbeddingOp(TensorOp):
     interleaved = prop_def(BoolAttr, default_value=_OFF)
     full_tables = prop_def(BoolAttr, default_value=_OFF)
     result = result_def()
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
     ACCESS: ClassVar = Access.POINTWISE
     VECTOR_COST: ClassVar = 3
     ROUNDED_ONCE: ClassVar = 1

@@ -12,8 +12,9 @@ from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.support.tensor_op import TensorOp, Work
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import AnyTensor, is_static, numel, shape_of
+from ge.dialects.support.work import Work
 
 
 @irdl_attr_definition

@@ -35,7 +35,7 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.operation import GeOp
-from ge.dialects.support.tensor_op import TensorOp, Work
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
     AnyTensor,
@@ -45,6 +45,7 @@ from ge.dialects.support.types import (
     shape_of,
     tensor,
 )
+from ge.dialects.support.work import Work
 
 ITERATION = tensor((), i64)
 """The type of a loop's iteration number."""

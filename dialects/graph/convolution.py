@@ -9,23 +9,20 @@ from xdsl.dialects.builtin import BoolAttr, IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
-    traits_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.linear import product_element
-from ge.dialects.graph.support.parameters import INT, INTS, Parameter, dims, parameter, partial_ints
+from ge.dialects.graph.support.parameters import INT, INTS, dims, parameter, partial_ints
 from ge.dialects.graph.support.window import WINDOW, Window, WindowedOp, agree, spatial_dims
 from ge.dialects.support.element_types import is_float, is_integer
-from ge.dialects.support.tensor_op import Work
+from ge.dialects.support.interfaces import SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -38,6 +35,7 @@ from ge.dialects.support.types import (
     shape_text,
     tensor,
 )
+from ge.dialects.support.work import Work
 
 
 def check_vector(value: SSAValue | None, name: str, size: int, element: Attribute) -> None:
@@ -73,8 +71,6 @@ class Convolution(WindowedOp, ABC):
     input_channels_last = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     result = result_def()
     ALWAYS_MACS: ClassVar = True
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
     assembly_format = (
         "$input `,` $weight (`bias` $bias^)? "
         f"{WINDOW} attr-dict `:` functional-type(operands, results)"
@@ -121,7 +117,7 @@ class Convolution(WindowedOp, ABC):
 
 
 @irdl_op_definition
-class ConvOp(Convolution):
+class ConvOp(Convolution, SplitInterface):
     """Convolution (cross-correlation): y[n, m, p] = bias[m] + the sum over input channels c of
     the group and kernel places k of weight[m, c, k] * x[n, c, p * stride - pad + k * dilation].
     Weight: [output channels, input channels / group, kernel...]. 8-bit integers give i32."""
@@ -230,8 +226,7 @@ class DeformConvOp(WindowedOp):
     group = prop_def(INT, default_value=IntegerAttr(1, i64))
     offset_group = prop_def(INT, default_value=IntegerAttr(1, i64))
     result = result_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
-    traits = traits_def(Pure())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "$input `,` $weight `,` $offset (`bias` $bias^ `:` type($bias))? "
         f"(`mask` $mask^ `:` type($mask))? {WINDOW} attr-dict "
@@ -304,9 +299,7 @@ class Col2ImOp(WindowedOp):
         "image_shape_value": "image_shape",
         "block_shape_value": "block_shape",
     }
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
-    traits = traits_def(Pure())
-    custom_directives = (Parameter,)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         f"$input {parameter('image_shape')} {parameter('block_shape')} {WINDOW} attr-dict "
         "`:` type($input) `->` type($result)"

@@ -8,16 +8,13 @@ from typing import ClassVar, cast
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, UnrankedTensorType, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
-    traits_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.shape import ENDING
@@ -25,8 +22,8 @@ from ge.dialects.graph.support.parameters import (
     INT,
     INTS,
     Elements,
+    GraphOp,
     Movement,
-    Parameter,
     ShapeComputation,
     check_indices,
     check_same_element,
@@ -37,8 +34,8 @@ from ge.dialects.graph.support.parameters import (
     partial_ints,
     vector_length,
 )
+from ge.dialects.support.access import Access
 from ge.dialects.support.element_types import is_float
-from ge.dialects.support.tensor_op import Access, TensorOp, Work
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -50,13 +47,14 @@ from ge.dialects.support.types import (
     shape_of,
     tensor,
 )
+from ge.dialects.support.work import Work
 
 CREATED = " attr-dict `->` type($result)"
 """The end of an assembly format of an op without tensor operands other than parameters."""
 
 
 @irdl_op_definition
-class RangeOp(TensorOp, ShapeComputation):
+class RangeOp(GraphOp, ShapeComputation):
     """start, start + delta, start + 2 delta, ... before limit: ceil((limit - start) / delta)
     elements, none when that is negative. The operands are scalars."""
 
@@ -65,8 +63,6 @@ class RangeOp(TensorOp, ShapeComputation):
     limit = operand_def()
     delta = operand_def()
     result = result_def()
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
     ACCESS: ClassVar = Access.POINTWISE
     VECTOR_COST: ClassVar = 2
     assembly_format = (
@@ -109,16 +105,13 @@ def scalar(value: SSAValue) -> float | None:
     return cast(float, constant.get_values()[0])
 
 
-class Created(TensorOp, ABC):
+class Created(GraphOp, ABC):
     """Base of ops that have a `shape` and no other operand."""
 
     shape_value = opt_operand_def()
     shape = opt_prop_def(INTS)
     result = result_def()
     PARAMETERS: ClassVar = {"shape_value": "shape"}
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    custom_directives = (Parameter,)
 
     def created_shape(self) -> Shape | None:
         """The shape, `?` where unknown; None when the rank is."""
@@ -186,9 +179,6 @@ class TriOp(Movement):
     upper = prop_def(BoolAttr)
     result = result_def()
     PARAMETERS: ClassVar = {"k_value": "k"}
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    custom_directives = (Parameter,)
     assembly_format = "$input " + parameter("k") + ENDING
 
     def infer(self) -> Sequence[Attribute]:

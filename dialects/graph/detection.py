@@ -6,20 +6,21 @@ from xdsl.dialects.builtin import BoolAttr, i64
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
     prop_def,
     result_def,
-    traits_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.support.parameters import check_indices, check_same_element, check_scalar
+from ge.dialects.graph.support.parameters import (
+    GraphOp,
+    check_indices,
+    check_same_element,
+    check_scalar,
+)
 from ge.dialects.support.element_types import is_float
-from ge.dialects.support.tensor_op import TensorOp, Work
 from ge.dialects.support.types import (
     DYNAMIC,
     byte_size,
@@ -29,10 +30,11 @@ from ge.dialects.support.types import (
     shape_of,
     tensor,
 )
+from ge.dialects.support.work import Work
 
 
 @irdl_op_definition
-class NonMaxSuppressionOp(TensorOp):
+class NonMaxSuppressionOp(GraphOp):
     """The boxes that remain when, in the order of descending score, each box drops the later ones
     that overlap it: whose intersection over union with it is above `iou_threshold` (0 if absent).
 
@@ -51,8 +53,7 @@ class NonMaxSuppressionOp(TensorOp):
     score_threshold = opt_operand_def()
     center_point_box = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     result = result_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
-    traits = traits_def(Pure())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "$boxes `,` $scores (`max_output` `(` $max_output^ `:` type($max_output) `)`)? "
         "(`iou_threshold` `(` $iou_threshold^ `:` type($iou_threshold) `)`)? "

@@ -13,7 +13,6 @@ from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -21,7 +20,7 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.traits import Commutative, Pure
+from xdsl.traits import Commutative
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support import folding as f
@@ -34,8 +33,10 @@ from ge.dialects.graph.support.elementwise_bases import (
     is_bits,
     is_number,
 )
+from ge.dialects.graph.support.parameters import GraphOp
+from ge.dialects.support.access import Access
 from ge.dialects.support.element_types import bitwidth, is_float, is_integer
-from ge.dialects.support.tensor_op import Access, Permuted, TensorOp
+from ge.dialects.support.interfaces import Permuted, PermuteInterface
 from ge.dialects.support.types import broadcast, element_type, shape_of, tensor
 
 # ---- arithmetic of one operand ---------------------------------------------------------------
@@ -157,7 +158,7 @@ class AddOp(Binary):
 
     name = "graph.add"
     NEUTRAL: ClassVar = staticmethod(f.negative_zero)
-    traits = traits_def(Pure(), Commutative())
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -176,7 +177,7 @@ class MulOp(Binary):
     name = "graph.mul"
     NEUTRAL: ClassVar = staticmethod(f.one)
     ABSORBING: ClassVar = staticmethod(f.integer_zero)
-    traits = traits_def(Pure(), Commutative())
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -227,7 +228,7 @@ class MaximumOp(Binary):
     name = "graph.maximum"
     NEUTRAL: ClassVar = staticmethod(f.lowest)
     IDEMPOTENT: ClassVar = True
-    traits = traits_def(Pure(), Commutative())
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -237,7 +238,7 @@ class MinimumOp(Binary):
     name = "graph.minimum"
     NEUTRAL: ClassVar = staticmethod(f.highest)
     IDEMPOTENT: ClassVar = True
-    traits = traits_def(Pure(), Commutative())
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -249,7 +250,7 @@ class AndOp(Binary):
     ABSORBING: ClassVar = staticmethod(f.zero)
     IDEMPOTENT: ClassVar = True
     ACCEPTS = staticmethod(is_bits)
-    traits = traits_def(Pure(), Commutative())
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -261,7 +262,7 @@ class OrOp(Binary):
     ABSORBING: ClassVar = staticmethod(f.all_ones)
     IDEMPOTENT: ClassVar = True
     ACCEPTS = staticmethod(is_bits)
-    traits = traits_def(Pure(), Commutative())
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -272,7 +273,7 @@ class XorOp(Binary):
     NEUTRAL: ClassVar = staticmethod(f.zero)
     CANCELS: ClassVar = staticmethod(is_bits)
     ACCEPTS = staticmethod(is_bits)
-    traits = traits_def(Pure(), Commutative())
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -383,7 +384,7 @@ class SelectOp(Elementwise, HasFolderInterface):
 
 
 @irdl_op_definition
-class ClampOp(TensorOp, HasFolderInterface):
+class ClampOp(GraphOp, PermuteInterface, HasFolderInterface):
     """min(max(x, low), high); a missing limit does not limit. Limits are scalars."""
 
     name = "graph.clamp"
@@ -391,8 +392,7 @@ class ClampOp(TensorOp, HasFolderInterface):
     low = opt_operand_def()
     high = opt_operand_def()
     result = result_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
-    traits = traits_def(Pure())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     TAKES_STORED: ClassVar = True
     ACCESS: ClassVar = Access.POINTWISE
     VECTOR_COST: ClassVar = 2

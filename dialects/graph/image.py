@@ -9,29 +9,26 @@ from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, FloatAttr, StringAtt
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
-    traits_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
     INTS,
-    Parameter,
+    GraphOp,
     dims,
     distinct_axes,
     parameter,
     partial_ints,
 )
 from ge.dialects.graph.support.window import spatial_dims
+from ge.dialects.support.access import Access
 from ge.dialects.support.element_types import is_float, is_integer
-from ge.dialects.support.tensor_op import Access, TensorOp, Work
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -44,6 +41,7 @@ from ge.dialects.support.types import (
     shape_text,
     tensor,
 )
+from ge.dialects.support.work import Work
 
 NO = BoolAttr.from_bool(False)
 
@@ -86,7 +84,7 @@ def fitted_scale(size: Shape, target: Shape, policy: str) -> float:
 
 
 @irdl_op_definition
-class ResizeOp(TensorOp):
+class ResizeOp(GraphOp):
     """The input resampled along `axes` (all when absent), to `sizes` or by `scales`.
 
     Place i of the result reads the input around a coordinate that `coordinates` gives, for input
@@ -122,9 +120,7 @@ class ResizeOp(TensorOp):
     result = result_def()
     ACCESS: ClassVar = Access.WINDOW
     PARAMETERS: ClassVar = {"scales_value": "scales", "sizes_value": "sizes"}
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
-    traits = traits_def(Pure())
-    custom_directives = (Parameter,)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "$input (`roi` $roi^ `:` type($roi))? "
         f"{parameter('scales')} {parameter('sizes')} attr-dict "
@@ -226,7 +222,7 @@ def check_float_vector(value: SSAValue | None, name: str, count: int) -> None:
 
 
 @irdl_op_definition
-class GridSampleOp(TensorOp):
+class GridSampleOp(GraphOp):
     """Samples of the input, [batch, channels, spatial...], at the coordinates in `grid`, [batch,
     output..., rank], last spatial dimension first; -1 and 1 are the outer edges of the border
     elements, or their centres with `align_corners`. Outside of the input `padding_mode` holds:
@@ -239,8 +235,6 @@ class GridSampleOp(TensorOp):
     padding_mode = prop_def(StringAttr, default_value=StringAttr("zeros"))
     align_corners = prop_def(BoolAttr, default_value=NO)
     result = result_def()
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
     assembly_format = "$input `,` $grid attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[Attribute]:
@@ -272,7 +266,7 @@ class GridSampleOp(TensorOp):
 
 
 @irdl_op_definition
-class AffineGridOp(TensorOp):
+class AffineGridOp(GraphOp):
     """The grid (see `graph.grid_sample`) of an affine map: `theta` [batch, rank, rank + 1] times
     the coordinates of each place of an image of `size` [batch, channels, spatial...]."""
 
@@ -283,9 +277,6 @@ class AffineGridOp(TensorOp):
     align_corners = prop_def(BoolAttr, default_value=NO)
     result = result_def()
     PARAMETERS: ClassVar = {"size_value": "size"}
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    custom_directives = (Parameter,)
     assembly_format = f"$theta {parameter('size')} attr-dict `:` type($theta) `->` type($result)"
 
     def infer(self) -> Sequence[Attribute]:

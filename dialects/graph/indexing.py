@@ -7,16 +7,13 @@ from typing import ClassVar
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, StringAttr, UnrankedTensorType, i1, i64
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
-    traits_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.reduction import check_choice
@@ -25,7 +22,6 @@ from ge.dialects.graph.support.parameters import (
     INT,
     Elements,
     Movement,
-    Parameter,
     ShapeComputation,
     check_indices,
     check_length,
@@ -36,7 +32,8 @@ from ge.dialects.graph.support.parameters import (
     parameter,
     vector_length,
 )
-from ge.dialects.support.tensor_op import Access, TensorOp, Work
+from ge.dialects.support.access import Access
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -51,6 +48,7 @@ from ge.dialects.support.types import (
     shape_text,
     tensor,
 )
+from ge.dialects.support.work import Work
 
 ZERO, NONE = IntegerAttr(0, i64), StringAttr("none")
 REDUCTIONS = ("none", "add", "mul", "max", "min")
@@ -77,8 +75,6 @@ class Picking(Movement, ABC):
     input = operand_def()
     indices = operand_def()
     result = result_def()
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
     assembly_format = (
         "$input `,` $indices (`axis` $axis^)? attr-dict `:` functional-type(operands, results)"
     )
@@ -189,8 +185,6 @@ class Placing(Movement, ABC):
     updates = operand_def()
     reduction = prop_def(StringAttr, default_value=NONE)
     result = result_def()
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
     assembly_format = (
         "$input `,` $indices `,` $updates (`reduction` $reduction^)? "
         "attr-dict `:` functional-type(operands, results)"
@@ -263,8 +257,6 @@ class TensorScatterOp(Movement):
     axis = prop_def(INT, default_value=IntegerAttr(-2, i64))
     mode = prop_def(StringAttr, default_value=StringAttr("linear"))
     result = result_def()
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
     assembly_format = (
         "$input `,` $updates (`at` $write_indices^)? (`axis` $axis^)? (`mode` $mode^)? "
         "attr-dict `:` functional-type(operands, results)"
@@ -309,8 +301,6 @@ class NonZeroOp(Movement):
     name = "graph.nonzero"
     input = operand_def()
     result = result_def()
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
     assembly_format = "$input" + ENDING
 
     def infer(self) -> Sequence[Attribute]:
@@ -329,8 +319,6 @@ class CompressOp(Movement):
     condition = operand_def()
     axis = opt_prop_def(INT)
     result = result_def()
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
     assembly_format = (
         "$input `,` $condition (`axis` $axis^)? attr-dict `:` functional-type(operands, results)"
     )
@@ -360,8 +348,6 @@ class UniqueOp(Movement):
     first = result_def()
     inverse = result_def()
     counts = result_def()
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
     assembly_format = "$input (`axis` $axis^)? attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[Attribute]:
@@ -393,9 +379,6 @@ class OneHotOp(Movement):
     axis = prop_def(INT, default_value=IntegerAttr(-1, i64))
     result = result_def()
     PARAMETERS: ClassVar = {"depth_value": "depth"}
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    custom_directives = (Parameter,)
     assembly_format = (
         "$indices `,` $values "
         + parameter("depth")
@@ -437,9 +420,6 @@ class TopKOp(Movement):
     values = result_def()
     indices = result_def()
     PARAMETERS: ClassVar = {"k_value": "k"}
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    custom_directives = (Parameter,)
     assembly_format = (
         "$input "
         + parameter("k")

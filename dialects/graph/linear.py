@@ -6,19 +6,18 @@ from typing import ClassVar
 from xdsl.dialects.builtin import BoolAttr, StringAttr, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
-    traits_def,
     var_operand_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.graph.support.parameters import GraphOp
+from ge.dialects.support.access import aligned_axes
 from ge.dialects.support.element_types import bitwidth, check_computed, is_float, is_integer
-from ge.dialects.support.tensor_op import TensorOp, Work, aligned_axes
+from ge.dialects.support.interfaces import SplitInterface
 from ge.dialects.support.types import (
     Shape,
     broadcast,
@@ -30,6 +29,7 @@ from ge.dialects.support.types import (
     shape_text,
     tensor,
 )
+from ge.dialects.support.work import Work
 
 
 def product_element(lhs: SSAValue, rhs: SSAValue) -> Attribute:
@@ -48,7 +48,7 @@ def product_element(lhs: SSAValue, rhs: SSAValue) -> Attribute:
 
 
 @irdl_op_definition
-class MatmulOp(TensorOp):
+class MatmulOp(GraphOp, SplitInterface):
     """Matrix product of the last two dimensions, which `transpose_lhs` and `transpose_rhs`
     exchange first; the dimensions before them broadcast. Integers of at most 8 bits give i32."""
 
@@ -61,8 +61,6 @@ class MatmulOp(TensorOp):
     TAKES_STORED: ClassVar = True
     IS_MATMUL: ClassVar = True
     ALWAYS_MACS: ClassVar = True
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
     assembly_format = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
 
     def dimensions(self) -> tuple[Shape, int, int, int]:
@@ -133,7 +131,7 @@ def parse_equation(equation: str, ranks: Sequence[int]) -> tuple[list[Labels], L
 
 
 @irdl_op_definition
-class EinsumOp(TensorOp):
+class EinsumOp(GraphOp):
     """Einstein summation: `equation` labels the dimensions of the operands and of the result
     ("bij,bjk->bik"); the product is summed over the labels that the result does not have."""
 
@@ -142,8 +140,6 @@ class EinsumOp(TensorOp):
     inputs = var_operand_def()
     result = result_def()
     IS_MATMUL: ClassVar = True
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
     assembly_format = "$equation $inputs attr-dict `:` functional-type(operands, results)"
 
     def label_sizes(self) -> tuple[dict[str, int], Labels]:
@@ -188,14 +184,12 @@ class EinsumOp(TensorOp):
 
 
 @irdl_op_definition
-class DetOp(TensorOp):
+class DetOp(GraphOp):
     """The determinant of the square matrices in the last two dimensions."""
 
     name = "graph.det"
     input = operand_def()
     result = result_def()
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
     assembly_format = "$input attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[Attribute]:

@@ -7,19 +7,18 @@ from typing import ClassVar
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
     prop_def,
     result_def,
-    traits_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.graph.support.parameters import GraphOp
+from ge.dialects.support.access import Access, Rows, aligned_axes, rows_along
 from ge.dialects.support.element_types import is_float
-from ge.dialects.support.tensor_op import Access, Permuted, Rows, TensorOp, aligned_axes, rows_along
+from ge.dialects.support.interfaces import Permuted, PermuteInterface, RowsInterface, SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -53,16 +52,13 @@ def axis_of(axis: int, value: SSAValue) -> int:
 # ---- softmax -----------------------------------------------------------------------------------
 
 
-class SoftmaxLike(TensorOp, ABC):
+class SoftmaxLike(GraphOp, RowsInterface, SplitInterface, PermuteInterface, ABC):
     """Base: one distribution along `axis`, or with `flatten` over `axis` and all axes after it."""
 
     input = operand_def()
     axis = prop_def(IntegerAttr, default_value=IntegerAttr(-1, i64))
     flatten = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     result = result_def()
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    ACCESS: ClassVar = Access.ROWS
     VECTOR_COST: ClassVar = 8
     assembly_format = "$input attr-dict `:` functional-type(operands, results)"
 
@@ -114,7 +110,7 @@ class HardmaxOp(SoftmaxLike):
 # ---- normalization over trailing axes ----------------------------------------------------------
 
 
-class TrailingNorm(TensorOp, ABC):
+class TrailingNorm(GraphOp, RowsInterface, SplitInterface, ABC):
     """Base: statistics over `axis` and all axes after it; scale and bias broadcast to the input.
     They may be of another float element type: what is computed is rounded once, at the end."""
 
@@ -123,9 +119,6 @@ class TrailingNorm(TensorOp, ABC):
     axis = prop_def(IntegerAttr, default_value=IntegerAttr(-1, i64))
     epsilon = prop_def(FloatAttr, default_value=FloatAttr(1e-5, 64))
     result = result_def()
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    ACCESS: ClassVar = Access.ROWS
     VECTOR_COST: ClassVar = 6
     NORMALIZES: ClassVar = True
     ROUNDED_ONCE: ClassVar = 1
@@ -209,7 +202,7 @@ def check_channels(input: SSAValue, **parameters: SSAValue) -> int:
 
 
 @irdl_op_definition
-class GroupNormOp(TensorOp):
+class GroupNormOp(GraphOp, RowsInterface, SplitInterface):
     """(x - mean) / sqrt(variance + epsilon) * scale + bias for x of shape [batch, channels, ...]:
     statistics over each of `groups` equal runs of channels, scale and bias by channel
     (Wu and He, arXiv 1803.08494). As many groups as channels make instance normalization."""
@@ -221,9 +214,6 @@ class GroupNormOp(TensorOp):
     groups = prop_def(IntegerAttr)
     epsilon = prop_def(FloatAttr, default_value=FloatAttr(1e-5, 64))
     result = result_def()
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    ACCESS: ClassVar = Access.ROWS
     VECTOR_COST: ClassVar = 6
     NORMALIZES: ClassVar = True
     ROUNDED_ONCE: ClassVar = 1
@@ -251,7 +241,7 @@ class GroupNormOp(TensorOp):
 
 
 @irdl_op_definition
-class BatchNormOp(TensorOp):
+class BatchNormOp(GraphOp):
     """(x - mean) / sqrt(variance + epsilon) * scale + bias with given statistics, all four
     vectors by channel (dimension 1) (Ioffe and Szegedy, arXiv 1502.03167)."""
 
@@ -263,8 +253,6 @@ class BatchNormOp(TensorOp):
     variance = operand_def()
     epsilon = prop_def(FloatAttr, default_value=FloatAttr(1e-5, 64))
     result = result_def()
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
     ACCESS: ClassVar = Access.POINTWISE
     VECTOR_COST: ClassVar = 2
     assembly_format = (

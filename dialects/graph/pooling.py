@@ -8,22 +8,19 @@ from typing import ClassVar
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, StringAttr, i1, i64
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
-    traits_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.support.parameters import INT, INTS, Parameter, parameter
+from ge.dialects.graph.support.parameters import INT, INTS, GraphOp, parameter
 from ge.dialects.graph.support.window import WINDOW, Window, WindowedOp, agree, spatial_dims
+from ge.dialects.support.access import Access
 from ge.dialects.support.element_types import is_float, is_integer
-from ge.dialects.support.tensor_op import Access, TensorOp, Work
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -33,6 +30,7 @@ from ge.dialects.support.types import (
     shape_text,
     tensor,
 )
+from ge.dialects.support.work import Work
 
 NO = BoolAttr.from_bool(False)
 
@@ -45,8 +43,6 @@ class Pooling(WindowedOp, ABC):
     input = operand_def()
     kernel = prop_def(INTS)
     ceil_mode = prop_def(BoolAttr, default_value=NO)
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
 
     def window(self) -> Window:
         kernel = self.ints("kernel") or ()
@@ -133,9 +129,6 @@ class MaxUnpoolOp(WindowedOp):
     output_shape = opt_prop_def(INTS)
     result = result_def()
     PARAMETERS: ClassVar = {"output_shape_value": "output_shape"}
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    custom_directives = (Parameter,)
     assembly_format = (
         f"$input `,` $indices {parameter('output_shape')} `kernel` $kernel {WINDOW} attr-dict "
         "`:` type($input) `,` type($indices) `->` type($result)"
@@ -185,7 +178,7 @@ class MaxUnpoolOp(WindowedOp):
 
 
 @irdl_op_definition
-class LrnOp(TensorOp):
+class LrnOp(GraphOp):
     """Local response normalization (Krizhevsky et al., 2012): x / (bias + alpha / size * s)^beta,
     s the sum of x^2 over the `size` channels around the element's own."""
 
@@ -196,8 +189,6 @@ class LrnOp(TensorOp):
     beta = prop_def(FloatAttr, default_value=FloatAttr(0.75, 64))
     bias = prop_def(FloatAttr, default_value=FloatAttr(1.0, 64))
     result = result_def()
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
     assembly_format = "$input attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[Attribute]:
@@ -213,7 +204,7 @@ class LrnOp(TensorOp):
         return Work(0, elements * (self.size.value.data + 12), *self.traffic())
 
 
-class RegionPooling(TensorOp, ABC):
+class RegionPooling(GraphOp, ABC):
     """Base: each region of interest of a feature map divided into a grid of `output_size`, one
     value a cell. Coordinates are multiplied by `spatial_scale` first."""
 
@@ -223,8 +214,6 @@ class RegionPooling(TensorOp, ABC):
     output_size = prop_def(INTS)
     spatial_scale = prop_def(FloatAttr, default_value=FloatAttr(1.0, 64))
     result = result_def()
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
     ROI_COLUMNS: ClassVar[int]
 
     def infer(self) -> Sequence[Attribute]:

@@ -12,20 +12,19 @@ from typing import ClassVar
 from xdsl.dialects.builtin import IntegerAttr, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
-    traits_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.graph.support.parameters import GraphOp
+from ge.dialects.support.access import Access
 from ge.dialects.support.element_types import ELEMENT_TYPES, is_float, ui8
-from ge.dialects.support.tensor_op import Access, Permuted, TensorOp
+from ge.dialects.support.interfaces import Permuted, PermuteInterface
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -51,7 +50,7 @@ def check_storage(t: Attribute) -> None:
         raise VerifyException(f"a quantized element type is one of {known}, not {t}")
 
 
-class Granular(TensorOp, ABC):
+class Granular(GraphOp, PermuteInterface, ABC):
     """Base of quantize and dequantize: operands, and the granularity of scale and zero point."""
 
     input = operand_def()
@@ -60,8 +59,6 @@ class Granular(TensorOp, ABC):
     axis = opt_prop_def(IntegerAttr)
     block_size = prop_def(IntegerAttr, default_value=IntegerAttr(0, i64))
     result = result_def()
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
     ACCESS: ClassVar = Access.POINTWISE
     TAKES_STORED: ClassVar = True
 
@@ -184,7 +181,7 @@ class DequantizeOp(Granular):
 
 
 @irdl_op_definition
-class DynamicQuantizeOp(TensorOp):
+class DynamicQuantizeOp(GraphOp):
     """ui8 values, scale and zero point from the tensor itself: with lo = min(x, 0), hi = max(x, 0)
     over all elements scale = (hi - lo) / 255 (1 when that is 0), zero_point = round(-lo / scale),
     and the values are those of graph.quantize."""
@@ -194,8 +191,6 @@ class DynamicQuantizeOp(TensorOp):
     result = result_def()
     scale = result_def()
     zero_point = result_def()
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
     VECTOR_COST: ClassVar = 7
     assembly_format = "$input attr-dict `:` functional-type(operands, results)"
 

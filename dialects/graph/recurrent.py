@@ -20,21 +20,18 @@ from xdsl.dialects.builtin import ArrayAttr, BoolAttr, DenseArrayBase, FloatAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
-    traits_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.normalization import check_floats
+from ge.dialects.graph.support.parameters import GraphOp
 from ge.dialects.support.element_types import is_integer
-from ge.dialects.support.tensor_op import TensorOp, Work
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -45,6 +42,7 @@ from ge.dialects.support.types import (
     shape_text,
     tensor,
 )
+from ge.dialects.support.work import Work
 
 DIRECTIONS = ("forward", "reverse", "bidirectional")
 ACTIVATIONS = (
@@ -78,7 +76,7 @@ _TEXT = (
 _TYPES = "attr-dict `:` type($input) `,` type($weights) `,` type($recurrence) `->` type($states) "
 
 
-class Recurrent(TensorOp, ABC):
+class Recurrent(GraphOp, ABC):
     """Base: operands that all cells have, and their shapes."""
 
     GATES: ClassVar[int]
@@ -99,8 +97,7 @@ class Recurrent(TensorOp, ABC):
     clip = opt_prop_def(FloatAttr)
     states = result_def()
     last_state = result_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
-    traits = traits_def(Pure())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = _TEXT + _TYPES + "`,` type($last_state)"
 
     @property

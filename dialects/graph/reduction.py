@@ -13,29 +13,27 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
-    traits_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
     INT,
     INTS,
-    Parameter,
+    GraphOp,
     check_indices,
     check_scalar,
     distinct_axes,
     parameter,
     vector_length,
 )
-from ge.dialects.support.tensor_op import Access, Permuted, Rows, TensorOp, Work, rows_along
+from ge.dialects.support.access import Rows, rows_along
+from ge.dialects.support.interfaces import Permuted, PermuteInterface, RowsInterface, SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -45,6 +43,7 @@ from ge.dialects.support.types import (
     shape_of,
     tensor,
 )
+from ge.dialects.support.work import Work
 
 REDUCE_KINDS = (
     "sum",
@@ -74,7 +73,7 @@ def reduced_shape(shape: Shape, axes: Sequence[int], keep_dims: bool) -> Shape:
 
 
 @irdl_op_definition
-class ReduceOp(TensorOp):
+class ReduceOp(GraphOp, RowsInterface, SplitInterface, PermuteInterface):
     """One value from all elements along `axes` (all axes when empty or absent).
 
     `kind`: "sum", "mean", "max" and "min" (of i1: or, and), "prod", "l1" = sum |x|,
@@ -91,11 +90,7 @@ class ReduceOp(TensorOp):
     axes = opt_prop_def(INTS)
     keep_dims = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
     result = result_def()
-    ACCESS: ClassVar = Access.ROWS
     PARAMETERS: ClassVar = {"axes_value": "axes"}
-    custom_directives = (Parameter,)
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
     assembly_format = (
         f"$kind $input {parameter('axes')} attr-dict `:` type($input) `->` type($result)"
     )
@@ -158,7 +153,7 @@ class ReduceOp(TensorOp):
 
 
 @irdl_op_definition
-class ArgReduceOp(TensorOp):
+class ArgReduceOp(GraphOp, RowsInterface):
     """The position (i64) of the largest or smallest element along `axis`: the first of several
     equal ones, or the last with `select_last_index`. `kind` is "max" or "min"."""
 
@@ -169,9 +164,6 @@ class ArgReduceOp(TensorOp):
     keep_dims = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
     select_last_index = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     result = result_def()
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    ACCESS: ClassVar = Access.ROWS
     assembly_format = "$kind $input attr-dict `:` functional-type(operands, results)"
 
     def rows(self) -> Rows:
@@ -193,7 +185,7 @@ class ArgReduceOp(TensorOp):
 
 
 @irdl_op_definition
-class CumulativeOp(TensorOp):
+class CumulativeOp(GraphOp, RowsInterface):
     """The running sum or product along `axis`: y[i] = x[0] + ... + x[i], without x[i] when
     `exclusive`, from the end when `reverse`. `kind` is "sum" or "prod"."""
 
@@ -205,11 +197,7 @@ class CumulativeOp(TensorOp):
     exclusive = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     reverse = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     result = result_def()
-    ACCESS: ClassVar = Access.ROWS
     PARAMETERS: ClassVar = {"axis_value": "axis"}
-    custom_directives = (Parameter,)
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
     assembly_format = (
         f"$kind $input {parameter('axis')} attr-dict `:` type($input) `->` type($result)"
     )

@@ -12,16 +12,13 @@ from xdsl.dialects.builtin import BoolAttr, IntegerAttr, StringAttr, UnrankedTen
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
-    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
-    traits_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.reduction import check_choice
@@ -29,8 +26,8 @@ from ge.dialects.graph.support.parameters import (
     INT,
     INTS,
     Elements,
+    GraphOp,
     Movement,
-    Parameter,
     ShapeComputation,
     check_length,
     dims,
@@ -42,7 +39,8 @@ from ge.dialects.graph.support.parameters import (
     same_static_type,
     vector_length,
 )
-from ge.dialects.support.tensor_op import Access, TensorOp, Work
+from ge.dialects.support.access import Access
+from ge.dialects.support.interfaces import SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -58,6 +56,7 @@ from ge.dialects.support.types import (
     shape_text,
     tensor,
 )
+from ge.dialects.support.work import Work
 
 ENDING = " attr-dict `:` type($input) `->` type($result)"
 """The end of an assembly format: types of input and result; parameters state their own."""
@@ -71,14 +70,12 @@ def of_rank(count: int, element: Attribute) -> Attribute:
 # ---- the same elements in the same order -----------------------------------------------------
 
 
-class View(TensorOp, ShapeComputation, ABC):
+class View(GraphOp, ShapeComputation, ABC):
     """Base of ops whose result is the input's memory under another shape."""
 
     ACCESS: ClassVar = Access.VIEW
     input = operand_def()  # again in each op: its own operands would come first otherwise
     result = result_def()
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
 
     def static_work(self) -> Work:
         return Work()
@@ -148,7 +145,6 @@ class ReshapeOp(View):
     shape = opt_prop_def(INTS)
     allow_zero = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     PARAMETERS: ClassVar = {"shape_value": "shape"}
-    custom_directives = (Parameter,)
     assembly_format = "$input " + parameter("shape") + ENDING
 
     def infer(self) -> Sequence[Attribute]:
@@ -173,7 +169,6 @@ class SqueezeOp(View):
     axes_value = opt_operand_def()
     axes = opt_prop_def(INTS)
     PARAMETERS: ClassVar = {"axes_value": "axes"}
-    custom_directives = (Parameter,)
     assembly_format = "$input " + parameter("axes") + ENDING
 
     def infer(self) -> Sequence[Attribute]:
@@ -202,7 +197,6 @@ class UnsqueezeOp(View):
     axes_value = opt_operand_def()
     axes = opt_prop_def(INTS)
     PARAMETERS: ClassVar = {"axes_value": "axes"}
-    custom_directives = (Parameter,)
     assembly_format = "$input " + parameter("axes") + ENDING
 
     def infer(self) -> Sequence[Attribute]:
@@ -227,15 +221,13 @@ def unsqueezed(shape: Shape, axes: Sequence[int]) -> Shape:
 
 
 @irdl_op_definition
-class TransposeOp(Movement, HasFolderInterface):
+class TransposeOp(Movement, SplitInterface, HasFolderInterface):
     """result[i, j, ...] has the input's dimension permutation[0] first, and so on."""
 
     name = "graph.transpose"
     input = operand_def()
     permutation = prop_def(INTS)
     result = result_def()
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
     assembly_format = "$input `permutation` $permutation" + ENDING
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
@@ -261,8 +253,6 @@ class BlockOp(Movement, ABC):
     block = prop_def(INT)
     mode = prop_def(StringAttr, default_value=StringAttr("dcr"))
     result = result_def()
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
     assembly_format = "$input `block` $block" + ENDING
 
     def checked_shape(self) -> Shape:
@@ -330,8 +320,6 @@ class ReverseSequenceOp(Movement):
     batch_axis = prop_def(INT)
     time_axis = prop_def(INT)
     result = result_def()
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
     assembly_format = (
         "$input `,` $lengths `batch_axis` $batch_axis `time_axis` $time_axis "
         "attr-dict `:` functional-type(operands, results)"
@@ -361,9 +349,6 @@ class BroadcastToOp(Movement, ShapeComputation):
     shape = opt_prop_def(INTS)
     result = result_def()
     PARAMETERS: ClassVar = {"shape_value": "shape"}
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    custom_directives = (Parameter,)
     assembly_format = "$input " + parameter("shape") + ENDING
 
     def infer(self) -> Sequence[Attribute]:
@@ -400,9 +385,6 @@ class TileOp(Movement, HasFolderInterface):
     repeats = opt_prop_def(INTS)
     result = result_def()
     PARAMETERS: ClassVar = {"repeats_value": "repeats"}
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    custom_directives = (Parameter,)
     assembly_format = "$input " + parameter("repeats") + ENDING
 
     def infer(self) -> Sequence[Attribute]:
@@ -433,7 +415,7 @@ class TileOp(Movement, HasFolderInterface):
 
 
 @irdl_op_definition
-class ShapeOfOp(TensorOp, ShapeComputation):
+class ShapeOfOp(GraphOp, ShapeComputation):
     """The input's dimensions from `start` up to, not including, `end` (the rank when absent),
     as a vector of i64; both count from the end when negative and are clamped to the rank."""
 
@@ -442,8 +424,6 @@ class ShapeOfOp(TensorOp, ShapeComputation):
     start = prop_def(INT, default_value=IntegerAttr(0, i64))
     end = opt_prop_def(INT)
     result = result_def()
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
     assembly_format = "$input (`start` $start^)? (`end` $end^)?" + ENDING
 
     def bounds(self) -> slice:

@@ -12,21 +12,18 @@ from xdsl.dialects.builtin import BoolAttr, f32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
-    traits_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
     INT,
-    Parameter,
+    GraphOp,
     check_indices,
     check_length,
     check_same_element,
@@ -34,7 +31,6 @@ from ge.dialects.graph.support.parameters import (
     parameter,
 )
 from ge.dialects.support.element_types import is_float
-from ge.dialects.support.tensor_op import TensorOp, Work
 from ge.dialects.support.types import (
     DYNAMIC,
     constant_ints,
@@ -44,6 +40,7 @@ from ge.dialects.support.types import (
     shape_of,
     tensor,
 )
+from ge.dialects.support.work import Work
 
 
 def bins(length: int, onesided: bool) -> int:
@@ -67,10 +64,8 @@ def transform_work(length: int, count: int) -> int:
     return count * length * max(5 * int(log2(max(length, 2))), 5)
 
 
-class SignalOp(TensorOp):
+class SignalOp(GraphOp):
     """What the ops with parameters share: one integer of a parameter, and its checks."""
-
-    custom_directives = (Parameter,)
 
     def parameter_int(self, name: str) -> int | None:
         """The value of parameter `name`, None when absent, DYNAMIC when known at run time."""
@@ -112,9 +107,7 @@ class DftOp(SignalOp):
     onesided = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     result = result_def()
     PARAMETERS: ClassVar = {"length_value": "length", "axis_value": "axis"}
-    custom_directives = (Parameter,)
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
-    traits = traits_def(Pure())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         f"$input {parameter('length')} {parameter('axis')} "
         "attr-dict `:` type($input) `->` type($result)"
@@ -170,9 +163,7 @@ class StftOp(SignalOp):
         "frame_step_value": "frame_step",
         "frame_length_value": "frame_length",
     }
-    custom_directives = (Parameter,)
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
-    traits = traits_def(Pure())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "$signal (`window` `(` $window^ `:` type($window) `)`)? "
         f"{parameter('frame_step')} {parameter('frame_length')} "
@@ -222,7 +213,7 @@ class StftOp(SignalOp):
 
 
 @irdl_op_definition
-class MelWeightMatrixOp(TensorOp):
+class MelWeightMatrixOp(GraphOp):
     """The matrix [dft_length / 2 + 1, num_mel_bins] that maps frequencies to the mel scale:
     triangular filters with centers at equal steps of mel = 2595 log10(1 + hertz / 700) between two
     edge frequencies."""
@@ -235,8 +226,6 @@ class MelWeightMatrixOp(TensorOp):
     upper_edge_hertz = operand_def()
     to = prop_def(Attribute, default_value=f32)
     result = result_def()
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
     assembly_format = (
         "$num_mel_bins `,` $dft_length `,` $sample_rate `,` $lower_edge_hertz `,` "
         "$upper_edge_hertz attr-dict `:` functional-type(operands, results)"

@@ -9,18 +9,15 @@ from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
-    traits_def,
     var_operand_def,
     var_result_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.reduction import check_choice
@@ -30,7 +27,6 @@ from ge.dialects.graph.support.parameters import (
     INTS,
     Elements,
     Movement,
-    Parameter,
     ShapeComputation,
     check_length,
     check_same_element,
@@ -44,7 +40,12 @@ from ge.dialects.graph.support.parameters import (
     same_static_type,
     vector_length,
 )
-from ge.dialects.support.tensor_op import Permuted, Work
+from ge.dialects.support.interfaces import (
+    Permuted,
+    PermuteInterface,
+    SliceInterface,
+    SplitInterface,
+)
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -56,18 +57,17 @@ from ge.dialects.support.types import (
     shape_text,
     tensor,
 )
+from ge.dialects.support.work import Work
 
 
 @irdl_op_definition
-class ConcatOp(Movement, ShapeComputation):
+class ConcatOp(Movement, SplitInterface, PermuteInterface, ShapeComputation):
     """The inputs one after the other along `axis`; their other dimensions agree."""
 
     name = "graph.concat"
     inputs = var_operand_def()
     axis = prop_def(INT)
     result = result_def()
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
     assembly_format = "$inputs `axis` $axis attr-dict `:` functional-type(operands, results)"
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
@@ -117,7 +117,7 @@ class ConcatOp(Movement, ShapeComputation):
 
 
 @irdl_op_definition
-class SplitOp(Movement):
+class SplitOp(Movement, SliceInterface, PermuteInterface):
     """Consecutive parts along `axis`, one a result, of the given `sizes`; without sizes all of
     ceil(dimension / number of results) but the last, which takes what is left."""
 
@@ -128,9 +128,6 @@ class SplitOp(Movement):
     axis = prop_def(INT)
     parts = var_result_def()
     PARAMETERS: ClassVar = {"sizes_value": "sizes"}
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    custom_directives = (Parameter,)
     assembly_format = (
         "$input `axis` $axis "
         + parameter("sizes")
@@ -195,7 +192,7 @@ def slice_bounds(start: int, end: int, step: int, dim: int) -> tuple[int, int]:
 
 
 @irdl_op_definition
-class SliceOp(Movement, ShapeComputation):
+class SliceOp(Movement, SplitInterface, SliceInterface, PermuteInterface, ShapeComputation):
     """The elements starts[i], starts[i] + steps[i], ... before ends[i] of dimension axes[i] (of
     dimension i when axes are absent; steps are 1 when absent). Negative bounds count from the
     end; bounds outside the dimension are clamped; a negative step goes backward."""
@@ -215,9 +212,7 @@ class SliceOp(Movement, ShapeComputation):
         "starts_value": "starts", "ends_value": "ends",
         "axes_value": "axes", "steps_value": "steps",
     }  # fmt: skip
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
-    traits = traits_def(Pure())
-    custom_directives = (Parameter,)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "$input " + " ".join(parameter(p) for p in ("starts", "ends", "axes", "steps")) + ENDING
     )
@@ -319,7 +314,7 @@ PAD_MODES = ("constant", "edge", "reflect", "wrap")
 
 
 @irdl_op_definition
-class PadOp(Movement, HasFolderInterface):
+class PadOp(Movement, PermuteInterface, HasFolderInterface):
     """Elements added before and after each of `axes` (all when absent): `pads` has the numbers
     to add before each axis, then those after; negative ones take away. `mode` says what comes
     in: "constant" (the scalar `value`, 0 when absent), "edge" (the outermost element), "reflect"
@@ -335,9 +330,7 @@ class PadOp(Movement, HasFolderInterface):
     mode = prop_def(StringAttr, default_value=StringAttr("constant"))
     result = result_def()
     PARAMETERS: ClassVar = {"pads_value": "pads", "axes_value": "axes"}
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
-    traits = traits_def(Pure())
-    custom_directives = (Parameter,)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "$input "
         + parameter("pads")

@@ -31,16 +31,8 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.boxes import Box, boxes_of
-from ge.dialects.npu_task.ops import (
-    ConstantOp,
-    CopyOp,
-    IfOp,
-    LaunchOp,
-    LoopOp,
-    SlotOp,
-    TransferOp,
-    YieldOp,
-)
+from ge.dialects.npu_task.control import IfOp, LoopOp, YieldOp
+from ge.dialects.npu_task.ops import ConstantOp, CopyOp, LaunchOp, SlotOp, TransferOp
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import Shape, array_ints
 

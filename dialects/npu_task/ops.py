@@ -58,9 +58,9 @@ from xdsl.irdl import (
 from xdsl.traits import ConstantLike, IsolatedFromAbove, IsTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.npu_task.attributes import HBM as HBM
-from ge.dialects.npu_task.attributes import HOST as HOST
 from ge.dialects.npu_task.attributes import (
+    HBM,
+    HOST,
     Engine,
     EngineAttr,
     TilingAttr,
@@ -71,11 +71,6 @@ from ge.dialects.npu_task.attributes import (
     space_of,
     symbol,
 )
-from ge.dialects.npu_task.attributes import Space as Space
-from ge.dialects.npu_task.control import IfOp as IfOp
-from ge.dialects.npu_task.control import LoopOp as LoopOp
-from ge.dialects.npu_task.control import YieldOp as YieldOp
-from ge.dialects.npu_task.control import flags as flags
 from ge.dialects.npu_task.core_plan import CorePlanAttr
 from ge.dialects.support.operation import GeOp, segments
 from ge.dialects.support.tensor_op import TensorOp

@@ -10,8 +10,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import HBM, HOST, data_type, is_dynamic, space_of
+from ge.dialects.npu_task.control import IfOp, LoopOp
 from ge.dialects.npu_task.memory import is_writable, owner_of, row_major, view_of
-from ge.dialects.npu_task.ops import ConstantOp, CopyOp, IfOp, LaunchOp, LoopOp, TransferOp
+from ge.dialects.npu_task.ops import ConstantOp, CopyOp, LaunchOp, TransferOp
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import array_ints, numel
 

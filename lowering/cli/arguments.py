@@ -3,19 +3,11 @@
 import argparse
 import dataclasses
 import os
-import sys
 from collections.abc import Callable
 from typing import Any, cast
 
-from ge.dialects.support.environment import variables
 from ge.lowering.cli.command_line import ArgumentParser
-from ge.lowering.pipeline.options import (
-    MODEL,
-    Options,
-    facts_of,
-    flags_of,
-    unknown_variables,
-)
+from ge.lowering.pipeline.options import MODEL, Options, facts_of, flags_of
 
 
 def argument(read: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -68,8 +60,8 @@ def _help(field: "dataclasses.Field[Any]") -> str:
 
 
 def options_from(args: argparse.Namespace, **more: Any) -> Options:
-    """Options from flags and environment; `more` are of the tool's own making. A variable that no
-    option has is told on stderr. Raises GeError for a variable that cannot be read."""
+    """Options from flags and environment; `more` are of the tool's own making. Raises GeError for a
+    variable that cannot be read."""
     values: dict[str, Any] = {}
     for field in dataclasses.fields(Options):
         value = given(args, field.name)
@@ -77,13 +69,10 @@ def options_from(args: argparse.Namespace, **more: Any) -> Options:
             parts = cast(list[str], value)
             value = tuple(parts) if isinstance(field.default, tuple) else os.pathsep.join(parts)
         values[field.name] = value
-    for line in unknown_variables(variables()):
-        print(f"warning: {line}", file=sys.stderr)
     return Options.from_environment(**values | more)
 
 
 def given(args: argparse.Namespace, name: str) -> Any:
-    """What the command line says about an option, None if nothing."""
     return getattr(args, _key(name), None)
 
 

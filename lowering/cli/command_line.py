@@ -7,18 +7,26 @@ from collections.abc import Callable, Iterable, Sequence
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, NoReturn
 
+from ge.dialects.support.environment import variables
+
 if TYPE_CHECKING:
     from ge.dialects.support.errors import GeError
 
 
 def guarded(tool: str, argv: Sequence[str] | None, run: Callable[[list[str]], int]) -> int:
     """The exit status of a command line tool: what `run` returns, 1 with one clear message for
-    any exception. A reader that went away (`| head`) is no error to talk about."""
+    any exception. A reader that went away (`| head`) is no error to talk about. Warns about
+    variables `GE_*` that no option has."""
     args = list(sys.argv[1:] if argv is None else argv)
     prepare_streams()
     if {"--version", "-v"} & set(args):  # before the compiler is imported
         print(version_text(tool))
         return 0
+    if names := variables():
+        from ge.lowering.pipeline.options import unknown_variables
+
+        for line in unknown_variables(names):
+            print(f"warning: {line}", file=sys.stderr)
     try:
         status = run(args)
         sys.stdout.flush()
@@ -61,8 +69,7 @@ def version_text(tool: str) -> str:
 class ArgumentParser(argparse.ArgumentParser):
     """The options of a tool. Raises GeError for a command line that it cannot read."""
 
-    more_flags: Iterable[str] = ()
-    """Those that a tool reads by itself."""
+    more_flags: Iterable[str] = ()  # those that a tool reads by itself
 
     def __init__(
         self,
@@ -78,7 +85,6 @@ class ArgumentParser(argparse.ArgumentParser):
         )  # fmt: skip
 
     def section(self, title: str) -> Callable[..., argparse.Action]:
-        """`add_argument` of the group of flags with a title."""
         known = (g for g in self._action_groups if g.title == title)
         return (next(known, None) or self.add_argument_group(title)).add_argument
 

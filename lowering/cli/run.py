@@ -1,4 +1,4 @@
-"""What ge-run does: load, compile as far as needed, compute, simulate, write and print."""
+"""ge-run: runs a module of any level, or a model, on the emulated NPU: numbers, time, or both."""
 
 import argparse
 import dataclasses
@@ -8,9 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ge.lowering.cli.arguments import given, options_from
+from ge.lowering.cli.arguments import (
+    add_model_arguments,
+    add_options,
+    argument,
+    given,
+    options_from,
+)
+from ge.lowering.cli.command_line import ArgumentParser
 from ge.lowering.levels.level import Level
-from ge.lowering.text.values import parse_dims, parse_shapes
+from ge.lowering.text.values import parse_dims, parse_shapes, whole
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -23,11 +30,55 @@ if TYPE_CHECKING:
     from ge.runtime.data.arrays import Array
 
 
-def run_module(args: argparse.Namespace) -> int:
-    """The exit status. Raises GeError for what cannot be run or written."""
+EPILOG = """examples:
+  ge-run model.onnx --inputs x.npz --outputs y.npz      (keys are the names of inputs and outputs)
+  ge-run model.onnx --timing-only --trace t.json        (needs no weights; t.json opens in Perfetto)
+  ge-run program.mlir --random-weights --report r.json  (without --inputs: seeded random data)
+"""
+
+
+def build_parser() -> ArgumentParser:
+    parser = ArgumentParser("ge-run", __doc__, EPILOG)
+    parser.add_argument("input", metavar="IN", help="a .mlir module of any level, or a .onnx model")
+
+    add = parser.section("numbers")
+    add("--inputs", metavar="X.npz", help="input arrays by name (default: seeded random ones)")
+    add("--outputs", metavar="Y.npz", help="where the output arrays go (default: only figures of "
+        "them are printed)")  # fmt: skip
+    add("--random-weights", action="store_true", help="random values for weights that are missing")
+    add("--seed", type=argument(whole(0)), default=0, metavar="N",
+        help="seed of random inputs and weights (default 0)")  # fmt: skip
+
+    add = parser.section("time, at the program level")
+    add("--timing-only", action="store_true", help="simulate the time, compute no numbers")
+    add("--trace", metavar="T.json", help="timeline as a Chrome trace, in us")
+    add("--op-summary", metavar="S.csv", help="a row for each task, times in us")
+    add("--op-statistic", metavar="S.csv", help="a row for each kind of op, times in us")
+    add("--what-if", action="append", default=[], metavar="NAME=2x",
+        help="also the time on a target that differs in one respect: hbm_bandwidth, l2_bandwidth, "
+        "cube, vector, host_link, launch, or a field of the target (a rate, a time)")  # fmt: skip
+    add("--report", metavar="R.json", help="all figures as JSON; times in us, sizes in bytes")
+
+    add = parser.section("how it is compiled, where it is not yet")
+    add("--level", choices=[*Level], help="lower to this level first (default: the program for a "
+        "model and for timing, else the module runs as it is)")  # fmt: skip
+
+    add = parser.section("checks")
+    add("--poison", action="store_true", help="fill device memory that holds no value with garbage")
+    add("--fuzz-schedule", type=argument(whole(1)), default=0, metavar="N", help="run N random "
+        "legal timings as well: the outputs have to be bit-identical (default: none)")  # fmt: skip
+    add_model_arguments(parser)
+    add_options(parser, "ge-run")
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Load, compile as far as needed, compute, simulate, write and print. Raises GeError for what
+    cannot be run or written."""
     from ge.lowering.text.files import Outputs
     from ge.runtime.data.weights import files_of
 
+    args = build_parser().parse_args(arguments)
     options = options_from(args)
     check_flags(args)
     written = (args.outputs, args.trace, args.op_summary, args.op_statistic, args.report)
@@ -57,7 +108,6 @@ def run_module(args: argparse.Namespace) -> int:
 
 
 def check_flags(args: argparse.Namespace) -> None:
-    """Raise GeError for what --timing-only leaves nothing to do for."""
     from ge.dialects.support.errors import GeError
 
     numeric = {
@@ -83,7 +133,6 @@ def check_writable(paths: Iterable[str], inputs: Iterable[str]) -> None:
 
 
 def machine_of(args: argparse.Namespace, module: "ModuleOp", options: "Options") -> "Target":
-    """The target that is named, or that the module was compiled for."""
     from ge.dialects.targets.target import Target, target_for
     from ge.runtime.device.session import main_of
 
@@ -128,7 +177,6 @@ def load_model(
 
 
 def compiled_for(module: "ModuleOp") -> str | None:
-    """The target that a module has been compiled for."""
     from xdsl.dialects.builtin import StringAttr
 
     from ge.dialects.targets.target import TARGET
@@ -144,7 +192,7 @@ def lower_for(
     """Lower the module as far as what is asked for needs; None where nothing was to be done."""
     from ge.dialects.support.errors import GeError
     from ge.lowering.cli.progress import progress_bar
-    from ge.lowering.driver.compiler import lower
+    from ge.lowering.driver.compiler import lower_program
     from ge.lowering.levels.level import level_of
 
     level = level_of(loaded.module)
@@ -158,7 +206,7 @@ def lower_for(
     if wanted == level and not args.input.endswith(".onnx") and not options.outputs:
         return None
     with progress_bar() as progress:
-        return lower(loaded.module, options, progress, wanted, payload=loaded.payload)
+        return lower_program(loaded, options, progress, wanted)
 
 
 def describe(loaded: "Program", compilation: "Compilation | None") -> dict[str, Any]:
@@ -184,7 +232,7 @@ def compute(
     """Run the module on the inputs, or on random ones. Also the `numerics` part of the report."""
     import time
 
-    from ge.runtime.check.memory import useless_events
+    from ge.runtime.check.schedule import useless_events
     from ge.runtime.device.session import Session, random_inputs, statistics
 
     if inputs is None:
@@ -211,14 +259,12 @@ def compute(
 
 
 def wants_time(args: argparse.Namespace) -> bool:
-    """Whether a result is asked for that takes a simulation."""
     return bool(
         args.timing_only or args.trace or args.op_summary or args.op_statistic or args.what_if
     )
 
 
 def time_of(args: argparse.Namespace, module: "ModuleOp", options: "Options") -> "Timeline | None":
-    """The simulated timeline, if it is asked for and can be had."""
     from ge.lowering.levels.level import level_of
     from ge.runtime.clock.clock import UnknownShapes, simulate
 
@@ -261,8 +307,7 @@ def write_profile(
     return report
 
 
-SHOWN_ELEMENTS = 12
-"""Arrays up to this size are shown whole."""
+SHOWN_ELEMENTS = 12  # arrays up to this size are shown whole
 
 
 def output_lines(outputs: "Mapping[str, Array]") -> Iterable[str]:

@@ -5,6 +5,7 @@ import gc
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from xdsl.context import Context
@@ -17,7 +18,7 @@ from xdsl.ir import Attribute
 from ge.dialects.fused_op import FusedOps
 from ge.dialects.graph import Graph
 from ge.dialects.npu_task import NpuTask
-from ge.dialects.npu_task.ops import is_dynamic
+from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import byte_size
@@ -99,7 +100,6 @@ def lower_verified(
     instrumentations: Sequence[Instrumentation],
     payload: Payload | None,
 ) -> Compilation:
-    """`lower`, for a module that is known to be valid."""
     start = time.perf_counter()
     compilation, last = Compilation(options), Level.named(until)
     target = Target.load(options.target)  # an unknown one is no error of the pass that loads it
@@ -115,13 +115,15 @@ def lower_verified(
     stepper = Stepper(options, context(options.plugins), watching, progress)
     with paused_collector(), disabling(options.fusion_disable), weights_at_hand(payload):
         tries = options.memory_limit or options.memory > 1 or may_exceed(module, target)
-        if levels[-1:] == [Level.PROGRAM] and tries:
-            compilation.remedies = lower_within_limit(module, levels, stepper)
-        else:
+        if Level.PROGRAM in levels and tries:
+            end = levels.index(Level.PROGRAM) + 1
+            compilation.remedies = lower_within_limit(module, levels[:end], stepper)
+            levels = levels[end:]
+        if levels:
             stepper.run(module, levels, stages(options))
     compilation.passes, compilation.ops = stepper.records, stepper.ops
     compilation.seconds = time.perf_counter() - start
-    if last is Level.PROGRAM:
+    if last.depth >= Level.PROGRAM.depth:
         compilation.ops["launches"] = count_launches(module)
         compilation.memory = memory_figures(module)
     for counts in stepper.rules.values():
@@ -140,28 +142,28 @@ def load(
     files with dialects, and with ONNX ops. Raises GeError, ParseError or VerifyException for what
     cannot be read or is not valid."""
     ctx = context(plugins)
+    reload = None if path == "-" else partial(load, path, shapes, dims, plugins)
     if path.endswith(".onnx"):
         from ge.lowering.onnx.importer import import_file
 
         with paused_collector():
             imported = import_file(path, shapes, dims)
-        return Program(imported.module, imported.payload, path)
+        return Program(imported.module, imported.payload, path, reload=reload)
     if shapes or dims:
         raise GeError("--shape and --dim are for .onnx models", path, "import the model anew")
-    module = parse_module(ctx, read_source(None if path == "-" else path))
+    module = parse_module(ctx, read_source(path))
     verify(module)
-    return Program(module, open_payload(module, text_folder(module, Path(path))), path)
+    payload = open_payload(module, text_folder(module, Path(path)))
+    return Program(module, payload, path, reload=reload)
 
 
 def text_folder(module: ModuleOp, path: Path) -> Path:
-    """Where the weights of a text stand: beside it, or beside the file that it is a link to."""
     file = payload_path(module, path.parent)
     is_here = file is None or file.exists() or not path.is_symlink()
     return path.parent if is_here else path.resolve().parent
 
 
-Watch = Callable[[Program], Sequence[Instrumentation]]
-"""Makes what watches the passes."""
+Watch = Callable[[Program], Sequence[Instrumentation]]  # makes what watches the passes
 
 
 def compile_file(
@@ -181,28 +183,35 @@ def compile_file(
         require_static(program.module, path)
     seconds = time.perf_counter() - start
     watching = () if watch is None else watch(program)
-    try:
-        compilation = lower_verified(
-            program.module, options, progress, until, watching, program.payload
-        )
-    except Exception as error:
-        if path != "-" and is_internal(error):
-            again = load(path, shapes, dims, options.plugins)
-            file = reproduce(
-                lambda saving: lower_verified(
-                    again.module, options, None, until, [saving], again.payload
-                )
-            )
-            error.add_note(REPRODUCER + file)
-        raise
-    program.compilation = compilation
+    compilation = lower_program(program, options, progress, until, watching)
     compilation.passes.insert(0, PassRecord("import", seconds, 0))
     compilation.seconds += seconds
     return program
 
 
+def lower_program(
+    program: Program,
+    options: Options,
+    progress: Progress | None = None,
+    until: str = Level.PROGRAM,
+    instrumentations: Sequence[Instrumentation] = (),
+) -> Compilation:
+    """Lower what `load` read, in place. What a crash of ours raises names a file that repeats it.
+    Raises GeError and VerifyException for what is wrong with the module."""
+
+    def run(module: ModuleOp, watching: Sequence[Instrumentation]) -> Compilation:
+        return lower_verified(module, options, progress, until, watching, program.payload)
+
+    try:
+        program.compilation = run(program.module, instrumentations)
+    except Exception as error:
+        if (reload := program.reload) is not None and is_internal(error):
+            error.add_note(REPRODUCER + reproduce(lambda saving: run(reload().module, [saving])))
+        raise
+    return program.compilation
+
+
 def require_static(module: ModuleOp, path: str) -> None:
-    """Raises GeError for inputs with dimensions of unknown size."""
     main = main_function(module)
     types = () if main is None else main.function_type.inputs.data
     if any(is_dynamic(t) for t in types if is_shaped(t)):

@@ -24,30 +24,28 @@ class Level(StrEnum):
     """Where a module is on its way down; the order is that of the pipeline."""
 
     _value_: str
-    summary: str
-    """What an op is at this level."""
+    summary: str  # what an op is at this level
+    step: str  # the pass of `lowering/steps` that leads here; none where passes of `transforms` do
 
     GRAPH = "graph", "mathematics on tensors"
     FUSED = "fused", "one op is one kernel launch"
-    TASKS = "tasks", "kernels and launches, on tensors"
-    BUFFERS = "buffers", "the same on buffers"
+    TASKS = "tasks", "kernels and launches, on tensors", "lower-to-tasks"
+    BUFFERS = "buffers", "the same on buffers", "bufferize-tasks"
     PROGRAM = "program", "streams, events, one static memory pool"
 
-    def __new__(cls, name: str, summary: str) -> "Level":
+    def __new__(cls, name: str, summary: str, step: str = "") -> "Level":
         level = str.__new__(cls, name)
-        level._value_, level.summary = name, summary
+        level._value_, level.summary, level.step = name, summary, step
         return level
 
     @classmethod
     def named(cls, name: str) -> "Level":
-        """The level of that name. Raises GeError for an unknown one."""
         if name not in list(cls):
             raise GeError(f"there is no level '{name}'", hint=f"use {', '.join(cls)}")
         return cls(name)
 
     @property
     def depth(self) -> int:
-        """How many levels are above."""
         return list(Level).index(self)
 
     def path_to(self, lower: "Level") -> list["Level"]:
@@ -60,15 +58,12 @@ class Level(StrEnum):
 class Legality:
     """What a module may hold at a level, beside what `verify-level` asks for at each."""
 
-    main: "frozenset[type[Operation]]"
-    """The ops of @main."""
-    values: "tuple[type[Attribute], ...]"
-    """The types of the values of @main."""
+    main: "frozenset[type[Operation]]"  # the ops of @main
+    values: "tuple[type[Attribute], ...]"  # the types of the values of @main
     rules: "Rules"
+    # The ops of kernels; none where there are no kernels
     kernel: "frozenset[type[Operation]]" = frozenset()
-    """The ops of kernels; none where there are no kernels."""
-    mark: str = ""
-    """An attribute of @main that no level above has."""
+    mark: str = ""  # an attribute of @main that no level above has
 
 
 @cache
@@ -84,6 +79,7 @@ def legality() -> Mapping[Level, Legality]:
     from ge.dialects.graph import control as graph
     from ge.dialects.graph.constant import ConstantOp
     from ge.dialects.npu_task import ops as npu
+    from ge.dialects.npu_task.control import IfOp, LoopOp, YieldOp
     from ge.dialects.npu_task.program_info import STREAMS
     from ge.lowering.levels import rules as r
     from ge.lowering.levels.rules import Rules
@@ -95,14 +91,12 @@ def legality() -> Mapping[Level, Legality]:
     kernel = (fused_ops - control) | {npu.ReturnOp}
     views = set(filter(may_be_view, Graph.operations))
     tasks = control | views | {npu.LaunchOp, npu.ConstantOp, EmptyOp}
-    buffers = {npu.LaunchOp, npu.ConstantOp, npu.CopyOp, npu.TransferOp, npu.IfOp, npu.LoopOp,
-               npu.YieldOp, AllocOp, ReinterpretCastOp, ReturnOp}  # fmt: skip
+    buffers = {npu.LaunchOp, npu.ConstantOp, npu.CopyOp, npu.TransferOp, IfOp, LoopOp,
+               YieldOp, AllocOp, ReinterpretCastOp, ReturnOp}  # fmt: skip
     tensors = TensorType, UnrankedTensorType
     sizes: Rules = {ConstantOp: (r.constant_size,)}
     kernels: Rules = {**sizes, npu.KernelOp: (r.kernel_fits,), npu.ConstantOp: (r.constant_size,)}
-    on_buffers: Rules = dict.fromkeys(
-        (npu.IfOp, npu.LoopOp, ReinterpretCastOp, AllocOp), (r.on_buffers,)
-    )
+    on_buffers: Rules = dict.fromkeys((IfOp, LoopOp, ReinterpretCastOp, AllocOp), (r.on_buffers,))
     return {
         Level.GRAPH: Legality(graph_ops, tensors, sizes),
         Level.FUSED: Legality(fused_ops, tensors, sizes),

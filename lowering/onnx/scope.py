@@ -5,7 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from onnx import AttributeProto, GraphProto, NodeProto, SparseTensorProto, TensorProto
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, LocationAttr, TensorType
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    LocationAttr,
+    TensorType,
+    UnrankedTensorType,
+)
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
@@ -14,8 +19,19 @@ from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.support.parameters import ShapeComputation
 from ge.dialects.support.environment import debugging
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.tensor_op import TensorOp, name_loc
-from ge.dialects.support.types import AnyTensor, constant_value, is_static, numel, shape_text
+from ge.dialects.support.inference import name_loc
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import (
+    DYNAMIC,
+    AnyTensor,
+    constant_value,
+    element_type,
+    is_static,
+    numel,
+    set_type,
+    shape_text,
+    tensor,
+)
 from ge.lowering.onnx.functions import Function, find_function
 from ge.lowering.onnx.model import MAX_ELEMENTS, check_names
 from ge.lowering.onnx.order import domain_of, in_order, node_name
@@ -26,11 +42,10 @@ from ge.runtime.data.arrays import Array, array_of, dense, type_of
 if TYPE_CHECKING:
     from ge.lowering.onnx.importer import Importer
 
+# Constants up to this size stand in the text; larger ones are keyed into the payload
 INLINE_BYTES = 1024
-"""Constants up to this size stand in the text; larger ones are keyed into the payload."""
 
-SMALL = 4096
-"""Up to so many elements, what depends on constants only is computed during import."""
+SMALL = 4096  # up to so many elements, what depends on constants only is computed during import
 
 
 class Failed(Exception):
@@ -58,17 +73,16 @@ class Scope:
         self.importer, self.block, self.opsets, self.parent = importer, block, opsets, parent
         self.values: dict[str, Value] = {}
         self.failed: set[str] = set()
+        self.ranks: dict[str, int] = {}  # of nodes' outputs, as far as the graph declares them
         self.attributes: Mapping[str, AttributeProto] = parent.attributes if parent else {}
         self.calls: tuple[tuple[str, ...], ...] = parent.calls if parent else ()
         self.prefix: str = parent.prefix if parent else ""
         self.location: LocationAttr | None = parent.location if parent else None
 
     def child(self, arg_types: Sequence[Attribute] = ()) -> "Scope":
-        """The scope of a subgraph that goes to a block of its own."""
         return Scope(self.importer, Block(arg_types=arg_types), self.opsets, self)
 
     def inline(self, graph: GraphProto, arguments: Iterable[Value] = ()) -> list[Value]:
-        """Import a subgraph right here, as if its nodes stood in this graph."""
         return Scope(self.importer, self.block, self.opsets, self).import_graph(graph, arguments)
 
     # ---- names
@@ -91,7 +105,6 @@ class Scope:
         self.values[name] = value
 
     def place(self, name: str) -> LocationAttr:
-        """The location of what the graph calls `name`."""
         if self.location is not None:
             return self.location
         return name_loc(f"{self.prefix}{name}")
@@ -113,12 +126,10 @@ class Scope:
         return op.result
 
     def add_tensor(self, name: str, proto: TensorProto) -> None:
-        """Bind `name` to a tensor of the file."""
         tensors = self.importer.tensors
         self.define(name, self.constant(name, tensors.type_of(proto), tensors.array(proto)))
 
     def add_initializer(self, name: str, proto: TensorProto | SparseTensorProto) -> None:
-        """Bind `name` to an initializer, or report why that cannot be done."""
         try:
             if isinstance(proto, TensorProto):
                 self.add_tensor(name, proto)
@@ -130,7 +141,6 @@ class Scope:
             self.failed.add(name)
 
     def array(self, proto: TensorProto) -> Array:
-        """The elements of a tensor attribute."""
         array = self.importer.tensors.array(proto)
         if array is None:
             raise Unsupported(f"the external data of tensor '{proto.name}' is missing")
@@ -193,6 +203,9 @@ class Scope:
             raise Unsupported(f"{len(arguments)} values for the {len(inputs)} inputs of a subgraph")
         for name, value in zip(inputs, arguments, strict=True):
             self.define(name, value)
+        for info in (*graph.value_info, *graph.output):
+            if info.type.tensor_type.HasField("shape"):
+                self.ranks[info.name] = len(info.type.tensor_type.shape.dim)
         for init in graph.initializer:
             self.add_initializer(init.name, init)
         for sparse in graph.sparse_initializer:
@@ -205,7 +218,6 @@ class Scope:
         return [self.lookup(name) for name in outputs]
 
     def import_node(self, proto: NodeProto) -> None:
-        """Import a node and bind its outputs, or report why that cannot be done."""
         self.importer.count_node()
         try:
             inputs = [self.lookup(name) if name else None for name in proto.input]
@@ -227,7 +239,6 @@ class Scope:
         self.failed.update(name for name in proto.output if name)
 
     def _tensor(self, proto: NodeProto) -> bool:
-        """Bind the output of a Constant node that holds a tensor; it may be a weight."""
         found = next((a for a in proto.attribute if a.name in ("value", "sparse_value")), None)
         if found is None or not proto.output:
             return False
@@ -266,12 +277,13 @@ class Scope:
                 raise Unsupported(f"there is no output {i}")
             for value in _tensors(values[i]):
                 _check_size(value)
+                if isinstance(value.type, UnrankedTensorType) and name in self.ranks:
+                    set_type(value, tensor([DYNAMIC] * self.ranks[name], element_type(value)))
             self.define(name, values[i])
 
     # ---- functions
 
     def _resolved(self, proto: NodeProto) -> NodeProto:
-        """The node with references to attributes of the function's call replaced by them."""
         if not any(a.ref_attr_name for a in proto.attribute):
             return proto
         result = NodeProto()
@@ -288,7 +300,6 @@ class Scope:
         return result
 
     def _expand(self, proto: NodeProto, function: Function, inputs: Sequence[Value]) -> list[Value]:
-        """Import the body of a function in place of a call."""
         if function.key in self.calls:
             raise Unsupported(f"function '{proto.op_type}' calls itself")
         body = function.proto
@@ -306,7 +317,6 @@ class Scope:
 
 
 def _outputs(result: object) -> list[Value]:
-    """What a handler returned, as one value for each output."""
     if result is None or isinstance(result, SSAValue):
         return [result]
     return list(cast(Sequence[Value], result))

@@ -15,8 +15,10 @@ level; on level fused it runs first, so that its rules come before ge's own.
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
 from importlib.util import module_from_spec, spec_from_file_location
@@ -38,12 +40,32 @@ if TYPE_CHECKING:
     from ge.transforms.fusion.user_rules import Graph
 
 PassType = TypeVar("PassType", bound=type[ModulePass])
-
-REGISTERED = Universe()
-"""What `register_pass` and `register_dialect` have added in this process."""
-
-
 GraphFunction: TypeAlias = "Callable[[Graph], object]"
+
+
+@dataclass
+class Registry:
+    """What plugins have added: by `register_pass` and `register_dialect`, and by their files."""
+
+    universe: Universe = field(default_factory=Universe)
+    files: dict[str, ModuleType] = field(default_factory=dict[str, ModuleType])
+
+
+_registry = ContextVar("registry", default=Registry())  # one for all threads of the process
+
+
+def registered() -> Universe:
+    return _registry.get().universe
+
+
+@contextmanager
+def new_registry() -> Generator[None]:
+    """Within the context, nothing is registered at first, and what is registered ends with it."""
+    token = _registry.set(Registry())
+    try:
+        yield
+    finally:
+        _registry.reset(token)
 
 
 @overload
@@ -56,25 +78,23 @@ def register_pass(
 ) -> Callable[[GraphFunction], GraphFunction]: ...
 
 
-def register_pass(given: Any, /, level: str = "fused") -> Any:
+def register_pass(pass_or_name: Any, /, level: str = "fused") -> Any:
     """Make a pass known by its name to every tool in this process. Two forms:
 
     `@register_pass` on a ModulePass class, and `@register_pass("my-fusion")` on a function of a
     `Graph` (transforms/fusion/user_rules.py), which becomes a part of `level` in the pipeline.
     """
-    if isinstance(given, str):
+    if not isinstance(pass_or_name, str):
+        return _register_class(pass_or_name)
 
-        def decorate(function: GraphFunction) -> GraphFunction:
-            _register_class(_pass_of(given, function, level))
-            return function
+    def decorate(function: GraphFunction) -> GraphFunction:
+        _register_class(_pass_of(pass_or_name, function, level))
+        return function
 
-        return decorate
-    return _register_class(given)
+    return decorate
 
 
 def _pass_of(name: str, function: GraphFunction, level: str) -> type[ModulePass]:
-    """The pass that runs a function on the module."""
-
     def apply(self: ModulePass, ctx: Context, op: ModuleOp) -> None:
         from ge.transforms.fusion.user_rules import Graph  # brings numpy
 
@@ -89,20 +109,23 @@ def _pass_of(name: str, function: GraphFunction, level: str) -> type[ModulePass]
 
 
 def _register_class(cls: PassType) -> PassType:
-    if REGISTERED.all_passes.setdefault(cls.name, lambda: cls)() is not cls:
+    if registered().all_passes.setdefault(cls.name, lambda: cls)() is not cls:
         raise GeError(f"a pass named '{cls.name}' exists already")
     return cls
 
 
 def register_dialect(dialect: Dialect) -> Dialect:
     """Make a dialect known by its name to every tool in this process."""
-    if REGISTERED.all_dialects.setdefault(dialect.name, lambda: dialect)() is not dialect:
+    if registered().all_dialects.setdefault(dialect.name, lambda: dialect)() is not dialect:
         raise GeError(f"a dialect named '{dialect.name}' exists already")
     return dialect
 
 
-@cache
 def _run_file(path: str) -> ModuleType:
+    """The module of a plugin file, which is run once. Raises GeError, at the line that failed."""
+    files = _registry.get().files
+    if path in files:
+        return files[path]
     name = PLUGIN + re.sub(r"\W", "_", Path(path).stem)
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not Path(path).is_file():
@@ -115,6 +138,7 @@ def _run_file(path: str) -> ModuleType:
     except (Exception, SystemExit) as e:
         line = _line_in(e, path)
         raise GeError(f"cannot load plugin: {type(e).__name__}: {e}", f"{path}{line}") from e
+    files[path] = module
     return module
 
 
@@ -132,7 +156,6 @@ def _line_in(error: BaseException, path: str) -> str:
 
 
 def _universes(module: ModuleType) -> Iterator[Universe]:
-    """What a plugin's top level defines."""
     for value in list(vars(module).values()):
         if isinstance(value, Universe):
             yield value
@@ -143,7 +166,7 @@ def _universes(module: ModuleType) -> Iterator[Universe]:
             and issubclass(value, ModulePass)
             and value.__module__ == module.__name__
             and "name" in vars(value)
-            and value.name not in REGISTERED.all_passes
+            and value.name not in registered().all_passes
         ):
             yield Universe(all_passes={value.name: _constant(value)})
 
@@ -212,10 +235,9 @@ def left_out(what: str, error: Exception) -> None:
 
 
 def _added(plugins: Sequence[str]) -> Universe:
-    """What the plugin files define and what is registered."""
     added = Universe()
     for path in dict.fromkeys(plugins):
         for part in _universes(_run_file(path)):
             _merge(added, part)
-    _merge(added, REGISTERED)
+    _merge(added, registered())
     return added

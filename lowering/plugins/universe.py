@@ -10,12 +10,15 @@ from typing import Any
 
 from xdsl.universe import Universe
 
+from ge.lowering.levels.level import Level
+
 DIALECTS = {
     "graph": "dialects.graph:Graph",
     "fused_op": "dialects.fused_op:FusedOps",
     "npu_task": "dialects.npu_task:NpuTask",
 }
 
+# Room -> its passes: `fuse-linear` is the class FuseLinearPass in the file fuse_linear.py
 PASSES = {
     "transforms.fusion": (
         "fuse-attention",
@@ -23,6 +26,10 @@ PASSES = {
         "fuse-linear",
         "fuse-norm",
         "fuse-region",
+        "fuse-shape-arithmetic",
+        "fuse-vector-ops",
+        "recompute-in-users",
+        "relieve-peak",
     ),
     "transforms.graph": (
         "absorb-transposes",
@@ -53,10 +60,12 @@ PASSES = {
         "narrow-computation",
     ),
     "transforms.memory": (
+        "assign-core-offsets",
         "assign-offsets",
         "certify-plan",
         "check-capacity",
         "extract-concats",
+        "fit-tilings",
         "order-tasks",
         "overwrite-operands",
         "plan-core-memory",
@@ -75,22 +84,16 @@ PASSES = {
         "verify-plan",
         "verify-schedule",
     ),
-    "lowering.steps": (
-        "bufferize-tasks",
-        "lower-to-tasks",
-    ),
+    "lowering.steps": tuple(level.step for level in Level if level.step),
 }
-"""Room -> its passes: `fuse-linear` is the class FuseLinearPass in the file fuse_linear.py."""
 
 
 def lazy(place: str) -> Callable[[], Any]:
-    """A getter that imports `MODULE:NAME` of ge when it is called."""
     module, _, name = place.partition(":")
     return lambda: getattr(import_module(f"ge.{module}"), name)
 
 
 def pass_place(room: str, name: str) -> str:
-    """`MODULE:CLASS` of a pass."""
     cls = "".join(word.capitalize() for word in name.split("-"))
     return f"{room}.{name.replace('-', '_')}:{cls}Pass"
 
@@ -115,5 +118,5 @@ def rules() -> dict[str, str]:
         rule = todo.pop()
         todo += rule.__subclasses__()
         what = (rule.__doc__ or "").strip().partition("\n")[0]
-        rules.update((n, what) for n in getattr(rule, "names", (getattr(rule, "name", ""),)) if n)
+        rules.update(dict.fromkeys(rule.names, what))
     return dict(sorted(rules.items()))

@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import is_shape_arithmetic
-from ge.dialects.npu_task.ops import Engine, is_dynamic
+from ge.dialects.npu_task.attributes import Engine, is_dynamic
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -70,7 +70,6 @@ def an_instance(op: TensorOp) -> TensorOp | None:
 
 
 def _copy(op: TensorOp) -> TensorOp:
-    """The op in a block of its own; what constants define stays constant."""
     block = Block()
     inside: dict[SSAValue, SSAValue] = {}
     for value in op.operands:
@@ -99,7 +98,6 @@ def is_unranked(value: SSAValue) -> bool:
 
 
 def _values(op: Operation) -> list[SSAValue]:
-    """Operands and results of an op, and the values in its regions."""
     values: list[SSAValue] = [*op.operands]
     for inner in op.walk():
         values.extend(inner.results)

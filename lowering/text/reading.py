@@ -5,6 +5,7 @@ GeError (the file cannot be read). `ge.lowering.text.errors` turns either into t
 """
 
 import re
+import stat
 import struct
 import sys
 from bisect import bisect_right
@@ -12,6 +13,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
+from itertools import islice
 from math import prod
 from pathlib import Path
 from typing import Any, NoReturn
@@ -22,10 +25,13 @@ from xdsl.dialects.builtin import (
     AnyFloat,
     ComplexType,
     FileLineColLoc,
+    FusedLoc,
     IndexType,
     IntAttr,
     IntegerType,
+    LocationAttr,
     ModuleOp,
+    NoneAttr,
     RankedStructure,
     StringAttr,
 )
@@ -44,8 +50,9 @@ from ge.dialects.support.errors import GeError
 from ge.lowering.text.values import did_you_mean
 
 STDIN = "<stdin>"
+TEXT_LIMIT, CHUNK = 1 << 30, 1 << 20  # bytes
+# Python frames; xDSL takes about ten for each nested region, four for each nested attribute
 RECURSION_LIMIT = 20_000
-"""Python frames; xDSL takes about ten for each nested region, four for each nested attribute."""
 
 NOT_ABOUT_THE_TEXT = (
     ParseError,  # has its place already
@@ -56,21 +63,20 @@ NOT_ABOUT_THE_TEXT = (
     PyRDLError,
 )
 
-DENSE_LIMIT = 1 << 24
-"""Elements of one `dense<...>`; xDSL expands even a splat."""
+DENSE_LIMIT = 1 << 24  # elements of one `dense<...>`; xDSL expands even a splat
 
 ALIAS = re.compile(r"[#!][A-Za-z_][\w$.-]*")
-ALIAS_LIMIT = 1 << 24
-"""Characters that an alias may stand for."""
+LOCATION_ALIAS = re.compile(r"^#[\w$.-]+\s*=\s*loc\(", re.MULTILINE)
+ALIAS_LIMIT = 1 << 24  # characters that an alias may stand for
 
 SPLIT_MARKER = re.compile(r"^[ \t]*// -----.*$", re.MULTILINE)
 CODE = re.compile(r"^\s*(?!//)\S", re.MULTILINE)
 OP_NAME = re.compile(r'"?([\w.$]*)"?')
+# Types whose meaning depends on their text alone; most of the types of a program
 SIMPLE_TYPE = re.compile(
     r"(?:tensor|memref)<(?:(?:[0-9]+|\?)x)*[a-z]+[0-9]+"
     r"(?:, strided<\[[0-9, ]*\](?:, offset: [0-9]+)?>)?(?:, #npu_task<space [a-z]+>)?>"
 )
-"""Types whose meaning depends on their text alone; most of the types of a program."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,6 @@ class Source:
     lines_before: int = 0
 
     def split(self) -> list["Source"]:
-        """The parts between lines `// -----`."""
         parts: list[Source] = []
         start = line = 0
         for match in SPLIT_MARKER.finditer(self.text):
@@ -94,18 +99,19 @@ class Source:
 
     @property
     def has_code(self) -> bool:
-        """Whether there is anything but blanks and comments."""
         return CODE.search(self.text) is not None
 
 
 def read_source(path: str | None) -> Source:
-    """The text of a file, of standard input for `-` or None.
-    Raises GeError when it cannot be read or is not text."""
-    name = STDIN if path in (None, "-") else str(path)
+    """The text of a regular file, of standard input for `-` or None.
+    Raises GeError when it cannot be read, is too long or is not text."""
+    name = STDIN if path in (None, "-", "/dev/stdin") else str(path)
     try:
-        data = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
+        data = _standard_input() if name == STDIN else _bytes_of(Path(name))
     except OSError as e:
         raise GeError(f"cannot open '{name}': {e.strerror or e}") from None
+    if data is None:
+        raise GeError(f"the text has more than {TEXT_LIMIT >> 20} MiB", name)
     if data.startswith(b"ML\xefR"):
         raise GeError("this is MLIR bytecode", name, "convert it to text with mlir-opt")
     try:
@@ -119,13 +125,24 @@ def read_source(path: str | None) -> Source:
         ) from None
 
 
+def _standard_input() -> bytes | None:
+    chunks = iter(partial(sys.stdin.buffer.read, CHUNK), b"")
+    data = b"".join(islice(chunks, TEXT_LIMIT // CHUNK + 1))
+    return data if len(data) <= TEXT_LIMIT else None
+
+
+def _bytes_of(path: Path) -> bytes | None:
+    info = path.stat()
+    if not stat.S_ISREG(info.st_mode):
+        raise GeError("this is not a file", str(path), "- reads standard input")
+    return path.read_bytes() if info.st_size <= TEXT_LIMIT else None
+
+
 class Bits(Parser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage]
     """A hexadecimal number in dense<...>, which for a float type gives the bits of the value.
     xDSL prints inf, nan and some large values so, but reads the number itself."""
 
     def to_type(self, parser: Any, type: AnyFloat | IntegerType | IndexType | ComplexType) -> Any:
-        """As upstream; a hexadecimal number is the bits of a float. Raises ParseError for too
-        many."""
         if not isinstance(type, AnyFloat) or self.is_negative:
             return super().to_type(parser, type)
         bits, size = self.to_int(parser), type.compile_time_size
@@ -167,6 +184,7 @@ class LocatingParser(Parser):
         self._first_uses: dict[str, Span] = {}
         self._types: dict[str, TypeAttribute] = {}
         self._alias_sizes: dict[str, int] = {}
+        self._location_aliases: dict[int, int] = {}  # where each begins and ends
 
     def location(self, position: int) -> FileLineColLoc:
         line = bisect_right(self._line_starts, position)
@@ -174,7 +192,6 @@ class LocatingParser(Parser):
         return FileLineColLoc(self._file, IntAttr(line), IntAttr(column))
 
     def _fail(self, start: int, end: int, error: Exception, subject: str = "") -> NoReturn:
-        """Raise a bare exception again, as a ParseError with a position."""
         message = describe(error)
         raise ParseError(
             Span(start, end, self.lexer.input), f"{subject} {message}" if subject else message
@@ -208,7 +225,6 @@ class LocatingParser(Parser):
         return op
 
     def _op_name(self) -> tuple[int, int, str]:
-        """Start, end and name of the innermost op that is being parsed."""
         start = self._op_names[-1] if self._op_names else self.pos
         match = OP_NAME.match(self.lexer.input.content, start)
         assert match is not None
@@ -246,6 +262,7 @@ class LocatingParser(Parser):
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
         """As upstream, with clearer errors. Raises ParseError."""
         try:
+            self._parse_location_aliases()
             return super().parse_module(allow_implicit_module)
         except ParseError as e:
             if self._current_token.kind == MLIRTokenKind.EOF and self.forward_ssa_references:
@@ -270,15 +287,46 @@ class LocatingParser(Parser):
 
     # ---- types and attributes ----------------------------------------------------------------
 
+    def _parse_location_aliases(self) -> None:
+        """Parse the definitions `#loc = loc(...)`, which MLIR prints behind their uses."""
+        content = self.lexer.input.content
+        if "= loc(" not in content:
+            return
+        for match in LOCATION_ALIAS.finditer(content):
+            self._resume_from(match.start())
+            self._parse_alias_def()
+            self._location_aliases[match.start()] = self.pos
+        self._resume_from(0)
+
     def _parse_alias_def(self) -> None:
         """As upstream. Aliases of aliases may stand for more than any memory holds."""
         start = self.pos
+        if start in self._location_aliases:
+            self._resume_from(self._location_aliases[start])
+            return
         super()._parse_alias_def()
         text = self.lexer.input.content[start : self.pos]
         name, *used = ALIAS.findall(text)
         size = self._alias_sizes[name] = len(text) + sum(self._alias_sizes.get(u, 0) for u in used)
         if size > ALIAS_LIMIT:
             self.raise_error(f"alias '{name}' stands for {size} characters", start, self.pos)
+
+    def _parse_location(self) -> LocationAttr:
+        """As upstream; also the metadata of a fused location, and ranges (of which the start is
+        kept)."""
+        if self.parse_optional_keyword("fused"):
+            metadata: Attribute = NoneAttr()
+            if self.parse_optional_punctuation("<") is not None:
+                metadata = self.parse_attribute()
+                self.parse_punctuation(">")
+            parts = self.parse_comma_separated_list(self.Delimiter.SQUARE, self._parse_location)
+            return FusedLoc(tuple(parts), metadata)
+        location = super()._parse_location()
+        if isinstance(location, FileLineColLoc) and self.parse_optional_keyword("to"):
+            self.parse_optional_integer(False, False)
+            self.parse_punctuation(":")
+            self.parse_integer(False, False)
+        return location
 
     def parse_optional_type(self) -> TypeAttribute | None:
         """As upstream; a plain tensor or memref type is parsed once for each spelling."""

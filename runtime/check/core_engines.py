@@ -3,7 +3,8 @@ cores."""
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.shape import is_shape_arithmetic
-from ge.dialects.npu_task.ops import Engine, KernelOp, is_dynamic
+from ge.dialects.npu_task.attributes import Engine, is_dynamic
+from ge.dialects.npu_task.ops import KernelOp
 
 
 def engine_problem(kernel: KernelOp) -> str | None:

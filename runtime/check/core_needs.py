@@ -28,7 +28,9 @@ from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.pooling import Pooling
 from ge.dialects.graph.quantization import Granular
 from ge.dialects.graph.shape import BroadcastToOp
-from ge.dialects.support.tensor_op import Access, TensorOp
+from ge.dialects.support.access import Access
+from ge.dialects.support.interfaces import rows_of
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, normalize_axis, numel, shape_of
 
 Dims = Sequence[tuple[int, bool]]
@@ -66,7 +68,7 @@ class Needs:
     streamed: dict[TensorOp, None] = field(default_factory=dict[TensorOp, None])
 
     def __post_init__(self) -> None:
-        rows = (op.rows() for op in self.ops)
+        rows = (rows_of(op) for op in self.ops)
         self.runs = all(r is None or r.contiguous for r in rows)
         for op in self.ops:
             for v in (*op.operands, *op.results):
@@ -124,7 +126,7 @@ class Needs:
 
     def rows(self, op: TensorOp, index: int, count: int, made: int) -> int:
         """Whole rows; all of what is as long as one."""
-        rows, size = op.rows(), numel(shape_of(op.operands[index]))
+        rows, size = rows_of(op), numel(shape_of(op.operands[index]))
         if rows is None or rows.length < 1:
             return 0
         touched = -(-count * rows.count // made)

@@ -34,6 +34,7 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.attention import AttentionLike, AttentionOp
+from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.npu_task.core_plan import (
     ACCUMULATOR_BYTES,
     FRACTAL,
@@ -41,9 +42,10 @@ from ge.dialects.npu_task.core_plan import (
     PROLOGUE_ELEMENTS,
     CoreBuffer,
 )
-from ge.dialects.npu_task.ops import Engine, KernelOp
+from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.support.access import Access
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.tensor_op import Access, TensorOp
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import numel, shape_of
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.check.core_engines import engine_problem

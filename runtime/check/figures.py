@@ -15,8 +15,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph.constant import WeightAttr
+from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.memory import owner_of
-from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, SlotOp, data_type
+from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, SlotOp
 from ge.dialects.npu_task.program_info import FIGURES, NO_REUSE, PINNED, figure, type_errors
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import byte_size

@@ -1,9 +1,8 @@
 """Proof of a memory plan and of its events, from the program alone.
 
 `check_plan(module)` walks the program in its order and keeps, for every byte of memory, which
-buffer wrote it last, by which task, and which tasks have read it since. For each stream it keeps
-the set of tasks (the bits of an integer) that are done whenever its next task starts, as streams,
-events and barriers order them. It reports
+buffer wrote it last, by which task, and which tasks have read it since. Streams, events and
+barriers order the tasks (`happens_before.py`). It reports
 - a race: two tasks, one of which writes, touch the same bytes and nothing orders them;
 - a read of bytes that nothing has written, or that another buffer has overwritten;
 - a task that writes bytes which it reads, unless its kernel may (`KernelOp.in_place_pairs`) and
@@ -26,7 +25,7 @@ Taken on trust, as by the emulator: what a memref is a view or an alias of, what
 (`npu_task/memory.py`), and what a kernel may overwrite.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -35,7 +34,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.boxes import Box
+from ge.dialects.npu_task.control import IfOp, LoopOp, YieldOp
 from ge.dialects.npu_task.memory import (
     EVERYTHING,
     FOREVER,
@@ -49,16 +50,11 @@ from ge.dialects.npu_task.memory import (
 from ge.dialects.npu_task.ops import (
     ConstantOp,
     CopyOp,
-    IfOp,
     KernelOp,
     LaunchOp,
-    LoopOp,
-    RecordOp,
     SlotOp,
     TransferOp,
     WaitOp,
-    YieldOp,
-    is_dynamic,
 )
 from ge.dialects.npu_task.program_info import figure
 from ge.dialects.npu_task.rules import misuses
@@ -66,6 +62,7 @@ from ge.dialects.support.diagnostics import error_at, listing
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import shape_of
 from ge.runtime.check.byte_history import Bytes, History, Runs, runs_of
+from ge.runtime.check.happens_before import HappensBefore, Item
 from ge.runtime.check.problems import Problem, name_of, placed
 
 Memory = str | SSAValue
@@ -110,22 +107,33 @@ def span_of(value: SSAValue) -> Span:
     return Span(owner if slot is None else slot.segment.data, owner, boxes, runs, order)
 
 
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A task, or what a barrier does, in one of the rounds of the walk."""
+
+    op: Operation
+    epoch: int
+    item: Item | None = None
+
+    def follows(self, other: "Visit") -> bool:
+        """Whether the other one is done in every run when this one starts."""
+        if other.epoch != self.epoch:
+            return other.epoch < self.epoch
+        return bool(self.item and other.item and self.item.follows(other.item))
+
+
 class Checker:
     """Walks the program of one function. `kernels` are those of the module by name."""
 
-    def __init__(self, func: FuncOp, kernels: Mapping[str, KernelOp]) -> None:
+    def __init__(self, func: FuncOp, kernels: Mapping[str, KernelOp], order: HappensBefore) -> None:
         self.func = func
         self.kernels = kernels
         self.overwrites: dict[str, set[tuple[int, int]]] = {}
         """What launches of a kernel may do in place, for kernels seen so far."""
-        self.streams = max(self.figure("streams", 0), 0)
-        self.problems: dict[Problem, None] = {}
-        self.tasks: list[Operation] = []
-        self.done = [0] * min(self.streams, MOST_STREAMS)
-        self.events: dict[int, int] = {}
-        self.recorded: dict[int, RecordOp] = {}
-        self.useful: dict[RecordOp | WaitOp, bool] = {}
-        """Whether a stream has learned something new by an event."""
+        self.order = order
+        self.problems: dict[Problem, None] = dict.fromkeys(order.strays)
+        self.tasks: list[Visit] = []
+        self.epoch = 0
         self.memories: dict[Memory, Bytes] = {}
         self.spans: dict[SSAValue, Span] = {}
         self.rounds = 2
@@ -165,54 +173,51 @@ class Checker:
 
     # ---- what a task does to memory
 
-    def read(self, task: int, done: int, value: SSAValue) -> None:
+    def read(self, task: int, value: SSAValue) -> None:
         """Report what is wrong with a task reading a value: bytes never written, overwritten, or
-        still being written. `done` has a bit for each task that is finished by then."""
-        op = self.tasks[task]
-        span = self.span(value, op)
+        still being written."""
+        step = self.tasks[task]
+        op, span = step.op, self.span(value, step.op)
         memory = self.memories.setdefault(span.memory, Bytes())
         for low, high, pitch, width in span.runs:
-            left = (high - low) // pitch * width
+            unwritten = (high - low) // pitch * width
             for part, size in memory.parts(low, high, pitch, width):
-                left -= size
+                unwritten -= size
                 last = part.history
-                other = self.tasks[last.writer]
+                writer = self.tasks[last.writer]
                 if last.buffer is not span.buffer:
-                    text = f"{name_of(op)} reads bytes that {placed(other)} has overwritten"
+                    text = f"{name_of(op)} reads bytes that {placed(writer.op)} has overwritten"
                     self.report("overwritten", op, text)
-                elif not done >> last.writer & 1:
-                    text = f"{name_of(op)} reads what {placed(other)} may still be writing"
+                elif not step.follows(writer):
+                    text = f"{name_of(op)} reads what {placed(writer.op)} may still be writing"
                     self.report("race", op, text)
-                readers = (*(r for r in last.readers if not done >> r & 1), task)
+                readers = (*(r for r in last.readers if not step.follows(self.tasks[r])), task)
                 part.history = History(last.buffer, last.writer, readers)
-            if left and self.is_computed(span.buffer):
+            if unwritten and self.is_computed(span.buffer):
                 self.report("unwritten", op, f"{name_of(op)} reads bytes that nothing has written")
 
     def is_computed(self, buffer: SSAValue) -> bool:
         """Whether the program has to write a buffer before it is read."""
         return buffer not in self.func.body.block.args and not isinstance(buffer.owner, ConstantOp)
 
-    def write(self, task: int, done: int, value: SSAValue) -> None:
+    def write(self, task: int, value: SSAValue) -> None:
         """Report others that may still be reading or writing bytes that a task writes."""
-        span = self.span(value, self.tasks[task])
+        step = self.tasks[task]
+        span = self.span(value, step.op)
         memory = self.memories.setdefault(span.memory, Bytes())
         for runs in span.runs:
-            self.check_write(task, done, [part.history for part, _ in memory.parts(*runs)])
+            for part, _ in memory.parts(*runs):
+                self.check_write(step, part.history)
             memory.write(History(span.buffer, task), *runs)
 
-    def check_write(self, task: int, done: int, before: Iterable[History]) -> None:
-        """Report others that may be reading or writing bytes, with these histories, which a task
+    def check_write(self, step: Visit, last: History) -> None:
+        """Report others that may be reading or writing bytes, with this history, which a task
         writes."""
-        op = self.tasks[task]
-        for last in before:
-            if not done >> last.writer & 1 and last.writer != task:
-                other = placed(self.tasks[last.writer])
-                self.report("race", op, f"{name_of(op)} writes what {other} may still be writing")
-            for reader in last.readers:
-                if reader != task and not done >> reader & 1:
-                    other = placed(self.tasks[reader])
-                    text = f"{name_of(op)} writes what {other} may still be reading"
-                    self.report("race", op, text)
+        others = (("writing", last.writer), *(("reading", r) for r in last.readers))
+        for doing, other in ((doing, self.tasks[i]) for doing, i in others):
+            if other is not step and not step.follows(other):
+                text = f"{name_of(step.op)} writes what {placed(other.op)} may still be {doing}"
+                self.report("race", step.op, text)
 
     def check_in_place(self, op: Task, reads: Sequence[SSAValue], writes: list[SSAValue]) -> None:
         """Report a task that writes bytes which it reads or writes as something else, unless its
@@ -244,7 +249,7 @@ class Checker:
     # ---- the walk
 
     def new_task(self, op: Operation) -> int:
-        self.tasks.append(op)
+        self.tasks.append(Visit(op, self.epoch, self.order.items.get(op)))
         return len(self.tasks) - 1
 
     def walk(self, block: Block) -> None:
@@ -255,8 +260,6 @@ class Checker:
             match op:
                 case LaunchOp() | CopyOp() | TransferOp():
                     self.task(op)
-                case RecordOp():
-                    self.record(op)
                 case WaitOp():
                     self.wait(op)
                 case SlotOp():
@@ -274,55 +277,33 @@ class Checker:
                 case _:
                     pass
 
-    def stream(self, op: Task | RecordOp | WaitOp) -> int | None:
-        """The stream that an op is on; None, and a report, when there is none such."""
-        if op.stream is not None and 0 <= op.stream.value.data < len(self.done):
-            return op.stream.value.data
-        self.report("stream", op, f"{name_of(op)} is on none of the {self.streams} streams")
-        return None
-
     def task(self, op: Task) -> None:
-        """Let a task read and write, knowing what its stream has waited for."""
-        if (stream := self.stream(op)) is None:
+        """Let a task read and write."""
+        if op not in self.order.items:
             return
-        task, done = self.new_task(op), self.done[stream]
+        task = self.new_task(op)
         reads, writes, new = access(op)
         self.check_in_place(op, reads, [*writes])
         for value in reads:
-            self.read(task, done, value)
+            self.read(task, value)
         for value in (*writes, *new):
-            self.write(task, done, value)
-        self.done[stream] = done | 1 << task
-
-    def record(self, op: RecordOp) -> None:
-        """The event stands for all that the stream knows to be done."""
-        self.useful.setdefault(op, False)
-        if (stream := self.stream(op)) is not None:
-            self.events[op.event.value.data] = self.done[stream]
-            self.recorded[op.event.value.data] = op
+            self.write(task, value)
 
     def wait(self, op: WaitOp) -> None:
-        """What was done when the event was recorded is done for the stream too."""
-        self.useful.setdefault(op, False)
-        happened = self.events.get(op.event.value.data)
-        if happened is None:
-            text = f"event {op.event.value.data} is waited for, but was not recorded"
+        item = self.order.items.get(op)
+        if item is not None and (item.record is None or item.is_late):
+            text = f"event {item.event} is waited for, but was not recorded"
             self.report("event", op, f"{text} since the last barrier")
-        elif (stream := self.stream(op)) is not None:
-            if happened & ~self.done[stream]:
-                self.useful[op] = self.useful[self.recorded[op.event.value.data]] = True
-            self.done[stream] |= happened
 
     def barrier(self, op: Operation, reads: Iterable[SSAValue], writes: Iterable[SSAValue]) -> None:
         """All streams are idle while `op` does this."""
-        everything = (1 << len(self.tasks)) - 1
+        self.epoch += 1
         task = self.new_task(op)
         for value in reads:
-            self.read(task, everything, value)
+            self.read(task, value)
         for value in writes:
-            self.write(task, everything, value)
-        self.done = [everything | 1 << task] * len(self.done)
-        self.events.clear()
+            self.write(task, value)
+        self.epoch += 1
 
     # ---- control flow
 
@@ -409,39 +390,20 @@ class Checker:
                     memory.write(history, begin, end, end - begin, end - begin)
 
 
-MOST_STREAMS = 1 << 16
-"""More streams than any target has."""
-
-
 def _same(a: Span, b: Span) -> bool:
     return a.buffer is b.buffer and a.order == b.order and a.order is not None
 
 
-def _checkers(module: ModuleOp) -> Iterator[Checker]:
-    """A checker that has walked the program of the module, if it has one."""
-    kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
-    if (main := main_function(module)) is not None:
-        checker = Checker(main, kernels)
-        for message in misuses(main):
-            checker.report("buffer", main, message)
-        checker.walk(main.body.block)
-        yield checker
-
-
-def check_plan(module: ModuleOp) -> list[Problem]:
+def check_plan(module: ModuleOp, order: HappensBefore | None = None) -> list[Problem]:
     """What is wrong with the memory plan and the events of a program; nothing if it is proved."""
-    return [problem for checker in _checkers(module) for problem in checker.problems]
-
-
-def useless_events(module: ModuleOp) -> list[Problem]:
-    """The records that nobody needs, and the waits for what the order of a stream or another event
-    tells already: they cost time, no more."""
-    return [
-        Problem("useless", f"{op.name} of event {op.event.value.data} orders nothing", op)
-        for checker in _checkers(module)
-        for op, useful in checker.useful.items()
-        if not useful
-    ]
+    if (main := main_function(module)) is None:
+        return []
+    kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
+    checker = Checker(main, kernels, order or HappensBefore(main))
+    for message in misuses(main):
+        checker.report("buffer", main, message)
+    checker.walk(main.body.block)
+    return list(checker.problems)
 
 
 def require_safe(module: ModuleOp) -> None:

@@ -8,23 +8,26 @@ inputs. Taken on trust are
 - that a loop with a condition that the program computes comes to its end;
 - sizes that are known only at run time: that values fit where they are copied to, and that what the
   device allocates for them fits beside the rest;
-- `npu_task.cap_bytes` in runs in which no single stream is ahead of all others, and of buffers that
-  are made inside of branches and loops; arena_bytes is a limit for all;
+- `npu_task.cap_bytes` in runs in which no single stream is ahead of all others, and inside of
+  branches and loops; arena_bytes is a limit for all;
 - that the kernels, and their order, compute what the model asks for.
 """
 
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, ModuleOp
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp
+from xdsl.dialects.func import FuncOp
 
-from ge.dialects.npu_task.ops import CopyOp, LaunchOp, TransferOp, is_dynamic
-from ge.dialects.npu_task.program_info import CERTIFICATE, figure
+from ge.dialects.npu_task.attributes import is_dynamic
+from ge.dialects.npu_task.ops import CopyOp, LaunchOp, TransferOp
+from ge.dialects.npu_task.program_info import CAP, figure
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target, target_for
-from ge.runtime.check.certificate import check_certificate
+from ge.runtime.check.certificate import CertificateProof, prove_certificate
 from ge.runtime.check.cores import prove_core_plans
 from ge.runtime.check.figures import check_figures, footprint
+from ge.runtime.check.happens_before import HappensBefore
 from ge.runtime.check.memory import check_plan
 from ge.runtime.check.problems import Problem
 from ge.runtime.check.schedule import check_streams
@@ -56,28 +59,45 @@ def check_program(module: ModuleOp, target: Target | None = None) -> Proof:
     if main is None:
         return Proof([Problem("figure", "there is no @main", module)])
     target = target or target_for(main)
-    plan = check_plan(module)
-    schedule = check_streams(module, target)
+    order = HappensBefore(main)
+    plan = check_plan(module, order)
+    schedule = check_streams(module, target, order)
+    certificate = prove_certificate(main)
     cores = prove_core_plans(module, target)
     problems = [
         *plan,
         *(p for p in schedule if not plan or p.kind not in SAID_BY_THE_PLAN),
         *check_figures(module, target),
-        *check_certificate(module),
+        *certificate.problems,
         *cores.problems,
     ]
     if problems:
         return Proof(problems)
-    claims = cast(DictionaryAttr, main.attributes[CERTIFICATE]).data
-    peak, bound = figure(main, "arena_bytes") or 0, figure(main, "lower_bound_bytes") or 0
-    gap = "which is optimal" if peak == bound else f"{peak - bound} over the lower bound"
     ops = list(main.walk())
     tasks = sum(isinstance(op, LaunchOp | CopyOp | TransferOp) for op in ops)
-    dynamic = sum(is_dynamic(v.type) for op in ops for v in op.results)
-    unsized = f", {dynamic} buffers without a size that is known are not counted" if dynamic else ""
-    return Proof(
-        [],
-        f"{tasks} tasks on {figure(main, 'streams')} streams, arena of {peak} bytes, {gap}, "
-        f"{len(cast(DenseArrayBase, claims['live']))} tensors live at the peak, "
-        f"{footprint(main)} of {target.hbm_bytes} bytes of {target.name}{unsized}, {cores.summary}",
-    )
+    parts = [
+        f"{tasks} tasks on {figure(main, 'streams')} streams",
+        f"arena of {figure(main, 'arena_bytes')} bytes",
+        _optimality(main, certificate),
+        f"{len(cast(DenseArrayBase, certificate.claims['live']))} tensors live at the peak",
+        f"{footprint(main)} of {target.hbm_bytes} bytes of {target.name}",
+    ]
+    if dynamic := sum(is_dynamic(v.type) for op in ops for v in op.results):
+        parts.append(f"{dynamic} buffers without a size that is known are not counted")
+    if CAP in main.attributes:
+        parts.append(
+            f"at most {figure(main, 'cap_bytes')} bytes live outside of branches and loops "
+            "when one stream runs ahead of the others"
+        )
+    return Proof([], ", ".join([*parts, cores.summary]))
+
+
+def _optimality(main: FuncOp, certificate: CertificateProof) -> str:
+    """How far the arena is from the least that the order of the tasks needs."""
+    peak = figure(main, "arena_bytes") or 0
+    if peak == certificate.least:
+        return "which is optimal for the order of its tasks"
+    if peak == certificate.bound:
+        text = "which is optimal for slots live from first to last use"
+        return f"{text} ({certificate.least} bytes without their gaps)"
+    return f"{peak - certificate.bound} over the lower bound"

@@ -1,213 +1,51 @@
-"""Proof of a schedule, from the program's text alone: its streams are replayed, item by item.
+"""Proof of a schedule, from the IR alone: its streams are replayed (`happens_before.py`).
 
-`check_schedule(module, target)` reads what is issued between two barriers as one queue for each
-stream, of tasks, records and waits, and reports
+`check_streams(module, target)` reports
 
 - stream: a task or event on no stream; an event that is none of those that the program states;
   more streams or events than the target has;
 - lost wake-up: a wait for an event that is recorded never, or only later;
 - deadlock: streams that wait for each other in a circle;
-- reused: an event that is recorded again before all that wait for it are sure to have passed;
-- cap: more bytes alive than the program states (`npu_task.cap_bytes`), in a run in which one of the
+- reused: an event that is recorded again before all waits for it have passed in every run;
+- cap: more bytes live than the program states (`npu_task.cap_bytes`), in a run in which one of the
   streams is ahead of all others as far as events let it, each in turn.
 
-What is sure is what holds in every run: an item runs after those before it on its stream, and a
-wait after the record that it is for, whatever the time that tasks take. Nothing here is shared with
-the scheduler in `transforms`; what tasks do to each other's bytes is the subject of `memory.py`.
+Nothing here is shared with the scheduler in `transforms`; `memory.py` proves that no two tasks race
+for the same bytes.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
+from ge.dialects.npu_task.attributes import HBM, is_dynamic
 from ge.dialects.npu_task.memory import owner_of
-from ge.dialects.npu_task.ops import (
-    HBM,
-    CopyOp,
-    LaunchOp,
-    RecordOp,
-    SlotOp,
-    TransferOp,
-    WaitOp,
-    is_dynamic,
-)
+from ge.dialects.npu_task.ops import RecordOp, SlotOp, WaitOp
 from ge.dialects.npu_task.program_info import CAP, IO, figure
 from ge.dialects.support.diagnostics import error_at, listing
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target, target_for
+from ge.runtime.check.happens_before import Epoch, HappensBefore, Item
 from ge.runtime.check.memory import check_plan
-from ge.runtime.check.problems import Problem, placed
+from ge.runtime.check.problems import Problem
+
+# ---- live bytes ------------------------------------------------------------------------------
 
 
 @dataclass(slots=True, eq=False)
-class Item:
-    """A task, record or wait: the `number`-th of its stream."""
-
-    op: Operation
-    stream: int
-    number: int
-    record: "Item | None" = None
-    """What a wait waits for."""
-    clock: list[int] = field(default_factory=list[int])
-    """How many items of each stream are sure to be done when this one is."""
-
-    def follows(self, other: "Item") -> bool:
-        """Whether this item is sure to run after another one is done."""
-        return self.clock[other.stream] >= other.number
-
-    @property
-    def is_task(self) -> bool:
-        return isinstance(self.op, LaunchOp | CopyOp | TransferOp)
-
-
-class Queues:
-    """What is issued between two barriers, by stream, and what is wrong with it."""
-
-    def __init__(self, streams: int) -> None:
-        self.streams: list[list[Item]] = [[] for _ in range(streams)]
-        self.items: list[Item] = []
-        self.problems: list[Problem] = []
-
-    def report(self, kind: str, op: Operation, message: str) -> None:
-        self.problems.append(Problem(kind, message, op))
-
-    def add(self, op: Operation) -> None:
-        """Issue an op to its stream."""
-        stream = op.properties.get("stream")
-        number = stream.value.data if isinstance(stream, IntegerAttr) else -1
-        if not 0 <= number < len(self.streams):
-            count = len(self.streams)
-            self.report("stream", op, f"{placed(op)} is on none of the {count} streams")
-            return
-        queue = self.streams[number]
-        queue.append(Item(op, number, len(queue) + 1))
-        self.items.append(queue[-1])
-
-    def check(self) -> None:
-        """Replay the queues."""
-        late = self.match()
-        if not self.play():
-            return
-        for wait in late:
-            assert wait.record is not None
-            event, by = event_of(wait.op), before(self.streams[wait.stream], wait)
-            text = f"the wait for event {event} before {by} is issued before the event is recorded"
-            self.report("lost wake-up", wait.op, text)
-        self.check_reuse()
-
-    def match(self) -> list[Item]:
-        """Find the record that each wait is for: the last one issued before. Returns the waits
-        whose event is recorded only later."""
-        last: dict[int, Item] = {}
-        waiting: dict[int, list[Item]] = {}
-        late: list[Item] = []
-        for item in self.items:
-            if isinstance(item.op, RecordOp):
-                event = event_of(item.op)
-                last[event] = item
-                for wait in waiting.pop(event, ()):
-                    wait.record = item
-                    late.append(wait)
-            elif isinstance(item.op, WaitOp):
-                item.record = last.get(event_of(item.op))
-                if item.record is None:
-                    waiting.setdefault(event_of(item.op), []).append(item)
-        for waits in waiting.values():
-            for wait in waits:
-                by = before(self.streams[wait.stream], wait)
-                text = f"event {event_of(wait.op)} is never recorded, {by} waits for it"
-                self.report("lost wake-up", wait.op, text)
-        return late
-
-    def play(self) -> bool:
-        """Run all streams as far as they go and give each item its clock. Returns whether they come
-        to their ends; reports a deadlock where they do not."""
-        at = [0] * len(self.streams)
-        clocks = [[0] * len(self.streams) for _ in self.streams]
-        moved = True
-        while moved:
-            moved = False
-            for s, queue in enumerate(self.streams):
-                while at[s] < len(queue):
-                    item = queue[at[s]]
-                    record = item.record
-                    if record is not None:
-                        if not record.clock:
-                            break
-                        pairs = zip(clocks[s], record.clock, strict=True)
-                        clocks[s] = [max(p) for p in pairs]
-                    clocks[s][s] = item.number
-                    item.clock = list(clocks[s])
-                    at[s] += 1
-                    moved = True
-        stuck = [queue[i] for queue, i in zip(self.streams, at, strict=True) if i < len(queue)]
-        if stuck:
-            texts: list[str] = []
-            for wait in stuck:
-                assert wait.record is not None
-                by = before(self.streams[wait.stream], wait)
-                after = behind(self.streams[wait.record.stream], wait.record)
-                texts.append(
-                    f"stream {wait.stream} waits before {by} for event {event_of(wait.op)}, which "
-                    f"stream {wait.record.stream} records after {after}"
-                )
-            self.report("deadlock", stuck[0].op, f"deadlock: {'; '.join(texts)}")
-        return not stuck
-
-    def check_reuse(self) -> None:
-        """Report events that are recorded again before all their waits have passed."""
-        last: dict[int, Item] = {}
-        waits: dict[Item, list[Item]] = {}
-        for item in self.items:
-            if item.record is not None:
-                waits.setdefault(item.record, []).append(item)
-        for item in self.items:
-            if not isinstance(item.op, RecordOp):
-                continue
-            event = event_of(item.op)
-            older = last.get(event)
-            for wait in waits.get(older, ()) if older is not None else ():
-                if not item.follows(wait):
-                    by = before(self.streams[wait.stream], wait)
-                    after = behind(self.streams[item.stream], item)
-                    text = f"event {event} is recorded again after {after} while {by} may wait"
-                    self.report("reused", item.op, f"{text} for it")
-            last[event] = item
-
-
-def event_of(op: Operation) -> int:
-    assert isinstance(op, RecordOp | WaitOp)
-    return op.event.value.data
-
-
-def before(queue: Sequence[Item], item: Item) -> str:
-    """The next task of a stream."""
-    after = (i.op for i in queue[item.number :] if i.is_task)
-    return placed(op) if (op := next(after, None)) is not None else "the end"
-
-
-def behind(queue: Sequence[Item], item: Item) -> str:
-    """The last task of a stream before an item."""
-    earlier = (i.op for i in reversed(queue[: item.number - 1]) if i.is_task)
-    return placed(op) if (op := next(earlier, None)) is not None else "its beginning"
-
-
-# ---- bytes alive -----------------------------------------------------------------------------
-
-
-@dataclass(slots=True, eq=False)
-class Buffer:
-    """A buffer of the arena, in the part of the program that is replayed."""
+class CappedBuffer:
+    """A buffer of the arena, as one epoch uses it."""
 
     bytes: int
     users: list[Item]
-    alive_before: bool
-    alive_after: bool
+    live_in: bool
+    live_out: bool
 
 
 def arena_buffers(op: Operation) -> Iterator[SSAValue]:
@@ -225,142 +63,120 @@ def arena_buffers(op: Operation) -> Iterator[SSAValue]:
                     yield buffer
 
 
-def most_alive(queues: Queues, buffers: Sequence[Buffer], ahead: int) -> int:
-    """The most bytes alive in the run in which stream `ahead` is as far ahead as it can be. Tasks
-    that others wait for run only when it cannot go on without them."""
-    touched: dict[Item, list[int]] = {}
-    for i, b in enumerate(buffers):
-        for user in b.users:
-            touched.setdefault(user, []).append(i)
-    left = [len(b.users) for b in buffers]
-    born = [b.alive_before for b in buffers]
-    at = [0] * len(queues.streams)
-    alive = most = sum(b.bytes for b in buffers if b.alive_before)
+class RunAhead:
+    """The run of an epoch in which one stream is as far ahead as it can be: tasks that others wait
+    for run only when it cannot go on without them."""
 
-    def passed(wait: Item) -> bool:
-        return wait.record is None or at[wait.record.stream] >= wait.record.number
+    def __init__(self, epoch: Epoch, buffers: Sequence[CappedBuffer]) -> None:
+        self.streams = epoch.streams
+        self.uses: dict[Item, list[CappedBuffer]] = {}
+        for buffer in buffers:
+            for user in buffer.users:
+                self.uses.setdefault(user, []).append(buffer)
+        self.users_left = {b: len(b.users) for b in buffers}
+        self.started = {b for b in buffers if b.live_in}
+        self.position = [0] * len(epoch.streams)
+        self.live = self.most = sum(b.bytes for b in self.started)
 
-    def head(stream: int) -> Item | None:
+    def most_live(self, ahead: int) -> int:
+        for stream in (ahead, *range(len(self.streams))):
+            while self.head(stream) is not None:
+                self.finish(stream)
+        return self.most
+
+    def head(self, stream: int) -> Item | None:
         """The next task or blocked wait of a stream. Records and other waits take no time."""
-        queue = queues.streams[stream]
-        while at[stream] < len(queue):
-            item = queue[at[stream]]
-            if item.is_task or not passed(item):
+        for item in islice(self.streams[stream], self.position[stream], None):
+            record = item.record
+            if item.is_task or (record and self.position[record.stream] < record.number):
                 return item
-            at[stream] += 1
+            self.position[stream] += 1
         return None
 
-    def start_all() -> None:
-        """Let the next tasks of all streams start: what they write to is alive."""
-        nonlocal alive, most
-        for stream in range(len(queues.streams)):
-            item = head(stream)
-            for i in touched.get(item, ()) if item is not None else ():
-                if not born[i]:
-                    born[i] = True
-                    alive += buffers[i].bytes
-        most = max(most, alive)
+    def start_all(self) -> None:
+        """Start the next tasks of all streams: what they write to is live."""
+        for stream in range(len(self.streams)):
+            item = self.head(stream)
+            for buffer in self.uses.get(item, ()) if item is not None else ():
+                if buffer not in self.started:
+                    self.started.add(buffer)
+                    self.live += buffer.bytes
+        self.most = max(self.most, self.live)
 
-    def finish(stream: int) -> None:
-        """Let the next task of a stream end, after what it has to wait for."""
-        nonlocal alive
-        start_all()
-        while (item := head(stream)) is not None and not item.is_task:
+    def finish(self, stream: int) -> None:
+        """Finish the next task of a stream, after what it has to wait for."""
+        self.start_all()
+        while (item := self.head(stream)) is not None and not item.is_task:
             assert item.record is not None
-            finish(item.record.stream)
+            self.finish(item.record.stream)
         if item is None:
             return
-        at[stream] += 1
-        for i in touched.get(item, ()):
-            left[i] -= 1
-            if not left[i] and not buffers[i].alive_after:
-                alive -= buffers[i].bytes
-
-    for stream in (ahead, *range(len(queues.streams))):
-        while head(stream) is not None:
-            finish(stream)
-    return most
+        self.position[stream] += 1
+        for buffer in self.uses.get(item, ()):
+            self.users_left[buffer] -= 1
+            if not self.users_left[buffer] and not buffer.live_out:
+                self.live -= buffer.bytes
 
 
 # ---- the whole program -----------------------------------------------------------------------
 
 
-class Replay:
-    """Replays the main function of a program."""
+@dataclass
+class StreamChecker:
+    """Checks the streams of the main function of a program."""
 
-    def __init__(self, func: FuncOp, target: Target) -> None:
-        self.func, self.target = func, target
-        self.streams = max(min(figure(func, "streams") or 0, target.max_streams), 0)
-        self.problems: list[Problem] = []
+    func: FuncOp
+    target: Target
+    order: HappensBefore
+    problems: list[Problem] = field(default_factory=list[Problem])
 
-    def run(self) -> list[Problem]:
-        """Replay all parts of the function; what is wrong with them."""
+    def check(self) -> list[Problem]:
         self.check_limits()
-        parts = list(self.parts(self.func.body.block))
-        for part in parts:
-            if isinstance(part, Queues):
-                part.check()
-                self.problems += part.problems
+        self.problems += self.order.strays
+        for epoch in self.order.epochs:
+            self.problems += epoch.problems
         cap = self.func.attributes.get(CAP)
         if isinstance(cap, IntegerAttr) and not self.problems:
-            self.check_cap(parts, cap.value.data)
+            self.check_cap(cap.value.data)
         return self.problems
 
     def check_limits(self) -> None:
         """Report more streams or events than the target has, and events beyond those stated."""
-        events = {event_of(op): op for op in self.func.walk() if isinstance(op, RecordOp | WaitOp)}
+        ops = (op for op in self.func.walk() if isinstance(op, RecordOp | WaitOp))
+        events = {op.event.value.data: op for op in ops}
         stated = figure(self.func, "events")
         for event, op in events.items():
             if event < 0 or (stated is not None and event >= stated):
                 text = f"event {event} is none of those that the program states"
                 self.problems.append(Problem("stream", text, op))
         for what, count, limit in (
-            ("streams", figure(self.func, "streams") or 0, self.target.max_streams),
+            ("streams", self.order.stated, self.target.max_streams),
             ("events", max(len(events), stated or 0), self.target.max_events),
         ):
             if count > limit:
                 text = f"the program has {count} {what}, {self.target.name} has {limit}"
                 self.problems.append(Problem("stream", text, self.func))
 
-    def parts(self, block: Block) -> Iterator[Queues | Operation]:
-        """What a block issues between barriers, and the barriers; parts inside of control flow are
-        checked at once."""
-        queues = Queues(self.streams)
-        for op in block.ops:
-            if op.regions:
-                yield queues
-                for inner in (b for r in op.regions for b in r.blocks):
-                    for part in self.parts(inner):
-                        if isinstance(part, Queues):
-                            part.check()
-                            self.problems += part.problems
-                yield op
-                queues = Queues(self.streams)
-            elif isinstance(op, LaunchOp | CopyOp | TransferOp | RecordOp | WaitOp):
-                queues.add(op)
-        yield queues
-
-    def check_cap(self, parts: Sequence[Queues | Operation], cap: int) -> None:
-        """Report a part in which more than `cap` bytes may be alive."""
-        used: list[dict[SSAValue, list[Item]]] = [{} for _ in parts]
-        for found, part in zip(used, parts, strict=True):
-            items = part.items if isinstance(part, Queues) else ()
-            tasks: Iterable[tuple[Operation, list[Item]]] = (
-                [(part, [])] if isinstance(part, Operation) else [(i.op, [i]) for i in items]
-            )
-            for op, item in tasks:
+    def check_cap(self, cap: int) -> None:
+        """Report an epoch in which more than `cap` bytes may be live."""
+        parts = self.order.parts
+        users: list[dict[SSAValue, list[Item]]] = []
+        for part in parts:
+            users.append({})
+            for op in [i.op for i in part.items] if isinstance(part, Epoch) else [part]:
+                item = [self.order.items[op]] if isinstance(part, Epoch) else []
                 for buffer in dict.fromkeys(arena_buffers(op)):
-                    found.setdefault(buffer, []).extend(item)
-        first = {b: i for i in range(len(parts) - 1, -1, -1) for b in used[i]}
-        last = {b: i for i in range(len(parts)) for b in used[i]}
+                    users[-1].setdefault(buffer, []).extend(item)
+        first = {b: i for i in range(len(parts) - 1, -1, -1) for b in users[i]}
+        last = {b: i for i in range(len(parts)) for b in users[i]}
         alignment = self.target.hbm_alignment
         for i, part in enumerate(parts):
-            if not isinstance(part, Queues) or not part.items:
+            if not isinstance(part, Epoch) or not part.items:
                 continue
             buffers = [
-                Buffer(
+                CappedBuffer(
                     -(-byte_size(b.type) // alignment) * alignment,
-                    used[i].get(b, []),
+                    users[i].get(b, []),
                     first[b] < i,
                     last[b] > i,
                 )
@@ -368,16 +184,32 @@ class Replay:
                 if first[b] <= i <= last[b]
             ]
             for stream, queue in enumerate(part.streams):
-                if queue and (most := most_alive(part, buffers, stream)) > cap:
-                    text = f"{most} bytes may be alive when stream {stream} runs ahead, not {cap}"
+                if queue and (most := RunAhead(part, buffers).most_live(stream)) > cap:
+                    text = f"{most} bytes may be live when stream {stream} runs ahead, not {cap}"
                     self.problems.append(Problem("cap", text, queue[0].op))
 
 
-def check_streams(module: ModuleOp, target: Target) -> list[Problem]:
+def check_streams(
+    module: ModuleOp, target: Target, order: HappensBefore | None = None
+) -> list[Problem]:
     """What is wrong with the streams and events of a program, and with the bytes that it states to
-    be alive at most; nothing if they are proved."""
-    main = main_function(module)
-    return [] if main is None else Replay(main, target).run()
+    be live at most; nothing if they are proved."""
+    if (main := main_function(module)) is None:
+        return []
+    return StreamChecker(main, target, order or HappensBefore(main)).check()
+
+
+def useless_events(module: ModuleOp) -> list[Problem]:
+    """The records that nobody needs, and the waits for what the order of a stream or another event
+    tells already: they cost time, no more."""
+    if (main := main_function(module)) is None:
+        return []
+    useful = {op for epoch in HappensBefore(main).epochs for op in epoch.useful()}
+    return [
+        Problem("useless", f"{op.name} of event {op.event.value.data} orders nothing", op)
+        for op in main.walk()
+        if isinstance(op, RecordOp | WaitOp) and op not in useful
+    ]
 
 
 def check_schedule(module: ModuleOp, target: Target | None = None) -> list[Problem]:

@@ -29,8 +29,10 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.npu_task import ops as task
+from ge.dialects.npu_task.attributes import HOST
+from ge.dialects.npu_task.control import IfOp, LoopOp, YieldOp
 from ge.dialects.npu_task.memory import Regions, moves, trips
-from ge.dialects.npu_task.ops import HOST, KernelOp, LaunchOp
+from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.support.diagnostics import place_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions
@@ -165,12 +167,12 @@ class Program:
                     builder.queue.record(op)
                 case task.WaitOp():
                     builder.queue.wait(op)
-                case task.IfOp() | task.LoopOp():
+                case IfOp() | LoopOp():
                     result.append(self.run(builder, host_driven))
                     builder = Builder(self.regions)
-                    found, times = self.branch(op) if isinstance(op, task.IfOp) else self.loop(op)
+                    found, times = self.branch(op) if isinstance(op, IfOp) else self.loop(op)
                     result.append(found, times)
-                case task.YieldOp():
+                case YieldOp():
                     result.append(self.run(builder, host_driven))
                     builder = Builder(self.regions)
                     self.carry(builder, op)
@@ -238,7 +240,7 @@ class Program:
         time = time_with(cost, self.traffic.copy(source, to), self.target)
         builder.add(issue, "vector", (("vector", cost.blocks),), time, (source,), (to,))
 
-    def carry(self, builder: Builder, op: task.YieldOp) -> None:
+    def carry(self, builder: Builder, op: YieldOp) -> None:
         """What a branch or an iteration yields is copied where it is wanted."""
         for value, place, row in moves(op):
             if place is None or row:
@@ -246,7 +248,7 @@ class Program:
             if self.regions.of(value) != self.regions.of(place):
                 self.copy(builder, Issue(op, 0, []), value, place)
 
-    def branch(self, op: task.IfOp) -> tuple[Timeline, int]:
+    def branch(self, op: IfOp) -> tuple[Timeline, int]:
         """The timeline of the longer branch; what it leaves in L2 is what comes after finds."""
         before = self.traffic.cache
         sides: list[tuple[Timeline, L2Cache]] = []
@@ -258,7 +260,7 @@ class Program:
         self.notes.append(f"{str(place_of(op)) or op.name}: the longer branch is counted")
         return longest, 1
 
-    def loop(self, op: task.LoopOp) -> tuple[Timeline, int]:
+    def loop(self, op: LoopOp) -> tuple[Timeline, int]:
         """The timeline of one iteration, and how many there are (1 where that is not known)."""
         body = self.block(op.body.block, host_driven=True)
         least, most = trips(op)

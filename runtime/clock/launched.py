@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
-from ge.dialects.npu_task.ops import Engine, KernelOp, TilingAttr
+from ge.dialects.npu_task.attributes import Engine, TilingAttr
+from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.timeline import COMPUTE, DMA_IN, capacities
 from ge.runtime.clock.traffic import Moved, bytes_read

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from xdsl.ir import Attribute, BlockArgument, SSAValue
 
 from ge.dialects.fused_op import Body, FusedOp
+from ge.dialects.npu_task.attributes import HOST
 from ge.dialects.npu_task.memory import Regions
-from ge.dialects.npu_task.ops import HOST, KernelOp, SlotOp
+from ge.dialects.npu_task.ops import KernelOp, SlotOp
 from ge.dialects.support.types import byte_size
 from ge.runtime.clock.l2 import L2Cache, Place
 

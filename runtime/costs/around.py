@@ -5,7 +5,8 @@ from dataclasses import replace
 from xdsl.ir import SSAValue
 
 from ge.dialects.fused_op import Body
-from ge.dialects.support.tensor_op import Access, TensorOp
+from ge.dialects.support.access import Access
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import numel, shape_of
 from ge.runtime.costs.core_tiles import Footprint, Within
 

@@ -20,13 +20,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.elementwise import Elementwise
 from ge.dialects.graph.pooling import Pooling
+from ge.dialects.support.access import Access, repeated_parts
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.tensor_op import Access, TensorOp, repeated_parts
+from ge.dialects.support.interfaces import rows_of
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, numel, shape_of
 
 
@@ -245,7 +247,7 @@ class _Builder:
         """Last step that uses a tile: only values with a tile are here."""
         self.stored: set[SSAValue] = set()
         self.extents: dict[SSAValue, Extent] = {}
-        rows = [r for op in body.ops if (r := op.rows()) is not None]
+        rows = [r for op in body.ops if (r := rows_of(op)) is not None]
         self.counts = {r.count for r in rows} if whole_rows else set[int]()
         """How many rows there are of which tiles hold whole ones."""
         self.apart = next((r for r in rows if not r.contiguous), None)
@@ -351,7 +353,7 @@ class _Builder:
                 return whole
             return result.scaled(size, made, 2 * halo(op)) if self.rows_stay else None
         if kind is Access.ROWS:
-            rows = op.rows()
+            rows = rows_of(op)
             if not self.rows_stay or rows is None:
                 return whole.within(result) if index else None
             return (
@@ -452,8 +454,7 @@ class _Builder:
 
 def is_statistic(value: SSAValue) -> bool:
     """Whether an op on rows makes one element for each of them."""
-    op = value.owner
-    rows = op.rows() if isinstance(op, TensorOp) else None
+    rows = rows_of(value.owner) if isinstance(value.owner, Operation) else None
     return rows is not None and rows.count == numel(shape_of(value))
 
 

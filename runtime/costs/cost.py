@@ -55,7 +55,7 @@ the columns.
 """
 
 from ge.dialects.fused_op import Body
-from ge.dialects.npu_task.ops import Engine, TilingAttr
+from ge.dialects.npu_task.attributes import Engine, TilingAttr
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import Target
 from ge.runtime.costs.pipes import Pipes, TaskTime, l2_bytes_per_us, store_us

@@ -23,6 +23,7 @@ from ge.dialects.fused_op import Body
 from ge.dialects.graph.attention import AttentionLike, AttentionOp
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.support.window import Window
+from ge.dialects.npu_task.attributes import TilingAttr
 from ge.dialects.npu_task.core_plan import (
     ACCUMULATOR_BYTES,
     FRACTAL,
@@ -30,10 +31,11 @@ from ge.dialects.npu_task.core_plan import (
     PROLOGUE_ELEMENTS,
     STATISTICS,
 )
-from ge.dialects.npu_task.ops import TilingAttr
+from ge.dialects.support.access import Access
 from ge.dialects.support.element_types import bitwidth, row_of
-from ge.dialects.support.tensor_op import Access, TensorOp, Work
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, numel, shape_of
+from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target
 from ge.runtime.costs.around import around
 from ge.runtime.costs.core_tiles import Footprint, bytes_of

@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ge.dialects.fused_op import Body
+from ge.dialects.npu_task.attributes import Engine, TilingAttr
 from ge.dialects.npu_task.core_plan import FRACTAL
-from ge.dialects.npu_task.ops import Engine, TilingAttr
-from ge.dialects.support.tensor_op import TensorOp, Work
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target
 from ge.runtime.costs.cube import cube_kernel, cube_tiling, products, round_up
 from ge.runtime.costs.pipes import Pipes

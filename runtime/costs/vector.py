@@ -14,10 +14,13 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.pooling import Pooling
+from ge.dialects.npu_task.attributes import TilingAttr
 from ge.dialects.npu_task.core_plan import FRACTAL
-from ge.dialects.npu_task.ops import TilingAttr
-from ge.dialects.support.tensor_op import Access, TensorOp, Work
+from ge.dialects.support.access import Access
+from ge.dialects.support.interfaces import rows_of
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import numel, shape_of
+from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target
 from ge.runtime.costs.core_tiles import Footprint, bytes_of, halo
 from ge.runtime.costs.cube import KERNELS_KEPT, lane_width, round_up
@@ -168,7 +171,7 @@ class VectorKernel:
     @cached_property
     def lengths(self) -> list[int]:
         """Elements of the rows that ops work on."""
-        return [r.length for op in self.body.ops if (r := op.rows()) is not None]
+        return [r.length for op in self.body.ops if (r := rows_of(op)) is not None]
 
     @property
     def rows_fit(self) -> bool:
@@ -180,7 +183,7 @@ class VectorKernel:
         """Elements of the longest rows, or parts, that the longest value is cut into; 1 without."""
         if self.parts is not None:
             return self.elements // self.parts
-        found = (op.rows() for op in self.body.ops)
+        found = (rows_of(op) for op in self.body.ops)
         whole = (r.length for r in found if r is not None and r.count * r.length == self.elements)
         return max(whole, default=1)
 
@@ -192,7 +195,7 @@ class VectorKernel:
             return self.elements
         found = [self.elements]
         for op in self.body.ops:
-            if (rows := op.rows()) is not None:
+            if (rows := rows_of(op)) is not None:
                 found.append((rows.length - 1) * self.elements // max(rows.count * rows.length, 1))
             elif isinstance(op, Pooling):
                 size = max(numel(shape_of(op.operands[0])), 1)

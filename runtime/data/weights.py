@@ -23,8 +23,8 @@ from xdsl.ir import Attribute
 
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.ports import HASH, PAYLOAD
+from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.ops import ConstantOp as TaskConstantOp
-from ge.dialects.npu_task.ops import data_type
 from ge.dialects.support.element_types import ELEMENT_TYPES, row_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import AnyTensor, tensor

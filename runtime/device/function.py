@@ -8,8 +8,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import ReinterpretCastOp
 from xdsl.ir import SSAValue
 
+from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.memory import owner_of
-from ge.dialects.npu_task.ops import KernelOp, SlotOp, data_type
+from ge.dialects.npu_task.ops import KernelOp, SlotOp
 from ge.dialects.support.errors import GeError
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.data.weights import Payload

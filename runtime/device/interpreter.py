@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, UnrankedTensorType
 from xdsl.dialects.func import ReturnOp as FuncReturnOp
 from xdsl.dialects.tensor import CastOp, EmptyOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.traits import Pure
 
 from ge.dialects.fused_op import CustomOp, FusedOp
 from ge.dialects.fused_op import YieldOp as FusedYieldOp
@@ -23,7 +24,9 @@ from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.control import IfOp, LoopOp
 from ge.dialects.graph.control import YieldOp as GraphYieldOp
 from ge.dialects.graph.elementwise import ClampOp, Elementwise
-from ge.dialects.npu_task.ops import KernelOp, LaunchOp, ReturnOp, YieldOp, data_type
+from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.npu_task.control import YieldOp
+from ge.dialects.npu_task.ops import KernelOp, LaunchOp, ReturnOp
 from ge.dialects.support.diagnostics import place_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import Dense, is_static
@@ -224,7 +227,7 @@ class Translator:
                     handler(self, op)
                 elif isinstance(op, FusedOp):
                     self.inline(op)
-                else:
+                elif op.results or not op.has_trait(Pure):
                     self.call(op)
             except GeError as e:
                 raise e if e.where else GeError(e.message, str(place_of(op)), e.hint) from None

@@ -11,9 +11,10 @@ import numpy as np
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, SSAValue
 
+from ge.dialects.npu_task import control
 from ge.dialects.npu_task import ops as task
+from ge.dialects.npu_task.attributes import data_type, is_dynamic
 from ge.dialects.npu_task.memory import is_writable, moves, owner_of, source_of, view_of
-from ge.dialects.npu_task.ops import data_type, is_dynamic
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, byte_size
 from ge.runtime.data.arrays import Array, dtype_of
@@ -175,7 +176,7 @@ class _End:
     """What becomes of the values that a block yields: `rows` and others of `targets` take theirs,
     the rest is returned."""
 
-    def __init__(self, t: Translator, op: task.YieldOp) -> None:
+    def __init__(self, t: Translator, op: control.YieldOp) -> None:
         ways = list(moves(op))
         placed = [m for m in ways if m.target is not None]
         self.targets = [(t.use(m.target), m.row) for m in placed if m.target is not None]
@@ -195,8 +196,8 @@ def _is_reused(value: SSAValue) -> bool:
     return is_writable(owner_of(value))
 
 
-@translates(task.IfOp)
-def translate_if(t: Translator, op: task.IfOp) -> None:
+@translates(control.IfOp)
+def translate_if(t: Translator, op: control.IfOp) -> None:
     condition = t.use(op.condition)
     blocks = op.then.block, op.otherwise.block
     codes = [t.block(block)[0] for block in blocks]
@@ -214,9 +215,9 @@ def translate_if(t: Translator, op: task.IfOp) -> None:
     t.emit(op, branch, (condition, *t.uses(op.outs), *inner), writes)
 
 
-def end(block: Block) -> task.YieldOp:
+def end(block: Block) -> control.YieldOp:
     last = block.last_op
-    if not isinstance(last, task.YieldOp):
+    if not isinstance(last, control.YieldOp):
         raise GeError("a block of control flow ends in npu_task.yield")
     return last
 
@@ -224,7 +225,7 @@ def end(block: Block) -> task.YieldOp:
 class _Loop:
     """An `npu_task.loop`, translated."""
 
-    def __init__(self, t: Translator, op: task.LoopOp) -> None:
+    def __init__(self, t: Translator, op: control.LoopOp) -> None:
         self.trip = None if op.trip is None else t.use(op.trip)
         self.condition = None if op.condition is None else t.use(op.condition)
         self.inits = [(t.use(v), _is_reused(v)) for v in op.inits]
@@ -239,7 +240,7 @@ class _Loop:
         self.writes = tuple(t.define(r) for r in op.results)
         self.reads = (*t.uses(op.operands), *inner)
 
-    def _arguments(self, t: Translator, op: task.LoopOp) -> Iterator[int]:
+    def _arguments(self, t: Translator, op: control.LoopOp) -> Iterator[int]:
         """Registers for the body's arguments that are no carried buffers."""
         for arg in op.body.block.args:
             if (buffer := source_of(arg)) is None:
@@ -274,7 +275,7 @@ class _Loop:
             registers[w] = check(value)
 
 
-@translates(task.LoopOp)
-def translate_loop(t: Translator, op: task.LoopOp) -> None:
+@translates(control.LoopOp)
+def translate_loop(t: Translator, op: control.LoopOp) -> None:
     loop = _Loop(t, op)
     t.emit(op, loop, loop.reads, loop.writes)

@@ -15,7 +15,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from ge.dialects.graph.ports import dims_of, name_of
-from ge.dialects.npu_task.ops import data_type
+from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.program_info import STREAMS
 from ge.dialects.support.element_types import type_name
 from ge.dialects.support.environment import switch

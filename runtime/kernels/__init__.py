@@ -31,8 +31,9 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import IRDLOperation, VarOperandDef
 
 from ge.dialects.fused_op import USER_KERNELS
+from ge.dialects.support.access import Access
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.tensor_op import Access, TensorOp
+from ge.dialects.support.tensor_op import TensorOp
 from ge.runtime.data.arrays import Array, contiguous
 
 Fn = Callable[..., Any]

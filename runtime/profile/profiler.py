@@ -8,6 +8,9 @@ profiler.report()["runs"]           # one entry for each program
 profiler.operator_stats()           # one row for each kind of op, the most time first
 """
 
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -38,7 +41,17 @@ class Profiled:
         return self.simulated
 
 
-_listening: list["Profiler"] = []
+_listening: ContextVar[list["Profiler"]] = ContextVar("profilers", default=[])  # of all threads
+
+
+@contextmanager
+def new_listeners() -> Generator[None]:
+    """Within the context, only the profilers that start in it listen."""
+    token = _listening.set([])
+    try:
+        yield
+    finally:
+        _listening.reset(token)
 
 
 class Profiler:
@@ -49,15 +62,15 @@ class Profiler:
 
     def start(self) -> None:
         """Listen from now on. Raises GeError when it does already."""
-        if self in _listening:
+        if self in _listening.get():
             raise GeError("the profiler has been started already", hint="stop it first")
-        _listening.append(self)
+        _listening.get().append(self)
 
     def stop(self) -> None:
         """Listen no more. Raises GeError when it does not."""
-        if self not in _listening:
+        if self not in _listening.get():
             raise GeError("the profiler has not been started", hint="call start() first")
-        _listening.remove(self)
+        _listening.get().remove(self)
 
     def __enter__(self) -> Self:
         self.start()
@@ -94,5 +107,5 @@ class Profiler:
 
 def observe(session: "Session", seconds: float) -> None:
     """Tell all profilers that listen about a run."""
-    for profiler in _listening:
+    for profiler in _listening.get():
         profiler.record(session, seconds)

@@ -8,7 +8,7 @@ from typing import Any
 
 from xdsl.ir import Attribute
 
-from ge.dialects.npu_task.ops import data_type
+from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.diagnostics import visible
 from ge.dialects.support.element_types import type_name
 from ge.dialects.targets.target import Target

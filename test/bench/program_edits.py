@@ -29,25 +29,18 @@ from xdsl.dialects.memref import ReinterpretCastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.npu_task.attributes import HBM, HOST
+from ge.dialects.npu_task.attributes import HBM, HOST, Engine, EngineAttr, TilingAttr, number
+from ge.dialects.npu_task.control import IfOp, LoopOp, YieldOp, flags
 from ge.dialects.npu_task.core_plan import MEMORIES, CoreBuffer, CorePlanAttr
 from ge.dialects.npu_task.ops import (
     ConstantOp,
     CopyOp,
-    Engine,
-    EngineAttr,
-    IfOp,
     KernelOp,
     LaunchOp,
-    LoopOp,
     RecordOp,
     SlotOp,
-    TilingAttr,
     TransferOp,
     WaitOp,
-    YieldOp,
-    flags,
-    number,
 )
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import array_ints

@@ -36,16 +36,14 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import BlockArgument, SSAValue
 
-from ge.dialects.npu_task.attributes import HBM, HOST
+from ge.dialects.npu_task.attributes import HBM, HOST, Engine
+from ge.dialects.npu_task.control import IfOp, LoopOp
 from ge.dialects.npu_task.core_plan import CoreBuffer
 from ge.dialects.npu_task.ops import (
     ConstantOp,
     CopyOp,
-    Engine,
-    IfOp,
     KernelOp,
     LaunchOp,
-    LoopOp,
     RecordOp,
     SlotOp,
     TransferOp,

@@ -65,10 +65,11 @@ from xdsl.traits import Pure
 from ge.dialects import graph as g
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import IfOp, LoopOp
+from ge.dialects.support.access import Access
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions
-from ge.dialects.support.tensor_op import Access, TensorOp
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense, element_type, set_type, shape_of, tensor
 from ge.runtime.data.arrays import Array, array_of, dense, dtype_of
 from ge.runtime.data.weights import Payload

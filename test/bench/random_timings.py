@@ -19,7 +19,8 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from ge.dialects.npu_task.ops import ConstantOp, CopyOp, IfOp, LaunchOp, LoopOp, SlotOp, YieldOp
+from ge.dialects.npu_task.control import IfOp, LoopOp, YieldOp
+from ge.dialects.npu_task.ops import ConstantOp, CopyOp, LaunchOp, SlotOp
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import element_type, shape_of

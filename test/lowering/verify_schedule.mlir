@@ -320,7 +320,7 @@ func.func @main(%x: memref<4x4xf32, #npu_task<space hbm>>) attributes {npu_task.
   %a = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
   %b = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
   %c = memref.alloc() : memref<4x4xf32, #npu_task<space hbm>>
-  // expected-error@+1 {{1536 bytes may be alive when stream 0 runs ahead, not 1024}}
+  // expected-error@+1 {{1536 bytes may be live when stream 0 runs ahead, not 1024}}
   npu_task.launch @a on 0 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%a : memref<4x4xf32, #npu_task<space hbm>>)
   npu_task.launch @b on 0 ins(%a : memref<4x4xf32, #npu_task<space hbm>>) outs(%b : memref<4x4xf32, #npu_task<space hbm>>)
   npu_task.launch @c on 1 ins(%x : memref<4x4xf32, #npu_task<space hbm>>) outs(%c : memref<4x4xf32, #npu_task<space hbm>>)

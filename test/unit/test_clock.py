@@ -10,7 +10,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from ge.dialects.npu_task.ops import TilingAttr
+from ge.dialects.npu_task.attributes import TilingAttr
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions
 from ge.dialects.targets.target import Target

@@ -21,7 +21,8 @@ from ge.dialects.graph.quantization import DynamicQuantizeOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import ReshapeOp, TransposeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp
-from ge.dialects.npu_task.ops import KernelOp, TilingAttr
+from ge.dialects.npu_task.attributes import TilingAttr
+from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import tensor
 from ge.dialects.targets.target import Target

@@ -17,7 +17,7 @@ from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.elementwise import AddOp, ExpOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
-from ge.dialects.npu_task.ops import Engine, TilingAttr
+from ge.dialects.npu_task.attributes import Engine, TilingAttr
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, tensor
 from ge.dialects.targets.target import Target

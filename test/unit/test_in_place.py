@@ -18,7 +18,8 @@ from random_graphs import Graphs, op_classes
 from random_ops import make
 
 from ge.dialects.fused_op import FusedOp
-from ge.dialects.npu_task.ops import KernelOp, data_type, is_dynamic
+from ge.dialects.npu_task.attributes import data_type, is_dynamic
+from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.lowering.driver.compiler import lower

@@ -41,7 +41,8 @@ ROOMS: dict[str, set[str]] = {
         "transforms/graph", "transforms/rewriting",
     },
     "transforms/memory": {
-        "dialects", "runtime/costs", "transforms/analysis", "transforms/schedule",
+        "dialects", "runtime/costs", "transforms/analysis", "transforms/rewriting",
+        "transforms/schedule",
     },
     "transforms/schedule": {
         "dialects", "runtime/clock", "runtime/costs", "transforms/analysis",
@@ -50,7 +51,7 @@ ROOMS: dict[str, set[str]] = {
     "lowering/onnx": {"dialects", "runtime/data", "runtime/kernels", "lowering/text"},
     "lowering/steps": {"dialects", "runtime/costs", "transforms/analysis"},
     "lowering/levels": {"dialects", "runtime/check", "runtime/costs", "transforms/analysis"},
-    "lowering/plugins": {"dialects", "transforms", "lowering/text"},
+    "lowering/plugins": {"dialects", "transforms", "lowering/levels", "lowering/text"},
     "lowering/pipeline": {
         "dialects", "transforms", "lowering/levels", "lowering/plugins",
         "lowering/steps", "lowering/text",

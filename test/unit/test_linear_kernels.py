@@ -8,7 +8,7 @@ from xdsl.ir import Block
 
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.linear import EinsumOp, MatmulOp
-from ge.dialects.support.tensor_op import Work
+from ge.dialects.support.work import Work
 from ge.runtime import kernels
 from ge.runtime.data.arrays import BFLOAT16, Array, type_of
 from ge.runtime.kernels.linear import Converted

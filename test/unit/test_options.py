@@ -4,21 +4,23 @@ import dataclasses
 import os
 import re
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 import ge
 from ge.dialects.support.errors import GeError
+from ge.lowering.cli import compile, import_model, run
 from ge.lowering.cli.arguments import documentation, options_from
 from ge.lowering.pipeline.options import Options, facts_of, flags_of
-from ge.tools import ge_compile, ge_import, ge_run
+from ge.tools import ge_check, ge_compile, ge_import, ge_opt, ge_run
 
 ROOT = Path(__file__).parents[2]
 PARSERS = {
-    "ge-import": ge_import.build_parser,
-    "ge-compile": ge_compile.build_parser,
-    "ge-run": ge_run.build_parser,
+    "ge-import": import_model.build_parser,
+    "ge-compile": compile.build_parser,
+    "ge-run": run.build_parser,
 }
 TEXT = """\
 func.func @main(%x: tensor<4xf32> {graph.name = "x"}) -> (tensor<4xf32> {graph.name = "y"}) {
@@ -61,10 +63,10 @@ def test_a_flag_wins_over_its_variable(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("GE_PIECES", "1")
     monkeypatch.setenv("GE_MEMORY_OPTIMIZE", "level:3")
     monkeypatch.setenv("GE_CUSTOM_PASS", f"a.py{os.pathsep}b.py")
-    args = ge_compile.build_parser().parse_args(["--no-pieces", "--memory", "0", "x"])
+    args = compile.build_parser().parse_args(["--no-pieces", "--memory", "0", "x"])
     options = options_from(args)
     assert (options.pieces, options.memory) == (False, 0)
-    args = ge_compile.build_parser().parse_args(["--load-plugin", "c.py", "--load-plugin", "b.py"])
+    args = compile.build_parser().parse_args(["--load-plugin", "c.py", "--load-plugin", "b.py"])
     assert options_from(args).plugins == ("c.py", "b.py", "a.py")
     assert Options(custom_pass="").plugins == ()
 
@@ -77,16 +79,40 @@ def test_details_of_dumps(text: str, level: int):
     assert Options.from_environment({"GE_DUMP_GRAPH": text}).dump_graph == level
 
 
+@pytest.mark.parametrize("tool", [ge_check, ge_compile, ge_opt, ge_run], ids=lambda t: t.__name__)
 def test_a_variable_that_no_option_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tool: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ):
     monkeypatch.setenv("GE_FUSON", "off")
     monkeypatch.setenv("GE_ZZ", "1")
     (tmp_path / "in.mlir").write_text(TEXT)
-    assert ge_compile.main([str(tmp_path / "in.mlir")]) == 0
-    first, second, _ = capfd.readouterr().err.splitlines()
+    assert tool.main([str(tmp_path / "in.mlir")]) == (tool is ge_check)
+    first, second, *_ = capfd.readouterr().err.splitlines()
     assert first == "warning: no option has the variable GE_FUSON; did you mean 'GE_GRAPH_FUSION'?"
     assert second == "warning: no option has the variable GE_ZZ"
+
+
+@pytest.mark.parametrize(("value", "shown"), [("0", False), ("off", False), ("1", True)])
+@pytest.mark.parametrize(
+    "tool", [ge_check, ge_compile, ge_import, ge_opt, ge_run], ids=lambda t: t.__name__
+)
+def test_tracebacks_are_shown_where_the_variable_says_so(
+    tool: ModuleType,
+    value: str,
+    shown: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+):
+    monkeypatch.setenv("GE_DEBUG", value)
+    for name in ("in.mlir", "in.onnx"):
+        (tmp_path / name).write_text("nonsense")
+        if tool is not ge_check or name == "in.mlir":
+            assert tool.main([str(tmp_path / name)]) == 1
+            assert ("Traceback" in capfd.readouterr().err) == shown
 
 
 @pytest.mark.parametrize("detail", ["true", "2", "3"])
@@ -131,4 +157,4 @@ def test_what_no_option_takes_in_python():
 
 def test_the_readme_has_the_table():
     text = (ROOT / "README.md").read_text("utf-8")
-    assert documentation() in text, f"it is now\n{documentation()}"
+    assert documentation() in text, "run `make docs`"

@@ -15,7 +15,7 @@ import planted_faults
 
 from ge.lowering.driver.compiler import load, lower
 from ge.lowering.pipeline.options import Options
-from ge.runtime.check.memory import useless_events
+from ge.runtime.check.schedule import useless_events
 from ge.runtime.device.function import Function
 from ge.runtime.device.interleave import random_order
 from ge.runtime.device.session import Session, main_of, random_inputs

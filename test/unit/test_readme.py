@@ -100,9 +100,8 @@ import numpy as np
 from xdsl.dialects.builtin import FloatAttr
 from xdsl.ir import Attribute
 from xdsl.irdl import *
-from xdsl.traits import Pure
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.graph.support.parameters import GraphOp
 from ge.dialects.support.types import tensor_type
 from ge.runtime import kernels
 from ge.runtime.data.arrays import Array, dense, type_of

@@ -335,5 +335,14 @@ def test_the_environment(variable: str, value: str, fails: Fails, monkeypatch: p
     assert value in fails("ge-compile", "in.mlir", "-o", "out")
 
 
+@pytest.mark.parametrize("tool", ["ge-compile", "ge-run", "ge-opt"])
+def test_what_is_no_file_is_not_read(tool: str, fails: Fails, folder: Path):
+    os.mkfifo(folder / "pipe")
+    for name in ("pipe", "/dev/zero", "."):
+        assert "this is not a file; - reads standard input" in fails(
+            tool, name, OUTPUT[tool], "out"
+        )
+
+
 def test_no_input(fails: Fails):
     assert "give a .onnx or .mlir file" in fails("ge-compile", "-o", "out")

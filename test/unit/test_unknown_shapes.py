@@ -4,6 +4,7 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from xdsl.ir import Operation
@@ -12,6 +13,7 @@ from ge.dialects.support.errors import GeError
 from ge.lowering.driver.cache import compile_model
 from ge.lowering.onnx.importer import import_model
 from ge.lowering.pipeline.options import FUSION_MODES
+from ge.runtime.device.session import Session
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 
@@ -50,6 +52,25 @@ def test_values_without_rank_are_refused(kind: str, memory: int, mode: str, tmp_
     with pytest.raises(GeError, match=message) as e:
         compile_model(str(path), fusion=mode, memory=memory)
     assert e.value.where == 'loc("y")'
+
+
+def test_the_rank_that_a_loop_declares(tmp_path: Path) -> None:
+    text = """g (float[2,3] x, int64 n, int64[k] s) => (float[p,q] y) {
+        y = Loop(n, , x) <body = body (int64 i, bool go, float[p,q] v) => (bool g2, float[p,q] t) {
+            g2 = Identity(go)
+            t = Reshape(v, s)
+        }>
+    }"""
+    path = tmp_path / "m.onnx"
+    onnx.save(onnx.parser.parse_model(HEAD + text), path)
+    program = compile_model(str(path))
+    session = Session(program.module, program.payload)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    inputs = {"x": x, "n": np.array(2)}
+    y = session.run({**inputs, "s": np.array([6, 1])})["y"]
+    np.testing.assert_array_equal(y, x.reshape(6, 1))
+    with pytest.raises(GeError, match=r"gives tensor<6xf32> where tensor<\?x\?xf32> is declared"):
+        session.run({**inputs, "s": np.array([6])})
 
 
 def test_a_body_that_is_imported_again_leaves_no_uses_behind() -> None:

@@ -10,8 +10,8 @@ from xdsl.ir import SSAValue
 from xdsl.utils.test_value import create_ssa_value
 
 from ge.dialects.npu_task.boxes import Box, boxes_of
+from ge.dialects.npu_task.control import LoopOp
 from ge.dialects.npu_task.memory import View, owner_of, trips, view_of
-from ge.dialects.npu_task.ops import LoopOp
 from ge.lowering.driver.compiler import context
 from ge.lowering.text.reading import Source, parse_module
 

@@ -11,7 +11,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.graph.convolution import Col2ImOp, ConvOp, ConvTransposeOp, DeformConvOp
 from ge.dialects.graph.image import ResizeOp
 from ge.dialects.graph.pooling import MaxPoolIndicesOp, MaxUnpoolOp, PoolOp
-from ge.dialects.support.tensor_op import Work
+from ge.dialects.support.work import Work
 from ge.runtime import kernels
 from ge.runtime.data.arrays import BFLOAT16, Array, type_of
 from ge.runtime.kernels import correlation

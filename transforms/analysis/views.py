@@ -9,16 +9,18 @@ from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
+from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.memory import row_major
-from ge.dialects.npu_task.ops import is_dynamic
-from ge.dialects.support.tensor_op import Access, TensorOp
+from ge.dialects.support.access import Access
+from ge.dialects.support.interfaces import SliceInterface
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, numel, shape_of
 
 
 def may_be_view(cls: type[Operation]) -> bool:
     """Whether ops of a class may be views."""
-    return issubclass(cls, TensorOp) and (
-        cls.ACCESS is Access.VIEW or cls.part_starts is not TensorOp.part_starts
+    return issubclass(cls, SliceInterface) or (
+        issubclass(cls, TensorOp) and cls.ACCESS is Access.VIEW
     )
 
 
@@ -26,9 +28,9 @@ def view_offsets(op: Operation) -> list[int] | None:
     """The first element of each result in the memory of operand 0; None when op is no view."""
     if not may_be_view(type(op)) or any(is_dynamic(v.type) for v in (op.operands[0], *op.results)):
         return None
-    assert isinstance(op, TensorOp)
-    if op.ACCESS is Access.VIEW:
+    if isinstance(op, TensorOp) and op.ACCESS is Access.VIEW:
         return [0] * len(op.results)
+    assert isinstance(op, SliceInterface)
     if len(op.operands) != 1 or (starts := op.part_starts()) is None:
         return None
     return _contiguous(shape_of(op.operands[0]), starts, [shape_of(r) for r in op.results])

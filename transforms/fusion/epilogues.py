@@ -24,7 +24,8 @@ from xdsl.ir import Operation, SSAValue
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp
-from ge.dialects.support.tensor_op import Access, TensorOp
+from ge.dialects.support.access import Access
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, is_static, shape_of
 from ge.transforms.fusion.groups import Group
 from ge.transforms.fusion.merging import Merger, Missed, access, can_join, is_view, size_of

@@ -24,8 +24,8 @@ from xdsl.ir import SSAValue
 from ge.dialects.fused_op import FlashAttentionOp
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.elementwise import CastOp
+from ge.dialects.support.access import Access
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.tensor_op import Access
 from ge.dialects.support.types import element_type, is_static, numel
 from ge.runtime.costs.cost import hbm_bytes_per_us
 from ge.transforms.fusion.epilogues import EPILOGUE, follows, grow

@@ -30,7 +30,9 @@ from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import CastOp, Elementwise
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
-from ge.dialects.support.tensor_op import Access, Rows, TensorOp
+from ge.dialects.support.access import Access, Rows
+from ge.dialects.support.interfaces import rows_of
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
     byte_size,
@@ -95,7 +97,7 @@ def mismatch(body: Body) -> str | None:
                 return f"{op.name} reads its input from memory"
         below = any(v in reduced for v in op.operands)
         if kind is Access.ROWS:
-            found = op.rows()
+            found = rows_of(op)
             if found is None or (rows is not None and rows != found):
                 return "rows differ"
             if any(v in moved for v in op.operands):

@@ -24,8 +24,10 @@ from xdsl.ir import Block, Operation, SSAValue
 from ge.dialects.fused_op import USER_KERNELS, Body, CustomOp
 from ge.dialects.graph import Graph as GraphDialect
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.tensor_op import Param, TensorOp, Work
+from ge.dialects.support.inference import Param
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, is_static, shape_of
+from ge.dialects.support.work import Work
 from ge.runtime import kernels
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.transforms.fusion.merging import for_each_block

@@ -20,7 +20,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
-from ge.dialects.npu_task.ops import number
+from ge.dialects.npu_task.attributes import number
 from ge.dialects.npu_task.program_info import CERTIFICATE, PINNED
 from ge.dialects.support.functions import main_function
 from ge.transforms.memory.check_capacity import plan_figure

@@ -30,7 +30,7 @@ from xdsl.traits import ConstantLike
 
 from ge.dialects.fused_op import CustomOp, FusedOp
 from ge.dialects.graph.slicing import ConcatOp
-from ge.dialects.npu_task.ops import is_dynamic
+from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.support.functions import main_function
 
 

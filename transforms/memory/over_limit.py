@@ -4,7 +4,8 @@ it, and who needs it last."""
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from ge.dialects.npu_task.ops import IfOp, LaunchOp, LoopOp
+from ge.dialects.npu_task.control import IfOp, LoopOp
+from ge.dialects.npu_task.ops import LaunchOp
 from ge.dialects.support.diagnostics import place_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import align_up, element_type, shape_of

@@ -27,7 +27,8 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import Pure
 
-from ge.dialects.npu_task.ops import KernelOp, LaunchOp, number
+from ge.dialects.npu_task.attributes import number
+from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import RECOMPUTED
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
@@ -101,7 +102,7 @@ class Rematerialization:
         for op in (*outs, again):
             op.location = launch.location
             insert_before(op, before)
-        made = self.graph.makes[step.task]
+        made = self.graph.results[step.task]
         for b, old, new in zip(made, launch.results_, again.results_, strict=True):
             if b in step.fills:
                 new.name_hint = old.name_hint

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
+from ge.dialects.npu_task.attributes import Engine, is_dynamic
 from ge.dialects.npu_task.memory import owner_of, row_major, view_of
-from ge.dialects.npu_task.ops import Engine, KernelOp, LaunchOp, is_dynamic
+from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import IO
+from ge.dialects.support.interfaces import split_axes
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import numel, shape_of
 from ge.transforms.analysis.aliasing import accesses, users_of
@@ -45,7 +47,7 @@ def cut_of(kernel: KernelOp) -> Cut | None:
     if kernel.engine.data not in (Engine.CUBE, Engine.VECTOR):
         return None
     axis = leading(shape_of(main.results[0]))
-    axes = None if axis is None else main.split_axes(axis)
+    axes = None if axis is None else split_axes(main, axis)
     if axis is None or axes is None:
         return None
     extent = shape_of(main.results[0])[axis]

@@ -32,8 +32,9 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.fused_op import FusedOp
+from ge.dialects.npu_task.attributes import HBM
 from ge.dialects.npu_task.memory import owner_of, row_major
-from ge.dialects.npu_task.ops import HBM, KernelOp, LaunchOp, ReturnOp
+from ge.dialects.npu_task.ops import KernelOp, LaunchOp, ReturnOp
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import segments as segment_sizes
 from ge.dialects.support.types import element_type, set_type, shape_of, tensor

@@ -8,13 +8,15 @@ from typing import ClassVar
 from xdsl.dialects.builtin import i1
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import ParsePropInAttrDict, operand_def, result_def, traits_def
-from xdsl.traits import Commutative, Pure
+from xdsl.irdl import operand_def, result_def
+from xdsl.traits import Commutative
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support import folding as f
+from ge.dialects.graph.support.parameters import GraphOp
+from ge.dialects.support.access import Access, aligned_axes
 from ge.dialects.support.element_types import is_float, is_integer
-from ge.dialects.support.tensor_op import Access, Permuted, TensorOp, aligned_axes
+from ge.dialects.support.interfaces import Permuted, PermuteInterface, SplitInterface
 from ge.dialects.support.types import broadcast, element_type, shape_of, tensor
 
 
@@ -34,13 +36,11 @@ def is_bits(t: Attribute) -> bool:
     return t == i1 or is_integer(t)
 
 
-class Elementwise(TensorOp, ABC):
+class Elementwise(GraphOp, SplitInterface, PermuteInterface, ABC):
     """Base of all: checks element types with `ACCEPTS` and broadcasts the operands' shapes."""
 
     ACCEPTS: ClassVar[Callable[[Attribute], bool]] = staticmethod(is_number)
     ACCESS: ClassVar = Access.POINTWISE
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
 
     def result_element(self) -> Attribute:
         return element_type(self.operands[0])

@@ -17,8 +17,8 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.interfaces import HasFolderInterface
-from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import IRDLOperation
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, traits_def
 from xdsl.irdl.declarative_assembly_format import (
     AttributeVariable,
     CustomDirective,
@@ -30,10 +30,12 @@ from xdsl.irdl.declarative_assembly_format import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
+from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.support.access import Access
 from ge.dialects.support.element_types import is_integer
-from ge.dialects.support.tensor_op import Access, TensorOp, Work
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -44,6 +46,7 @@ from ge.dialects.support.types import (
     numel,
     shape_of,
 )
+from ge.dialects.support.work import Work
 
 INTS = DenseArrayBase.constr(i64)
 """A list of integers as a property; `[1, 2]` in the text."""
@@ -149,7 +152,15 @@ def element_axis(axis: int, rank: int, name: str = "axis") -> int:
     return normalize_axis(axis, rank, name)
 
 
-class Movement(TensorOp, ABC):
+class GraphOp(TensorOp, ABC):
+    """Base of the ops of the dialect that have no effects and no regions."""
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    custom_directives = (Parameter,)
+
+
+class Movement(GraphOp, ABC):
     """Base of ops that only move data: one element-operation for each result element, which is
     read once (an index is read too, the elements that it skips are not)."""
 
@@ -179,7 +190,7 @@ Elements: TypeAlias = tuple[int | None, ...]
 """Elements in order, None where unknown (no integer can say so: all of them are possible)."""
 
 
-class ShapeComputation(HasFolderInterface, ABC):
+class ShapeComputation(TensorOp, HasFolderInterface, ABC):
     """An op that shape computations are made of. `elements` says which elements its (integer)
     result has as far as they follow from types and constants; the op folds when all do."""
 
@@ -193,7 +204,6 @@ class ShapeComputation(HasFolderInterface, ABC):
         return None
 
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
-        assert isinstance(self, Operation)
         if (same := self.unchanged()) is not None:
             return (same,)
         known = elements_of(self.results[0])

@@ -12,8 +12,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.irdl import opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.support.parameters import INTS
-from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.graph.support.parameters import INTS, GraphOp
 from ge.dialects.support.types import DYNAMIC, Shape, shape_text
 
 AUTO_PADS = ("same_upper", "same_lower")
@@ -92,7 +91,7 @@ class Window:
         return places
 
 
-class WindowedOp(TensorOp, ABC):
+class WindowedOp(GraphOp, ABC):
     """Base of the ops with a sliding window. Absent strides and dilations are ones, absent pads
     zeros; `auto_pad` stands for pads that depend on dimensions known only at run time."""
 

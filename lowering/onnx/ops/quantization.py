@@ -6,14 +6,13 @@ from xdsl.ir import Attribute, SSAValue
 from ge.dialects.graph.elementwise import CastOp
 from ge.dialects.graph.quantization import DequantizeOp, DynamicQuantizeOp, QuantizeOp
 from ge.dialects.support.element_types import bitwidth, ui8
-from ge.dialects.support.tensor_op import Param
+from ge.dialects.support.inference import Param
 from ge.dialects.support.types import element_type, is_static, numel
 from ge.lowering.onnx.model import element_of_onnx
 from ge.lowering.onnx.registry import Node, onnx_op
 
 
 def _granularity(n: Node) -> dict[str, Param]:
-    """`axis` and `block_size`, where scale has more than one element."""
     scale, block = n.shape(1), n.int("block_size")
     if is_static(scale) and numel(scale) == 1 and not block:
         return {}
@@ -21,7 +20,6 @@ def _granularity(n: Node) -> dict[str, Param]:
 
 
 def _type_attribute(n: Node, name: str) -> Attribute | None:
-    """The element type that an integer attribute names, None where it is 0 or absent."""
     data_type = n.int(name)
     if data_type == TensorProto.UNDEFINED:
         return None

@@ -1,0 +1,51 @@
+"""What the kernel of an op may do with the memory of operands and results."""
+
+from collections.abc import Iterator
+from math import prod
+from typing import ClassVar
+
+from xdsl.ir import SSAValue
+
+from ge.dialects.support.access import Access, repeated_parts
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.types import element_type, shape_of
+from ge.dialects.support.work import WorkInterface
+
+
+def same_bytes(a: SSAValue, b: SSAValue) -> bool:
+    """Whether element i of one value lies where element i of the other one would, for all i."""
+    widths = (bitwidth(element_type(a)), bitwidth(element_type(b)))
+    return widths[0] == widths[1] and prod(shape_of(a)) == prod(shape_of(b)) > 0
+
+
+class InPlaceInterface(WorkInterface):
+    """Ops whose kernels may overwrite operands, and read and write strided views. What follows
+    from `ACCESS` is the default."""
+
+    ACCESS: ClassVar[Access] = Access.WHOLE  # which is never wrong
+
+    def local_parts(self, index: int) -> int | None:
+        """Number of equal contiguous chunks such that chunk i of each result reads only chunk i of
+        operand `index`, in one pass or several; None if there is no such partition. Shapes are
+        static."""
+        shape, results = shape_of(self.operands[index]), [shape_of(r) for r in self.results]
+        if self.ACCESS is Access.VIEW and index == 0:
+            return prod(shape)
+        if self.ACCESS is not Access.POINTWISE or any(len(shape) > len(r) for r in results):
+            return None
+        parts = {repeated_parts(shape, r) for r in results}
+        return parts.pop() if len(parts) == 1 else None
+
+    def in_place_pairs(self) -> Iterator[tuple[int, int]]:
+        """Each (result, operand) such that the kernel may write the result over the operand: it
+        goes through both chunk by chunk (see `local_parts`), and reads an element before it writes
+        there. Shapes are static."""
+        for i, operand in enumerate(self.operands):
+            fitting = [r for r, result in enumerate(self.results) if same_bytes(result, operand)]
+            if fitting and self.local_parts(i) is not None:
+                yield from ((r, i) for r in fitting)
+
+    def accepts_strided(self) -> bool:
+        """Whether the kernel can read operands and write results whose rows lie apart in memory:
+        it moves tiles, row by row. Raises ValueError for a dynamic shape."""
+        return self.ACCESS is not Access.WHOLE or self.static_work().macs > 0

@@ -1,0 +1,77 @@
+"""What an op may say of itself beyond `TensorOp`: bases that an author adds to a class where they
+hold, and that passes ask for with `isinstance`."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.ir import Operation
+
+from ge.dialects.support.access import Access, Rows
+from ge.dialects.support.inference import Param
+from ge.dialects.support.tensor_op import TensorOp
+
+
+class RowsInterface(TensorOp, ABC):
+    """Ops on independent rows of elements of the first operand."""
+
+    ACCESS: ClassVar = Access.ROWS
+
+    @abstractmethod
+    def rows(self) -> Rows | None:
+        """The rows; None when it is not known where they are."""
+
+    def local_parts(self, index: int) -> int | None:
+        rows = self.rows() if index == 0 else None
+        return None if rows is None else rows.parts
+
+
+def rows_of(op: Operation) -> Rows | None:
+    """The rows that an op works on, None where there are none or they are not known."""
+    return op.rows() if isinstance(op, RowsInterface) else None
+
+
+class SplitInterface(TensorOp, ABC):
+    """Ops that can be split along an axis of their results."""
+
+    @abstractmethod
+    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
+        """How the op comes apart when all its results are cut along `axis` (counted from the
+        front): for each operand the axis along which part i of the results needs part i of it
+        alone, None where each part needs all of it. None altogether when the parts are not
+        independent. The parts are computed by the same op."""
+
+
+def split_axes(op: Operation, axis: int) -> tuple[int | None, ...] | None:
+    """As `SplitInterface.split_axes`; None for any other op."""
+    return op.split_axes(axis) if isinstance(op, SplitInterface) else None
+
+
+class SliceInterface(TensorOp, ABC):
+    """Ops whose results may be boxes of elements of the first operand."""
+
+    @abstractmethod
+    def part_starts(self) -> Sequence[Sequence[int]] | None:
+        """For each result the index of its first element in operand 0, if it is a box of that
+        operand's elements; None otherwise. Shapes are static."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permuted:
+    """How an op says the same of operands whose dimensions are in another order: which operands
+    (by number; the others stay), with which properties, and in which order the dimensions of the
+    results are then. Dimension i of a permuted value is dimension order[i] of the value."""
+
+    operands: Sequence[int]
+    order: Sequence[int]
+    params: Mapping[str, Param]
+
+
+class PermuteInterface(TensorOp, ABC):
+    """Ops that take operands whose dimensions are in another order."""
+
+    @abstractmethod
+    def permuted(self, order: Sequence[int]) -> Permuted | None:
+        """The op for operands whose dimensions are in this order, None when it needs the one that
+        they have. An operand of fewer dimensions counts as one with ones in front."""
