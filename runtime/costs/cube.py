@@ -196,7 +196,7 @@ class CubeKernel:
             Windows.of(main) if target.unfolds_windows else None,
         )
 
-    @property
+    @cached_property
     def width(self) -> int:
         return bitwidth(self.element) // 8
 
@@ -245,7 +245,7 @@ class CubeKernel:
         fits = most >= unit and self.ub_bytes(m, n, 2) <= t.ub_bytes
         return min(most // unit * unit, round_up(self.p.k, unit)) if fits else 0
 
-    @property
+    @cached_property
     def accumulator(self) -> int:
         return max(ACCUMULATOR_BYTES, self.width)
 
@@ -262,32 +262,29 @@ class CubeKernel:
 
     def parts(self, m: int, n: int) -> list[tuple[Footprint, int, int]]:
         """The footprints in UB, with the elements of their tiles and the columns of those."""
-        found = (
-            [] if self.prologue is None else [(self.prologue, PROLOGUE_ELEMENTS, PROLOGUE_ELEMENTS)]
-        )
+        parts: list[tuple[Footprint, int, int]] = []
+        if self.prologue is not None:
+            parts.append((self.prologue, PROLOGUE_ELEMENTS, PROLOGUE_ELEMENTS))
         if self.epilogue is not None:
-            found.append((self.epilogue, min(m, PASSING_ROWS) * n, n))
-        return found
+            parts.append((self.epilogue, min(m, PASSING_ROWS) * n, n))
+        return parts
 
     @cached_property
     def _parts_bytes(self) -> dict[tuple[int, int, int], int]:
-        """What has been found out by `ub_bytes` for rows, columns and buffers."""
-        return {}
+        return {}  # of `ub_bytes`, by rows, columns and buffers
 
     def ub_bytes(self, m: int, n: int, buffers: int) -> int:
-        """Bytes in UB."""
         align = self.target.core_alignment
         key = min(m, PASSING_ROWS), n, buffers
         if key not in self._parts_bytes:
             self._parts_bytes[key] = sum(
                 part.peak(tile, buffers, align, columns) for part, tile, columns in self.parts(m, n)
             )
-        own = sum(
-            round_up(size, align) * copies
-            for memory, _, size, copies in self.own_buffers(m, n, FRACTAL, buffers)
-            if memory == "ub"
-        )
-        return own + self._parts_bytes[key]
+        return self.own_ub_bytes(m, n, buffers) + self._parts_bytes[key]
+
+    def own_ub_bytes(self, m: int, n: int, buffers: int) -> int:
+        """Of `ub_bytes`, those of `own_buffers`."""
+        return 0
 
     def on_core(self, m: int, n: int, k: int, buffers: int) -> dict[str, int]:
         """Bytes in each memory of a core."""
@@ -442,6 +439,13 @@ class AttentionKernel(CubeKernel):
             ("ub", "sum", rows * self.value_size * wide, buffers),
         ]
         return [buffer for buffer in found if buffer[2]]
+
+    def own_ub_bytes(self, m: int, n: int, buffers: int) -> int:
+        return sum(
+            round_up(size, self.target.core_alignment) * copies
+            for memory, _, size, copies in self.own_buffers(m, n, FRACTAL, buffers)
+            if memory == "ub"
+        )
 
     def parts(self, m: int, n: int) -> list[tuple[Footprint, int, int]]:
         return super().parts(m, self.value_size or n)
