@@ -66,14 +66,10 @@ class Extent:
 class Below:
     """A value that is broadcast to a product, of which a tile is some places by some columns."""
 
-    columns: bool
-    """Whether it has an element for each column."""
-    places: int
-    """Its elements for one column."""
-    all_places: int
-    """The product's."""
-    run: bool
-    """Whether one element is for places in a row."""
+    columns: bool  # whether it has an element for each column
+    places: int  # its elements for one column
+    all_places: int  # the product's
+    run: bool  # whether one element is for places in a row
 
     def elements(self, rows: int, columns: int) -> int:
         """Elements below a tile."""
@@ -96,19 +92,15 @@ class Tile:
 
     name: str = field(compare=False)
     extent: Extent
-    all: int
-    """Elements of the value."""
-    width: int
-    """Bytes of an element on the core."""
+    all: int  # elements of the value
+    width: int  # bytes of an element on the core
+    # Whether it is loaded or stored, so that there are two copies in a double-buffered loop.
     moves: bool
-    """Whether it is loaded or stored, so that there are two copies in a double-buffered loop."""
     loaded: bool
     first: int
     last: int
-    below: "Below | None" = None
-    """How it is broadcast to products, if it is to nothing else."""
-    over: int | None = None
-    """The tile, by its place, whose bytes it takes over."""
+    below: "Below | None" = None  # how it is broadcast to products, if it is to nothing else
+    over: int | None = None  # the tile, by its place, whose bytes it takes over
 
     def elements(self, tile: int, elements: int, columns: int) -> int:
         """Elements that a tile needs."""
@@ -135,13 +127,10 @@ class Placed:
 class Footprint:
     """The buffers in UB that a tile of the kernel needs."""
 
-    elements: int
-    """Elements that tiles cut: of the longest value."""
+    elements: int  # elements that tiles cut: of the longest value
     tiles: tuple[Tile, ...]
-    steps: int
-    """The last step."""
-    rows_stay: bool = True
-    """Whether rows and windows are on the core while they are worked on."""
+    steps: int  # the last step
+    rows_stay: bool = True  # whether rows and windows are on the core while they are worked on
 
     def placed(self, tile: int, buffers: int, alignment: int, columns: int = 0) -> list[Placed]:
         """The buffers for tiles of so many elements, in a loop with so many `buffers`."""
@@ -238,22 +227,21 @@ class _Builder:
     ) -> None:
         self.body, self.elements, self.within = body, elements, within
         self.rows_stay, self.whole_rows = rows_stay, whole_rows
-        self.home: dict[SSAValue, SSAValue] = {}
-        """View -> what it is of."""
+        self.home: dict[SSAValue, SSAValue] = {}  # view -> what it is of
+        # Inputs, and what is only moved or looked up on the way in.
         self.from_memory: set[SSAValue] = set(body.inputs)
-        """Inputs, and what is only moved or looked up on the way in."""
         self.first: dict[SSAValue, int] = dict.fromkeys(body.inputs, 0)
+        # Last step that uses a tile: only values with a tile are here.
         self.last: dict[SSAValue, int] = {}
-        """Last step that uses a tile: only values with a tile are here."""
         self.stored: set[SSAValue] = set()
         self.extents: dict[SSAValue, Extent] = {}
         rows = [r for op in body.ops if (r := rows_of(op)) is not None]
+        # How many rows there are of which tiles hold whole ones.
         self.counts = {r.count for r in rows} if whole_rows else set[int]()
-        """How many rows there are of which tiles hold whole ones."""
+        # Rows that do not lie in a row in memory: tiles are some of them, not runs of elements.
         self.apart = next((r for r in rows if not r.contiguous), None)
-        """Rows that do not lie in a row in memory: tiles are some of them, not runs of elements."""
+        # Value that is broadcast -> how, if to products only.
         self.below: dict[SSAValue, Below | None] = {}
-        """Value that is broadcast -> how, if to products only."""
 
     def build(self) -> Footprint:
         self.find_tiles()

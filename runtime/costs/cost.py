@@ -63,8 +63,8 @@ from ge.runtime.costs.pipes import hbm_bytes_per_us as hbm_bytes_per_us
 from ge.runtime.costs.structure import once
 from ge.runtime.costs.tiling import pipes, static_work
 
+# Element-operations of the control processor in a microsecond. Not published: an assumption.
 HOST_OPS_PER_US = 1000.0
-"""Element-operations of the control processor in a microsecond. Not published: an assumption."""
 
 
 @once

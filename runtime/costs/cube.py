@@ -41,9 +41,9 @@ from ge.runtime.costs.around import around
 from ge.runtime.costs.core_tiles import Footprint, bytes_of
 from ge.runtime.costs.pipes import Pipes, l2_bytes_per_us, store_us
 
+# Sizes of tiles that are tried, made smaller until all tiles along an extent are alike; powers of
+# two are tried as they are, too.
 _TILE_SIZES = tuple(FRACTAL * i for i in (32, 24, 20, 16, 12, 10, 8, 6, 5, 4, 3, 2, 1))
-"""Sizes of tiles that are tried, made smaller until all tiles along an extent are alike; powers of
-two are tried as they are, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +119,10 @@ def round_up(value: int, unit: int) -> int:
 class Windows:
     """How the windows of a convolution overlap in the last two spatial dimensions."""
 
-    columns: int
-    """Places of the window in a row of the output."""
+    columns: int  # places of the window in a row of the output
     strides: tuple[int, int]
-    extents: tuple[int, int]
-    """Input elements that a window spans."""
-    taps: int
-    """Kernel elements in these dimensions."""
+    extents: tuple[int, int]  # input elements that a window spans
+    taps: int  # kernel elements in these dimensions
 
     @classmethod
     def of(cls, op: TensorOp) -> "Windows | None":
@@ -163,17 +160,14 @@ class CubeKernel:
 
     target: Target
     p: Matrices
-    element: Attribute
-    """Type of the cube's operands."""
+    element: Attribute  # type of the cube's operands
     work: Work
-    vector: float = 0.0
-    """Element-operations of the epilogue, of 16-bit lanes."""
-    whole_rows: bool = False
-    """Whether the epilogue needs all n of a row at a time."""
+    vector: float = 0.0  # element-operations of the epilogue, of 16-bit lanes
+    whole_rows: bool = False  # whether the epilogue needs all n of a row at a time
+    # What a part of the output tile needs in UB, for what follows the products.
     epilogue: Footprint | None = None
-    """What a part of the output tile needs in UB, for what follows the products."""
+    # What is needed in UB for what the operands of the products are computed from.
     prologue: Footprint | None = None
-    """What is needed in UB for what the operands of the products are computed from."""
     windows: Windows | None = None
 
     @classmethod
@@ -377,8 +371,7 @@ class AttentionKernel(CubeKernel):
     """Attention with online softmax: tiles of m queries, which meet n keys at a time."""
 
     value_size: int = 0
-    mask_bytes: int = 0
-    """Bytes of all masks for one score."""
+    mask_bytes: int = 0  # bytes of all masks for one score
 
     @classmethod
     def of(cls, body: Body, target: Target) -> "AttentionKernel":
@@ -461,8 +454,7 @@ class AttentionKernel(CubeKernel):
         return max(size, self.target.full_rate_bytes) / self.target.l2_read_rate, size
 
 
-KERNELS_KEPT = 64
-"""Kernels that are kept while one body is weighed up."""
+KERNELS_KEPT = 64  # kernels that are kept while one body is weighed up
 
 
 @lru_cache(maxsize=KERNELS_KEPT)

@@ -15,10 +15,8 @@ class TaskTime:
     out_us: float = 0.0
     ramp_us: float = 0.0
     total_us: float = 0.0
-    bytes: int = 0
-    """Bytes that cross HBM, read and written."""
-    l2_bytes: int = 0
-    """Bytes that cross between the cores and L2, read and written."""
+    bytes: int = 0  # bytes that cross HBM, read and written
+    l2_bytes: int = 0  # bytes that cross between the cores and L2, read and written
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,20 +25,14 @@ class Pipes:
 
     cube_us: float
     vector_us: float
-    load_us: float
-    """Reading all tiles, if L2 has what they read."""
-    store_us: float
-    """Writing the results into L2."""
+    load_us: float  # reading all tiles, if L2 has what they read
+    store_us: float  # writing the results into L2
     read: int
-    written: int
-    """Bytes of the operands that are needed and of the results, each once."""
-    l2_bytes: int
-    """Bytes between cores and L2, of all cores."""
+    written: int  # bytes of the operands that are needed and of the results, each once
+    l2_bytes: int  # bytes between cores and L2, of all cores
     loads: int
-    stores: int
-    """How many tiles the busiest core reads and writes."""
-    blocks: int
-    """Cores that work side by side."""
+    stores: int  # how many tiles the busiest core reads and writes
+    blocks: int  # cores that work side by side
     double_buffered: bool
 
     def time(self, target: Target, read: int | None = None, evicted: int | None = None) -> TaskTime:

@@ -15,17 +15,15 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import numel, shape_of
 
-SHORT = 16
-"""Elements of a constant that may say what an op does: axes, sizes, scales."""
+SHORT = 16  # elements of a constant that may say what an op does: axes, sizes, scales
 
-MOST_KEPT = 1 << 16
-"""Results that are kept for one function."""
+MOST_KEPT = 1 << 16  # results that are kept for one function
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+# What `number_of` has seen; equal ops of all modules have one number.
 _numbers: dict[Hashable, int] = {}
-"""What `number_of` has seen; equal ops of all modules have one number."""
 
 
 def number_of(op: TensorOp) -> int:

@@ -72,10 +72,9 @@ class Needed:
     name: str
     bytes: int
     copies: int
+    # The first and the last step of the tile loop that use it; None: all.
     steps: tuple[int, int] | None
-    """The first and the last step of the tile loop that use it; None: all."""
-    over: str | None = None
-    """The buffer whose bytes it takes over at its first step."""
+    over: str | None = None  # the buffer whose bytes it takes over at its first step
 
 
 @once

@@ -32,21 +32,16 @@ class VectorShape:
     """What the choice of a tiling depends on, and what a tiling costs."""
 
     target: Target
-    elements: int
-    """Elements of the longest value, which tiles cut."""
-    width: int
-    """Bytes that are moved for each of them."""
-    most: int
-    """Elements of the largest tile that fits into UB twice."""
+    elements: int  # elements of the longest value, which tiles cut
+    width: int  # bytes that are moved for each of them
+    most: int  # elements of the largest tile that fits into UB twice
     work: Work
-    again: int
-    """Bytes that are read from L2 again, for rows that do not fit on the core."""
+    again: int  # bytes that are read from L2 again, for rows that do not fit on the core
+    # For each op the element-operations of 16-bit lanes, and the elements that it computes.
     operations: tuple[tuple[float, int], ...]
-    """For each op the element-operations of 16-bit lanes, and the elements that it computes."""
-    row: int = 1
-    """Elements that a tile holds together: a row, where rows stay on the core."""
+    row: int = 1  # elements that a tile holds together: a row, where rows stay on the core
+    # Blocks at most, where an op may need any element of a part (see `Body.whole_parts`).
     parts: int | None = None
-    """Blocks at most, where an op may need any element of a part (see `Body.whole_parts`)."""
 
     def candidates(self) -> Iterator[tuple[int, int]]:
         """Tiles of whole rows that fit into UB twice, and blocks: no block with less than a
@@ -111,8 +106,8 @@ class VectorKernel:
 
     def __init__(self, body: Body, target: Target) -> None:
         self.body, self.target = body, target
+        # Elements of each input that are needed.
         self.read = {v: size // bytes_of(v) for v, size in body.bytes_read().items()}
-        """Elements of each input that are needed."""
 
     @cached_property
     def elements(self) -> int:

@@ -26,8 +26,8 @@ _ROWS = {_dtype(row.numpy): row for row in ELEMENT_TYPES}
 
 BFLOAT16 = _DTYPES[bf16]
 
+# Floats of at most 16 bits: they are computed in float32 and rounded once.
 NARROW_FLOATS = frozenset(_DTYPES[row.type] for row in ELEMENT_TYPES if is_narrow(row.type))
-"""Floats of at most 16 bits: they are computed in float32 and rounded once."""
 
 
 def kind_of(dtype: np.dtype[Any]) -> str:

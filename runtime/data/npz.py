@@ -39,6 +39,7 @@ def read_npz(path: str | Path, wanted: Collection[str]) -> dict[str, Array]:
     return arrays
 
 
+# What numpy and zipfile raise for an entry that is damaged.
 _BROKEN = (
     OSError,
     ValueError,
@@ -51,7 +52,6 @@ _BROKEN = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""What numpy and zipfile raise for an entry that is damaged."""
 
 
 def _reason(error: Exception, path: str | Path) -> str:

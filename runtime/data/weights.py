@@ -30,14 +30,13 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import AnyTensor, tensor
 from ge.runtime.data.arrays import Array, dtype_of, integer_limits, kind_of
 
+# Before the key of a tensor, the key of its hash in the metadata of a safetensors file.
 SHA256 = "sha256 "
-"""Before the key of a tensor, the key of its hash in the metadata of a safetensors file."""
 
-CHUNK = 1 << 26
-"""Bytes that are written at a time."""
+CHUNK = 1 << 26  # bytes that are written at a time
 
+# safetensors' names of dtypes. Types of 4 bits have none and are written as bytes.
 _CODES = {dtype_of(row.type): row.safetensors for row in ELEMENT_TYPES}
-"""safetensors' names of dtypes. Types of 4 bits have none and are written as bytes."""
 
 _DTYPES = {
     row.safetensors: dtype_of(row.type) for row in sorted(ELEMENT_TYPES, key=lambda row: row.bits)

@@ -45,10 +45,8 @@ class Kernel:
     """How to make the function of an op."""
 
     factory: Callable[[Any], Fn]
-    into: bool
-    """Whether the function takes `out=`."""
-    blocks: bool = False
-    """Whether it takes `then=`."""
+    into: bool  # whether the function takes `out=`
+    blocks: bool = False  # whether it takes `then=`
 
 
 _KERNELS: dict[type[Operation], Kernel] = {}
@@ -136,8 +134,8 @@ def on_contiguous(fn: Fn) -> Fn:
     return lambda *arrays, **out: fn(*map(contiguous, arrays), **out)
 
 
+# The ops whose results are the same however the operands lie in memory.
 TAKES_VIEWS = (Access.POINTWISE, Access.VIEW, Access.MOVEMENT, Access.LOOKUP)
-"""The ops whose results are the same however the operands lie in memory."""
 
 
 def operand_slots(op: Operation) -> list[int | None] | None:

@@ -13,11 +13,10 @@ from ge.runtime.data.arrays import Array
 from ge.runtime.kernels import Fn, kernel
 from ge.runtime.kernels.normalization import row_sums, widen
 
-PIECE = 1 << 18
-"""Scores computed at a time."""
+PIECE = 1 << 18  # scores computed at a time
 
+# Batch, key heads, (all) query heads of a key head, and queries.
 Piece = tuple[slice, slice, slice, slice]
-"""Batch, key heads, (all) query heads of a key head, and queries."""
 
 
 def pieces(batch: int, key_heads: int, group: int, queries: int, keys: int) -> Iterator[Piece]:
@@ -72,8 +71,7 @@ def excluded(
     return result
 
 
-LOW = -1024.0
-"""Rows without a score above it are rounded to a 16-bit element type (see the op)."""
+LOW = -1024.0  # rows without a score above it are rounded to a 16-bit element type (see the op)
 
 
 def heads_first(op: g.AttentionLike, name: str, array: Array) -> Array:
@@ -138,8 +136,7 @@ class Scores:
         self.excluded = excluded(op, (queries, keys), lengths, offset) if biased else None
         self.masks = _split_masks(masks, key_heads, group) if biased else []
         added = q.dtype.itemsize == 2 and any(m.dtype == q.dtype for m in masks)
-        self.narrow = q.dtype if added else None
-        """The type that low rows are rounded to."""
+        self.narrow = q.dtype if added else None  # the type that low rows are rounded to
 
     def of(self, piece: Piece, some: slice = slice(None)) -> Array:
         """The scores of a piece for some of the keys, in a new array."""

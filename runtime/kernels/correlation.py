@@ -21,11 +21,10 @@ from ge.dialects.support.types import Shape
 from ge.runtime.data.arrays import Array
 from ge.runtime.kernels.linear import DerivedArrays
 
-Matmul = Callable[[Array, Array, Array], object]
-"""Multiplies the first two arrays into the third."""
+Matmul = Callable[[Array, Array, Array], object]  # multiplies the first two arrays into the third
 
+# Computes the second array, which may be the first, from a block of the result.
 Epilogue = Callable[[Array, Array], object]
-"""Computes the second array, which may be the first, from a block of the result."""
 
 BLOCK_BYTES = 1 << 20  # a block of a result, or of the columns for it
 BAND_ROWS = 8  # rows of an image between the first and last position of a band matrix

@@ -12,8 +12,7 @@ from ge.runtime.kernels import Fn, kernel
 from ge.runtime.kernels.attention import Scores, check_values, heads_first, pieces
 from ge.runtime.kernels.normalization import row_sums, widen
 
-KEYS = 512
-"""Keys that a tile of queries meets at a time."""
+KEYS = 512  # keys that a tile of queries meets at a time
 
 
 class Running:

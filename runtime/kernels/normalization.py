@@ -44,8 +44,7 @@ def row_sums(rows: Array) -> Array:
 # ---- softmax -----------------------------------------------------------------------------------
 
 
-BLOCK = 1 << 17
-"""Elements computed at a time: they stay in a core's L2 cache between the passes."""
+BLOCK = 1 << 17  # elements computed at a time: they stay in a core's L2 cache between the passes
 
 
 def in_row_blocks(rows: Callable[[Array, Array], None], x: Array, y: Array) -> None:

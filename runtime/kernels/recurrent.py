@@ -16,8 +16,8 @@ from ge.runtime.kernels.special import sigmoid, softplus
 
 Activation = Callable[[Array], Array]
 State = tuple[Array, ...]
+# From the input's products for all gates and the states before, the states after.
 Step = Callable[[Array, State], State]
-"""From the input's products for all gates and the states before, the states after."""
 
 
 def activation(name: str, alpha: float, beta: float) -> Activation:

@@ -75,8 +75,8 @@ _REDUCE: dict[str, Callable[[Array, Axes, bool], Array]] = {
     "log_sum_exp": _log_sum_exp,
     "sum_square": lambda x, axes, keep: _sum(x * x, axes, keep),
 }
+# Kinds that are computed in float64 for integers, and truncated.
 _IN_FLOAT64 = ("l2", "log_sum", "log_sum_exp")
-"""Kinds that are computed in float64 for integers, and truncated."""
 
 
 def _compute_dtype(dtype: np.dtype[Any], kind: str) -> np.dtype[Any]:

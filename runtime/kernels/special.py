@@ -11,8 +11,7 @@ import numpy as np
 from ge.runtime.data.arrays import NARROW_FLOATS, Array
 from ge.runtime.kernels import Fn
 
-BLOCK = 32768
-"""Elements in a block: a few temporaries of it fit in a core's L2 cache."""
+BLOCK = 32768  # elements in a block: a few temporaries of it fit in a core's L2 cache
 
 
 def in_blocks(formula: Callable[[Array], Array]) -> Fn:
@@ -45,12 +44,12 @@ def horner(x: Array, coefficients: Sequence[float]) -> Array:
     return y
 
 
+# atanh(erf(x)) / x - 1 as a polynomial in x^2 on |x| <= 4.1: least maximal relative error of erf
+# (1e-8), found by iteratively reweighted least squares (Lawson, 1961).
 _ATANH_ERF = (
     1.74775246e-10, -8.32788938e-09, 1.5417971e-07, -1.27488039e-06, 1.27155847e-06,
     6.94387195e-05, -5.95439641e-04, -2.06585268e-04, 0.102772152, 0.128379179,
 )  # fmt: skip
-"""atanh(erf(x)) / x - 1 as a polynomial in x^2 on |x| <= 4.1: least maximal relative error of erf
-(1e-8), found by iteratively reweighted least squares (Lawson, 1961)."""
 
 
 def erf(x: Array) -> Array:
