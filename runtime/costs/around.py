@@ -1,4 +1,4 @@
-"""What the vector unit does around products of matrices: before them and after them."""
+"""What the vector unit does before and after matmuls."""
 
 from dataclasses import replace
 
@@ -14,8 +14,8 @@ from ge.runtime.costs.core_tiles import Footprint, Within
 def around(
     body: Body, products: list[TensorOp], accumulator: int
 ) -> tuple[Footprint | None, Footprint | None]:
-    """What the operands of products are computed from and what follows them, each None when the
-    vector unit has nothing to do there. A product comes to UB with `accumulator` bytes an element,
+    """What the vector unit computes of the operands of matmuls, and what follows them; None where
+    it has nothing to do. A result of the cube comes to UB with `accumulator` bytes an element,
     unless it goes to memory as it is."""
     before = _before(body, products)
     after = [op for op in body.ops if op not in before and op not in products]
@@ -27,9 +27,9 @@ def around(
         prologue = Footprint.of(part, max(longest, 1), rows_stay=False, within=names)
     if any(op.ACCESS is not Access.VIEW for op in after):
         part = _part(body, after, set(body.outputs))
-        made = {r: accumulator for op in products for r in op.results}
-        arriving = {v: width for v, width in made.items() if v in part.inputs}
-        elements = max(sum(numel(shape_of(v)) for v in made), 1)
+        widths = {r: accumulator for op in products for r in op.results}
+        arriving = {v: width for v, width in widths.items() if v in part.inputs}
+        elements = max(sum(numel(shape_of(v)) for v in widths), 1)
         axes = {shape_of(r): column_axis(op) for op in products for r in op.results}
         within = replace(names, arriving=arriving, axes=axes)
         epilogue = Footprint.of(part, elements, whole_rows=True, within=within)
@@ -37,26 +37,25 @@ def around(
 
 
 def column_axis(op: TensorOp) -> int:
-    """The dimension of a product's result that its right-hand side has columns for: channels of a
+    """The dimension of a result for which the right-hand side has columns: channels of a
     convolution, else the last one."""
     last = max(len(shape_of(op.results[0])) - 1, 0)
     return min(1, last) if "group" in op.properties else last
 
 
 def _before(body: Body, products: list[TensorOp]) -> dict[TensorOp, None]:
-    """The ops that operands of products follow from, in order."""
-    needed = {v for op in products for v in op.operands}
-    found: list[TensorOp] = []
+    """The ops that compute operands of the matmuls, in order."""
+    values = {v for op in products for v in op.operands}
+    before: list[TensorOp] = []
     for op in reversed(body.ops):
-        if op not in products and any(r in needed for r in op.results):
-            needed.update(op.operands)
-            found.append(op)
-    return dict.fromkeys(reversed(found))
+        if op not in products and any(r in values for r in op.results):
+            values.update(op.operands)
+            before.append(op)
+    return dict.fromkeys(reversed(before))
 
 
-def _part(body: Body, ops: list[TensorOp], wanted: set[SSAValue]) -> Body:
-    """Some ops of a body as a body of their own."""
+def _part(body: Body, ops: list[TensorOp], used: set[SSAValue]) -> Body:
     inside = {r for op in ops for r in op.results}
     inputs = dict.fromkeys(v for op in ops for v in op.operands if v not in inside)
-    outputs = [r for op in ops for r in op.results if r in wanted or r in body.outputs]
+    outputs = [r for op in ops for r in op.results if r in used or r in body.outputs]
     return Body(ops, list(inputs), outputs, works=body.works)

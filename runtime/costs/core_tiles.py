@@ -43,7 +43,6 @@ class Extent:
     more: int
 
     def joined(self, other: "Extent") -> "Extent":
-        """What is enough for both."""
         return Extent(
             max(self.share, other.share),
             max(self.extra, other.extra),
@@ -52,7 +51,6 @@ class Extent:
         )
 
     def scaled(self, many: int, few: int, extra: int = 0) -> "Extent":
-        """many / few times as much, and `extra`."""
         share = -(-self.share * many // few)
         more = -(-self.extra * many // few) + extra
         return Extent(share, more, share, more)
@@ -72,7 +70,6 @@ class Below:
     run: bool  # whether one element is for places in a row
 
     def elements(self, rows: int, columns: int) -> int:
-        """Elements below a tile."""
         places = -(-rows * self.places // self.all_places) + 1 if self.run else rows
         return (columns if self.columns else 1) * min(self.places, places)
 
@@ -103,7 +100,6 @@ class Tile:
     over: int | None = None  # the tile, by its place, whose bytes it takes over
 
     def elements(self, tile: int, elements: int, columns: int) -> int:
-        """Elements that a tile needs."""
         if self.below is not None:
             return min(self.all, self.below.elements(max(tile // columns, 1), columns))
         e = self.extent
@@ -114,8 +110,8 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A tile of a given size: bytes rounded up to the alignment, and its steps; None when it is in
-    use all the time."""
+    """A tile of a given size: bytes rounded up to the alignment, and its steps; None when it is
+    live all the time."""
 
     tile: Tile
     bytes: int
@@ -133,8 +129,7 @@ class Footprint:
     rows_stay: bool = True  # whether rows and windows are on the core while they are worked on
 
     def placed(self, tile: int, buffers: int, alignment: int, columns: int = 0) -> list[Placed]:
-        """The buffers for tiles of so many elements, in a loop with so many `buffers`."""
-        found: list[Placed] = []
+        placed: list[Placed] = []
         for t in self.tiles:
             count = t.elements(tile, self.elements, columns)
             # Of a short input two copies of a tile may take more than all of it.
@@ -142,11 +137,11 @@ class Footprint:
             size = -(-(t.all if stays else count) * t.width // alignment) * alignment
             always = buffers > 1 and t.moves
             copies = buffers if t.moves and not stays else 1
-            found.append(Placed(t, size, copies, None if always else (t.first, t.last)))
-        return found
+            placed.append(Placed(t, size, copies, None if always else (t.first, t.last)))
+        return placed
 
     def peak(self, tile: int, buffers: int, alignment: int, columns: int = 0) -> int:
-        """The most bytes in use at one step. No plan takes less, and the plan may take more."""
+        """Most bytes live at one step, a lower bound of any plan."""
         change = [0] * (2 * self.steps + 3)
         always = 0
         for p in self.placed(tile, buffers, alignment, columns):
@@ -163,8 +158,8 @@ class Footprint:
 
     def largest(self, limit: int, alignment: int, most: int) -> int:
         """A large tile of at most `most` elements that fits twice into `limit` bytes; 0 when none
-        does. Bytes by element fall as tiles grow, so that a tile that is too large by some factor
-        may be made smaller by it without missing the largest one."""
+        does. Bytes per element fall as tiles grow, so shrinking by the excess never skips the
+        largest one."""
         tile = most
         while tile and (peak := self.peak(tile, 2, alignment)) > limit:
             tile = min(tile * limit // peak, tile - 1 - tile // 256)
@@ -179,9 +174,9 @@ class Footprint:
         whole_rows: bool = False,
         within: "Within | None" = None,
     ) -> "Footprint":
-        """The footprint of a body's ops. `rows_stay`: rows and windows are on the core while they
-        are worked on, else parts of them pass one by one; `whole_rows`: tiles are whole rows;
-        `within`: the body is a part of a kernel."""
+        """`rows_stay`: rows and windows are on the core while they are worked on, else parts of
+        them pass one by one; `whole_rows`: tiles are whole rows; `within`: the body is a part of a
+        kernel."""
         return _Builder(
             body, elements, rows_stay, whole_rows, within or Within.all_of(body)
         ).build()
@@ -200,7 +195,6 @@ class Within:
 
     @classmethod
     def all_of(cls, body: Body) -> "Within":
-        """The body is all of the kernel."""
         inputs = {v: i for i, v in enumerate(body.inputs)}
         return cls(inputs, {op: i for i, op in enumerate(body.ops, 1)}, len(body.ops) + 1)
 
@@ -215,12 +209,11 @@ class Within:
 
 
 def bytes_of(value: SSAValue) -> int:
-    """Bytes of one element."""
     return bitwidth(element_type(value)) // 8
 
 
 class _Builder:
-    """Goes through a body forwards, to see what needs a tile, and backwards, for sizes."""
+    """Walks a body forwards, for what needs a tile, and backwards, for sizes."""
 
     def __init__(
         self, body: Body, elements: int, rows_stay: bool, whole_rows: bool, within: Within
@@ -254,7 +247,6 @@ class _Builder:
         return self.home.get(value, value)
 
     def find_tiles(self) -> None:
-        """Which values have a tile, and when they are in use."""
         used = {v for op in self.body.ops for v in op.operands}
         outputs = set(self.body.outputs)
         for op in self.body.ops:
@@ -296,7 +288,6 @@ class _Builder:
     # ---- how much of it ----
 
     def find_extents(self) -> None:
-        """Shares of all values, and more where what follows from a value needs more of it."""
         for v in (*self.body.inputs, *(r for op in self.body.ops for r in op.results)):
             size = numel(shape_of(v))
             self.extents[v] = Extent(size, 0, size, 0)
@@ -318,7 +309,7 @@ class _Builder:
     def needed(self, op: TensorOp, index: int, result: Extent) -> Extent | None:
         """What a tile of the result needs of an operand; None where its share will do."""
         value = op.operands[index]
-        size, made = numel(shape_of(value)), max(numel(shape_of(op.results[0])), 1)
+        size, result_size = numel(shape_of(value)), max(numel(shape_of(op.results[0])), 1)
         kind = op.ACCESS
         whole = Extent(0, size, 0, size)
         if kind is Access.VIEW and not index:
@@ -326,20 +317,20 @@ class _Builder:
         if kind is Access.MOVEMENT and size > 1:
             return result
         if kind is Access.POINTWISE:
-            return self.beside(op, index, result, size, made)
+            return self.beside(op, index, result, size, result_size)
         if kind is Access.LOOKUP:
             if not index:
                 return result
             shape, names = shape_of(op.results[0]), shape_of(value)
             if shape[: len(names)] == names:
-                return result.scaled(size, made, 2)
+                return result.scaled(size, result_size, 2)
             if shape[: len(names) - 1] == names[:-1]:  # the last dimension names one place
-                return result.scaled(size, made, 2 * names[-1])
+                return result.scaled(size, result_size, 2 * names[-1])
             return whole.within(result)
         if kind is Access.WINDOW:
             if index:
                 return whole
-            return result.scaled(size, made, 2 * halo(op)) if self.rows_stay else None
+            return result.scaled(size, result_size, 2 * halo(op)) if self.rows_stay else None
         if kind is Access.ROWS:
             rows = rows_of(op)
             if not self.rows_stay or rows is None:
@@ -347,12 +338,12 @@ class _Builder:
             return (
                 whole
                 if index
-                else result.scaled(size, made, 0 if self.whole_rows else 2 * rows.length)
+                else result.scaled(size, result_size, 0 if self.whole_rows else 2 * rows.length)
             )
         return None
 
     def beside(
-        self, op: TensorOp, index: int, result: Extent, size: int, made: int
+        self, op: TensorOp, index: int, result: Extent, size: int, result_size: int
     ) -> Extent | None:
         """As `needed`, for an op that needs the elements at the place of the result."""
         value = op.operands[index]
@@ -362,22 +353,21 @@ class _Builder:
         elif size > 1:
             self.below[self.home_of(value)] = None
         if size in self.counts and (is_statistic(value) or op.local_parts(index) == size):
-            return result.scaled(size, made).within(result)
+            return result.scaled(size, result_size).within(result)
         if parts := op.local_parts(index):
-            granule = made // parts
+            granule = result_size // parts
             spare = 2 * (size // parts) if granule > 1 else 0
-            return result.scaled(size, made, spare).within(result, spare)
+            return result.scaled(size, result_size, spare).within(result, spare)
         small, large = shape_of(value), shape_of(op.results[0])
         if (rows := self.apart) is not None:
-            return result.scaled(size, made, rows.length).within(result, rows.length)
+            return result.scaled(size, result_size, rows.length).within(result, rows.length)
         if (same := common(small, large)) > 1:
-            return result.scaled(size, made, 2 * (size // same)).within(result)
+            return result.scaled(size, result_size, 2 * (size // same)).within(result)
         # Tables and scales of an axis are not broadcast: a tile needs at most those of a row more.
         row = 0 if same else prod(large[-1:])
         return Extent(0, size, 0, size).within(result, row)
 
     def below_product(self, op: TensorOp, value: SSAValue) -> Below | None:
-        """How an operand is broadcast to a product; None where it is not."""
         small, large = shape_of(value), shape_of(op.results[0])
         axis = self.within.axes.get(large)
         if axis is None or small == large or not common(small, large):
@@ -387,10 +377,10 @@ class _Builder:
     # ---- the tiles ----
 
     def tiles(self) -> list[Tile]:
-        """The tiles, those that begin first first."""
-        found: list[Tile] = []
+        """In the order of their first steps."""
+        tiles: list[Tile] = []
         place: dict[SSAValue, int] = {}
-        taken: set[SSAValue] = set()
+        overwritten: set[SSAValue] = set()
         for value in sorted(self.last, key=lambda v: self.first[v]):
             size = numel(shape_of(value))
             loaded = value in self.from_memory
@@ -398,12 +388,12 @@ class _Builder:
             if not size or (size == 1 and loaded and arriving is None):
                 continue
             moves = loaded or value in self.stored
-            over = None if moves else self.written_over(value, taken)
+            over = None if moves else self.written_over(value, overwritten)
             if over is not None:
-                taken.add(over)
-            place[value] = len(found)
+                overwritten.add(over)
+            place[value] = len(tiles)
             width = bytes_of(value) if arriving is None else arriving
-            found.append(
+            tiles.append(
                 Tile(
                     self.within.name(value),
                     self.extents[value],
@@ -417,10 +407,10 @@ class _Builder:
                     None if over is None else place[over],
                 )
             )
-        return found
+        return tiles
 
-    def written_over(self, value: SSAValue, taken: set[SSAValue]) -> SSAValue | None:
-        """The operand that dies where a value is made and that may be written over."""
+    def written_over(self, value: SSAValue, overwritten: set[SSAValue]) -> SSAValue | None:
+        """The operand whose last user defines the value, if its bytes may be overwritten."""
         op = value.owner
         if not isinstance(op, TensorOp) or op.ACCESS is not Access.POINTWISE:
             return None
@@ -429,7 +419,7 @@ class _Builder:
             home = self.home_of(operand)
             if (
                 self.last.get(home) == step
-                and home not in taken
+                and home not in overwritten
                 and home not in self.stored
                 and home not in self.from_memory
                 and bytes_of(home) == bytes_of(value)
@@ -441,7 +431,6 @@ class _Builder:
 
 
 def is_statistic(value: SSAValue) -> bool:
-    """Whether an op on rows makes one element for each of them."""
     rows = rows_of(value.owner) if isinstance(value.owner, Operation) else None
     return rows is not None and rows.count == numel(shape_of(value))
 

@@ -23,21 +23,11 @@ two buffers the pipes overlap and the slowest one sets the pace; with one their 
 - ramp: the first tile's load and the last tile's store, which nothing hides.
 - host: the control processor, one element-operation a nanosecond.
 
-Which tilings there are: those whose buffers fit on a core, double-buffered (`cube_kernels.py` for
-L1 and L0, `core_tiles.py` for UB). The plan of the core (`plan-core-memory`) makes a tile smaller
-where it finds no offsets for them; the clock reads tilings from the text, so it times that tile.
-
-Where data is when a launch starts: the compiler, which looks at one launch at a time, counts all
-operands from HBM and all results to HBM (`task_time`). The clock knows what ran before: what
-earlier tasks have read or written and what still fits into L2 is read from there, and results
-cross HBM only when they are evicted (`l2.py`, with its limits).
-
-What the clock adds (`clock.py`): the launch of each task, waiting for streams, events and cores,
-and tasks that run together share the bandwidths of HBM and of L2 (`sharing.py`). How far a schedule
-may be from the least time is bounded in `bounds.py`. A piece of a launch (`split-launches`) is a
-launch like any other: it has a tiling and a launch cost of its own, and reads what all pieces need
-again, from L2 where that still has it. The random timings of `interleave.py` are no times: they are
-orders in which the sanitizer tries a program.
+The compiler looks at one launch at a time: all operands come from HBM and all results go there
+(`task_time`). The clock (`clock.py`) knows what ran before, so that tasks read from L2 what still
+fits there, and results cross HBM only when they are evicted (`l2.py`); it adds launch costs, waits
+for streams, events and cores, and bandwidth that tasks share (`sharing.py`). It reads tilings from
+the IR, where `plan-core-memory` may have made them smaller.
 
 Sources: pipes, double buffering and the bound by the slowest pipe are the roofline model (Williams,
 Waterman, Patterson, CACM 52(4), 2009) applied to each pipe; tiles whose operands meet in L2, and
@@ -47,11 +37,11 @@ performance guide); the flow through L1, L0 and UB that of the Da Vinci core (Li
 names its own.
 
 Limits: operands of one launch that are larger than L2 are read from HBM once all the same; bank
-conflicts, strided access and instruction issue are not modelled, nor is a product split along k;
+conflicts, strided access, instruction issue and matmuls split along k are not modelled;
 efficiencies are one number a target, not one a shape. A cube core works on its next tile while
-rows of the last one pass UB, although L0C holds one sum: rows are taken to leave it as fast as the
-cube needs their place. Products of one input stand side by side in a tile, each with its share of
-the columns.
+rows of the last one pass UB, although L0C holds one sum: rows are assumed to drain at least as fast
+as the cube overwrites them. Matmuls of one input stand side by side in a tile, each with its share
+of the columns.
 """
 
 from ge.dialects.fused_op import Body
@@ -71,8 +61,8 @@ HOST_OPS_PER_US = 1000.0
 def kernel_cost(
     op: TensorOp | Body, engine: Engine, tiling: TilingAttr | None, target: Target
 ) -> Pipes | TaskTime | None:
-    """What one launch of a kernel whose main op is `op` costs: what it asks of the pipes of the
-    cores, or its time on another engine; None while a shape is dynamic."""
+    """What one launch asks of the pipes of the cores, or its time on another engine; None while a
+    shape is dynamic."""
     body = Body.of(op)
     work = static_work(body)
     if work is None:
@@ -88,28 +78,26 @@ def kernel_cost(
 def task_time(
     op: TensorOp | Body, engine: Engine, tiling: TilingAttr | None, target: Target
 ) -> TaskTime | None:
-    """The time of one launch of a kernel whose main op is `op`, if all that it reads comes from
-    HBM and all that it writes goes there; None while a shape is dynamic."""
+    """The time of one launch in isolation, with all operands and results in HBM; None while a shape
+    is dynamic."""
     cost = kernel_cost(op, engine, tiling, target)
     return cost.time(target) if isinstance(cost, Pipes) else cost
 
 
 @once
 def launch_us(body: TensorOp | Body, target: Target) -> float | None:
-    """Time of a launch with its launch cost, from which rules choose; None while a shape is
-    dynamic."""
+    """Time of a launch with its launch cost; None while a shape is dynamic."""
     time = task_time(body, Engine.VECTOR, None, target)
     return None if time is None else time.total_us + target.launch_us
 
 
 def link_time(size: int, target: Target) -> TaskTime:
-    """A copy between host and device."""
     us = max(size, target.full_rate_bytes) / (target.host_link_gbs * 1e3)
     return TaskTime(in_us=us, total_us=us, bytes=size)
 
 
 def copy_pipes(size: int, target: Target) -> Pipes:
-    """A copy on the device, by all vector cores that find a full transfer to do."""
+    """A copy on the device, by as many vector cores as find a full-rate transfer to do."""
     blocks = min(target.vector_cores, max(1, size // target.full_rate_bytes))
     rounds = max(1, size // (blocks * target.full_rate_bytes))
     return Pipes(

@@ -1,10 +1,10 @@
-"""Products of matrices on the cube: what a tile of one costs, and the tilings that fit on a core.
+"""Matmuls on the cube: what a tile of one costs, and the tilings that fit on a core.
 
 A cube kernel has tiles of m x n of its result and walks k in steps: operands pass L1, L0A and L0B
 (two of each, so that loading overlaps with computing), the result stands in L0C, and the vector
-unit takes it through UB for the epilogue. Convolution counts as an implicit matrix product with
+unit takes it through UB for the epilogue. Convolution counts as an implicit matmul with
 m = N*OH*OW, n = OC/group, k = IC/group*KH*KW; its windows overlap, and a tile reads each input
-element once where the target unfolds windows between L1 and L0A. Products of one operand count as
+element once where the target unfolds windows between L1 and L0A. Matmuls of one operand count as
 one, n side by side.
 
 Attention has tiles of m queries by n keys: their scores in L0C beside the m results, never in
@@ -60,7 +60,7 @@ class Matrices:
 
 
 def matrices(op: TensorOp, macs: int) -> Matrices:
-    """The matrix products that an op with `macs` multiply-accumulates comes to."""
+    """The matmuls that an op with `macs` multiply-accumulates comes to."""
     shape = shape_of(op.results[0])
     elements = max(numel(shape), 1)
     k = max(macs // elements, 1)
@@ -77,9 +77,9 @@ def matrices(op: TensorOp, macs: int) -> Matrices:
 
 
 def products(body: Body) -> list[tuple[TensorOp, int]]:
-    """The ops of a body for the cube, with their multiply-accumulates; the largest first."""
-    found = [(op, body.work_of(op).macs) for op in body.ops]
-    return sorted((p for p in found if p[1]), key=lambda p: -p[1])
+    """The ops for the cube, with their multiply-accumulates, the largest first."""
+    ops = [(op, body.work_of(op).macs) for op in body.ops]
+    return sorted((p for p in ops if p[1]), key=lambda p: -p[1])
 
 
 def combined(parts: Iterable[tuple[TensorOp, int]]) -> Matrices:
@@ -104,7 +104,6 @@ def macs_per_cycle(element: Attribute, target: Target) -> float:
 
 
 def power_above(value: int) -> int:
-    """The smallest power of two that is not below a positive number."""
     return 1 << (value - 1).bit_length()
 
 
@@ -142,7 +141,6 @@ class Windows:
 
 
 def _last_two(window: Window) -> tuple[tuple[int, int], tuple[int, int], int]:
-    """Strides, extents and kernel elements in the last two dimensions (of one: in a row)."""
     last = window.rank - 1
     if not last:
         return (1, window.strides[0]), (1, window.extent(0)), window.kernel[0]
@@ -172,7 +170,6 @@ class CubeKernel:
 
     @classmethod
     def of(cls, body: Body, target: Target) -> "CubeKernel":
-        """The kernel of a static body with products."""
         parts = products(body)
         main, p = parts[0][0], combined(parts)
         element = element_type(main.operands[0])
@@ -201,7 +198,7 @@ class CubeKernel:
     # ---- which tilings there are ----
 
     def candidates(self) -> Iterator[tuple[int, int, int]]:
-        """Tiles that fit on the core."""
+        """Sizes m, n, k of tiles that fit on the core."""
         widths = self.sizes(self.p.n)
         if self.whole_rows:
             widths = [round_up(self.p.n, min(self.target.cube_tiles, default=FRACTAL))]
@@ -219,8 +216,8 @@ class CubeKernel:
     def sizes(self, extent: int) -> list[int]:
         """Tile sizes for an extent: those of the target up to the first that holds all of it, or
         multiples of 16 that cut it evenly, and powers of two."""
-        if given := self.target.cube_tiles:
-            return [s for i, s in enumerate(given) if not i or given[i - 1] < extent]
+        if sizes := self.target.cube_tiles:
+            return [s for i, s in enumerate(sizes) if not i or sizes[i - 1] < extent]
         most = round_up(extent, FRACTAL)
         even = (ceil(extent / ceil(extent / min(size, most))) for size in _TILE_SIZES)
         powers = (FRACTAL << i for i in range(6) if FRACTAL << i < most)
@@ -244,7 +241,7 @@ class CubeKernel:
         return max(ACCUMULATOR_BYTES, self.width)
 
     def own_buffers(self, m: int, n: int, k: int, buffers: int) -> list[tuple[str, str, int, int]]:
-        """The buffers of the product itself: memory, name, bytes and copies of each."""
+        """Memory, name, bytes and copies of the buffers for operands and sum."""
         lhs, rhs = m * k * self.width, k * n * self.width
         return [
             ("l1", "lhs", lhs, buffers),
@@ -277,11 +274,9 @@ class CubeKernel:
         return self.own_ub_bytes(m, n, buffers) + self._parts_bytes[key]
 
     def own_ub_bytes(self, m: int, n: int, buffers: int) -> int:
-        """Of `ub_bytes`, those of `own_buffers`."""
         return 0
 
     def on_core(self, m: int, n: int, k: int, buffers: int) -> dict[str, int]:
-        """Bytes in each memory of a core."""
         used = dict.fromkeys(self.target.core_memories, 0)
         for memory, _, size, copies in self.own_buffers(m, n, k, buffers):
             used[memory] += round_up(size, self.target.core_alignment) * copies
@@ -291,7 +286,6 @@ class CubeKernel:
     # ---- what a tiling costs ----
 
     def tiling(self, m: int, n: int, k: int) -> TilingAttr:
-        """Tiles of this size on as many cores as there are tiles for."""
         blocks = min(self.target.cube_cores, self.tiles(m, n))
         return TilingAttr.of((m, n, k), blocks, 2 if self.loads(m, n, k, blocks) > 1 else 1)
 
@@ -302,11 +296,9 @@ class CubeKernel:
         return rounds * max(self.tile_cycles(m, n, k), self.tile_load(m, n)[0])
 
     def loads(self, m: int, n: int, k: int, blocks: int) -> int:
-        """Loads of operands by the busiest core."""
         return ceil(self.tiles(m, n) / blocks) * self.steps(m, n, k)
 
     def pipes(self, m: int, n: int, k: int, blocks: int, double_buffered: bool) -> Pipes:
-        """What the busiest core does in each pipe."""
         t, tiles = self.target, self.tiles(m, n)
         rounds = ceil(tiles / blocks)
         share = rounds / tiles
@@ -353,7 +345,6 @@ class CubeKernel:
 
 
 def lane_operations(body: Body) -> float:
-    """Vector element-operations of a body, of 16-bit lanes."""
     return sum(body.work_of(op).vector * lane_width(op) for op in body.ops)
 
 
@@ -375,7 +366,6 @@ class AttentionKernel(CubeKernel):
 
     @classmethod
     def of(cls, body: Body, target: Target) -> "AttentionKernel":
-        """The sizes of the first attention in a body."""
         op = products(body)[0][0]
         assert isinstance(op, AttentionLike)
         batch, heads, queries, size = op.sizes("query")
@@ -413,10 +403,8 @@ class AttentionKernel(CubeKernel):
         return min(most // unit * unit, round_up(max(self.p.k, self.value_size), unit))
 
     def own_buffers(self, m: int, n: int, k: int, buffers: int) -> list[tuple[str, str, int, int]]:
-        """Those of the two products, of the block of scores that the vector unit works on, and of
-        what it has summed up so far."""
         rows, width, wide = min(m, PASSING_ROWS), self.width, self.accumulator
-        found = [
+        own = [
             ("l1", "query", m * self.p.k * width, 1),
             ("l1", "key", n * self.p.k * width, buffers),
             ("l1", "value", n * self.value_size * width, buffers),
@@ -431,7 +419,7 @@ class AttentionKernel(CubeKernel):
             ("ub", "statistics", STATISTICS * m * wide, 1),
             ("ub", "sum", rows * self.value_size * wide, buffers),
         ]
-        return [buffer for buffer in found if buffer[2]]
+        return [buffer for buffer in own if buffer[2]]
 
     def own_ub_bytes(self, m: int, n: int, buffers: int) -> int:
         return sum(
@@ -454,12 +442,11 @@ class AttentionKernel(CubeKernel):
         return max(size, self.target.full_rate_bytes) / self.target.l2_read_rate, size
 
 
-KERNELS_KEPT = 64  # kernels that are kept while one body is weighed up
+KERNEL_CACHE_SIZE = 64  # kernels of the bodies that are compared at one time
 
 
-@lru_cache(maxsize=KERNELS_KEPT)
+@lru_cache(maxsize=KERNEL_CACHE_SIZE)
 def cube_kernel(body: Body, target: Target) -> CubeKernel:
-    """The kernel of a body with products."""
     main = max(body.ops, key=lambda op: body.work_of(op).macs)
     kind = AttentionKernel if isinstance(main, AttentionLike) else CubeKernel
     return kind.of(body, target)
@@ -467,11 +454,11 @@ def cube_kernel(body: Body, target: Target) -> CubeKernel:
 
 @lru_cache(maxsize=8192)
 def cube_tiling(kernel: CubeKernel) -> TilingAttr:
-    """The tiling with the least time. Tiles are tried in the order of the time of the core alone,
-    which is a lower bound, so that most need not be looked at."""
+    """The fastest tiling. Tiles are tried in the order of the time of the core alone, a lower
+    bound, so that most need not be looked at."""
     t = kernel.target
     tiles = sorted((kernel.cycles(*tile), -tile[0] * tile[1], tile) for tile in kernel.candidates())
-    best, found = float("inf"), None
+    best, fastest = float("inf"), None
     for cycles, _, (m, n, k) in tiles:
         if cycles / t.cycles_per_us >= best:
             break
@@ -479,9 +466,9 @@ def cube_tiling(kernel: CubeKernel) -> TilingAttr:
         double = kernel.loads(m, n, k, blocks) > 1
         total = kernel.pipes(m, n, k, blocks, double).time(t).total_us
         if total < best:
-            best, found = total, (m, n, k)
-    if found is not None:
-        return kernel.tiling(*found)
+            best, fastest = total, (m, n, k)
+    if fastest is not None:
+        return kernel.tiling(*fastest)
     # No tile fits twice where there are more operands, or longer heads, than the core has memory
     # for: take one of the smallest once, of the cube's own size if need be.
     size = min(t.cube_tiles, default=FRACTAL)

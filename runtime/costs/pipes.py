@@ -7,7 +7,7 @@ from ge.dialects.targets.target import Target
 
 @dataclass(frozen=True, slots=True)
 class TaskTime:
-    """One launch alone on the machine, in microseconds, without its launch cost."""
+    """One launch in isolation, without its launch cost."""
 
     cube_us: float = 0.0
     vector_us: float = 0.0
@@ -36,8 +36,8 @@ class Pipes:
     double_buffered: bool
 
     def time(self, target: Target, read: int | None = None, evicted: int | None = None) -> TaskTime:
-        """The time alone on the machine. `read` bytes cross HBM because L2 does not have them (by
-        default all); `evicted` bytes leave L2 for HBM meanwhile (by default what is written)."""
+        """The time in isolation. `read` bytes cross HBM because L2 does not have them (by default
+        all); `evicted` bytes leave L2 for HBM meanwhile (by default what is written)."""
         missed = self.read if read is None else read
         hbm = hbm_bytes_per_us(self.blocks, target)
         least = self.blocks * target.full_rate_bytes
@@ -71,24 +71,24 @@ class Pipes:
 
 
 def hbm_bytes_per_us(cores: int, target: Target) -> float:
-    """HBM bandwidth that `cores` cores get together. All cube cores saturate it."""
+    """HBM bandwidth of so many cores together; all cube cores saturate it."""
     rate = target.hbm_rate * target.hbm_efficiency
     return min(cores, target.cube_cores) * rate * target.cycles_per_us
 
 
 def l2_bytes_per_us(cores: int, target: Target) -> float:
-    """Bandwidth of reading L2 that `cores` cores get together. All cube cores saturate it."""
+    """Bandwidth of reading L2 of so many cores together; all cube cores saturate it."""
     return min(cores, target.cube_cores) * target.l2_read_rate * target.cycles_per_us
 
 
 def whole_l2_bytes_per_us(target: Target) -> float:
-    """Bandwidth of reading L2 and of writing it, of the whole chip."""
+    """Bandwidth of reading and of writing L2, of the whole chip."""
     return target.cube_cores * (target.l2_read_rate + target.l2_write_rate) * target.cycles_per_us
 
 
 def store_us(written: int, blocks: int, target: Target) -> float:
-    """Time of writing results into L2: through the path out of each core, and into L2 at the
-    rate that all cube cores reach together."""
+    """Time of writing results into L2: through the path out of each core, and at the rate that all
+    cube cores reach together."""
     if not written:
         return 0.0
     l2 = min(blocks, target.cube_cores) * target.l2_write_rate

@@ -1,6 +1,6 @@
 """Which launches cost the same: those of the same ops on the same shapes, wired alike.
 
-The layers of a model repeat, so that what the model of time says of a body is kept for all bodies
+The layers of a model repeat, so that what the model of time says of a body is cached for all bodies
 of its structure. Long constants count by their type: no cost depends on what is in a weight.
 """
 
@@ -17,7 +17,7 @@ from ge.dialects.support.types import numel, shape_of
 
 SHORT = 16  # elements of a constant that may say what an op does: axes, sizes, scales
 
-MOST_KEPT = 1 << 16  # results that are kept for one function
+CACHE_SIZE = 1 << 16  # results that are cached for one function
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -27,7 +27,6 @@ _numbers: dict[Hashable, int] = {}
 
 
 def number_of(op: TensorOp) -> int:
-    """A number that ops of the same class, properties and types have in common."""
     operands = tuple(_constant(v) for v in op.operands)
     results = tuple(r.type for r in op.results)
     key = type(op), frozenset(op.properties.items()), operands, results
@@ -58,10 +57,10 @@ def structure(body: Body) -> Hashable:
 def once(
     function: Callable[Concatenate[TensorOp | Body, P], T],
 ) -> Callable[Concatenate[TensorOp | Body, P], T]:
-    """Call a function of a body once for all that have the same structure and other arguments. It
-    must return nothing that refers to the body, nor what its callers change. Kernels of users, and
-    ops with regions, may cost what they like."""
-    kept: dict[Hashable, T] = {}
+    """Call a function of a body once for all bodies with the same structure and other arguments. It
+    must return nothing that refers to the body or that callers change. Kernels of users and ops
+    with regions are not cached."""
+    cache: dict[Hashable, T] = {}
 
     @wraps(function)
     def call(body: TensorOp | Body, /, *args: P.args, **more: P.kwargs) -> T:
@@ -69,10 +68,10 @@ def once(
         if body.kind or any(op.regions for op in body.ops):
             return function(body, *args, **more)
         key = structure(body), args, tuple(more.items())
-        if key not in kept:
-            if len(kept) > MOST_KEPT:
-                kept.clear()
-            kept[key] = function(body, *args, **more)
-        return kept[key]
+        if key not in cache:
+            if len(cache) > CACHE_SIZE:
+                cache.clear()
+            cache[key] = function(body, *args, **more)
+        return cache[key]
 
     return call

@@ -21,14 +21,13 @@ from ge.runtime.costs.vector import vector_kernel, vector_tiling
 
 
 def static_work(body: Body) -> Work | None:
-    """The work of a body whose values have static shapes, else None."""
     return body.work() if body.is_static else None
 
 
 @once
 def choose_tiling(op: TensorOp | Body, engine: Engine, target: Target) -> TilingAttr | None:
-    """The tiling with the least time by the cost model among those that fit on the core; None
-    for dynamic shapes and for engines that do not tile."""
+    """The fastest tiling that fits on the core; None for dynamic shapes and engines that do not
+    tile."""
     body = Body.of(op)
     if static_work(body) is None or engine not in (Engine.CUBE, Engine.VECTOR):
         return None
@@ -38,8 +37,8 @@ def choose_tiling(op: TensorOp | Body, engine: Engine, target: Target) -> Tiling
 
 
 def pipes(body: Body, tiling: TilingAttr | None, target: Target) -> Pipes:
-    """What a launch of a static body on the cores asks of each pipe, with the tiling given or the
-    best one. A tiling that was made for more cores than there are runs on those that there are."""
+    """What a launch of a static body asks of each pipe, with this tiling or the best one. A tiling
+    for more cores than there are runs on those that there are."""
     if products(body) if tiling is None else len(tiling.sizes) == 3:
         kernel = cube_kernel(body, target)
         tiling = tiling or cube_tiling(kernel)
@@ -55,7 +54,7 @@ def pipes(body: Body, tiling: TilingAttr | None, target: Target) -> Pipes:
 
 @once
 def on_core_bytes(op: TensorOp | Body, tiling: TilingAttr, target: Target) -> dict[str, int]:
-    """Bytes that one core needs in each of its memories: l1, l0a, l0b, l0c, ub."""
+    """Bytes that one core needs in each of its memories."""
     body, buffers = Body.of(op), tiling.buffers.data
     if len(tiling.sizes) == 3:
         return cube_kernel(body, target).on_core(*tiling.sizes, buffers)
@@ -66,7 +65,7 @@ def on_core_bytes(op: TensorOp | Body, tiling: TilingAttr, target: Target) -> di
 
 
 @dataclass(frozen=True, slots=True)
-class Needed:
+class BufferRequest:
     """A buffer that a kernel needs in a memory of the core."""
 
     name: str
@@ -80,23 +79,23 @@ class Needed:
 @once
 def core_buffers(
     op: TensorOp | Body, tiling: TilingAttr, target: Target
-) -> dict[str, list[Needed]]:
-    """The buffers of one core for a kernel with static shapes, by memory (see `npu_core.py`)."""
+) -> dict[str, list[BufferRequest]]:
+    """The buffers of one core for a kernel with static shapes, by memory."""
     body, buffers, align = Body.of(op), tiling.buffers.data, target.core_alignment
-    found: dict[str, list[Needed]] = {name: [] for name in target.core_memories}
+    by_memory: dict[str, list[BufferRequest]] = {name: [] for name in target.core_memories}
     if len(tiling.sizes) == 3:
         kernel = cube_kernel(body, target)
         m, n, k = tiling.sizes
         for memory, name, size, copies in kernel.own_buffers(m, n, k, buffers):
-            found[memory].append(Needed(name, round_up(size, align), copies, None))
+            by_memory[memory].append(BufferRequest(name, round_up(size, align), copies, None))
         parts = kernel.parts(m, n)
     else:
         parts = [(vector_kernel(body, target).footprint, tiling.sizes[0], 0)]
     for footprint, tile, columns in parts:
         for p in footprint.placed(tile, buffers, align, columns):
             over = None if p.tile.over is None else footprint.tiles[p.tile.over].name
-            found["ub"].append(Needed(p.tile.name, p.bytes, p.copies, p.steps, over))
-    return {name: merged(needed) for name, needed in found.items() if needed}
+            by_memory["ub"].append(BufferRequest(p.tile.name, p.bytes, p.copies, p.steps, over))
+    return {name: merged(needs) for name, needs in by_memory.items() if needs}
 
 
 def tile_unit(op: TensorOp | Body, tiling: TilingAttr, target: Target) -> int:
@@ -107,21 +106,20 @@ def tile_unit(op: TensorOp | Body, tiling: TilingAttr, target: Target) -> int:
     return kernel.row if kernel.row > 1 and kernel.rows_fit else FRACTAL
 
 
-def merged(buffers: Iterable[Needed]) -> list[Needed]:
-    """The same with one buffer for each name: an input that is read both before and after a product
-    stays."""
-    found: dict[str, Needed] = {}
+def merged(buffers: Iterable[BufferRequest]) -> list[BufferRequest]:
+    """One buffer for each name: an input that is read before and after a matmul stays."""
+    by_name: dict[str, BufferRequest] = {}
     for b in buffers:
-        if (same := found.get(b.name)) is not None:
-            b = Needed(b.name, max(b.bytes, same.bytes), max(b.copies, same.copies), None)
-        found[b.name] = b
-    return list(found.values())
+        if (same := by_name.get(b.name)) is not None:
+            b = BufferRequest(b.name, max(b.bytes, same.bytes), max(b.copies, same.copies), None)
+        by_name[b.name] = b
+    return list(by_name.values())
 
 
 @once
 def over_core(op: TensorOp | Body, target: Target) -> str | None:
-    """Why a static body with products is no kernel: even its smallest tile does not fit on a core.
-    None when one does, and for other bodies."""
+    """Why even the smallest tile of a static body with matmuls does not fit on a core; None when
+    one does, and for other bodies."""
     body = Body.of(op)
     if not products(body):
         return None
@@ -136,5 +134,4 @@ def over_core(op: TensorOp | Body, target: Target) -> str | None:
 
 
 def fits(usage: dict[str, int], target: Target) -> bool:
-    """Whether the on-core bytes of a tiling are within the target's."""
     return all(usage[name] <= limit for name, limit in target.core_memories.items())

@@ -23,7 +23,7 @@ from ge.dialects.support.types import numel, shape_of
 from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target
 from ge.runtime.costs.core_tiles import Footprint, bytes_of, halo
-from ge.runtime.costs.cube import KERNELS_KEPT, lane_width, round_up
+from ge.runtime.costs.cube import KERNEL_CACHE_SIZE, lane_width, round_up
 from ge.runtime.costs.pipes import Pipes, l2_bytes_per_us, store_us
 
 
@@ -44,9 +44,8 @@ class VectorShape:
     parts: int | None = None
 
     def candidates(self) -> Iterator[tuple[int, int]]:
-        """Tiles of whole rows that fit into UB twice, and blocks: no block with less than a
-        full-rate transfer, none without a tile, no tile with less than that transfer unless it is
-        all of a block."""
+        """Tiles of whole rows that fit into UB twice, and blocks: none without a tile or with less
+        than a full-rate transfer, and no smaller tile unless it is all of a block."""
         t, row = self.target, self.row
         unit = row if row > 1 else FRACTAL
         least = max(t.full_rate_bytes // self.width, 1)
@@ -60,7 +59,6 @@ class VectorShape:
                 yield tile, min(blocks, ceil(self.elements / tile))
 
     def pipes(self, tile: int, blocks: int, double_buffered: bool) -> Pipes:
-        """What the busiest core does in each pipe."""
         t, work, again = self.target, self.work, self.again
         if again and work.read > t.l2_bytes:
             work, again = work + Work(read=again), 0
@@ -80,8 +78,8 @@ class VectorShape:
         )
 
     def lane_cycles(self, blocks: int) -> float:
-        """Cycles of one lane on each of the cores. Of a short value that is broadcast each core
-        computes what its tiles need."""
+        """Cycles of one lane on each core. Each core computes its own part of a short value that is
+        broadcast."""
         return sum(
             operations * min(1.0, self.elements / (blocks * size))
             for operations, size in self.operations
@@ -90,20 +88,18 @@ class VectorShape:
 
 @lru_cache(maxsize=8192)
 def vector_tiling(shape: VectorShape) -> TilingAttr:
-    """The tiling with the least time; the first of those that take it."""
-    best, found = float("inf"), (1, 1, False)
+    """The fastest tiling; the first of those that tie."""
+    best, fastest = float("inf"), (1, 1, False)
     for tile, blocks in shape.candidates():
         double = tile * blocks < shape.elements
         total = shape.pipes(tile, blocks, double).time(shape.target).total_us
         if total < best * (1 - 1e-9):
-            best, found = total, (tile, blocks, double)
-    tile, blocks, double = found
+            best, fastest = total, (tile, blocks, double)
+    tile, blocks, double = fastest
     return TilingAttr.of((tile,), blocks, 2 if double else 1)
 
 
 class VectorKernel:
-    """What a kernel of the vector unit does, from its body."""
-
     def __init__(self, body: Body, target: Target) -> None:
         self.body, self.target = body, target
         # Elements of each input that are needed.
@@ -111,20 +107,17 @@ class VectorKernel:
 
     @cached_property
     def elements(self) -> int:
-        """Elements of the longest value."""
         inner = [numel(shape_of(r)) for op in self.body.ops for r in op.results]
         return max(1, *self.read.values(), *inner)
 
     @cached_property
     def width(self) -> int:
-        """Bytes that are moved for each element of the longest value."""
         moved = sum(n * bytes_of(v) for v, n in self.read.items())
         moved += sum(numel(shape_of(v)) * bytes_of(v) for v in self.body.outputs)
         return max(ceil(moved / self.elements), 1)
 
     @cached_property
     def footprint(self) -> Footprint:
-        """The buffers in UB that a tile needs."""
         whole_rows = self.row > 1
         if self.parts is not None:
             return self.whole
@@ -137,40 +130,37 @@ class VectorKernel:
 
     @property
     def whole(self) -> Footprint:
-        """That of parts of which any element may be needed: they stay if they fit, twice where a
-        block has several."""
+        """For parts of which any element may be needed: they stay if they fit, twice where a block
+        has several."""
         assert self.parts is not None
-        found = Footprint.of(self.body, self.elements, rows_stay=False)
+        footprint = Footprint.of(self.body, self.elements, rows_stay=False)
         buffers = 1 if self.parts == 1 else 2
         align = self.target.core_alignment
-        stays = found.peak(self.elements // self.parts, buffers, align) <= self.target.ub_bytes
-        return replace(found, rows_stay=stays)
+        stays = footprint.peak(self.elements // self.parts, buffers, align) <= self.target.ub_bytes
+        return replace(footprint, rows_stay=stays)
 
     @cached_property
     def parts(self) -> int | None:
         return self.body.whole_parts()
 
     def on_core(self, tile: int, buffers: int) -> int:
-        """Bytes in UB while a tile of so many elements is worked on."""
         return self.footprint.peak(tile, buffers, self.target.core_alignment)
 
     @cached_property
     def passes(self) -> int:
         """How often the inputs are read: once when rows fit on the core, else again for each
-        statistic of a row that other elements of the row need, and once for what may need any
-        element of a part (an assumption: for a global norm it is right)."""
+        statistic that other elements of the row need, and twice where any element of a part may be
+        needed (an assumption: for a global norm it is right)."""
         if self.rows_fit:
             return 1
         return _passes(self.body) if self.parts is None else 2
 
     @cached_property
     def lengths(self) -> list[int]:
-        """Elements of the rows that ops work on."""
         return [r.length for op in self.body.ops if (r := rows_of(op)) is not None]
 
     @property
     def rows_fit(self) -> bool:
-        """Whether the core holds two of the longest rows, or all of a part; true without them."""
         return not (self.lengths or self.parts) or self.footprint.rows_stay
 
     @cached_property
@@ -178,8 +168,8 @@ class VectorKernel:
         """Elements of the longest rows, or parts, that the longest value is cut into; 1 without."""
         if self.parts is not None:
             return self.elements // self.parts
-        found = (rows_of(op) for op in self.body.ops)
-        whole = (r.length for r in found if r is not None and r.count * r.length == self.elements)
+        rows = (rows_of(op) for op in self.body.ops)
+        whole = (r.length for r in rows if r is not None and r.count * r.length == self.elements)
         return max(whole, default=1)
 
     @property
@@ -188,18 +178,17 @@ class VectorKernel:
         them."""
         if self.footprint.rows_stay:
             return self.elements
-        found = [self.elements]
+        limits = [self.elements]
         for op in self.body.ops:
             if (rows := rows_of(op)) is not None:
-                found.append((rows.length - 1) * self.elements // max(rows.count * rows.length, 1))
+                limits.append((rows.length - 1) * self.elements // max(rows.count * rows.length, 1))
             elif isinstance(op, Pooling):
                 size = max(numel(shape_of(op.operands[0])), 1)
-                found.append((halo(op) - 1) * self.elements // size)
-        return max(min(found), 1)
+                limits.append((halo(op) - 1) * self.elements // size)
+        return max(min(limits), 1)
 
     @property
     def shape(self) -> VectorShape:
-        """What the choice of a tiling depends on. Raises ValueError for a dynamic shape."""
         work = self.body.static_work()
         operations = tuple(_operations(self.body, op) for op in self.body.ops)
         again = work.read * (self.passes - 1)
@@ -211,14 +200,12 @@ class VectorKernel:
         )
 
 
-@lru_cache(maxsize=KERNELS_KEPT)
+@lru_cache(maxsize=KERNEL_CACHE_SIZE)
 def vector_kernel(body: Body, target: Target) -> VectorKernel:
-    """The kernel of a body on the vector unit."""
     return VectorKernel(body, target)
 
 
 def _operations(body: Body, op: TensorOp) -> tuple[float, int]:
-    """Element-operations of 16-bit lanes of an op, and the elements that it computes."""
     work = body.work_of(op)
     size = max(numel(shape_of(v)) for v in op.results) if op.results else 1
     if op.ACCESS is Access.ROWS:
@@ -233,16 +220,16 @@ def _passes(body: Body) -> int:
     statistics: dict[SSAValue, int] = {}
     for op in body.ops:
         now = max((rows[v] for v in op.operands if v in rows), default=0)
-        done = max((statistics[v] for v in op.operands if v in statistics), default=0)
+        ready = max((statistics[v] for v in op.operands if v in statistics), default=0)
         if op.ACCESS is Access.ROWS:
             size = numel(shape_of(op.operands[0]))
             short = all(numel(shape_of(r)) < size for r in op.results)
-            now = max(now, done + 1)
+            now = max(now, ready + 1)
             (statistics if short else rows).update(
                 (r, now if short else now + 1) for r in op.results
             )
         elif now:
-            rows.update((r, max(now, done + 1)) for r in op.results)
+            rows.update((r, max(now, ready + 1)) for r in op.results)
         else:
-            statistics.update((r, done) for r in op.results)
+            statistics.update((r, ready) for r in op.results)
     return max((rows.get(v, statistics.get(v, 1)) for v in body.outputs), default=1)

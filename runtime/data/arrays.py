@@ -17,7 +17,6 @@ Array = NDArray[Any]
 
 
 def _dtype(name: str) -> np.dtype[Any]:
-    """The dtype of numpy or ml_dtypes with this name."""
     return np.dtype(getattr(ml_dtypes, name, name))
 
 
@@ -38,22 +37,19 @@ def kind_of(dtype: np.dtype[Any]) -> str:
 
 
 def float_limits(dtype: np.dtype[Any]) -> Any:
-    """numpy's finfo, of all float types."""
     return cast(Any, ml_dtypes).finfo(dtype)
 
 
 def integer_limits(dtype: np.dtype[Any]) -> Any:
-    """numpy's iinfo, of all integer types."""
     return cast(Any, ml_dtypes).iinfo(dtype)
 
 
 def contiguous(x: Array) -> Array:
-    """The array itself if its elements lie in order, else a copy."""
     return x if x.flags.c_contiguous else x.copy()
 
 
 def dtype_of(element: Attribute) -> np.dtype[Any]:
-    """The numpy dtype of an element type. Raises GeError for a type ge does not compute with."""
+    """Raises GeError for a type ge does not compute with."""
     try:
         return _DTYPES[element]
     except KeyError:
@@ -61,7 +57,7 @@ def dtype_of(element: Attribute) -> np.dtype[Any]:
 
 
 def row_of_dtype(dtype: np.dtype[Any]) -> ElementType:
-    """The row of a dtype. Raises GeError for a dtype that ge does not have."""
+    """Raises GeError for a dtype that ge does not have."""
     try:
         return _ROWS[dtype]
     except KeyError:
@@ -74,7 +70,6 @@ def element_of(dtype: np.dtype[Any]) -> Attribute:
 
 
 def type_of(array: Array) -> AnyTensor:
-    """The tensor type of an array."""
     return tensor(array.shape, element_of(array.dtype))
 
 

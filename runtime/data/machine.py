@@ -4,7 +4,6 @@ import os
 
 
 def machine_bytes() -> int:
-    """The physical memory of this machine."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):

@@ -12,9 +12,9 @@ from ge.dialects.support.errors import GeError
 from ge.runtime.data.arrays import Array
 
 
-def read_npz(path: str | Path, wanted: Collection[str]) -> dict[str, Array]:
-    """The arrays of the wanted names; an entry with another name has no elements, so that it can
-    be complained about without being read. Raises GeError for what is no such file."""
+def read_npz(path: str | Path, names: Collection[str]) -> dict[str, Array]:
+    """The arrays of these names; other entries come without elements, so that errors can name them
+    unread. Raises GeError for what is no such file."""
     archive: Any
     if Path(path).exists() and not Path(path).is_file():
         raise GeError(f"'{path}' is no .npz file", hint="np.savez writes it")
@@ -27,7 +27,7 @@ def read_npz(path: str | Path, wanted: Collection[str]) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     with archive:
         for name in archive.files:
-            if name not in wanted:
+            if name not in names:
                 arrays[name] = np.empty(0)
                 continue
             try:

@@ -52,11 +52,9 @@ def restored(array: Array, element: Attribute) -> Array:
 
 
 class Payload(Protocol):
-    """Where weights come from. The arrays are read-only."""
+    """The arrays are read-only."""
 
-    def get(self, key: str, /) -> Array | None:
-        """The weight with this key, None if the payload does not have it."""
-        ...
+    def get(self, key: str, /) -> Array | None: ...
 
 
 _at_hand: ContextVar[Payload | None] = ContextVar("payload", default=None)
@@ -64,7 +62,7 @@ _at_hand: ContextVar[Payload | None] = ContextVar("payload", default=None)
 
 @contextmanager
 def weights_at_hand(payload: Payload | None) -> Generator[None]:
-    """Let passes see these weights inside the `with` block."""
+    """Let passes see these weights."""
     token = _at_hand.set(payload)
     try:
         yield
@@ -79,11 +77,11 @@ def payload_at_hand() -> Payload | None:
 class SafetensorsPayload(Mapping[str, Array]):
     """The tensors of a safetensors file, memory-mapped: a tensor that is not used is not read.
 
-    `stated` is what a program says about its weights: the hash of the file's header, which has the
-    hash of each tensor. The header is compared at once, a tensor when it is first used; "" compares
-    nothing. Raises GeError for what cannot be read, and for other weights."""
+    `header_hash` is what a program says of the header, which has the hash of each tensor: the
+    header is compared at once, a tensor at its first use; "" compares nothing. Raises GeError for
+    what cannot be read, and for other weights."""
 
-    def __init__(self, path: str | Path, stated: str = "") -> None:
+    def __init__(self, path: str | Path, header_hash: str = "") -> None:
         self.path = Path(path)
         if not self.path.is_file():
             raise GeError("cannot read the weights: it is no regular file", where=str(path))
@@ -98,12 +96,12 @@ class SafetensorsPayload(Mapping[str, Array]):
             raise GeError(f"cannot read the weights: {e}", where=str(path)) from e
         size = int.from_bytes(self._bytes[:8], "little")
         header = self._bytes[8 : 8 + size]
-        if stated and sha256(header).hexdigest() != stated:
+        if header_hash and sha256(header).hexdigest() != header_hash:
             hint = f"compile anew, or remove {HASH} from the text to take these"
             raise GeError("these are other weights than the program's", str(path), hint)
         self._header: dict[str, dict[str, Any]] = json.loads(header)
         hashes = self._header.pop("__metadata__", {})
-        self._unchecked = {k.removeprefix(SHA256): h for k, h in hashes.items() if stated}
+        self._unchecked = {k.removeprefix(SHA256): h for k, h in hashes.items() if header_hash}
         self._start = 8 + size
 
     def __getitem__(self, key: str) -> Array:
@@ -116,8 +114,8 @@ class SafetensorsPayload(Mapping[str, Array]):
         if 0 in shape:
             return np.empty(shape, dtype)
         array = np.frombuffer(self._bytes, dtype, math.prod(shape), offset).reshape(shape)
-        wanted = self._unchecked.pop(key, None)
-        if wanted and sha256(array.reshape(-1).view(np.uint8).data).hexdigest() != wanted:
+        expected = self._unchecked.pop(key, None)
+        if expected and sha256(array.reshape(-1).view(np.uint8).data).hexdigest() != expected:
             raise GeError(f"weight '{key}' is not what the program was made with", str(self.path))
         return array
 
@@ -131,12 +129,11 @@ class SafetensorsPayload(Mapping[str, Array]):
 def write_safetensors(
     file: BinaryIO,
     tensors: Mapping[str, Array],
-    progress: Callable[[int, int], object] = lambda done, total: None,
+    progress: Callable[[int, int], object] = lambda written, total: None,
 ) -> str:
-    """Write tensors in the safetensors format, chunk by chunk: memory-mapped ones are never in
-    memory as a whole, as they would be with the library's writer, which takes `bytes`. They are
-    hashed meanwhile, so the header, which has their hashes, is written again at the end.
-    `progress` is told how many bytes of how many are written. Returns the hash of the header."""
+    """Write tensors chunk by chunk, so that memory-mapped ones are never in memory as a whole, as
+    with the library's writer. The header has their hashes and is written again at the end.
+    `progress` gets the bytes written and their total. Returns the hash of the header."""
     # wide elements first, so that each tensor is aligned to its element
     order = sorted(tensors, key=lambda k: (-tensors[k].itemsize, k))
     header: dict[str, Any] = {}
@@ -158,7 +155,7 @@ def write_safetensors(
         return text + b" " * (-len(text) % 8)
 
     file.write(len(header_text()).to_bytes(8, "little") + header_text())
-    done = 0
+    written = 0
     with ThreadPoolExecutor(1) as hasher:
         for key in order:
             array = tensors[key].astype(_DTYPES[_CODES[tensors[key].dtype]], copy=False)
@@ -166,9 +163,9 @@ def write_safetensors(
             for start in range(0, flat.size, CHUNK):
                 chunk = flat[start : start + CHUNK].data
                 hashed = hasher.submit(digest.update, chunk)
-                done += file.write(chunk)
+                written += file.write(chunk)
                 hashed.result()
-                progress(done, offset)
+                progress(written, offset)
             hashes[f"{SHA256}{key}"] = digest.hexdigest()
     file.seek(8)
     file.write(header_text())
@@ -176,13 +173,12 @@ def write_safetensors(
 
 
 class RandomPayload:
-    """Seeded random weights of the right types, for running a model whose weights are not there.
+    """Seeded random weights, for a model whose weights are not there.
 
-    Matrices and filters are normal with standard deviation 1/sqrt(fan-in), so that activations
-    keep their size through many layers; vectors (scales, biases, variances) are uniform in
-    [0.5, 1.5), integers other than 8-bit ones zero (an index that is valid everywhere).
-    A weight depends on its key and the seed alone.
-    """
+    Matrices and filters are normal with standard deviation 1/sqrt(fan-in), so that activations keep
+    their size through many layers; vectors are uniform in [0.5, 1.5), integers other than 8-bit
+    ones zero (an index that is valid everywhere). A weight depends on its key and the seed
+    alone."""
 
     def __init__(self, module: ModuleOp, seed: int = 0) -> None:
         self.seed = seed
@@ -215,18 +211,18 @@ class RandomPayload:
 
 
 def weights_of(module: ModuleOp) -> dict[str, AnyTensor]:
-    """The keys that a module of any level refers to, with the types of the weights."""
-    found: dict[str, AnyTensor] = {}
+    """The keys of weights that a module of any level refers to, with their types."""
+    types: dict[str, AnyTensor] = {}
     for op in module.walk():
         if isinstance(op, ConstantOp | TaskConstantOp) and isinstance(op.value, WeightAttr):
             element, shape = data_type(op.result.type)
-            found[op.value.data] = tensor(shape, element)
-    return found
+            types[op.value.data] = tensor(shape, element)
+    return types
 
 
 def payload_path(module: ModuleOp, folder: str | Path) -> Path | None:
-    """The payload file that a module names, None if it names none. `folder` holds the module's
-    text; raises GeError for a name that is not one of a file in that folder."""
+    """The payload file in `folder` that a module names, None if it names none. Raises GeError for a
+    name that is not one of a file in that folder."""
     attr = module.attributes.get(PAYLOAD)
     if attr is None:
         return None
@@ -240,15 +236,15 @@ def payload_path(module: ModuleOp, folder: str | Path) -> Path | None:
 
 
 def open_payload(module: ModuleOp, folder: str | Path) -> Payload:
-    """The payload that a module names; an empty one if it names none or the file is not there
-    (a model compiles and is timed without its weights)."""
+    """The payload that a module names; an empty one if there is none: a model compiles and is timed
+    without its weights."""
     path = payload_path(module, folder)
     if path is None or not path.exists():
         return cast(dict[str, Array], {})
-    stated = module.attributes.get(HASH, StringAttr(""))
-    if not isinstance(stated, StringAttr):
-        raise GeError(f"{HASH} = {stated} is no text", hint="remove it, or compile anew")
-    return SafetensorsPayload(path, stated.data)
+    header_hash = module.attributes.get(HASH, StringAttr(""))
+    if not isinstance(header_hash, StringAttr):
+        raise GeError(f"{HASH} = {header_hash} is no text", hint="remove it, or compile anew")
+    return SafetensorsPayload(path, header_hash.data)
 
 
 def files_of(payload: Payload) -> list[Path]:
@@ -261,7 +257,7 @@ def files_of(payload: Payload) -> list[Path]:
 
 
 class ImportedWeights(dict[str, Array]):
-    """Weights of a model that was read, and the files beside it that it took them from."""
+    """Weights of a model, and the files beside it that they come from."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -269,11 +265,11 @@ class ImportedWeights(dict[str, Array]):
 
 
 class Fallback:
-    """Weights of one payload, or of another one where the first has none."""
+    """Weights of one payload, or of another where the first has none."""
 
     def __init__(self, first: Payload, second: Payload) -> None:
         self.first, self.second = first, second
 
     def get(self, key: str, /) -> Array | None:
-        found = self.first.get(key)
-        return self.second.get(key) if found is None else found
+        array = self.first.get(key)
+        return self.second.get(key) if array is None else array

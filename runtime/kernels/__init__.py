@@ -42,8 +42,6 @@ OpT = TypeVar("OpT", bound=Operation)
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """How to make the function of an op."""
-
     factory: Callable[[Any], Fn]
     into: bool  # whether the function takes `out=`
     blocks: bool = False  # whether it takes `then=`
@@ -62,8 +60,8 @@ def kernel(
     blocks: bool = False,
     inside: type[Operation] | None = None,
 ) -> Callable[[Callable[[OpT], Fn]], Callable[[OpT], Fn]]:
-    """Register the factory below as the kernel of these op classes; with `inside`, of those in
-    the body of such a fused op, which has an algorithm of its own."""
+    """Register the factory below for these op classes; with `inside`, for those in the body of such
+    a fused op."""
 
     def register(factory: Callable[[OpT], Fn]) -> Callable[[OpT], Fn]:
         for op in ops:
@@ -84,7 +82,7 @@ def custom_kernel(kind: str, fn: Fn) -> None:
 
 
 def _is_same(a: Fn, b: Fn) -> bool:
-    """Whether functions are one, or made by the same text around the same values."""
+    """Whether functions are one, or of the same code around the same values."""
     if a is b:
         return True
     parts = [(f.__code__, f.__defaults__, f.__closure__) for f in (a, b) if isfunction(f)]
@@ -95,12 +93,11 @@ def _is_same(a: Fn, b: Fn) -> bool:
 
 
 def find_custom(kind: str) -> Fn | None:
-    """The function of arrays registered for a kind of custom op."""
     return USER_KERNELS.get().functions.get(kind)
 
 
 def find(op: type[Operation]) -> Kernel | None:
-    """The kernel registered for an op class. The first call imports all kernel modules."""
+    """The first call imports all kernel modules."""
     if not _loaded:
         _loaded.append(True)
         for module in pkgutil.iter_modules(__path__, f"{__name__}."):
@@ -109,14 +106,14 @@ def find(op: type[Operation]) -> Kernel | None:
 
 
 def prepare(op: Operation) -> Fn:
-    """The function of arrays for this op: one argument for each operand *value* of the op.
-    Raises GeError when no kernel is registered."""
-    found, around = find(type(op)), op.parent_op()
+    """The function of arrays for this op, of one argument for each operand *value*. Raises GeError
+    when no kernel is registered."""
+    registered, around = find(type(op)), op.parent_op()
     if around is not None:
-        found = _INSIDE.get((type(op), type(around)), found)
-    if found is None:
+        registered = _INSIDE.get((type(op), type(around)), registered)
+    if registered is None:
         raise GeError(f"no kernel is registered for {op.name}", hint="add one to runtime/kernels")
-    fn = found.factory(op)
+    fn = registered.factory(op)
     slots = operand_slots(op)
     takes_views = isinstance(op, TensorOp) and op.ACCESS in TAKES_VIEWS
     if slots is None:
@@ -129,8 +126,8 @@ def prepare(op: Operation) -> Fn:
 
 
 def on_contiguous(fn: Fn) -> Fn:
-    """The function on operands that lie in memory in order, so that its sums have the same order,
-    and bits, whether the ops before it are launches or part of the same one."""
+    """Copy operands into order, so that sums have the same order, and bits, however launches are
+    cut."""
     return lambda *arrays, **out: fn(*map(contiguous, arrays), **out)
 
 
@@ -139,8 +136,8 @@ TAKES_VIEWS = (Access.POINTWISE, Access.VIEW, Access.MOVEMENT, Access.LOOKUP)
 
 
 def operand_slots(op: Operation) -> list[int | None] | None:
-    """For each argument of the kernel function the index of its operand value, or None for an
-    absent optional one; None altogether when arguments and operand values are the same."""
+    """For each argument of the kernel function the index of its operand, None for an absent one;
+    None altogether when no operand is absent."""
     if not isinstance(op, IRDLOperation):
         return None
     slots: list[int | None] = []
@@ -161,12 +158,10 @@ def operand_slots(op: Operation) -> list[int | None] | None:
 
 
 def evaluate(op: Operation, arrays: Sequence[Array]) -> tuple[Array, ...]:
-    """Run one op on the arrays of its operands."""
     with np.errstate(all="ignore"):
         result = prepare(op)(*arrays)
     return results_of(result)
 
 
 def results_of(returned: Any) -> tuple[Array, ...]:
-    """What a kernel's function returned, one array for each result of the op."""
     return cast(tuple[Array, ...], returned) if isinstance(returned, tuple) else (returned,)

@@ -20,7 +20,7 @@ Piece = tuple[slice, slice, slice, slice]
 
 
 def pieces(batch: int, key_heads: int, group: int, queries: int, keys: int) -> Iterator[Piece]:
-    """The whole of the scores, cut into pieces of about `PIECE` elements."""
+    """Slices of about `PIECE` scores."""
     one = max(1, group * queries * keys)
     heads = max(1, PIECE // one)
     rows = max(1, queries if one <= PIECE else PIECE // (group * keys))
@@ -34,7 +34,6 @@ def pieces(batch: int, key_heads: int, group: int, queries: int, keys: int) -> I
 
 
 def part_of(array: Array, piece: Piece) -> Array:
-    """The part of a mask [B, K, G, Q, S] for a piece; dimensions of 1 broadcast."""
     return array[
         tuple(s if d > 1 else slice(None) for s, d in zip(piece, array.shape, strict=False))
     ]
@@ -79,7 +78,6 @@ def heads_first(op: g.AttentionLike, name: str, array: Array) -> Array:
 
 
 def _split_masks(masks: Sequence[Array], key_heads: int, group: int) -> list[Array]:
-    """The masks as [B, K, G, Q, S], with 1 where they broadcast."""
     result: list[Array] = []
     for mask in masks:
         shape = (*(1,) * (4 - mask.ndim), *mask.shape)
@@ -101,7 +99,6 @@ def check_sizes(op: g.AttentionLike, q: Array, k: Array, masks: Sequence[Array])
 
 
 def check_values(op: g.AttentionLike, k: Array, v: Array) -> None:
-    """Raises GeError unless there is a value for each key."""
     if k.shape[:3] != v.shape[:3]:
         shapes = f"{list(k.shape)} and {list(v.shape)}"
         raise GeError(f"{op.name}: key and value of {shapes} do not fit together")
@@ -139,7 +136,6 @@ class Scores:
         self.narrow = q.dtype if added else None  # the type that low rows are rounded to
 
     def of(self, piece: Piece, some: slice = slice(None)) -> Array:
-        """The scores of a piece for some of the keys, in a new array."""
         s = np.matmul(self.queries[piece], self.keys[piece[:2]][..., some])
         if self.cap > 0:
             s /= self.cap
@@ -256,7 +252,6 @@ def rotary_embedding(op: g.RotaryEmbeddingOp) -> Fn:
     interleaved, full = bool(op.interleaved.value.data), bool(op.full_tables.value.data)
 
     def pairs(size: int) -> tuple[Any, Any]:
-        """The first and the second elements of the pairs among the first `size`."""
         if interleaved:
             return np.s_[..., 0:size:2], np.s_[..., 1:size:2]
         return np.s_[..., : size // 2], np.s_[..., size // 2 : size]

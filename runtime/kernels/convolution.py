@@ -1,4 +1,4 @@
-"""Kernels of the convolutions (`correlation.py` has the products) and what undoes them."""
+"""Kernels of convolutions, whose matmuls are in `correlation.py`, and of their inverses."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -36,7 +36,7 @@ def into(a: Array, b: Array, out: Array) -> None:
 def arithmetic(
     x: Array, w: Array, terms: int, dtype: np.dtype[Any]
 ) -> tuple[np.dtype[Any], Matmul]:
-    """The dtype to compute sums of `terms` products in, and how to multiply."""
+    """The dtype of sums of `terms` terms, and how to multiply."""
     if dtype.kind not in "iu":
         return compute_dtype(x), into
     bound = magnitude(x) * magnitude(w)
@@ -86,8 +86,8 @@ def conv(op: g.ConvOp) -> Fn:
 
 
 def scatter(columns: Array, window: Window, image: Shape) -> Array:
-    """The sum of overlapping blocks: `columns` [batch, channels, kernel..., places...] added up
-    in an image, padding included, of which the inside is returned."""
+    """Add overlapping blocks, `columns` [batch, channels, kernel..., positions...], to an image
+    with padding, and return its inside."""
     r = window.rank
     sizes = [window.pads[i] + d + window.pads[i + r] for i, d in enumerate(image)]
     total = np.zeros((*columns.shape[:2], *sizes), columns.dtype)
@@ -152,7 +152,7 @@ def col2im(op: g.Col2ImOp) -> Fn:
 
 
 def bilinear(image: Array, y: Array, x: Array) -> Array:
-    """The image, [channels, height, width], read at the places (y, x), zero outside."""
+    """The image [channels, height, width] at the positions (y, x), zero outside."""
     height, width = image.shape[1:]
     flat = image.reshape(image.shape[0], height * width)
     top, left = np.floor(y), np.floor(x)

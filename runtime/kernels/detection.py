@@ -17,7 +17,6 @@ def corners(boxes: Array, center_point_box: bool) -> Array:
 
 
 def overlaps(box: Array, others: Array, iou_threshold: float) -> Array:
-    """Which of the other boxes overlap `box` too much. Boxes without area overlap none."""
     sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
     intersection = np.maximum(sides, 0).prod(axis=1)
     area = (box[2:] - box[:2]).prod()
@@ -26,15 +25,15 @@ def overlaps(box: Array, others: Array, iou_threshold: float) -> Array:
 
 
 def suppress(boxes: Array, scores: Array, limit: int, iou: float, least: float | None) -> list[int]:
-    """The boxes taken of one class, best score first (of equal ones the first box first)."""
+    """Indices of the boxes that are kept, best score first."""
     order = np.argsort(-scores, kind="stable")
     order = order[scores[order] > least] if least is not None else order
-    taken: list[int] = []
-    while order.size and len(taken) < limit:
+    indices: list[int] = []
+    while order.size and len(indices) < limit:
         best, order = order[0], order[1:]
-        taken.append(int(best))
+        indices.append(int(best))
         order = order[~overlaps(boxes[best], boxes[order], iou)]
-    return taken
+    return indices
 
 
 @kernel(NonMaxSuppressionOp)

@@ -15,7 +15,6 @@ from ge.runtime.kernels.special import in_blocks
 
 
 def store(result: Array, out: Array | None) -> Array:
-    """The result, copied to `out` where that is given."""
     if out is None:
         return result
     np.copyto(out, result)

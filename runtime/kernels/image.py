@@ -75,8 +75,6 @@ def weighted(x: Array, axis: int, index: Array, weights: Array) -> Array:
 
 
 class Resampler:
-    """Resizes one axis as the properties of a resize op say."""
-
     def __init__(self, op: g.ResizeOp) -> None:
         self.mode, self.kind = op.mode.data, op.coordinates.data
         self.nearest_mode = op.nearest_mode.data
@@ -85,7 +83,6 @@ class Resampler:
         self.antialias = bool(op.antialias.value.data)
 
     def taps(self, x: Array, size: int, scale: float) -> tuple[Array, Array]:
-        """The elements around each coordinate, and their weights."""
         shrink = min(scale, 1.0) if self.antialias else 1.0
         radius = (1 if self.mode == "linear" else 2) / shrink
         start = int(np.floor(-radius)) + 1
@@ -103,7 +100,7 @@ class Resampler:
     def __call__(
         self, x: Array, axis: int, count: int, scale: float, roi: tuple[float, float]
     ) -> tuple[Array, Array | None]:
-        """The axis resized, and which places lie outside of the input (None for no place)."""
+        """The axis resized, and which positions lie outside of the input (None for none)."""
         size = x.shape[axis]
         if count == size and scale == 1.0 and roi == (0.0, 1.0):
             return x, None
@@ -125,16 +122,15 @@ def resize(op: g.ResizeOp) -> Fn:
     policy, nearest = op.keep_aspect_ratio_policy.data, op.mode.data == "nearest"
 
     def targets(x: Array, scales: Array | None, sizes: Array | None) -> list[tuple[int, float]]:
-        """Size and scale of each axis."""
         shape = tuple(x.shape[a] for a in axes)
         factors = fixed_scales if scales is None else tuple(float(s) for s in scales)
         if factors is not None:
             return [(g.scaled_dim(n, s), s) for n, s in zip(shape, factors, strict=True)]
-        wanted = dimensions(sizes, fixed_sizes)
+        result_sizes = dimensions(sizes, fixed_sizes)
         if policy == "stretch":
-            return [(m, m / n if n else 1.0) for n, m in zip(shape, wanted, strict=True)]
-        scale = g.fitted_scale(shape, wanted, policy)
-        return [(m, scale) for m in op.bounded_sizes(shape, wanted)]
+            return [(m, m / n if n else 1.0) for n, m in zip(shape, result_sizes, strict=True)]
+        scale = g.fitted_scale(shape, result_sizes, policy)
+        return [(m, scale) for m in op.bounded_sizes(shape, result_sizes)]
 
     def run(
         x: Array, roi: Array | None, scales: Array | None = None, sizes: Array | None = None
@@ -142,11 +138,11 @@ def resize(op: g.ResizeOp) -> Fn:
         wide = x if nearest else x.astype(compute_float(x), copy=False)
         crop = [0.0] * len(axes) + [1.0] * len(axes) if roi is None or not roi.size else roi
         outside: list[tuple[int, Array]] = []
-        wanted = targets(x, scales, sizes)
+        by_axis = targets(x, scales, sizes)
         # Shrinking axes first, then the last axis, whose elements are moved one by one.
-        for i in sorted(range(len(axes)), key=lambda i: (wanted[i][1] > 1, -axes[i])):
+        for i in sorted(range(len(axes)), key=lambda i: (by_axis[i][1] > 1, -axes[i])):
             part = float(crop[i]), float(crop[i + len(axes)])
-            wide, missed = resample(wide, axes[i], *wanted[i], part)
+            wide, missed = resample(wide, axes[i], *by_axis[i], part)
             if missed is not None:
                 outside.append((axes[i], missed))
         if any(missed.any() for _, missed in outside):
@@ -159,12 +155,11 @@ def resize(op: g.ResizeOp) -> Fn:
 
 
 def compute_float(x: Array) -> np.dtype[Any]:
-    """The dtype to interpolate in."""
     return np.dtype(np.float32) if x.dtype.kind in "iub" else compute_dtype(x)
 
 
 def to_type(x: Array, dtype: np.dtype[Any]) -> Array:
-    """x rounded to `dtype`; to an integer type with saturation."""
+    """Integers saturate."""
     if dtype.kind in "iu" and x.dtype.kind == "f":
         limits = np.iinfo(dtype)
         return np.clip(np.rint(x), limits.min, limits.max).astype(dtype)
@@ -172,7 +167,6 @@ def to_type(x: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def reflect(x: Array, low: float, high: float) -> Array:
-    """x mirrored at `low` and `high` until it lies between them."""
     span = high - low
     if span == 0:
         return np.full_like(x, low)
@@ -181,8 +175,6 @@ def reflect(x: Array, low: float, high: float) -> Array:
 
 
 class Border:
-    """What stands outside of the input of grid_sample."""
-
     def __init__(self, mode: str, align_corners: bool) -> None:
         self.mode, self.align_corners = mode, align_corners
 
@@ -190,13 +182,11 @@ class Border:
         return (0.0, size - 1.0) if self.align_corners else (-0.5, size - 0.5)
 
     def coordinate(self, x: Array, size: int) -> Array:
-        """Coordinates brought inside, unless zeros stand outside."""
         if self.mode == "zeros":
             return x
         return np.clip(x, 0, size - 1) if self.mode == "border" else reflect(x, *self.edges(size))
 
     def element(self, index: Array, size: int) -> tuple[Array, Array]:
-        """Element numbers brought inside, and which of them count."""
         inside = (index >= 0) & (index < size)
         if self.mode == "reflection":
             index = reflect(index, *self.edges(size))
@@ -216,7 +206,6 @@ def grid_sample(op: g.GridSampleOp) -> Fn:
     offsets, weight = kernels[mode]
 
     def axis_taps(normal: Array, size: int) -> list[tuple[Array, Array]]:
-        """Element and weight for each tap along one axis of the input."""
         x = (normal + 1) / 2 * (size - 1) if align_corners else ((normal + 1) * size - 1) / 2
         x = border.coordinate(np.rint(x) if mode == "nearest" else x, size)
         base = np.floor(x)

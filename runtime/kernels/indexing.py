@@ -19,7 +19,6 @@ def as_index(indices: Array) -> Array:
 
 
 def comparable(x: Array) -> Array:
-    """The same order in a dtype that numpy sorts."""
     return x.astype(np.float32) if x.dtype == BFLOAT16 else x
 
 
@@ -68,7 +67,6 @@ def gather_nd(op: g.GatherNdOp) -> Fn:
 
 
 def vectors(indices: Array) -> tuple[Array, ...]:
-    """Vectors of indices as one index array for each dimension."""
     return tuple(np.moveaxis(as_index(indices), -1, 0))
 
 
@@ -80,7 +78,6 @@ _COMBINE: dict[str, Any] = {
 
 
 def scattered(x: Array, index: Any, updates: Array, reduction: str) -> Array:
-    """A copy of x with the updates placed at `index`."""
     result = np.array(x, order="C")
     if reduction == "none":
         result[index] = updates

@@ -1,4 +1,4 @@
-"""Kernels of matrix products, all through BLAS.
+"""Kernels of matmuls, all through BLAS.
 
 16-bit floats are computed in float32 and rounded once. Integers are computed in floats as long
 as each partial sum is an integer that the float type holds exactly, else by numpy itself (which
@@ -40,8 +40,7 @@ class DerivedArrays:
 
 
 class Converted(DerivedArrays):
-    """Converts arrays to another dtype, transposes their matrices if asked for, with the elements
-    in order in memory."""
+    """Contiguous arrays of another dtype, with their matrices transposed if asked for."""
 
     def __init__(self, transpose: bool = False) -> None:
         super().__init__()
@@ -55,33 +54,30 @@ class Converted(DerivedArrays):
 
 
 def compute_dtype(x: Array) -> np.dtype[Any]:
-    """The dtype in which floats of the dtype of x are computed."""
     return FLOAT32 if x.dtype in NARROW_FLOATS else x.dtype
 
 
 def magnitude(x: Array) -> int:
-    """A bound of the absolute values of an integer array."""
     if x.dtype.itemsize == 1:
         return 255 if x.dtype.kind == "u" else 128
     return max(int(x.max(initial=0)), -int(x.min(initial=0)))
 
 
 def exact_terms(dtype: np.dtype[Any], bound: int) -> int:
-    """How many products of absolute value up to `bound` a float sum holds without rounding."""
     return 2 ** (24 if dtype == FLOAT32 else 53) // max(bound, 1)
 
 
 def exact_dtype(bound: int, terms: int) -> np.dtype[Any] | None:
-    """The float type for sums of `terms` products up to `bound`, None when there is none. Sums
-    are split where they get too long, but not into tiny pieces."""
+    """The float type for exact sums, None when there is none. Sums are split where they get too
+    long, but not into tiny chunks."""
     if exact_terms(FLOAT32, bound) >= min(terms, 128):
         return FLOAT32
     return FLOAT64 if exact_terms(FLOAT64, bound) >= terms else None
 
 
 def exact_matmul(a: Array, b: Array, bound: int, out: Array) -> None:
-    """The product of float arrays that hold integers, products up to `bound`, into an integer
-    array; sums wrap around as its type does."""
+    """Multiply floats that hold integers, terms up to `bound`, into an integer array; sums wrap
+    around as its type does."""
     terms, step = a.shape[-1], exact_terms(a.dtype, bound)
     whole = np.int32 if a.dtype == FLOAT32 else np.int64
     out[...] = 0
@@ -91,8 +87,8 @@ def exact_matmul(a: Array, b: Array, bound: int, out: Array) -> None:
 
 
 def float_matmul(a: Array, b: Array, out: Array | None = None) -> Array:
-    """np.matmul of contiguous arrays (the rounding of BLAS depends on how matrices lie in memory);
-    for one right-hand matrix one large product instead of one for each batch."""
+    """np.matmul of contiguous arrays (BLAS rounds by how matrices lie in memory); one large matmul
+    for all batches where the right-hand side is one matrix."""
     if b.ndim > 2 or a.ndim == 2:
         return np.matmul(a, b, out=out)
     shape = (*a.shape[:-1], b.shape[-1])
@@ -109,19 +105,17 @@ def float_matmul(a: Array, b: Array, out: Array | None = None) -> Array:
 
 @kernel(g.MatmulOp, into=True)
 def matmul(op: g.MatmulOp) -> Fn:
-    """A weight is converted and transposed only once."""
     return float_product(op) if is_float(element_type(op.lhs)) else integer_product(op)
 
 
 def operands_of(op: g.MatmulOp) -> tuple[Converted, Converted]:
-    """What makes the operands ready for a product without transposition."""
     return Converted(bool(op.transpose_lhs.value.data)), Converted(
         bool(op.transpose_rhs.value.data)
     )
 
 
 def float_product(op: g.MatmulOp) -> Fn:
-    """A function for a matrix product of floats, in f32 or wider and rounded once."""
+    """In f32 or wider, rounded once."""
     lhs, rhs = operands_of(op)
 
     def run(a: Array, b: Array, out: Array | None = None) -> Array:
@@ -135,8 +129,6 @@ def float_product(op: g.MatmulOp) -> Fn:
 
 
 def integer_product(op: g.MatmulOp) -> Fn:
-    """A function for an exact matrix product of integers, through floats where those hold every sum
-    exactly."""
     lhs, rhs = operands_of(op)
     dtype = dtype_of(element_type(op.result))
 

@@ -16,12 +16,10 @@ from ge.runtime.kernels import Fn, kernel
 
 
 def widen(x: Array) -> Array:
-    """16-bit floats as float32, others as they are."""
     return x.astype(np.float32) if x.dtype.itemsize == 2 else x
 
 
 def narrow(y: Array, like: Array, out: Array | None) -> Array:
-    """`y` in the type of `like`, in `out` where given."""
     if out is None:
         return y.astype(like.dtype, copy=False)
     if out is not y:
@@ -30,14 +28,12 @@ def narrow(y: Array, like: Array, out: Array | None) -> Array:
 
 
 def temporary(x: Array, out: Array | None) -> Array:
-    """Where a result of the shape and type of x is built: `out` if it fits, else a new array."""
     if out is not None and out.dtype == x.dtype and out.flags.c_contiguous:
         return out
     return np.empty(x.shape, x.dtype)
 
 
 def row_sums(rows: Array) -> Array:
-    """The sum of each row of a matrix, as a column."""
     return (rows @ np.ones(rows.shape[1], rows.dtype))[:, None]
 
 
@@ -48,14 +44,13 @@ BLOCK = 1 << 17  # elements computed at a time: they stay in a core's L2 cache b
 
 
 def in_row_blocks(rows: Callable[[Array, Array], None], x: Array, y: Array) -> None:
-    """Run `rows` on the matrices x and y by blocks of rows."""
     step = max(1, BLOCK // x.shape[1])
     for i in range(0, len(x), step):
         rows(x[i : i + step], y[i : i + step])
 
 
 def softmax_rows(x: Array, y: Array) -> None:
-    """y = softmax of each row of x; y may be x."""
+    """y may be x."""
     # With an initial value numpy takes a faster loop.
     np.subtract(x, x.max(1, keepdims=True, initial=-np.inf), out=y)
     np.exp(y, out=y)
@@ -113,13 +108,11 @@ def hardmax(op: g.HardmaxOp) -> Fn:
 
 
 def center(x: Array, y: Array) -> None:
-    """y = x less the mean of each row; y may be x."""
     means = x @ np.full(x.shape[1], 1 / x.shape[1], x.dtype)
     np.subtract(x, means[:, None], out=y)
 
 
 def inverse_rms(rows: Array, epsilon: float) -> Array:
-    """1 / sqrt(mean of squares + epsilon) of each row, as a column."""
     squares = np.vecdot(rows, rows)
     squares /= rows.dtype.type(rows.shape[1])
     squares += rows.dtype.type(epsilon)

@@ -17,14 +17,13 @@ from ge.runtime.kernels.linear import compute_dtype, rounded
 
 
 def lowest(dtype: np.dtype[Any]) -> Any:
-    """The neutral element of the maximum."""
     return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
 
 
 def slide(
     x: Array, axis: int, window: Window, i: int, places: int, combine: Any, neutral: Any
 ) -> Array:
-    """`combine` of the elements under the window's dimension i, which lies along `axis`."""
+    """Combine the elements under dimension i of the window, which lies along `axis`."""
     shape = (*x.shape[:axis], places, *x.shape[axis + 1 :])
     result = np.full(shape, neutral, x.dtype)
     before = (slice(None),) * axis
@@ -42,7 +41,7 @@ def slide_all(x: Array, window: Window, places: Shape, combine: Any, neutral: An
 
 
 def counts(window: Window, sizes: Sequence[int], places: Shape, with_pads: bool) -> Array:
-    """How many elements each place of the window covers, padding included or not (at least 1)."""
+    """How many elements each position covers, with or without padding, at least 1."""
     total = np.ones((1,) * window.rank, np.int64)
     for i, (size, count) in enumerate(zip(sizes, places, strict=True)):
         starts = np.arange(count) * window.strides[i] - window.pads[i]
@@ -141,8 +140,8 @@ def lrn(op: g.LrnOp) -> Fn:
 
 
 def sample_weights(position: Array, size: int) -> tuple[Array, Array, Array, Array]:
-    """For positions along one axis: the elements before and after, and their weights, all zero
-    more than one element outside."""
+    """The elements before and after each position along one axis, and their weights, all zero more
+    than one element outside."""
     inside = (position >= -1) & (position <= size)
     position = np.clip(position, 0, size - 1)
     low = np.minimum(position.astype(np.intp), size - 1)
@@ -152,7 +151,6 @@ def sample_weights(position: Array, size: int) -> tuple[Array, Array, Array, Arr
 
 
 def cell_positions(start: float, length: float, cells: int, ratio: int) -> Array:
-    """The positions of `ratio` samples in each of the cells that divide a region."""
     samples = ratio or max(int(np.ceil(length / cells)), 1)
     step = length / cells
     within = (np.arange(samples) + 0.5) * step / samples

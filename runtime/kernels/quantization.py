@@ -12,7 +12,6 @@ from ge.runtime.kernels.normalization import widen
 
 
 def _spread(op: g.Granular) -> Fn:
-    """A function that brings a scale or zero point to a shape that broadcasts with x."""
     block = op.block_size.value.data
     axis = None if op.axis is None else op.axis.value.data
 

@@ -21,7 +21,6 @@ Step = Callable[[Array, State], State]
 
 
 def activation(name: str, alpha: float, beta: float) -> Activation:
-    """The activation function of this name and parameters."""
     functions: dict[str, Activation] = {
         "relu": lambda x: np.maximum(x, 0),
         "tanh": np.tanh,
@@ -43,10 +42,9 @@ def _parameters(attr: DenseArrayBase[Float64Type] | None, count: int) -> Sequenc
 
 
 def _activations(op: g.Recurrent) -> list[list[Activation]]:
-    """For each direction its activation functions, which clip first."""
     names = op.activation_names()
     alphas, betas = _parameters(op.alphas, len(names)), _parameters(op.betas, len(names))
-    functions = [activation(*given) for given in zip(names, alphas, betas, strict=True)]
+    functions = [activation(*parameters) for parameters in zip(names, alphas, betas, strict=True)]
     if op.clip is not None:
         limit = op.clip.value.data
         functions = [_clipped(f, limit) for f in functions]
@@ -59,7 +57,6 @@ def _clipped(f: Activation, limit: float) -> Activation:
 
 
 def _reversal(steps: int, lengths: Array | None) -> Any:
-    """The index that turns each sequence round, leaving what is past its end."""
     if lengths is None:
         return np.s_[::-1]
     time = np.arange(steps)[:, None]
@@ -91,7 +88,6 @@ def _layer(
     input_bias: Array,
     make_step: Callable[[int], Step],
 ) -> tuple[Array, ...]:
-    """Run all directions. `input_bias` [D, G*H] is added to the input's products."""
     steps, batch, size = x.shape
     hidden = weights.shape[1] // op.GATES
     if lengths is not None and (lengths == steps).all():
@@ -114,7 +110,6 @@ def _layer(
 
 
 def _biases(op: g.Recurrent, weights: Array, bias: Array | None) -> tuple[Array, Array]:
-    """The biases of the input's and of the state's products, [D, G*H] each."""
     if bias is None:
         zero = np.zeros(weights.shape[:2], widen(weights).dtype)
         return zero, zero

@@ -88,7 +88,6 @@ def _compute_dtype(dtype: np.dtype[Any], kind: str) -> np.dtype[Any]:
 
 
 def reduce_array(x: Array, kind: str, axes: Axes, keep_dims: bool) -> Array:
-    """`x` reduced along `axes` (counted from the front)."""
     wide = x.astype(_compute_dtype(x.dtype, kind), copy=False)
     return np.asarray(_REDUCE[kind](wide, axes, keep_dims)).astype(x.dtype, copy=False)
 
@@ -123,7 +122,6 @@ def arg_reduce(op: ArgReduceOp) -> Fn:
 
 
 def running(x: Array, kind: str, axis: int, exclusive: bool, reverse: bool) -> Array:
-    """The running sum or product of `x` along `axis`."""
     wide = np.moveaxis(x.astype(np.float32) if x.dtype in NARROW_FLOATS else x, axis, -1)
     wide = wide[..., ::-1] if reverse else wide
     ufunc = np.add if kind == "sum" else np.multiply

@@ -18,7 +18,7 @@ from ge.runtime.kernels import Fn, kernel
 
 
 def refusing(fn: Fn) -> Fn:
-    """`fn` with what verification or numpy finds wrong at run time told as a GeError."""
+    """Errors of verification and of numpy at run time become GeErrors."""
 
     @wraps(fn)
     def wrapped(*arrays: Any, **out: Any) -> Any:
@@ -31,7 +31,7 @@ def refusing(fn: Fn) -> Fn:
 
 
 def fitting(shape: Sequence[int], dtype: np.dtype[Any]) -> tuple[int, ...]:
-    """The shape of a tensor whose size is computed at run time, if this machine can hold it."""
+    """Raises GeError for a shape, computed at run time, that this machine cannot hold."""
     size = prod(max(d, 0) for d in shape) * dtype.itemsize
     if size > machine_bytes():
         needed = f"{size / 2**30:.1f} GiB, more than this machine has"
@@ -40,8 +40,7 @@ def fitting(shape: Sequence[int], dtype: np.dtype[Any]) -> tuple[int, ...]:
 
 
 def ints_of(op: TensorOp, name: str) -> Callable[[Array | None], Any]:
-    """Turns the operand that stands for parameter `name` (None where the property does) into
-    integers; None when the parameter is absent."""
+    """Reads parameter `name` from its operand, None where the property has it, as integers."""
     constant = op.ints(name)
 
     def read(operand: Array | None) -> tuple[int, ...] | None:

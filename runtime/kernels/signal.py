@@ -10,7 +10,6 @@ from ge.runtime.kernels import Fn, kernel
 
 
 def as_complex(x: Array) -> Array:
-    """The signal without its last dimension, complex when that holds two parts."""
     wide = x.astype(np.float32) if x.dtype in NARROW_FLOATS else x
     if x.shape[-1] == 1:
         return wide[..., 0]
@@ -18,7 +17,6 @@ def as_complex(x: Array) -> Array:
 
 
 def as_parts(x: Array, like: Array) -> Array:
-    """A complex array with its parts as last dimension, in the dtype of `like`."""
     return np.stack((np.real(x), np.imag(x)), axis=-1).astype(like.dtype, copy=False)
 
 
@@ -43,7 +41,6 @@ def dft(op: DftOp) -> Fn:
 
 
 def scalar(value: Array | None, constant: IntegerAttr | None) -> int | None:
-    """A parameter: the run-time operand if there is one, else the property, else None."""
     if value is not None:
         return int(value.item())
     return None if constant is None else constant.value.data
@@ -81,7 +78,7 @@ def mel_weight_matrix(op: MelWeightMatrixOp) -> Fn:
 
 
 def filter_edges(mels: int, lower: float, upper: float) -> Array:
-    """The frequencies where the triangles begin, peak and end: `mels` + 2 steps in mel."""
+    """Frequencies where triangles begin, peak and end: `mels` + 2 steps in mel."""
     low, high = (2595 * np.log10(1 + hertz / 700) for hertz in (lower, upper))
     steps = np.arange(mels + 2) * ((high - low) / (mels + 2)) + low
     return 700 * (10 ** (steps / 2595) - 1)

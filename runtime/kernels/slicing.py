@@ -41,7 +41,6 @@ def split(op: g.SplitOp) -> Fn:
 
 
 def slice_of(start: int, end: int, step: int, dim: int) -> slice:
-    """The numpy slice for ONNX's bounds, of which negative ones are resolved."""
     first, count = g.slice_bounds(start, end, step, dim)
     last = first + count * step
     return slice(first, last if last >= 0 else None, step) if count else slice(0, 0)
@@ -91,7 +90,7 @@ def pad(op: g.PadOp) -> Fn:
 def constant_pad(
     x: Array, begins: Sequence[int], ends: Sequence[int], value: Array | None
 ) -> Array:
-    """x with elements added (negative: taken away) at both ends of each dimension."""
+    """Negative widths take elements away."""
     fill = np.zeros((), x.dtype) if value is None else value.reshape(())
     shape = [b + d + e for b, d, e in zip(begins, x.shape, ends, strict=True)]
     result = np.full(shape, fill, x.dtype)

@@ -17,14 +17,14 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.costs.structure import once
-from ge.runtime.costs.tiling import Needed, core_buffers
+from ge.runtime.costs.tiling import BufferRequest, core_buffers
 from ge.transforms.memory.packing import intervals, pack
 
 SEARCH = 5_000
 """Steps of the search for offsets within a memory where the quick methods find none."""
 
 
-def place(buffers: Sequence[Needed], limit: int) -> tuple[CoreBuffer, ...] | None:
+def place(buffers: Sequence[BufferRequest], limit: int) -> tuple[CoreBuffer, ...] | None:
     """Offsets for the buffers of one memory; None when no packing within the limit was found."""
     last = max((b.steps[1] for b in buffers if b.steps), default=0)
     owner: dict[str, str] = {}
