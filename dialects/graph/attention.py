@@ -27,7 +27,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, StringAttr, i1, i64
+from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, i1, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -44,6 +44,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.graph.normalization import check_broadcast_to, check_floats
 from ge.dialects.graph.support.parameters import INT, GraphOp, parameter
 from ge.dialects.support.access import Access, aligned_axes
+from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.interfaces import SplitInterface
 from ge.dialects.support.types import (
@@ -61,7 +62,6 @@ from ge.dialects.support.types import (
 from ge.dialects.support.work import Work
 
 STAGES = ("raw", "capped", "biased", "weights")
-UNDEFINED = ("zero", "nan", "guard")
 
 _OFF = BoolAttr.from_bool(False)
 
@@ -98,7 +98,7 @@ class AttentionLike(GraphOp, SplitInterface, ABC):
     softcap = prop_def(FloatAttr, default_value=FloatAttr(0.0, 64))
     """When positive, scores s become softcap * tanh(s / softcap), before any mask."""
     fill = prop_def(FloatAttr, default_value=FloatAttr(float("-inf"), 64))
-    undefined = prop_def(StringAttr, default_value=StringAttr("zero"))
+    undefined = choice_def("undefined", ("zero", "nan", "guard"), "zero")
     causal = prop_def(BoolAttr, default_value=_OFF)
     left_window = prop_def(IntegerAttr, default_value=IntegerAttr(-1, i64))
     right_window = prop_def(IntegerAttr, default_value=IntegerAttr(-1, i64))
@@ -127,9 +127,6 @@ class AttentionLike(GraphOp, SplitInterface, ABC):
     def scores_shape(self) -> Shape:
         """[B, H, Q, S], once all but `value` is known to fit together."""
         check_floats(self.query, self.key)
-        if self.undefined.data not in UNDEFINED:
-            text = ", ".join(UNDEFINED)
-            raise VerifyException(f'undefined is one of {text}, not "{self.undefined.data}"')
         (b, heads, queries, e), (kb, key_heads, keys, ke) = self.sizes("query"), self.sizes("key")
         merge("sizes of query and key", e, ke)
         if DYNAMIC not in (heads, key_heads) and heads % max(key_heads, 1):
@@ -241,14 +238,12 @@ class AttentionScoresOp(AttentionLike):
     (after softmax)."""
 
     name = "graph.attention_scores"
-    stage = prop_def(StringAttr)
+    stage = choice_def("stage", STAGES)
     assembly_format = (
         "$stage $query `,` $key " + _OPTIONS + "type($query) `,` type($key) `->` type($result)"
     )
 
     def infer(self) -> Sequence[Attribute]:
-        if self.stage.data not in STAGES:
-            raise VerifyException(f'stage is one of {", ".join(STAGES)}, not "{self.stage.data}"')
         return (tensor(self.scores_shape(), element_type(self.query)),)
 
     def static_work(self) -> Work:

@@ -8,7 +8,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import BoolAttr, StringAttr, i1
+from xdsl.dialects.builtin import BoolAttr, i1
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute
 from xdsl.irdl import (
@@ -35,6 +35,7 @@ from ge.dialects.graph.support.elementwise_bases import (
 )
 from ge.dialects.graph.support.parameters import GraphOp
 from ge.dialects.support.access import Access
+from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import bitwidth, is_float, is_integer
 from ge.dialects.support.interfaces import Permuted, PermuteInterface
 from ge.dialects.support.types import broadcast, element_type, shape_of, tensor
@@ -284,12 +285,7 @@ class ShiftOp(Binary):
     VECTOR_PROGRAM: ClassVar = True
     NEUTRAL: ClassVar = staticmethod(f.zero)
     ACCEPTS = staticmethod(is_integer)
-    direction = prop_def(StringAttr)
-
-    def infer(self) -> Sequence[Attribute]:
-        if self.direction.data not in ("left", "right"):
-            raise VerifyException(f'direction is "left" or "right", not "{self.direction.data}"')
-        return super().infer()
+    direction = choice_def("direction", ("left", "right"))
 
 
 PREDICATES = ("eq", "ne", "lt", "le", "gt", "ge")
@@ -300,19 +296,12 @@ class CompareOp(Binary):
     """lhs `predicate` rhs, as i1; any comparison with nan is false, but for "ne"."""
 
     name = "graph.compare"
-    predicate = prop_def(StringAttr)
+    predicate = choice_def("predicate", PREDICATES)
     ACCEPTS = staticmethod(any_type)
     assembly_format = "$predicate $lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
 
     def result_element(self) -> Attribute:
         return i1
-
-    def infer(self) -> Sequence[Attribute]:
-        if self.predicate.data not in PREDICATES:
-            raise VerifyException(
-                f'predicate is one of {", ".join(PREDICATES)}, not "{self.predicate.data}"'
-            )
-        return super().infer()
 
     def fold(self) -> f.Folded:
         if self.lhs is not self.rhs or is_float(element_type(self.lhs)):

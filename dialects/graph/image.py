@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from math import floor
 from typing import ClassVar, cast
 
-from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, FloatAttr, StringAttr, f64, i1
+from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, FloatAttr, f64, i1
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -28,6 +28,7 @@ from ge.dialects.graph.support.parameters import (
 )
 from ge.dialects.graph.support.window import spatial_dims
 from ge.dialects.support.access import Access
+from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -58,13 +59,6 @@ COORDINATES = (
 NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 POLICIES = ("stretch", "not_larger", "not_smaller")
 PADDINGS = ("zeros", "border", "reflection")
-
-
-def check_choices(*choices: tuple[str, StringAttr, Sequence[str]]) -> None:
-    """Raises VerifyException for the first property that is none of its choices."""
-    for name, value, known in choices:
-        if value.data not in known:
-            raise VerifyException(f'{name} is one of {", ".join(known)}, not "{value.data}"')
 
 
 def scaled_dim(size: int, scale: float) -> int:
@@ -109,14 +103,14 @@ class ResizeOp(GraphOp):
     scales = opt_prop_def(DenseArrayBase.constr(f64))
     sizes = opt_prop_def(INTS)
     axes = opt_prop_def(INTS)
-    mode = prop_def(StringAttr, default_value=StringAttr("nearest"))
-    coordinates = prop_def(StringAttr, default_value=StringAttr("half_pixel"))
-    nearest_mode = prop_def(StringAttr, default_value=StringAttr("round_prefer_floor"))
+    mode = choice_def("mode", INTERPOLATIONS, "nearest")
+    coordinates = choice_def("coordinates", COORDINATES, "half_pixel")
+    nearest_mode = choice_def("nearest_mode", NEAREST, "round_prefer_floor")
     cubic_coeff_a = prop_def(FloatAttr, default_value=FloatAttr(-0.75, 64))
     exclude_outside = prop_def(BoolAttr, default_value=NO)
     antialias = prop_def(BoolAttr, default_value=NO)
     extrapolation_value = prop_def(FloatAttr, default_value=FloatAttr(0.0, 64))
-    keep_aspect_ratio_policy = prop_def(StringAttr, default_value=StringAttr("stretch"))
+    keep_aspect_ratio_policy = choice_def("keep_aspect_ratio_policy", POLICIES, "stretch")
     result = result_def()
     ACCESS: ClassVar = Access.WINDOW
     PARAMETERS: ClassVar = {"scales_value": "scales", "sizes_value": "sizes"}
@@ -146,12 +140,6 @@ class ResizeOp(GraphOp):
 
     def check(self) -> None:
         """Raise VerifyException for attributes and operands that do not go together."""
-        check_choices(
-            ("mode", self.mode, INTERPOLATIONS),
-            ("coordinates", self.coordinates, COORDINATES),
-            ("nearest_mode", self.nearest_mode, NEAREST),
-            ("keep_aspect_ratio_policy", self.keep_aspect_ratio_policy, POLICIES),
-        )
         targets = (self.scales, self.scales_value, self.sizes, self.sizes_value)
         if sum(t is not None for t in targets) != 1:
             raise VerifyException("exactly one of 'scales' and 'sizes' is given")
@@ -231,17 +219,13 @@ class GridSampleOp(GraphOp):
     name = "graph.grid_sample"
     input = operand_def()
     grid = operand_def()
-    mode = prop_def(StringAttr, default_value=StringAttr("linear"))
-    padding_mode = prop_def(StringAttr, default_value=StringAttr("zeros"))
+    mode = choice_def("mode", INTERPOLATIONS, "linear")
+    padding_mode = choice_def("padding_mode", PADDINGS, "zeros")
     align_corners = prop_def(BoolAttr, default_value=NO)
     result = result_def()
     assembly_format = "$input `,` $grid attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[Attribute]:
-        check_choices(
-            ("mode", self.mode, INTERPOLATIONS),
-            ("padding_mode", self.padding_mode, PADDINGS),
-        )
         shape, grid = shape_of(self.input), shape_of(self.grid)
         rank = len(spatial_dims(shape))
         if len(grid) != len(shape) or grid[-1] not in (rank, DYNAMIC):

@@ -4,7 +4,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import BoolAttr, IntegerAttr, StringAttr, UnrankedTensorType, i1, i64
+from xdsl.dialects.builtin import BoolAttr, IntegerAttr, UnrankedTensorType, i1, i64
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     irdl_op_definition,
@@ -16,7 +16,6 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.reduction import check_choice
 from ge.dialects.graph.shape import ENDING
 from ge.dialects.graph.support.parameters import (
     INT,
@@ -33,6 +32,7 @@ from ge.dialects.graph.support.parameters import (
     vector_length,
 )
 from ge.dialects.support.access import Access
+from ge.dialects.support.choices import choice_def
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -50,8 +50,7 @@ from ge.dialects.support.types import (
 )
 from ge.dialects.support.work import Work
 
-ZERO, NONE = IntegerAttr(0, i64), StringAttr("none")
-REDUCTIONS = ("none", "add", "mul", "max", "min")
+ZERO = IntegerAttr(0, i64)
 
 
 def merge_shapes(a: Shape, b: Shape, names: str) -> Shape:
@@ -183,7 +182,7 @@ class Placing(Movement, ABC):
     input = operand_def()
     indices = operand_def()
     updates = operand_def()
-    reduction = prop_def(StringAttr, default_value=NONE)
+    reduction = choice_def("reduction", ("none", "add", "mul", "max", "min"), "none")
     result = result_def()
     assembly_format = (
         "$input `,` $indices `,` $updates (`reduction` $reduction^)? "
@@ -194,7 +193,6 @@ class Placing(Movement, ABC):
         return replaced_parts(self, index)
 
     def check_operands(self) -> None:
-        check_choice("reduction", self.reduction.data, REDUCTIONS)
         check_indices(self.indices, "indices")
         check_same_element(self.input, self.updates)
 
@@ -255,7 +253,7 @@ class TensorScatterOp(Movement):
     updates = operand_def()
     write_indices = opt_operand_def()
     axis = prop_def(INT, default_value=IntegerAttr(-2, i64))
-    mode = prop_def(StringAttr, default_value=StringAttr("linear"))
+    mode = choice_def("mode", ("linear", "circular"), "linear")
     result = result_def()
     assembly_format = (
         "$input `,` $updates (`at` $write_indices^)? (`axis` $axis^)? (`mode` $mode^)? "
@@ -266,7 +264,6 @@ class TensorScatterOp(Movement):
         return replaced_parts(self, index)
 
     def infer(self) -> Sequence[Attribute]:
-        check_choice("mode", self.mode.data, ("linear", "circular"))
         check_same_element(self.input, self.updates)
         shape, updates = shape_of(self.input), shape_of(self.updates)
         axis = element_axis(self.axis.value.data, len(shape))

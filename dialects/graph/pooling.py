@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import ClassVar
 
-from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, StringAttr, i1, i64
+from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, i1, i64
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     irdl_op_definition,
@@ -20,6 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.graph.support.parameters import INT, INTS, GraphOp, parameter
 from ge.dialects.graph.support.window import WINDOW, Window, WindowedOp, agree, spatial_dims
 from ge.dialects.support.access import Access
+from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -65,16 +66,13 @@ class Pooling(WindowedOp, ABC):
         return Work(0, elements, *self.traffic())
 
 
-POOL_KINDS = ("max", "average", "lp")
-
-
 @irdl_op_definition
 class PoolOp(Pooling):
     """Pooling of `kind` "max", "average" or "lp" = (sum |x|^p)^(1/p). Padding does not count,
     except as zeros in the number of elements of an average with `count_include_pad`."""
 
     name = "graph.pool"
-    kind = prop_def(StringAttr)
+    kind = choice_def("kind", ("max", "average", "lp"))
     count_include_pad = prop_def(BoolAttr, default_value=NO)
     p = prop_def(INT, default_value=IntegerAttr(2, i64))
     result = result_def()
@@ -84,8 +82,6 @@ class PoolOp(Pooling):
 
     def infer(self) -> Sequence[Attribute]:
         kind, element = self.kind.data, element_type(self.input)
-        if kind not in POOL_KINDS:
-            raise VerifyException(f'kind is one of {", ".join(POOL_KINDS)}, not "{kind}"')
         if element == i1 or (kind != "max" and not is_float(element)):
             raise VerifyException(f'element type {element} is not supported by kind "{kind}"')
         if self.p.value.data < 1:
@@ -244,7 +240,7 @@ class RoiAlignOp(RegionPooling):
     input = operand_def()
     rois = operand_def()
     batch_indices = operand_def()
-    mode = prop_def(StringAttr, default_value=StringAttr("average"))
+    mode = choice_def("mode", ("average", "max"), "average")
     sampling_ratio = prop_def(INT, default_value=IntegerAttr(0, i64))
     half_pixel = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
     ROI_COLUMNS: ClassVar = 4
@@ -253,8 +249,6 @@ class RoiAlignOp(RegionPooling):
     )
 
     def infer(self) -> Sequence[Attribute]:
-        if self.mode.data not in ("average", "max"):
-            raise VerifyException(f'mode is "average" or "max", not "{self.mode.data}"')
         if self.sampling_ratio.value.data < 0:
             raise VerifyException(
                 f"'sampling_ratio' is not negative, got {self.sampling_ratio.value.data}"

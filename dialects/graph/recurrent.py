@@ -16,7 +16,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, BoolAttr, DenseArrayBase, FloatAttr, StringAttr, f64
+from xdsl.dialects.builtin import ArrayAttr, BoolAttr, DenseArrayBase, FloatAttr, f64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -31,6 +31,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.normalization import check_floats
 from ge.dialects.graph.support.parameters import GraphOp
+from ge.dialects.support.choices import OneOf, choice_def
 from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -44,11 +45,11 @@ from ge.dialects.support.types import (
 )
 from ge.dialects.support.work import Work
 
-DIRECTIONS = ("forward", "reverse", "bidirectional")
 ACTIVATIONS = (
     "relu", "tanh", "sigmoid", "affine", "leaky_relu", "thresholded_relu", "scaled_tanh",
     "hard_sigmoid", "elu", "softsign", "softplus",
 )  # fmt: skip
+ACTIVATION = OneOf("activation", ACTIVATIONS)
 
 
 def check_shape(value: SSAValue | None, name: str, expected: Shape) -> None:
@@ -90,8 +91,8 @@ class Recurrent(GraphOp, ABC):
     bias = opt_operand_def()
     lengths = opt_operand_def()
     initial_state = opt_operand_def()
-    direction = prop_def(StringAttr, default_value=StringAttr("forward"))
-    activations = opt_prop_def(ArrayAttr[StringAttr])
+    direction = choice_def("direction", ("forward", "reverse", "bidirectional"), "forward")
+    activations = opt_prop_def(ArrayAttr.constr(ACTIVATION))
     alphas = opt_prop_def(DenseArrayBase.constr(f64))
     betas = opt_prop_def(DenseArrayBase.constr(f64))
     clip = opt_prop_def(FloatAttr)
@@ -119,10 +120,6 @@ class Recurrent(GraphOp, ABC):
         return tuple(a.data for a in self.activations)
 
     def infer(self) -> Sequence[Attribute]:
-        if self.direction.data not in DIRECTIONS:
-            raise VerifyException(
-                f'direction is one of {", ".join(DIRECTIONS)}, not "{self.direction.data}"'
-            )
         self.check_activations()
         floats = [self.input, self.weights, self.recurrence, self.bias, self.initial_state]
         check_floats(*floats)
@@ -146,14 +143,9 @@ class Recurrent(GraphOp, ABC):
         return (tensor((steps, d, batch, hidden), t), *[last] * (len(self.results) - 1))
 
     def check_activations(self) -> None:
-        """Raise VerifyException unless there is a known activation for each gate and direction."""
-        names = self.activation_names()
-        for name in names:
-            if name not in ACTIVATIONS:
-                raise VerifyException(
-                    f'activation is one of {", ".join(ACTIVATIONS)}, not "{name}"'
-                )
-        if len(names) != (count := len(self.DEFAULTS) * self.directions):
+        """Raise VerifyException unless there is an activation for each gate and direction."""
+        names, count = self.activation_names(), len(self.DEFAULTS) * self.directions
+        if len(names) != count:
             raise VerifyException(f"expected {count} activations, got {len(names)}")
         for label, values in (("alphas", self.alphas), ("betas", self.betas)):
             if values is not None and len(values) != count:

@@ -6,7 +6,6 @@ from typing import ClassVar
 from xdsl.dialects.builtin import (
     BoolAttr,
     IntegerAttr,
-    StringAttr,
     UnrankedTensorType,
     i1,
     i64,
@@ -33,6 +32,7 @@ from ge.dialects.graph.support.parameters import (
     vector_length,
 )
 from ge.dialects.support.access import Rows, rows_along
+from ge.dialects.support.choices import choice_def
 from ge.dialects.support.interfaces import Permuted, PermuteInterface, RowsInterface, SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -46,23 +46,8 @@ from ge.dialects.support.types import (
 from ge.dialects.support.work import Work
 
 REDUCE_KINDS = (
-    "sum",
-    "mean",
-    "max",
-    "min",
-    "prod",
-    "l1",
-    "l2",
-    "log_sum",
-    "log_sum_exp",
-    "sum_square",
-)
-
-
-def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    """Raises VerifyException when `value` is none of the choices."""
-    if value not in choices:
-        raise VerifyException(f'{name} is one of {", ".join(choices)}, not "{value}"')
+    "sum", "mean", "max", "min", "prod", "l1", "l2", "log_sum", "log_sum_exp", "sum_square",
+)  # fmt: skip
 
 
 def reduced_shape(shape: Shape, axes: Sequence[int], keep_dims: bool) -> Shape:
@@ -84,7 +69,7 @@ class ReduceOp(GraphOp, RowsInterface, SplitInterface, PermuteInterface):
     """
 
     name = "graph.reduce"
-    kind = prop_def(StringAttr)
+    kind = choice_def("kind", REDUCE_KINDS)
     input = operand_def()
     axes_value = opt_operand_def()
     axes = opt_prop_def(INTS)
@@ -127,7 +112,6 @@ class ReduceOp(GraphOp, RowsInterface, SplitInterface, PermuteInterface):
         return Permuted((0,), [left.index(i) for i in order if i in left], params)
 
     def infer(self) -> Sequence[Attribute]:
-        check_choice("kind", self.kind.data, REDUCE_KINDS)
         element, shape = element_type(self.input), shape_of(self.input)
         if element == i1 and self.kind.data not in ("max", "min"):
             raise VerifyException(
@@ -158,7 +142,7 @@ class ArgReduceOp(GraphOp, RowsInterface):
     equal ones, or the last with `select_last_index`. `kind` is "max" or "min"."""
 
     name = "graph.arg_reduce"
-    kind = prop_def(StringAttr)
+    kind = choice_def("kind", ("max", "min"))
     input = operand_def()
     axis = prop_def(IntegerAttr, default_value=IntegerAttr(0, i64))
     keep_dims = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
@@ -171,7 +155,6 @@ class ArgReduceOp(GraphOp, RowsInterface):
         return rows_along(shape, (normalize_axis(self.axis.value.data, len(shape)),))
 
     def infer(self) -> Sequence[Attribute]:
-        check_choice("kind", self.kind.data, ("max", "min"))
         shape = shape_of(self.input)
         if not shape:
             raise VerifyException("a scalar has no axis to search along")
@@ -190,7 +173,7 @@ class CumulativeOp(GraphOp, RowsInterface):
     `exclusive`, from the end when `reverse`. `kind` is "sum" or "prod"."""
 
     name = "graph.cumulative"
-    kind = prop_def(StringAttr)
+    kind = choice_def("kind", ("sum", "prod"))
     input = operand_def()
     axis_value = opt_operand_def()
     axis = opt_prop_def(INT)
@@ -203,7 +186,6 @@ class CumulativeOp(GraphOp, RowsInterface):
     )
 
     def infer(self) -> Sequence[Attribute]:
-        check_choice("kind", self.kind.data, ("sum", "prod"))
         shape, element = shape_of(self.input), element_type(self.input)
         if element == i1:
             raise VerifyException("element type i1 is not supported")

@@ -8,7 +8,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import BoolAttr, IntegerAttr, StringAttr, UnrankedTensorType, i64
+from xdsl.dialects.builtin import BoolAttr, IntegerAttr, UnrankedTensorType, i64
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
@@ -21,7 +21,6 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.reduction import check_choice
 from ge.dialects.graph.support.parameters import (
     INT,
     INTS,
@@ -40,6 +39,7 @@ from ge.dialects.graph.support.parameters import (
     vector_length,
 )
 from ge.dialects.support.access import Access
+from ge.dialects.support.choices import choice_def
 from ge.dialects.support.interfaces import SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -251,14 +251,13 @@ class BlockOp(Movement, ABC):
 
     input = operand_def()
     block = prop_def(INT)
-    mode = prop_def(StringAttr, default_value=StringAttr("dcr"))
+    mode = choice_def("mode", ("dcr", "crd"), "dcr")
     result = result_def()
     assembly_format = "$input `block` $block" + ENDING
 
     def checked_shape(self) -> Shape:
         """The shape of the input, of rank 4. Raises VerifyException for another one, or a block
         below 1."""
-        check_choice("mode", self.mode.data, ("dcr", "crd"))
         if (block := self.block.value.data) < 1:
             raise VerifyException(f"block is at least 1, not {block}")
         if len(shape := shape_of(self.input)) != 4:

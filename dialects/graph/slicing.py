@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import ClassVar
 
-from xdsl.dialects.builtin import StringAttr
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
@@ -20,7 +19,6 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.reduction import check_choice
 from ge.dialects.graph.shape import ENDING, of_rank
 from ge.dialects.graph.support.parameters import (
     INT,
@@ -40,6 +38,7 @@ from ge.dialects.graph.support.parameters import (
     same_static_type,
     vector_length,
 )
+from ge.dialects.support.choices import choice_def
 from ge.dialects.support.interfaces import (
     Permuted,
     PermuteInterface,
@@ -327,7 +326,7 @@ class PadOp(Movement, PermuteInterface, HasFolderInterface):
     value = opt_operand_def()
     pads = opt_prop_def(INTS)
     axes = opt_prop_def(INTS)
-    mode = prop_def(StringAttr, default_value=StringAttr("constant"))
+    mode = choice_def("mode", PAD_MODES, "constant")
     result = result_def()
     PARAMETERS: ClassVar = {"pads_value": "pads", "axes_value": "axes"}
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -342,7 +341,6 @@ class PadOp(Movement, PermuteInterface, HasFolderInterface):
     def infer(self) -> Sequence[Attribute]:
         shape = shape_of(self.input)
         element = element_type(self.input)
-        check_choice("mode", self.mode.data, PAD_MODES)
         if self.value is not None:
             check_scalar(self.value, "value")
             check_same_element(self.input, self.value)

@@ -8,14 +8,12 @@ from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from xdsl.dialects.builtin import StringAttr
 from xdsl.irdl import opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import INTS, GraphOp
+from ge.dialects.support.choices import opt_choice_def
 from ge.dialects.support.types import DYNAMIC, Shape, shape_text
-
-AUTO_PADS = ("same_upper", "same_lower")
 
 WINDOW = "(`strides` $strides^)? (`pads` $pads^)? (`dilations` $dilations^)?"
 """The window's part of an assembly format."""
@@ -98,20 +96,15 @@ class WindowedOp(GraphOp, ABC):
     strides = opt_prop_def(INTS)
     pads = opt_prop_def(INTS)
     dilations = opt_prop_def(INTS)
-    auto_pad = opt_prop_def(StringAttr)
+    auto_pad = opt_choice_def("auto_pad", ("same_upper", "same_lower"))
 
     def window_over(self, kernel: Shape, ceil_mode: bool = False) -> Window:
         """The window with this kernel. Raises VerifyException for properties that do not fit."""
         rank = len(kernel)
         if any(k != DYNAMIC and k < 1 for k in kernel):
             raise VerifyException(f"kernel dimensions are positive, got {shape_text(kernel)}")
-        if self.auto_pad is not None:
-            if self.auto_pad.data not in AUTO_PADS:
-                raise VerifyException(
-                    f'auto_pad is one of {", ".join(AUTO_PADS)}, not "{self.auto_pad.data}"'
-                )
-            if self.pads is not None:
-                raise VerifyException("'pads' and 'auto_pad' exclude each other")
+        if self.auto_pad is not None and self.pads is not None:
+            raise VerifyException("'pads' and 'auto_pad' exclude each other")
         return Window(
             kernel,
             self.window_ints("strides", rank, 1, least=1),
