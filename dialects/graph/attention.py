@@ -5,9 +5,10 @@ in a row), Q queries, S keys, E elements of a query or key, V elements of a valu
 [B, H, Q, E], `key` [B, K, S, E], `value` [B, K, S, V], the result [B, H, Q, V]; each of them has
 heads and tokens exchanged ([B, Q, H, E] ...) where its flag `..._tokens_first` is set.
 
-The scores are scale * query key^T, capped by `softcap`. Then the `masks` change them one by one
-(each broadcasts to [B, H, Q, S]): a float mask is added; where a mask of i1 is false, the score
-becomes `fill`. At last a key j is left out for query i if
+The scores s are scale * query key^T (scale is 1 / sqrt(E) when absent), with a positive `softcap`
+they become softcap * tanh(s / softcap). Then the `masks` change them one by one (each broadcasts to
+[B, H, Q, S]): a float mask is added; where a mask of i1 is false, the score becomes `fill`. At last
+a key j is left out for query i if
  - `causal` and j > p, where p = offset + i is the query's position among the keys;
  - j < p - left_window or j > p + right_window, for windows that are not negative;
  - j >= key_lengths of its batch. Without an offset the queries are then the last of these keys.
@@ -41,8 +42,13 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.normalization import check_broadcast_to, check_floats
-from ge.dialects.graph.support.parameters import INT, GraphOp, parameter
+from ge.dialects.graph.support.parameters import (
+    INT,
+    GraphOp,
+    check_broadcast_to,
+    check_floats,
+    parameter,
+)
 from ge.dialects.support.access import Access, aligned_axes
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import is_float, is_integer
@@ -73,19 +79,12 @@ _OPTIONS = (
 )
 
 
-def merge(what: str, *dims: int) -> int:
-    """The one size that all dims have. Raises VerifyException naming `what` on a clash."""
-    result = DYNAMIC
-    for d in dims:
-        try:
-            result = merge_dims(result, d)
-        except VerifyException:
-            raise VerifyException(f"{what} differ: {result} and {d}") from None
-    return result
+def merge(what: str, a: int, b: int) -> int:
+    return merge_dims(a, b, f"{what} differ: {a} and {b}")
 
 
 class AttentionLike(GraphOp, SplitInterface, ABC):
-    """Base: query, key, and which keys take part."""
+    """Ops with a query, keys, and masks on their scores."""
 
     query = operand_def()
     key = operand_def()
@@ -94,9 +93,7 @@ class AttentionLike(GraphOp, SplitInterface, ABC):
     offset_value = opt_operand_def()
     offset = opt_prop_def(INT)
     scale = opt_prop_def(FloatAttr)
-    """Factor of the scores; 1 / sqrt(E) when absent."""
     softcap = prop_def(FloatAttr, default_value=FloatAttr(0.0, 64))
-    """When positive, scores s become softcap * tanh(s / softcap), before any mask."""
     fill = prop_def(FloatAttr, default_value=FloatAttr(float("-inf"), 64))
     undefined = choice_def("undefined", ("zero", "nan", "guard"), "zero")
     causal = prop_def(BoolAttr, default_value=_OFF)
@@ -107,13 +104,11 @@ class AttentionLike(GraphOp, SplitInterface, ABC):
     result = result_def()
     PARAMETERS: ClassVar = {"offset_value": "offset"}
     ALWAYS_MACS: ClassVar = True
-    KEYED: ClassVar[tuple[str, ...]] = ("key",)
-    """Operands that have a token for each key."""
+    KEYED: ClassVar[tuple[str, ...]] = ("key",)  # operands that have a token for each key
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     def sizes(self, name: str) -> Shape:
-        """Batch, heads, tokens and elements of an operand or the result, in whatever order it
-        has them."""
+        """Batch, heads, tokens and elements of an operand or the result, in this order."""
         value: SSAValue = getattr(self, name)
         shape = shape_of(value)
         if len(shape) != 4:
@@ -136,8 +131,7 @@ class AttentionLike(GraphOp, SplitInterface, ABC):
         return shape
 
     def check_masks(self, shape: Shape) -> None:
-        """Raise VerifyException unless masks broadcast to `shape` (batch, heads, queries, keys) and
-        the lengths and the offset are integers."""
+        """Masks broadcast to `shape` (batch, heads, queries, keys); the others are integers."""
         for mask in self.masks:
             if element_type(mask) != i1 and not is_float(element_type(mask)):
                 raise VerifyException(f"mask is i1 or a float, not {element_type(mask)}")
@@ -183,7 +177,6 @@ class AttentionLike(GraphOp, SplitInterface, ABC):
 
 
 def swap_heads(shape: Shape) -> Shape:
-    """The shape with heads and tokens exchanged."""
     batch, a, b, size = shape
     return batch, b, a, size
 

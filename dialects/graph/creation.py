@@ -49,8 +49,7 @@ from ge.dialects.support.types import (
 )
 from ge.dialects.support.work import Work
 
-CREATED = " attr-dict `->` type($result)"
-"""The end of an assembly format of an op without tensor operands other than parameters."""
+CREATED = " attr-dict `->` type($result)"  # the end of the format of ops that have parameters only
 
 
 @irdl_op_definition
@@ -106,7 +105,7 @@ def scalar(value: SSAValue) -> float | None:
 
 
 class Created(GraphOp, ABC):
-    """Base of ops that have a `shape` and no other operand."""
+    """Ops that have a `shape` and no other operand."""
 
     shape_value = opt_operand_def()
     shape = opt_prop_def(INTS)
@@ -114,7 +113,7 @@ class Created(GraphOp, ABC):
     PARAMETERS: ClassVar = {"shape_value": "shape"}
 
     def created_shape(self) -> Shape | None:
-        """The shape, `?` where unknown; None when the rank is."""
+        """None when the rank is unknown."""
         if self.shape_value is not None:
             vector_length(self.shape_value, "shape")
         elif self.shape is None:

@@ -16,16 +16,15 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
     GraphOp,
+    check_float,
     check_indices,
     check_same_element,
     check_scalar,
 )
-from ge.dialects.support.element_types import is_float
 from ge.dialects.support.types import (
     DYNAMIC,
     byte_size,
     constant_ints,
-    element_type,
     merge_dims,
     shape_of,
     tensor,
@@ -72,8 +71,7 @@ class NonMaxSuppressionOp(GraphOp):
 
     def infer(self) -> Sequence[Attribute]:
         self.dims()
-        if not is_float(element_type(self.boxes)):
-            raise VerifyException(f"element type {element_type(self.boxes)} is not supported")
+        check_float(self.boxes)
         check_same_element(self.boxes, self.scores)
         if self.max_output is not None:
             check_scalar(self.max_output, "max_output")

@@ -1,8 +1,5 @@
-"""Elementwise ops: one result element from the element(s) at the same place, numpy broadcasting.
-
-`VECTOR_COST` is the number of vector instructions for one
-element (transcendental functions are short polynomials on the vector unit).
-"""
+"""Elementwise ops with numpy broadcasting. `VECTOR_COST` is the number of vector instructions for
+one element (transcendental functions are short polynomials on the vector unit)."""
 
 from abc import ABC
 from collections.abc import Sequence
@@ -33,7 +30,7 @@ from ge.dialects.graph.support.elementwise_bases import (
     is_bits,
     is_number,
 )
-from ge.dialects.graph.support.parameters import GraphOp
+from ge.dialects.graph.support.parameters import GraphOp, check_same_element
 from ge.dialects.support.access import Access
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import bitwidth, is_float, is_integer
@@ -313,8 +310,6 @@ class CompareOp(Binary):
 
 
 class FloatTest(Unary, ABC):
-    """Base of ops that say of each float whether something is true."""
-
     ACCEPTS = staticmethod(is_float)
 
     def result_element(self) -> Attribute:
@@ -353,8 +348,7 @@ class SelectOp(Elementwise, HasFolderInterface):
     def infer(self) -> Sequence[Attribute]:
         if element_type(self.condition) != i1:
             raise VerifyException(f"condition is i1, not {element_type(self.condition)}")
-        if (a := element_type(self.on_true)) != (b := element_type(self.on_false)):
-            raise VerifyException(f"element types differ: {a} and {b}")
+        check_same_element(self.on_true, self.on_false)
         shape = broadcast(*(shape_of(o) for o in self.operands))
         return (tensor(shape, element_type(self.on_true)),)
 
@@ -362,14 +356,14 @@ class SelectOp(Elementwise, HasFolderInterface):
         known = f.splat(self.condition)
         if known is None and self.on_true is not self.on_false:
             return None
-        taken, other = self.on_true, self.on_false
+        value, other = self.on_true, self.on_false
         if known == 0:
-            taken, other = other, taken
-        shape = shape_of(taken)
-        plain = taken.type == self.result.type and all(
-            f.broadcasts_into(shape_of(v), shape) or v is taken for v in (self.condition, other)
+            value, other = other, value
+        shape = shape_of(value)
+        same = value.type == self.result.type and all(
+            f.broadcasts_into(shape_of(v), shape) or v is value for v in (self.condition, other)
         )
-        return (taken,) if plain else None
+        return (value,) if same else None
 
 
 @irdl_op_definition
@@ -394,11 +388,8 @@ class ClampOp(GraphOp, PermuteInterface, HasFolderInterface):
         for limit in (self.low, self.high):
             if limit is None:
                 continue
-            if element_type(limit) != element_type(self.input):
-                raise VerifyException(
-                    f"element types differ: {element_type(self.input)} and {element_type(limit)}"
-                )
-            if any(d not in (1,) for d in shape_of(limit)):
+            check_same_element(self.input, limit)
+            if any(d != 1 for d in shape_of(limit)):
                 raise VerifyException(f"a limit is a scalar, not {limit.type}")
         return (self.input.type,)
 

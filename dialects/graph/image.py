@@ -62,8 +62,7 @@ PADDINGS = ("zeros", "border", "reflection")
 
 
 def scaled_dim(size: int, scale: float) -> int:
-    """floor(size * scale), the product rounded to float32 as ONNX implementations do. Raises
-    VerifyException for a scale that is not positive, or too large."""
+    """floor(size * scale), the product rounded to float32 as ONNX implementations do."""
     if not (scale > 0 and size * scale < 2**63):
         raise VerifyException(f"cannot resize {size} elements by scale {scale}")
     (product,) = struct.unpack("f", struct.pack("f", size * scale))
@@ -71,8 +70,7 @@ def scaled_dim(size: int, scale: float) -> int:
 
 
 def fitted_scale(size: Shape, target: Shape, policy: str) -> float:
-    """The one scale of all axes that "not_larger" or "not_smaller" chooses; 1 where all are
-    empty."""
+    """The one scale of all axes under "not_larger" or "not_smaller"; 1 where all are empty."""
     scales = [t / s for t, s in zip(target, size, strict=True) if s]
     return (min if policy == "not_larger" else max)(scales, default=1.0)
 
@@ -122,12 +120,8 @@ class ResizeOp(GraphOp):
     )
 
     def resized_axes(self) -> tuple[int, ...]:
-        """The axes, counted from the front."""
-        rank = len(shape_of(self.input))
-        axes = self.ints("axes")
-        if axes is None:
-            return tuple(range(rank))
-        return distinct_axes(axes, rank)
+        axes, rank = self.ints("axes"), len(shape_of(self.input))
+        return tuple(range(rank)) if axes is None else distinct_axes(axes, rank)
 
     def scale_values(self) -> tuple[float, ...] | None:
         """The scales, None when they are absent or known only at run time."""
@@ -139,7 +133,7 @@ class ResizeOp(GraphOp):
         return tuple(float(v) for v in cast(Sequence[float], known.get_values()))
 
     def check(self) -> None:
-        """Raise VerifyException for attributes and operands that do not go together."""
+        """Raises VerifyException for attributes and operands that do not go together."""
         targets = (self.scales, self.scales_value, self.sizes, self.sizes_value)
         if sum(t is not None for t in targets) != 1:
             raise VerifyException("exactly one of 'scales' and 'sizes' is given")
@@ -172,11 +166,11 @@ class ResizeOp(GraphOp):
     def targets(self, size: Shape) -> Sequence[int]:
         """The sizes of the resized axes, which are now `size`."""
         scales, sizes = self.scale_values(), partial_ints(self, "sizes")
-        given = scales if sizes is None else sizes
-        if given is None:
+        targets = scales if sizes is None else sizes
+        if targets is None:
             return [DYNAMIC] * len(size)
-        if len(given) != len(size):
-            raise VerifyException(f"{len(given)} targets are given for {len(size)} axes")
+        if len(targets) != len(size):
+            raise VerifyException(f"{len(targets)} targets are given for {len(size)} axes")
         if sizes is not None:
             return self.bounded_sizes(size, dims(sizes))
         assert scales is not None
@@ -235,12 +229,8 @@ class GridSampleOp(GraphOp):
             )
         if not is_float(element_type(self.grid)):
             raise VerifyException(f"the grid is of floats, not {element_type(self.grid)}")
-        try:
-            batch = merge_dims(shape[0], grid[0])
-        except VerifyException:
-            raise VerifyException(
-                f"input and grid differ in batch size: {shape[0]} and {grid[0]}"
-            ) from None
+        text = f"input and grid differ in batch size: {shape[0]} and {grid[0]}"
+        batch = merge_dims(shape[0], grid[0], text)
         return (tensor((batch, shape[1], *grid[1:-1]), element_type(self.input)),)
 
     def static_work(self) -> Work:

@@ -37,6 +37,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
+    agree,
     byte_size,
     constant_ints,
     element_type,
@@ -55,19 +56,16 @@ ZERO = IntegerAttr(0, i64)
 
 def merge_shapes(a: Shape, b: Shape, names: str) -> Shape:
     """The one shape that is known to be equal to both."""
-    try:
-        return tuple(merge_dims(x, y) for x, y in zip(a, b, strict=True))
-    except (VerifyException, ValueError):
-        raise VerifyException(
-            f"shapes of {names} differ: {shape_text(a)} and {shape_text(b)}"
-        ) from None
+    if not agree(a, b):
+        raise VerifyException(f"shapes of {names} differ: {shape_text(a)} and {shape_text(b)}")
+    return tuple(map(merge_dims, a, b))
 
 
 # ---- gather ----------------------------------------------------------------------------------
 
 
 class Picking(Movement, ABC):
-    """Base of ops that pick elements by indices; negative indices count from the end."""
+    """Ops that pick elements by indices; negative indices count from the end."""
 
     ACCESS: ClassVar = Access.LOOKUP
     NAMES_PLACES: ClassVar = True
@@ -125,7 +123,7 @@ class GatherElementsOp(Picking):
 
 
 def check_inside(indices: Shape, shape: Shape, axis: int) -> None:
-    """Raises VerifyException when indices go beyond the input in a dimension other than `axis`."""
+    """Indices do not go beyond the input in a dimension other than `axis`."""
     if len(indices) != len(shape):
         raise VerifyException(f"ranks of input and indices differ: {len(shape)} and {len(indices)}")
     for i, (d, limit) in enumerate(zip(indices, shape, strict=True)):
@@ -167,15 +165,14 @@ def check_depth(depth: int, rank: int) -> None:
 
 
 def replaced_parts(op: TensorOp, index: int) -> int | None:
-    """`TensorOp.local_parts` of a copy of operand 0 in which elements are replaced: those that
-    are not need themselves only."""
+    """`TensorOp.local_parts` of a copy of operand 0 in which elements are replaced."""
     return numel(shape_of(op.operands[0])) if index == 0 else None
 
 
 class Placing(Movement, ABC):
-    """Base of ops that put updates into a copy of the input; negative indices count from the
-    end. `reduction` "add", "mul", "max" or "min" combines them with what is there; with "none"
-    the last of several updates of one place wins."""
+    """Ops that put updates into a copy of the input; negative indices count from the end.
+    `reduction` combines them with the elements there; with "none" the last of several updates of
+    one element wins."""
 
     ACCESS: ClassVar = Access.WHOLE
     NAMES_PLACES: ClassVar = True
@@ -355,8 +352,8 @@ class UniqueOp(Movement):
         else:
             axis = element_axis(self.axis.value.data, len(shape))
             count, shape[axis] = shape[axis], DYNAMIC
-        found = tensor((DYNAMIC,), i64)
-        return (tensor(shape, element), found, tensor((count,), i64), found)
+        indices = tensor((DYNAMIC,), i64)
+        return (tensor(shape, element), indices, tensor((count,), i64), indices)
 
 
 # ---- one-hot and order -----------------------------------------------------------------------

@@ -17,14 +17,15 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.support.parameters import INT, INTS, GraphOp, parameter
-from ge.dialects.graph.support.window import WINDOW, Window, WindowedOp, agree, spatial_dims
+from ge.dialects.graph.support.parameters import INT, INTS, GraphOp, check_float, parameter
+from ge.dialects.graph.support.window import WINDOW, Window, WindowedOp, spatial_dims
 from ge.dialects.support.access import Access
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
+    agree,
     element_type,
     numel,
     shape_of,
@@ -36,8 +37,19 @@ from ge.dialects.support.work import Work
 NO = BoolAttr.from_bool(False)
 
 
+def fitting_dims(shape: Shape, window: Window) -> Shape:
+    """The spatial dimensions, of which the window has as many."""
+    spatial = spatial_dims(shape)
+    if window.rank != len(spatial):
+        raise VerifyException(
+            f"a kernel of shape {shape_text(window.kernel)} does not fit an input of shape "
+            f"{shape_text(shape)}"
+        )
+    return spatial
+
+
 class Pooling(WindowedOp, ABC):
-    """Base: one value from the elements under a window of shape `kernel`, channel by channel.
+    """One value from the elements under a window of shape `kernel`, channel by channel.
     `ceil_mode` also takes a last window that hangs over the end."""
 
     ACCESS: ClassVar = Access.WINDOW
@@ -50,15 +62,9 @@ class Pooling(WindowedOp, ABC):
         return self.window_over(kernel, bool(self.ceil_mode.value.data))
 
     def pooled_shape(self) -> Shape:
-        """The result's shape: batch, channel, places of the window. Raises VerifyException when the
-        window has another rank than the input."""
-        shape = shape_of(self.input)
-        spatial, window = spatial_dims(shape), self.window()
-        if window.rank != len(spatial):
-            raise VerifyException(
-                f"a kernel of shape {shape_text(window.kernel)} does not fit an input of shape "
-                f"{shape_text(shape)}"
-            )
+        """Batch, channel, positions of the window."""
+        shape, window = shape_of(self.input), self.window()
+        spatial = fitting_dims(shape, window)
         return (*shape[:2], *window.resolved(spatial).output(spatial))
 
     def static_work(self) -> Work:
@@ -131,23 +137,13 @@ class MaxUnpoolOp(WindowedOp):
     )
 
     def unpooled_shape(self, shape: Shape) -> Shape:
-        """The shape that pooling with this window makes to `shape`."""
+        """The shape of which pooling with this window makes `shape`."""
         window = self.window_over(self.ints("kernel") or ())
-        if window.rank != len(spatial_dims(shape)):
-            raise VerifyException(
-                f"a kernel of shape {shape_text(window.kernel)} does not fit an input of shape "
-                f"{shape_text(shape)}"
-            )
-        rank = window.rank
-        spatial = (
-            DYNAMIC
-            if size == DYNAMIC
-            else (size - 1) * window.strides[i]
-            + window.extent(i)
-            - window.pads[i]
-            - window.pads[i + rank]
-            for i, size in enumerate(shape[2:])
-        )
+        spatial = list(fitting_dims(shape, window))
+        for i, size in enumerate(spatial):
+            if size != DYNAMIC:
+                pads = window.pads[i] + window.pads[i + window.rank]
+                spatial[i] = (size - 1) * window.strides[i] + window.extent(i) - pads
         return (*shape[:2], *spatial)
 
     def infer(self) -> Sequence[Attribute]:
@@ -189,8 +185,7 @@ class LrnOp(GraphOp):
 
     def infer(self) -> Sequence[Attribute]:
         spatial_dims(shape_of(self.input))
-        if not is_float(element_type(self.input)):
-            raise VerifyException(f"element type {element_type(self.input)} is not supported")
+        check_float(self.input)
         if self.size.value.data < 1:
             raise VerifyException(f"'size' is positive, got {self.size.value.data}")
         return (self.input.type,)
@@ -201,8 +196,8 @@ class LrnOp(GraphOp):
 
 
 class RegionPooling(GraphOp, ABC):
-    """Base: each region of interest of a feature map divided into a grid of `output_size`, one
-    value a cell. Coordinates are multiplied by `spatial_scale` first."""
+    """Each region of interest of a feature map divided into a grid of `output_size`, one value a
+    cell. Coordinates are multiplied by `spatial_scale` first."""
 
     NAMES_PLACES: ClassVar = True
     input = operand_def()

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, BoolAttr, DenseArrayBase, FloatAttr, f64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     irdl_op_definition,
@@ -29,19 +29,16 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.normalization import check_floats
-from ge.dialects.graph.support.parameters import GraphOp
+from ge.dialects.graph.support.parameters import GraphOp, check_floats, check_indices, check_shape
 from ge.dialects.support.choices import OneOf, choice_def
-from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.types import (
-    DYNAMIC,
-    Shape,
     element_type,
     merge_dims,
     numel,
     shape_of,
     shape_text,
     tensor,
+    times,
 )
 from ge.dialects.support.work import Work
 
@@ -50,23 +47,6 @@ ACTIVATIONS = (
     "hard_sigmoid", "elu", "softsign", "softplus",
 )  # fmt: skip
 ACTIVATION = OneOf("activation", ACTIVATIONS)
-
-
-def check_shape(value: SSAValue | None, name: str, expected: Shape) -> None:
-    """Raises VerifyException unless the value has (or may have) the expected shape."""
-    if value is None:
-        return
-    shape = shape_of(value)
-    if len(shape) != len(expected) or any(
-        a != b and DYNAMIC not in (a, b) for a, b in zip(shape, expected, strict=True)
-    ):
-        raise VerifyException(
-            f"{name} has shape {shape_text(shape)}, expected {shape_text(expected)}"
-        )
-
-
-def times(factor: int, dim: int) -> int:
-    return DYNAMIC if dim == DYNAMIC else factor * dim
 
 
 _TEXT = (
@@ -78,11 +58,8 @@ _TYPES = "attr-dict `:` type($input) `,` type($weights) `,` type($recurrence) `-
 
 
 class Recurrent(GraphOp, ABC):
-    """Base: operands that all cells have, and their shapes."""
-
     GATES: ClassVar[int]
-    DEFAULTS: ClassVar[tuple[str, ...]]
-    """The activations of one direction when none are named."""
+    DEFAULTS: ClassVar[tuple[str, ...]]  # the activations of one direction when none are named
     ALWAYS_MACS: ClassVar = True
 
     input = operand_def()
@@ -107,7 +84,6 @@ class Recurrent(GraphOp, ABC):
 
     @property
     def hidden(self) -> int:
-        """The size of the state."""
         return shape_of(self.recurrence)[-1]
 
     def can_fail(self) -> bool:
@@ -121,14 +97,13 @@ class Recurrent(GraphOp, ABC):
 
     def infer(self) -> Sequence[Attribute]:
         self.check_activations()
-        floats = [self.input, self.weights, self.recurrence, self.bias, self.initial_state]
-        check_floats(*floats)
+        check_floats(self.input, self.weights, self.recurrence, self.bias, self.initial_state)
         for value, name in ((self.input, "input"), (self.recurrence, "recurrence")):
             if len(shape_of(value)) != 3:
                 raise VerifyException(f"{name} has 3 dimensions, not {shape_text(shape_of(value))}")
         steps, batch, size = shape_of(self.input)
-        if self.lengths is not None and not is_integer(element_type(self.lengths)):
-            raise VerifyException(f"lengths are integers, not {element_type(self.lengths)}")
+        if self.lengths is not None:
+            check_indices(self.lengths, "lengths")
         d, hidden = self.directions, self.hidden
         gates = times(self.GATES, hidden)
         check_shape(self.weights, "weights", (d, gates, size))
@@ -143,7 +118,7 @@ class Recurrent(GraphOp, ABC):
         return (tensor((steps, d, batch, hidden), t), *[last] * (len(self.results) - 1))
 
     def check_activations(self) -> None:
-        """Raise VerifyException unless there is an activation for each gate and direction."""
+        """There is an activation for each gate and direction."""
         names, count = self.activation_names(), len(self.DEFAULTS) * self.directions
         if len(names) != count:
             raise VerifyException(f"expected {count} activations, got {len(names)}")

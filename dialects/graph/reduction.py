@@ -51,7 +51,6 @@ REDUCE_KINDS = (
 
 
 def reduced_shape(shape: Shape, axes: Sequence[int], keep_dims: bool) -> Shape:
-    """The shape after reducing `axes` (counted from the front)."""
     if keep_dims:
         return tuple(1 if i in axes else d for i, d in enumerate(shape))
     return tuple(d for i, d in enumerate(shape) if i not in axes)
@@ -85,7 +84,6 @@ class ReduceOp(GraphOp, RowsInterface, SplitInterface, PermuteInterface):
         return None if axes is None else rows_along(shape_of(self.input), axes)
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        """All axes that are kept."""
         axes, rank = self.reduced_axes(), len(shape_of(self.input))
         if axes is None or len(self.operands) > 1:
             return None
@@ -94,7 +92,7 @@ class ReduceOp(GraphOp, RowsInterface, SplitInterface, PermuteInterface):
         return ([i for i in range(rank) if i not in axes][axis],)
 
     def reduced_axes(self) -> tuple[int, ...] | None:
-        """The axes counted from the front, None when they are known only at run time."""
+        """None when they are known only at run time."""
         rank = len(shape_of(self.input))
         axes = self.ints("axes")
         if axes is None and self.axes_value is not None:
@@ -108,8 +106,8 @@ class ReduceOp(GraphOp, RowsInterface, SplitInterface, PermuteInterface):
         params = {"axes": sorted(order.index(a) for a in axes)}
         if self.keep_dims.value.data:
             return Permuted((0,), order, params)
-        left = [i for i in range(len(order)) if i not in axes]
-        return Permuted((0,), [left.index(i) for i in order if i in left], params)
+        rest = [i for i in range(len(order)) if i not in axes]
+        return Permuted((0,), [rest.index(i) for i in order if i in rest], params)
 
     def infer(self) -> Sequence[Attribute]:
         element, shape = element_type(self.input), shape_of(self.input)

@@ -1,8 +1,4 @@
-"""Ops that give a tensor another shape or order and keep its elements, and the shape itself.
-
-reshape, squeeze and unsqueeze move nothing (the elements keep their order in memory); the others
-move each element once.
-"""
+"""Ops that give a tensor another shape or order and keep its elements, and the shape itself."""
 
 from abc import ABC
 from collections.abc import Sequence
@@ -55,15 +51,15 @@ from ge.dialects.support.types import (
     shape_of,
     shape_text,
     tensor,
+    times,
 )
 from ge.dialects.support.work import Work
 
+# the end of an assembly format; parameters state their own types
 ENDING = " attr-dict `:` type($input) `->` type($result)"
-"""The end of an assembly format: types of input and result; parameters state their own."""
 
 
 def of_rank(count: int, element: Attribute) -> Attribute:
-    """The type of a tensor of that rank and no known dimension."""
     return UnrankedTensorType(element) if count == DYNAMIC else tensor((DYNAMIC,) * count, element)
 
 
@@ -71,7 +67,7 @@ def of_rank(count: int, element: Attribute) -> Attribute:
 
 
 class View(GraphOp, ShapeComputation, ABC):
-    """Base of ops whose result is the input's memory under another shape."""
+    """Ops whose result is the input's memory under another shape."""
 
     ACCESS: ClassVar = Access.VIEW
     input = operand_def()  # again in each op: its own operands would come first otherwise
@@ -92,9 +88,8 @@ class View(GraphOp, ShapeComputation, ABC):
 
 
 def reshaped(shape: Shape, target: Sequence[int | None], allow_zero: bool = False) -> Shape:
-    """The shape that a tensor of `shape` has after reshape to `target`: -1 stands for what is
-    left over, 0 (unless `allow_zero`) for the input's dimension at the same place. Dimensions
-    copied so cancel out: what is left over may be known where others are not."""
+    """The shape after `graph.reshape` to `target`. Dimensions that are copied cancel out: what -1
+    stands for may be known where others are not."""
     result: list[int] = []
     copied: list[int] = []
     for i, d in enumerate(target):
@@ -111,27 +106,24 @@ def reshaped(shape: Shape, target: Sequence[int | None], allow_zero: bool = Fals
             result.append(DYNAMIC if d is None else d)
     if target.count(-1) > 1:
         raise VerifyException(f"only one dimension can be -1, got {list(target)}")
-    hidden = target.index(-1) if -1 in target else None
-    kept = [d for i, d in enumerate(result) if i != hidden and i not in copied]
+    inferred = target.index(-1) if -1 in target else None
+    stated = [d for i, d in enumerate(result) if i != inferred and i not in copied]
     rest = [d for i, d in enumerate(shape) if i not in copied]
-    if hidden is not None:
-        result[hidden] = leftover(shape, rest, kept)
-    elif is_static(rest) and is_static(kept) and numel(rest) != numel(kept):
+    if inferred is not None:
+        result[inferred] = leftover(shape, rest, stated)
+    elif is_static(rest) and is_static(stated) and numel(rest) != numel(stated):
         raise VerifyException(f"cannot reshape {shape_text(shape)} to {shape_text(result)}")
     return tuple(result)
 
 
-def leftover(shape: Shape, rest: Sequence[int], kept: Sequence[int]) -> int:
-    """numel(rest) / numel(kept), for the dimension that is -1."""
-    if 0 in kept:
+def leftover(shape: Shape, rest: Sequence[int], stated: Sequence[int]) -> int:
+    if 0 in stated:
         raise VerifyException("dimension -1 cannot follow from others of which one is 0")
-    if not (is_static(rest) and is_static(kept)):
+    if not (is_static(rest) and is_static(stated)):
         return DYNAMIC
-    if numel(rest) % numel(kept):
-        raise VerifyException(
-            f"{shape_text(shape)} does not divide into parts of {numel(kept)} elements"
-        )
-    return numel(rest) // numel(kept)
+    if numel(rest) % (size := numel(stated)):
+        raise VerifyException(f"{shape_text(shape)} does not divide into parts of {size} elements")
+    return numel(rest) // size
 
 
 @irdl_op_definition
@@ -211,7 +203,6 @@ class UnsqueezeOp(View):
 
 
 def unsqueezed(shape: Shape, axes: Sequence[int]) -> Shape:
-    """The shape with ones put in that become `axes` of it."""
     added = distinct_axes(axes, len(shape) + len(axes))
     rest = iter(shape)
     return tuple(1 if i in added else next(rest) for i in range(len(shape) + len(axes)))
@@ -241,14 +232,11 @@ class TransposeOp(Movement, SplitInterface, HasFolderInterface):
 
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
         order = array_ints(self.permutation)
-        if list(order) == list(range(len(order))) and self.input.type == self.result.type:
-            return (self.input,)
-        return None
+        same = list(order) == list(range(len(order))) and self.input.type == self.result.type
+        return (self.input,) if same else None
 
 
 class BlockOp(Movement, ABC):
-    """Base of the two ops that move elements between channels and space."""
-
     input = operand_def()
     block = prop_def(INT)
     mode = choice_def("mode", ("dcr", "crd"), "dcr")
@@ -256,8 +244,7 @@ class BlockOp(Movement, ABC):
     assembly_format = "$input `block` $block" + ENDING
 
     def checked_shape(self) -> Shape:
-        """The shape of the input, of rank 4. Raises VerifyException for another one, or a block
-        below 1."""
+        """The shape of the input, of rank 4."""
         if (block := self.block.value.data) < 1:
             raise VerifyException(f"block is at least 1, not {block}")
         if len(shape := shape_of(self.input)) != 4:
@@ -268,16 +255,11 @@ class BlockOp(Movement, ABC):
 
 
 def divided(dim: int, by: int, name: str) -> int:
-    """The quotient of a dimension, `?` of `?`. Raises VerifyException for a remainder."""
     if dim == DYNAMIC:
         return DYNAMIC
     if dim % by:
         raise VerifyException(f"{name} {dim} does not divide by {by}")
     return dim // by
-
-
-def times(dim: int, by: int) -> int:
-    return DYNAMIC if dim == DYNAMIC else dim * by
 
 
 @irdl_op_definition
@@ -440,7 +422,7 @@ class ShapeOfOp(GraphOp, ShapeComputation):
 
 
 def is_shape_arithmetic(op: Operation) -> bool:
-    """Whether an op reads and writes only short vectors or scalars of integers, or asks for the
-    dimensions of a tensor: work for the control processor."""
-    reads = () if isinstance(op, ShapeOfOp) else op.operands
-    return all(is_shape_like(v) for v in (*reads, *op.results))
+    """Whether an op has operands and results for the control processor alone: short vectors or
+    scalars of integers, the shape of a tensor."""
+    operands = () if isinstance(op, ShapeOfOp) else op.operands
+    return all(is_shape_like(v) for v in (*operands, *op.results))

@@ -24,6 +24,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.graph.support.parameters import (
     INT,
     GraphOp,
+    check_float,
     check_indices,
     check_length,
     check_same_element,
@@ -49,10 +50,9 @@ def bins(length: int, onesided: bool) -> int:
 
 
 def check_signal(value: SSAValue, least_rank: int) -> None:
-    """Raises VerifyException when a value is no real or complex signal."""
-    shape, element = shape_of(value), element_type(value)
-    if not is_float(element):
-        raise VerifyException(f"element type {element} is not supported")
+    """The value is a real or complex signal."""
+    check_float(value)
+    shape = shape_of(value)
     if len(shape) < least_rank or shape[-1] not in (1, 2, DYNAMIC):
         raise VerifyException(
             f"a signal has rank {least_rank} or more and ends in 1 or 2, not {value.type}"
@@ -65,8 +65,6 @@ def transform_work(length: int, count: int) -> int:
 
 
 class SignalOp(GraphOp):
-    """What the ops with parameters share: one integer of a parameter, and its checks."""
-
     def parameter_int(self, name: str) -> int | None:
         """The value of parameter `name`, None when absent, DYNAMIC when known at run time."""
         operand: SSAValue | None = getattr(self, f"{name}_value")
@@ -79,8 +77,7 @@ class SignalOp(GraphOp):
         return values[0]
 
     def positive(self, name: str) -> int | None:
-        """The value of an integer parameter; DYNAMIC or None as far as it is not known. Raises
-        VerifyException for one below 1."""
+        """As `parameter_int`; VerifyException for a value below 1."""
         value = self.parameter_int(name)
         if value is not None and value != DYNAMIC and value < 1:
             raise VerifyException(f"{name} is {value}, but must be positive")

@@ -70,7 +70,6 @@ class ConcatOp(Movement, SplitInterface, PermuteInterface, ShapeComputation):
     assembly_format = "$inputs `axis` $axis attr-dict `:` functional-type(operands, results)"
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        """All axes but the one along which the inputs are put together."""
         joined = element_axis(self.axis.value.data, len(shape_of(self.result)))
         return None if axis == joined else (axis,) * len(self.inputs)
 
@@ -100,15 +99,11 @@ class ConcatOp(Movement, SplitInterface, PermuteInterface, ShapeComputation):
         return Permuted(range(len(self.inputs)), order, {"axis": axis})
 
     def elements(self, steps: int) -> Elements | None:
-        result: list[int | None] = []
         if rank_of(self.result) != 1:
             return None
-        for value in self.inputs:
-            known = elements_of(value, steps)
-            if known is None:
-                return None
-            result.extend(known)
-        return tuple(result)
+        known = [elements_of(value, steps) for value in self.inputs]
+        parts = [k for k in known if k is not None]
+        return sum(parts, ()) if len(parts) == len(known) else None
 
     def unchanged(self) -> SSAValue | None:
         one = len(self.inputs) == 1 and self.inputs[0].type == self.result.type
@@ -164,7 +159,7 @@ class SplitOp(Movement, SliceInterface, PermuteInterface):
 
 
 def check_sizes(sizes: Elements, dim: int) -> None:
-    """Raise VerifyException for negative sizes, or ones that do not add up to the dimension."""
+    """The sizes are not negative and add up to the dimension."""
     if any(s is not None and s < 0 for s in sizes):
         raise VerifyException(f"sizes {list(sizes)} has a negative number")
     total = sum(s for s in sizes if s is not None)
@@ -226,7 +221,7 @@ class SliceOp(Movement, SplitInterface, SliceInterface, PermuteInterface, ShapeC
         return [starts]
 
     def count(self) -> int:
-        """The number of sliced axes, DYNAMIC where unknown."""
+        """The number of sliced axes."""
         counts: list[int] = []
         for operand, prop in self.PARAMETERS.items():
             if (value := getattr(self, operand)) is not None:
@@ -241,7 +236,6 @@ class SliceOp(Movement, SplitInterface, SliceInterface, PermuteInterface, ShapeC
         return known.pop() if known else DYNAMIC
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        """All axes that are not sliced."""
         bounds = self.bounds()
         if bounds is None or len(self.operands) > 1 or any(axis == b[0] for b in bounds):
             return None
@@ -299,7 +293,6 @@ class SliceOp(Movement, SplitInterface, SliceInterface, PermuteInterface, ShapeC
 
 
 def sliced_dim(dim: int, start: int | None, end: int | None, step: int | None) -> int:
-    """The size of a dimension after start:end:step, DYNAMIC where unknown."""
     if start is None or end is None or step is None:
         return 0 if dim == 0 else DYNAMIC
     if dim != DYNAMIC:
@@ -371,7 +364,6 @@ class PadOp(Movement, PermuteInterface, HasFolderInterface):
 
 
 def padded(shape: Shape, axes: Sequence[int], pads: Elements) -> Shape:
-    """The shape after adding pads[i] before and pads[i + len(axes)] after axis i."""
     result = list(shape)
     for i, axis in enumerate(axes):
         before, after = pads[i], pads[i + len(axes)]

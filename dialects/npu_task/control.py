@@ -25,7 +25,7 @@ from ge.dialects.support.types import DYNAMIC, array_ints
 
 @irdl_op_definition
 class YieldOp(GeOp):
-    """The values of a branch or of a loop's iteration."""
+    """The end of a branch or of a loop's iteration."""
 
     name = "npu_task.yield"
     values = var_operand_def(MemRefType)
@@ -99,11 +99,10 @@ class LoopOp(GeOp):
 
     Body arguments: the iteration number (memref<i64>), the condition (memref<i1>), then the
     carried buffers. The body yields the next condition, the next carried values, the scan
-    elements. Carried values have an entry in `order`. 1: the next of the buffers `carried` holds
-    the value between iterations and at the end; the next values are copied there, all at the
-    same time. 0: the value starts as the next of `inits`, passes from iteration to iteration and
-    comes out as a result. Scan elements are copied, stacked along a new first axis; they have an
-    entry in `stacked`. 1: into the next of the buffers `scans`; 0: they become a result.
+    elements. Carried values have an entry in `order`. 1: the value is in the next of the buffers
+    `carried`, and the next values are copied there, all at the same time. 0: the value starts as
+    the next of `inits` and ends as a result. Scan elements are stacked along a new first axis; they
+    have an entry in `stacked`. 1: in the next of the buffers `scans`; 0: in a result.
     Results: first those of carried values, then those of scan elements.
     """
 
@@ -205,7 +204,7 @@ def _check_fit(
     results: Sequence[SSAValue],
     row: bool = False,
 ) -> None:
-    """Each value fits where `order` sends it: into a `row` if it is one of several slices."""
+    """Each value fits its destination in `order`, or a row of it."""
     fixed, passed = iter(buffers), iter(results)
     for value, static in zip(values, array_ints(order), strict=True):
         _check_type(value, (next(fixed) if static else next(passed)).type, row)
@@ -222,7 +221,6 @@ def _check_type(value: SSAValue, target: Attribute, row: bool = False) -> None:
 def _check_single(
     value: SSAValue, element: Attribute, what: str, shape: tuple[int, ...] | None = None
 ) -> None:
-    """The value is one element in the device's memory."""
     t, dims = data_type(value.type)
     one = all(d in (1, DYNAMIC) for d in dims) if shape is None else dims == shape
     if t != element or not one or space_of(value.type) != HBM:
@@ -230,7 +228,7 @@ def _check_single(
 
 
 def _check_places(buffers: Sequence[SSAValue], new: Sequence[SSAValue]) -> None:
-    """All that control flow writes to is the device's, and no buffer is written to twice."""
+    """Control flow writes to the device's memory, and to no buffer twice."""
     for value in (*buffers, *new):
         if space_of(value.type) != HBM:
             raise VerifyException(f"{value.type} is not in the memory of the device")

@@ -11,6 +11,8 @@ from xdsl.utils.exceptions import VerifyException
 
 @dataclass(frozen=True)
 class OneOf(AttrConstraint[StringAttr]):
+    """The constraint; `name` is that of the property."""
+
     name: str
     choices: tuple[str, ...]
 
