@@ -44,9 +44,11 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
     INT,
+    TYPES,
     GraphOp,
     check_broadcast_to,
     check_floats,
+    optional,
     parameter,
 )
 from ge.dialects.support.access import Access, aligned_axes
@@ -73,9 +75,7 @@ _OFF = BoolAttr.from_bool(False)
 
 _OPTIONS = (
     "(`mask` $masks^ `:` type($masks))? "
-    "(`key_lengths` $key_lengths^ `:` type($key_lengths))? "
-    + parameter("offset")
-    + " attr-dict `:` "
+    f"{optional('key_lengths')} {parameter('offset')} attr-dict `:`"
 )
 
 
@@ -199,8 +199,8 @@ class AttentionOp(AttentionLike):
     ROUNDED_ONCE: ClassVar = 3
     result_tokens_first = prop_def(BoolAttr, default_value=_OFF)
     assembly_format = (
-        "$query `,` $key `,` $value " + _OPTIONS + "type($query) `,` type($key) `,` "
-        "type($value) `->` type($result)"
+        f"$query `,` $key `,` $value {_OPTIONS} type($query) `,` type($key) `,` type($value) "
+        "`->` type($result)"
     )
 
     def infer(self) -> Sequence[Attribute]:
@@ -233,7 +233,7 @@ class AttentionScoresOp(AttentionLike):
     name = "graph.attention_scores"
     stage = choice_def("stage", STAGES)
     assembly_format = (
-        "$stage $query `,` $key " + _OPTIONS + "type($query) `,` type($key) `->` type($result)"
+        f"$stage $query `,` $key {_OPTIONS} type($query) `,` type($key) `->` type($result)"
     )
 
     def infer(self) -> Sequence[Attribute]:
@@ -267,7 +267,7 @@ class RotaryEmbeddingOp(GraphOp):
         """The other element of a pair lies in the same row."""
         return numel(shape_of(self.input)[:-1]) if index == 0 else None
 
-    assembly_format = "$input `,` $cos `,` $sin attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$input `,` $cos `,` $sin {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         for value in self.operands:

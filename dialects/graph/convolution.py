@@ -20,8 +20,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.linear import product_element
 from ge.dialects.graph.support.parameters import (
+    ENDING,
     INT,
     INTS,
+    TYPES,
     check_floats,
     check_shape,
     dims,
@@ -58,10 +60,7 @@ class Convolution(WindowedOp, ABC):
     input_channels_last = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     result = result_def()
     ALWAYS_MACS: ClassVar = True
-    assembly_format = (
-        "$input `,` $weight (`bias` $bias^)? "
-        f"{WINDOW} attr-dict `:` functional-type(operands, results)"
-    )
+    assembly_format = f"$input `,` $weight (`bias` $bias^)? {WINDOW} {TYPES}"
 
     @property
     def groups(self) -> int:
@@ -212,9 +211,9 @@ class DeformConvOp(WindowedOp):
     result = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
-        "$input `,` $weight `,` $offset (`bias` $bias^ `:` type($bias))? "
-        f"(`mask` $mask^ `:` type($mask))? {WINDOW} attr-dict "
-        "`:` type($input) `,` type($weight) `,` type($offset) `->` type($result)"
+        "$input `,` $weight `,` $offset (`bias` $bias^ `:` type($bias))? (`mask` $mask^ `:` "
+        f"type($mask))? {WINDOW} attr-dict `:` type($input) `,` type($weight) `,` type($offset) "
+        "`->` type($result)"
     )
 
     def window(self) -> Window:
@@ -275,8 +274,7 @@ class Col2ImOp(WindowedOp):
     }
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
-        f"$input {parameter('image_shape')} {parameter('block_shape')} {WINDOW} attr-dict "
-        "`:` type($input) `->` type($result)"
+        f"$input {parameter('image_shape')} {parameter('block_shape')} {WINDOW} {ENDING}"
     )
 
     def infer(self) -> Sequence[Attribute]:

@@ -17,10 +17,11 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.shape import ENDING
 from ge.dialects.graph.support.parameters import (
+    ENDING,
     INT,
     INTS,
+    TYPES,
     Elements,
     GraphOp,
     Movement,
@@ -64,9 +65,7 @@ class RangeOp(GraphOp, ShapeComputation):
     result = result_def()
     ACCESS: ClassVar = Access.POINTWISE
     VECTOR_COST: ClassVar = 2
-    assembly_format = (
-        "$start `,` $limit `,` $delta attr-dict `:` functional-type(operands, results)"
-    )
+    assembly_format = f"$start `,` $limit `,` $delta {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         for operand, name in zip(self.operands, ("start", "limit", "delta"), strict=True):
@@ -135,7 +134,7 @@ class FillOp(Created, ShapeComputation):
 
     name = "graph.fill"
     value = prop_def(FloatAttr | IntegerAttr)
-    assembly_format = "$value " + parameter("shape") + CREATED
+    assembly_format = f"$value {parameter('shape')} {CREATED}"
 
     def infer(self) -> Sequence[Attribute]:
         shape, element = self.created_shape(), self.value.type
@@ -155,7 +154,7 @@ class EyeOp(Created):
     name = "graph.eye"
     element = prop_def(Attribute)
     diagonal = prop_def(INT, default_value=IntegerAttr(0, i64))
-    assembly_format = "$element " + parameter("shape") + "(`diagonal` $diagonal^)?" + CREATED
+    assembly_format = f"$element {parameter('shape')}(`diagonal` $diagonal^)?{CREATED}"
 
     def infer(self) -> Sequence[Attribute]:
         shape = self.created_shape()
@@ -178,7 +177,7 @@ class TriOp(Movement):
     upper = prop_def(BoolAttr)
     result = result_def()
     PARAMETERS: ClassVar = {"k_value": "k"}
-    assembly_format = "$input " + parameter("k") + ENDING
+    assembly_format = f"$input {parameter('k')} {ENDING}"
 
     def infer(self) -> Sequence[Attribute]:
         if len(shape_of(self.input)) < 2:

@@ -56,8 +56,8 @@ class NonMaxSuppressionOp(GraphOp):
     assembly_format = (
         "$boxes `,` $scores (`max_output` `(` $max_output^ `:` type($max_output) `)`)? "
         "(`iou_threshold` `(` $iou_threshold^ `:` type($iou_threshold) `)`)? "
-        "(`score_threshold` `(` $score_threshold^ `:` type($score_threshold) `)`)? "
-        "attr-dict `:` type($boxes) `,` type($scores) `->` type($result)"
+        "(`score_threshold` `(` $score_threshold^ `:` type($score_threshold) `)`)? attr-dict "
+        "`:` type($boxes) `,` type($scores) `->` type($result)"
     )
 
     def dims(self) -> tuple[int, int, int]:

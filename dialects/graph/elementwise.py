@@ -30,7 +30,7 @@ from ge.dialects.graph.support.elementwise_bases import (
     is_bits,
     is_number,
 )
-from ge.dialects.graph.support.parameters import GraphOp, check_same_element
+from ge.dialects.graph.support.parameters import ENDING, TYPES, GraphOp, check_same_element
 from ge.dialects.support.access import Access
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import bitwidth, is_float, is_integer
@@ -205,7 +205,7 @@ class PowOp(Elementwise, HasFolderInterface):
     rhs = operand_def()
     result = result_def()
     VECTOR_COST: ClassVar = 10
-    assembly_format = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$lhs `,` $rhs {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         for operand in self.operands:
@@ -295,7 +295,7 @@ class CompareOp(Binary):
     name = "graph.compare"
     predicate = choice_def("predicate", PREDICATES)
     ACCEPTS = staticmethod(any_type)
-    assembly_format = "$predicate $lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$predicate $lhs `,` $rhs {TYPES}"
 
     def result_element(self) -> Attribute:
         return i1
@@ -341,9 +341,7 @@ class SelectOp(Elementwise, HasFolderInterface):
     on_true = operand_def()
     on_false = operand_def()
     result = result_def()
-    assembly_format = (
-        "$condition `,` $on_true `,` $on_false attr-dict `:` functional-type(operands, results)"
-    )
+    assembly_format = f"$condition `,` $on_true `,` $on_false {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         if element_type(self.condition) != i1:
@@ -381,7 +379,7 @@ class ClampOp(GraphOp, PermuteInterface, HasFolderInterface):
     VECTOR_COST: ClassVar = 2
     assembly_format = (
         "$input (`low` `(` $low^ `:` type($low) `)`)? (`high` `(` $high^ `:` type($high) `)`)? "
-        "attr-dict `:` type($input) `->` type($result)"
+        f"{ENDING}"
     )
 
     def infer(self) -> Sequence[Attribute]:
@@ -413,7 +411,7 @@ class CastOp(Unary):
     ACCEPTS = staticmethod(any_type)
     TAKES_STORED: ClassVar = True
     to = prop_def(Attribute)
-    assembly_format = "$input `to` $to attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$input `to` $to {TYPES}"
 
     def result_element(self) -> Attribute:
         return self.to
@@ -435,7 +433,7 @@ class BitcastOp(Unary):
     name = "graph.bitcast"
     ACCEPTS = staticmethod(any_type)
     to = prop_def(Attribute)
-    assembly_format = "$input `to` $to attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$input `to` $to {TYPES}"
 
     def result_element(self) -> Attribute:
         if bitwidth(self.to) != bitwidth(element_type(self.input)):

@@ -19,7 +19,9 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
+    ENDING,
     INTS,
+    TYPES,
     GraphOp,
     dims,
     distinct_axes,
@@ -114,9 +116,7 @@ class ResizeOp(GraphOp):
     PARAMETERS: ClassVar = {"scales_value": "scales", "sizes_value": "sizes"}
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
-        "$input (`roi` $roi^ `:` type($roi))? "
-        f"{parameter('scales')} {parameter('sizes')} attr-dict "
-        "`:` type($input) `->` type($result)"
+        f"$input (`roi` $roi^ `:` type($roi))? {parameter('scales')} {parameter('sizes')} {ENDING}"
     )
 
     def resized_axes(self) -> tuple[int, ...]:
@@ -217,7 +217,7 @@ class GridSampleOp(GraphOp):
     padding_mode = choice_def("padding_mode", PADDINGS, "zeros")
     align_corners = prop_def(BoolAttr, default_value=NO)
     result = result_def()
-    assembly_format = "$input `,` $grid attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$input `,` $grid {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         shape, grid = shape_of(self.input), shape_of(self.grid)

@@ -16,9 +16,10 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.shape import ENDING
 from ge.dialects.graph.support.parameters import (
+    ENDING,
     INT,
+    TYPES,
     Elements,
     Movement,
     ShapeComputation,
@@ -72,9 +73,7 @@ class Picking(Movement, ABC):
     input = operand_def()
     indices = operand_def()
     result = result_def()
-    assembly_format = (
-        "$input `,` $indices (`axis` $axis^)? attr-dict `:` functional-type(operands, results)"
-    )
+    assembly_format = f"$input `,` $indices (`axis` $axis^)? {TYPES}"
 
 
 @irdl_op_definition
@@ -138,10 +137,7 @@ class GatherNdOp(Picking):
 
     name = "graph.gather_nd"
     batch_dims = prop_def(INT, default_value=ZERO)
-    assembly_format = (
-        "$input `,` $indices (`batch_dims` $batch_dims^)? "
-        "attr-dict `:` functional-type(operands, results)"
-    )
+    assembly_format = f"$input `,` $indices (`batch_dims` $batch_dims^)? {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         shape, indices = shape_of(self.input), shape_of(self.indices)
@@ -181,10 +177,7 @@ class Placing(Movement, ABC):
     updates = operand_def()
     reduction = choice_def("reduction", ("none", "add", "mul", "max", "min"), "none")
     result = result_def()
-    assembly_format = (
-        "$input `,` $indices `,` $updates (`reduction` $reduction^)? "
-        "attr-dict `:` functional-type(operands, results)"
-    )
+    assembly_format = f"$input `,` $indices `,` $updates (`reduction` $reduction^)? {TYPES}"
 
     def local_parts(self, index: int) -> int | None:
         return replaced_parts(self, index)
@@ -206,8 +199,7 @@ class ScatterElementsOp(Placing):
     name = "graph.scatter_elements"
     axis = prop_def(INT, default_value=ZERO)
     assembly_format = (
-        "$input `,` $indices `,` $updates (`axis` $axis^)? (`reduction` $reduction^)? "
-        "attr-dict `:` functional-type(operands, results)"
+        f"$input `,` $indices `,` $updates (`axis` $axis^)? (`reduction` $reduction^)? {TYPES}"
     )
 
     def infer(self) -> Sequence[Attribute]:
@@ -253,8 +245,7 @@ class TensorScatterOp(Movement):
     mode = choice_def("mode", ("linear", "circular"), "linear")
     result = result_def()
     assembly_format = (
-        "$input `,` $updates (`at` $write_indices^)? (`axis` $axis^)? (`mode` $mode^)? "
-        "attr-dict `:` functional-type(operands, results)"
+        f"$input `,` $updates (`at` $write_indices^)? (`axis` $axis^)? (`mode` $mode^)? {TYPES}"
     )
 
     def local_parts(self, index: int) -> int | None:
@@ -295,7 +286,7 @@ class NonZeroOp(Movement):
     name = "graph.nonzero"
     input = operand_def()
     result = result_def()
-    assembly_format = "$input" + ENDING
+    assembly_format = f"$input {ENDING}"
 
     def infer(self) -> Sequence[Attribute]:
         return (tensor((rank_of(self.input), DYNAMIC), i64),)
@@ -313,9 +304,7 @@ class CompressOp(Movement):
     condition = operand_def()
     axis = opt_prop_def(INT)
     result = result_def()
-    assembly_format = (
-        "$input `,` $condition (`axis` $axis^)? attr-dict `:` functional-type(operands, results)"
-    )
+    assembly_format = f"$input `,` $condition (`axis` $axis^)? {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         shape = list(shape_of(self.input))
@@ -342,7 +331,7 @@ class UniqueOp(Movement):
     first = result_def()
     inverse = result_def()
     counts = result_def()
-    assembly_format = "$input (`axis` $axis^)? attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$input (`axis` $axis^)? {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         shape, element = list(shape_of(self.input)), element_type(self.input)
@@ -374,9 +363,8 @@ class OneHotOp(Movement):
     result = result_def()
     PARAMETERS: ClassVar = {"depth_value": "depth"}
     assembly_format = (
-        "$indices `,` $values "
-        + parameter("depth")
-        + "(`axis` $axis^)? attr-dict `:` type($indices) `,` type($values) `->` type($result)"
+        f"$indices `,` $values {parameter('depth')} (`axis` $axis^)? attr-dict `:` "
+        "type($indices) `,` type($values) `->` type($result)"
     )
 
     def infer(self) -> Sequence[Attribute]:
@@ -415,9 +403,8 @@ class TopKOp(Movement):
     indices = result_def()
     PARAMETERS: ClassVar = {"k_value": "k"}
     assembly_format = (
-        "$input "
-        + parameter("k")
-        + "(`axis` $axis^)? attr-dict `:` type($input) `->` type($values) `,` type($indices)"
+        f"$input {parameter('k')} (`axis` $axis^)? attr-dict `:` type($input) `->` "
+        "type($values) `,` type($indices)"
     )
 
     def infer(self) -> Sequence[Attribute]:

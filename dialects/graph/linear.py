@@ -14,7 +14,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.support.parameters import GraphOp, check_float, check_same_element
+from ge.dialects.graph.support.parameters import TYPES, GraphOp, check_float, check_same_element
 from ge.dialects.support.access import aligned_axes
 from ge.dialects.support.element_types import bitwidth, check_computed, is_float, is_integer
 from ge.dialects.support.interfaces import SplitInterface
@@ -61,7 +61,7 @@ class MatmulOp(GraphOp, SplitInterface):
     TAKES_STORED: ClassVar = True
     IS_MATMUL: ClassVar = True
     ALWAYS_MACS: ClassVar = True
-    assembly_format = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$lhs `,` $rhs {TYPES}"
 
     def dimensions(self) -> tuple[Shape, int, int, int]:
         """Batch dimensions and M, N, K of [M, K] x [K, N]."""
@@ -138,7 +138,7 @@ class EinsumOp(GraphOp):
     inputs = var_operand_def()
     result = result_def()
     IS_MATMUL: ClassVar = True
-    assembly_format = "$equation $inputs attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$equation $inputs {TYPES}"
 
     def label_sizes(self) -> tuple[dict[str, int], Labels]:
         """The size of each label, and the labels of the result."""
@@ -184,7 +184,7 @@ class DetOp(GraphOp):
     name = "graph.det"
     input = operand_def()
     result = result_def()
-    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$input {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         check_float(self.input)

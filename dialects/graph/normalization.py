@@ -15,7 +15,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.support.parameters import GraphOp, check_broadcast_to, check_floats
+from ge.dialects.graph.support.parameters import TYPES, GraphOp, check_broadcast_to, check_floats
 from ge.dialects.support.access import Access, Rows, aligned_axes, rows_along
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.interfaces import Permuted, PermuteInterface, RowsInterface, SplitInterface
@@ -49,7 +49,7 @@ class SoftmaxLike(GraphOp, RowsInterface, SplitInterface, PermuteInterface, ABC)
     flatten = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     result = result_def()
     VECTOR_COST: ClassVar = 8
-    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$input {TYPES}"
 
     def rows(self) -> Rows:
         shape, axis = shape_of(self.input), axis_of(self.axis.value.data, self.input)
@@ -139,9 +139,7 @@ class LayerNormOp(TrailingNorm):
     input = operand_def()
     scale = operand_def()
     bias = opt_operand_def()
-    assembly_format = (
-        "$input `,` $scale (`,` $bias^)? attr-dict `:` functional-type(operands, results)"
-    )
+    assembly_format = f"$input `,` $scale (`,` $bias^)? {TYPES}"
 
 
 @irdl_op_definition
@@ -150,7 +148,7 @@ class RmsNormOp(TrailingNorm):
 
     name = "graph.rms_norm"
     VECTOR_COST: ClassVar = 4
-    assembly_format = "$input `,` $scale attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$input `,` $scale {TYPES}"
 
 
 # ---- normalization by channel ------------------------------------------------------------------
@@ -189,7 +187,7 @@ class GroupNormOp(GraphOp, RowsInterface, SplitInterface):
     VECTOR_COST: ClassVar = 6
     NORMALIZES: ClassVar = True
     ROUNDED_ONCE: ClassVar = 1
-    assembly_format = "$input `,` $scale `,` $bias attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$input `,` $scale `,` $bias {TYPES}"
 
     def rows(self) -> Rows:
         batch, channels, *rest = shape_of(self.input)
@@ -227,10 +225,7 @@ class BatchNormOp(GraphOp):
     result = result_def()
     ACCESS: ClassVar = Access.POINTWISE
     VECTOR_COST: ClassVar = 2
-    assembly_format = (
-        "$input `,` $scale `,` $bias `,` $mean `,` $variance attr-dict "
-        "`:` functional-type(operands, results)"
-    )
+    assembly_format = f"$input `,` $scale `,` $bias `,` $mean `,` $variance {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         check_floats(self.input)

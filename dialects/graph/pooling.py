@@ -17,7 +17,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.support.parameters import INT, INTS, GraphOp, check_float, parameter
+from ge.dialects.graph.support.parameters import INT, INTS, TYPES, GraphOp, check_float, parameter
 from ge.dialects.graph.support.window import WINDOW, Window, WindowedOp, spatial_dims
 from ge.dialects.support.access import Access
 from ge.dialects.support.choices import choice_def
@@ -82,9 +82,7 @@ class PoolOp(Pooling):
     count_include_pad = prop_def(BoolAttr, default_value=NO)
     p = prop_def(INT, default_value=IntegerAttr(2, i64))
     result = result_def()
-    assembly_format = (
-        f"$kind $input `kernel` $kernel {WINDOW} attr-dict `:` functional-type(operands, results)"
-    )
+    assembly_format = f"$kind $input `kernel` $kernel {WINDOW} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         kind, element = self.kind.data, element_type(self.input)
@@ -105,9 +103,7 @@ class MaxPoolIndicesOp(Pooling):
     column_major = prop_def(BoolAttr, default_value=NO)
     result = result_def()
     indices = result_def()
-    assembly_format = (
-        f"$input `kernel` $kernel {WINDOW} attr-dict `:` functional-type(operands, results)"
-    )
+    assembly_format = f"$input `kernel` $kernel {WINDOW} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         element, shape = element_type(self.input), self.pooled_shape()
@@ -181,7 +177,7 @@ class LrnOp(GraphOp):
     beta = prop_def(FloatAttr, default_value=FloatAttr(0.75, 64))
     bias = prop_def(FloatAttr, default_value=FloatAttr(1.0, 64))
     result = result_def()
-    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$input {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         spatial_dims(shape_of(self.input))
@@ -239,9 +235,7 @@ class RoiAlignOp(RegionPooling):
     sampling_ratio = prop_def(INT, default_value=IntegerAttr(0, i64))
     half_pixel = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
     ROI_COLUMNS: ClassVar = 4
-    assembly_format = (
-        "$input `,` $rois `,` $batch_indices attr-dict `:` functional-type(operands, results)"
-    )
+    assembly_format = f"$input `,` $rois `,` $batch_indices {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         if self.sampling_ratio.value.data < 0:
@@ -265,4 +259,4 @@ class MaxRoiPoolOp(RegionPooling):
 
     name = "graph.max_roi_pool"
     ROI_COLUMNS: ClassVar = 5
-    assembly_format = "$input `,` $rois attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$input `,` $rois {TYPES}"

@@ -21,7 +21,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.support.parameters import GraphOp, check_float
+from ge.dialects.graph.support.parameters import TYPES, GraphOp, check_float
 from ge.dialects.support.access import Access
 from ge.dialects.support.element_types import ELEMENT_TYPES, is_float, ui8
 from ge.dialects.support.interfaces import Permuted, PermuteInterface
@@ -143,10 +143,7 @@ class QuantizeOp(Granular):
     name = "graph.quantize"
     to = prop_def(Attribute)
     VECTOR_COST: ClassVar = 5
-    assembly_format = (
-        "$input `,` $scale (`,` $zero_point^)? `to` $to attr-dict "
-        "`:` functional-type(operands, results)"
-    )
+    assembly_format = f"$input `,` $scale (`,` $zero_point^)? `to` $to {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         t = element_type(self.input)
@@ -161,9 +158,7 @@ class DequantizeOp(Granular):
 
     name = "graph.dequantize"
     VECTOR_COST: ClassVar = 3
-    assembly_format = (
-        "$input `,` $scale (`,` $zero_point^)? attr-dict `:` functional-type(operands, results)"
-    )
+    assembly_format = f"$input `,` $scale (`,` $zero_point^)? {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         shape = self.check_granularity(element_type(self.input))
@@ -182,7 +177,7 @@ class DynamicQuantizeOp(GraphOp):
     scale = result_def()
     zero_point = result_def()
     VECTOR_COST: ClassVar = 7
-    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$input {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         check_float(self.input, "; quantize a float")

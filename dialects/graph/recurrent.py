@@ -29,7 +29,13 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.support.parameters import GraphOp, check_floats, check_indices, check_shape
+from ge.dialects.graph.support.parameters import (
+    GraphOp,
+    check_floats,
+    check_indices,
+    check_shape,
+    optional,
+)
 from ge.dialects.support.choices import OneOf, choice_def
 from ge.dialects.support.types import (
     element_type,
@@ -49,11 +55,7 @@ ACTIVATIONS = (
 ACTIVATION = OneOf("activation", ACTIVATIONS)
 
 
-_TEXT = (
-    "$input `,` $weights `,` $recurrence (`bias` $bias^ `:` type($bias))? "
-    "(`lengths` $lengths^ `:` type($lengths))? "
-    "(`initial_state` $initial_state^ `:` type($initial_state))? "
-)
+_TEXT = f"$input `,` $weights `,` $recurrence {optional('bias', 'lengths', 'initial_state')}"
 _TYPES = "attr-dict `:` type($input) `,` type($weights) `,` type($recurrence) `->` type($states) "
 
 
@@ -76,7 +78,7 @@ class Recurrent(GraphOp, ABC):
     states = result_def()
     last_state = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    assembly_format = _TEXT + _TYPES + "`,` type($last_state)"
+    assembly_format = f"{_TEXT} {_TYPES}`,` type($last_state)"
 
     @property
     def directions(self) -> int:
@@ -179,8 +181,7 @@ class LstmOp(Recurrent):
     last_state = result_def()
     last_cell = result_def()
     assembly_format = (
-        _TEXT + "(`initial_cell` $initial_cell^ `:` type($initial_cell))? "
-        "(`peephole` $peephole^ `:` type($peephole))? " + _TYPES + "`,` type($last_state) "
+        f"{_TEXT} {optional('initial_cell', 'peephole')} {_TYPES}`,` type($last_state) "
         "`,` type($last_cell)"
     )
 

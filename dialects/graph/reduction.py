@@ -22,8 +22,10 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
+    ENDING,
     INT,
     INTS,
+    TYPES,
     GraphOp,
     check_indices,
     check_scalar,
@@ -75,9 +77,7 @@ class ReduceOp(GraphOp, RowsInterface, SplitInterface, PermuteInterface):
     keep_dims = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
     result = result_def()
     PARAMETERS: ClassVar = {"axes_value": "axes"}
-    assembly_format = (
-        f"$kind $input {parameter('axes')} attr-dict `:` type($input) `->` type($result)"
-    )
+    assembly_format = f"$kind $input {parameter('axes')} {ENDING}"
 
     def rows(self) -> Rows | None:
         axes = self.reduced_axes()
@@ -146,7 +146,7 @@ class ArgReduceOp(GraphOp, RowsInterface):
     keep_dims = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
     select_last_index = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     result = result_def()
-    assembly_format = "$kind $input attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$kind $input {TYPES}"
 
     def rows(self) -> Rows:
         shape = shape_of(self.input)
@@ -179,9 +179,7 @@ class CumulativeOp(GraphOp, RowsInterface):
     reverse = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     result = result_def()
     PARAMETERS: ClassVar = {"axis_value": "axis"}
-    assembly_format = (
-        f"$kind $input {parameter('axis')} attr-dict `:` type($input) `->` type($result)"
-    )
+    assembly_format = f"$kind $input {parameter('axis')} {ENDING}"
 
     def infer(self) -> Sequence[Attribute]:
         shape, element = shape_of(self.input), element_type(self.input)

@@ -18,8 +18,10 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
+    ENDING,
     INT,
     INTS,
+    TYPES,
     Elements,
     GraphOp,
     Movement,
@@ -54,9 +56,6 @@ from ge.dialects.support.types import (
     times,
 )
 from ge.dialects.support.work import Work
-
-# the end of an assembly format; parameters state their own types
-ENDING = " attr-dict `:` type($input) `->` type($result)"
 
 
 def of_rank(count: int, element: Attribute) -> Attribute:
@@ -137,7 +136,7 @@ class ReshapeOp(View):
     shape = opt_prop_def(INTS)
     allow_zero = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     PARAMETERS: ClassVar = {"shape_value": "shape"}
-    assembly_format = "$input " + parameter("shape") + ENDING
+    assembly_format = f"$input {parameter('shape')} {ENDING}"
 
     def infer(self) -> Sequence[Attribute]:
         if self.shape is None and self.shape_value is None:
@@ -161,7 +160,7 @@ class SqueezeOp(View):
     axes_value = opt_operand_def()
     axes = opt_prop_def(INTS)
     PARAMETERS: ClassVar = {"axes_value": "axes"}
-    assembly_format = "$input " + parameter("axes") + ENDING
+    assembly_format = f"$input {parameter('axes')} {ENDING}"
 
     def infer(self) -> Sequence[Attribute]:
         shape, element = shape_of(self.input), element_type(self.input)
@@ -189,7 +188,7 @@ class UnsqueezeOp(View):
     axes_value = opt_operand_def()
     axes = opt_prop_def(INTS)
     PARAMETERS: ClassVar = {"axes_value": "axes"}
-    assembly_format = "$input " + parameter("axes") + ENDING
+    assembly_format = f"$input {parameter('axes')} {ENDING}"
 
     def infer(self) -> Sequence[Attribute]:
         shape, element = shape_of(self.input), element_type(self.input)
@@ -219,7 +218,7 @@ class TransposeOp(Movement, SplitInterface, HasFolderInterface):
     input = operand_def()
     permutation = prop_def(INTS)
     result = result_def()
-    assembly_format = "$input `permutation` $permutation" + ENDING
+    assembly_format = f"$input `permutation` $permutation {ENDING}"
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         return (array_ints(self.permutation)[axis],)
@@ -241,7 +240,7 @@ class BlockOp(Movement, ABC):
     block = prop_def(INT)
     mode = choice_def("mode", ("dcr", "crd"), "dcr")
     result = result_def()
-    assembly_format = "$input `block` $block" + ENDING
+    assembly_format = f"$input `block` $block {ENDING}"
 
     def checked_shape(self) -> Shape:
         """The shape of the input, of rank 4."""
@@ -301,10 +300,7 @@ class ReverseSequenceOp(Movement):
     batch_axis = prop_def(INT)
     time_axis = prop_def(INT)
     result = result_def()
-    assembly_format = (
-        "$input `,` $lengths `batch_axis` $batch_axis `time_axis` $time_axis "
-        "attr-dict `:` functional-type(operands, results)"
-    )
+    assembly_format = f"$input `,` $lengths `batch_axis` $batch_axis `time_axis` $time_axis {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         shape = shape_of(self.input)
@@ -330,7 +326,7 @@ class BroadcastToOp(Movement, ShapeComputation):
     shape = opt_prop_def(INTS)
     result = result_def()
     PARAMETERS: ClassVar = {"shape_value": "shape"}
-    assembly_format = "$input " + parameter("shape") + ENDING
+    assembly_format = f"$input {parameter('shape')} {ENDING}"
 
     def infer(self) -> Sequence[Attribute]:
         if self.shape_value is not None:
@@ -366,7 +362,7 @@ class TileOp(Movement, HasFolderInterface):
     repeats = opt_prop_def(INTS)
     result = result_def()
     PARAMETERS: ClassVar = {"repeats_value": "repeats"}
-    assembly_format = "$input " + parameter("repeats") + ENDING
+    assembly_format = f"$input {parameter('repeats')} {ENDING}"
 
     def infer(self) -> Sequence[Attribute]:
         shape, element = shape_of(self.input), element_type(self.input)
@@ -405,7 +401,7 @@ class ShapeOfOp(GraphOp, ShapeComputation):
     start = prop_def(INT, default_value=IntegerAttr(0, i64))
     end = opt_prop_def(INT)
     result = result_def()
-    assembly_format = "$input (`start` $start^)? (`end` $end^)?" + ENDING
+    assembly_format = f"$input (`start` $start^)? (`end` $end^)? {ENDING}"
 
     def bounds(self) -> slice:
         end = None if self.end is None else self.end.value.data

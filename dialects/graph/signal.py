@@ -22,7 +22,9 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
+    ENDING,
     INT,
+    TYPES,
     GraphOp,
     check_float,
     check_indices,
@@ -105,10 +107,7 @@ class DftOp(SignalOp):
     result = result_def()
     PARAMETERS: ClassVar = {"length_value": "length", "axis_value": "axis"}
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    assembly_format = (
-        f"$input {parameter('length')} {parameter('axis')} "
-        "attr-dict `:` type($input) `->` type($result)"
-    )
+    assembly_format = f"$input {parameter('length')} {parameter('axis')} {ENDING}"
 
     def infer(self) -> Sequence[Attribute]:
         check_signal(self.input, 2)
@@ -162,9 +161,8 @@ class StftOp(SignalOp):
     }
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
-        "$signal (`window` `(` $window^ `:` type($window) `)`)? "
-        f"{parameter('frame_step')} {parameter('frame_length')} "
-        "attr-dict `:` type($signal) `->` type($result)"
+        f"$signal (`window` `(` $window^ `:` type($window) `)`)? {parameter('frame_step')} "
+        f"{parameter('frame_length')} attr-dict `:` type($signal) `->` type($result)"
     )
 
     def frame(self) -> int:
@@ -225,7 +223,7 @@ class MelWeightMatrixOp(GraphOp):
     result = result_def()
     assembly_format = (
         "$num_mel_bins `,` $dft_length `,` $sample_rate `,` $lower_edge_hertz `,` "
-        "$upper_edge_hertz attr-dict `:` functional-type(operands, results)"
+        f"$upper_edge_hertz {TYPES}"
     )
 
     def infer(self) -> Sequence[Attribute]:

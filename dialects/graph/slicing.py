@@ -19,10 +19,12 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.shape import ENDING, of_rank
+from ge.dialects.graph.shape import of_rank
 from ge.dialects.graph.support.parameters import (
+    ENDING,
     INT,
     INTS,
+    TYPES,
     Elements,
     Movement,
     ShapeComputation,
@@ -67,7 +69,7 @@ class ConcatOp(Movement, SplitInterface, PermuteInterface, ShapeComputation):
     inputs = var_operand_def()
     axis = prop_def(INT)
     result = result_def()
-    assembly_format = "$inputs `axis` $axis attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$inputs `axis` $axis {TYPES}"
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         joined = element_axis(self.axis.value.data, len(shape_of(self.result)))
@@ -123,9 +125,7 @@ class SplitOp(Movement, SliceInterface, PermuteInterface):
     parts = var_result_def()
     PARAMETERS: ClassVar = {"sizes_value": "sizes"}
     assembly_format = (
-        "$input `axis` $axis "
-        + parameter("sizes")
-        + " attr-dict `:` type($input) `->` type($parts)"
+        f"$input `axis` $axis {parameter('sizes')} attr-dict `:` type($input) `->` type($parts)"
     )
 
     def infer(self) -> Sequence[Attribute]:
@@ -324,11 +324,8 @@ class PadOp(Movement, PermuteInterface, HasFolderInterface):
     PARAMETERS: ClassVar = {"pads_value": "pads", "axes_value": "axes"}
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
-        "$input "
-        + parameter("pads")
-        + parameter("axes")
-        + "(`mode` $mode^)? (`value` `(` $value^ `:` type($value) `)`)?"
-        + ENDING
+        f"$input {parameter('pads')} {parameter('axes')} (`mode` $mode^)? (`value` `(` $value^ "
+        f"`:` type($value) `)`)? {ENDING}"
     )
 
     def infer(self) -> Sequence[Attribute]:

@@ -70,8 +70,8 @@ class EngineAttr(EnumAttribute[Engine], SpacedOpaqueSyntaxAttribute):
 
 @irdl_attr_definition
 class TilingAttr(ParametrizedAttribute):
-    """`#npu_task.tiling<[128, 256, 64] blocks 24 buffers 2>`. The tile of a cube kernel is [m, n, k],
-    of a vector kernel [elements]; with 2 buffers loading overlaps with computing."""
+    """`#npu_task.tiling<[128, 256, 64] blocks 24 buffers 2>`, the tile of a cube kernel; that of a
+    vector kernel is [elements]. With 2 buffers loading overlaps with computing."""
 
     name = "npu_task.tiling"
     tile: DenseArrayBase

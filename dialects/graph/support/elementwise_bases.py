@@ -12,7 +12,7 @@ from xdsl.traits import Commutative
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support import folding as f
-from ge.dialects.graph.support.parameters import GraphOp
+from ge.dialects.graph.support.parameters import TYPES, GraphOp
 from ge.dialects.support.access import Access, aligned_axes
 from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.interfaces import Permuted, PermuteInterface, SplitInterface
@@ -64,7 +64,7 @@ class Unary(Elementwise, HasFolderInterface, ABC):
     INVOLUTION: ClassVar[bool] = False
     input = operand_def()
     result = result_def()
-    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$input {TYPES}"
 
     def fold(self) -> f.Folded:
         inner = self.input.owner
@@ -95,7 +95,7 @@ class Binary(Elementwise, HasFolderInterface, ABC):
     lhs = operand_def()
     rhs = operand_def()
     result = result_def()
-    assembly_format = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$lhs `,` $rhs {TYPES}"
 
     def sides(self) -> list[tuple[SSAValue, SSAValue]]:
         ways = [(self.lhs, self.rhs)]

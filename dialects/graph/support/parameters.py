@@ -50,6 +50,10 @@ from ge.dialects.support.types import (
 )
 from ge.dialects.support.work import Work
 
+# ends of assembly formats; parameters state their own types
+TYPES = "attr-dict `:` functional-type(operands, results)"
+ENDING = "attr-dict `:` type($input) `->` type($result)"
+
 INTS = DenseArrayBase.constr(i64)  # of a property `[1, 2]`
 INT = IntegerAttr.constr(i64)
 
@@ -101,6 +105,11 @@ def parameter(name: str) -> str:
     """The part of an assembly format for parameter `name`, whose operand is `name`_value."""
     value = f"${name}_value"
     return f"(`{name}` custom<Parameter>({value}, type({value}), ${name})^)?"
+
+
+def optional(*names: str) -> str:
+    """The part of an assembly format for optional operands, with their types."""
+    return " ".join(f"(`{name}` ${name}^ `:` type(${name}))?" for name in names)
 
 
 # ---- checks: they raise VerifyException ------------------------------------------------------
