@@ -145,30 +145,29 @@ class AttentionLike(GraphOp, SplitInterface, ABC):
                 raise VerifyException(f"key_lengths is a vector, not {shape_text(lengths)}")
             merge("batches of query and key_lengths", shape[0], lengths[0])
         if self.offset_value is not None:
-            given = shape_of(self.offset_value)
-            if not is_static(given) or numel(given) != 1:
-                raise VerifyException(f"offset has one element, not shape {shape_text(given)}")
+            shape = shape_of(self.offset_value)
+            if not is_static(shape) or numel(shape) != 1:
+                raise VerifyException(f"offset has one element, not shape {shape_text(shape)}")
 
     def dimension(self, name: str, index: int) -> int:
-        """Where an operand or the result has batch, heads, tokens and elements, and back."""
+        """The axis of batch, heads, tokens or elements of an operand or the result, and back."""
         return (0, 2, 1, 3)[index] if self.tokens_first(name) else index
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        """Batch, heads where each has a key head of its own, and queries where their positions do
-        not matter."""
+        """Batch, heads that each have a key head, and queries where positions do not count."""
         cut = self.dimension("result", axis)
         windows = (self.left_window, self.right_window)
-        placed = self.causal.value.data or any(w.value.data >= 0 for w in windows)
-        if cut == 3 or (cut == 2 and placed):
+        positional = self.causal.value.data or any(w.value.data >= 0 for w in windows)
+        if cut == 3 or (cut == 2 and positional):
             return None
         if cut == 1 and self.sizes("query")[1] != self.sizes("key")[1]:
             return None
-        found: list[int | None] = [self.dimension("query", cut)]
-        found += [None if cut == 2 else self.dimension(name, cut) for name in self.KEYED]
-        found += aligned_axes(cut, 4, self.masks)
-        found += [] if self.key_lengths is None else [0 if cut == 0 else None]
-        found += [] if self.offset_value is None else [None]
-        return tuple(found)
+        axes: list[int | None] = [self.dimension("query", cut)]
+        axes += [None if cut == 2 else self.dimension(name, cut) for name in self.KEYED]
+        axes += aligned_axes(cut, 4, self.masks)
+        axes += [] if self.key_lengths is None else [0 if cut == 0 else None]
+        axes += [] if self.offset_value is None else [None]
+        return tuple(axes)
 
     def scores_work(self, size: int) -> Work:
         """Work of `size` multiply-accumulates for each score, and of softmax."""

@@ -103,7 +103,7 @@ class Convolution(WindowedOp, ABC):
 @irdl_op_definition
 class ConvOp(Convolution, SplitInterface):
     """Convolution (cross-correlation): y[n, m, p] = bias[m] + the sum over input channels c of
-    the group and kernel places k of weight[m, c, k] * x[n, c, p * stride - pad + k * dilation].
+    the group and kernel indices k of weight[m, c, k] * x[n, c, p * stride - pad + k * dilation].
     Weight: [output channels, input channels / group, kernel...]. 8-bit integers give i32."""
 
     name = "graph.conv"
@@ -141,7 +141,7 @@ class ConvOp(Convolution, SplitInterface):
 @irdl_op_definition
 class ConvTransposeOp(Convolution):
     """Transposed convolution, the gradient of `graph.conv` for its input: each input element adds
-    its multiple of the kernel to the output, at its place * stride - pad.
+    its multiple of the kernel to the output, at its index * stride - pad.
     Weight: [input channels, output channels / group, kernel...]. `output_padding` lengthens the
     output at the end; `auto_pad` asks for input * stride outputs."""
 
@@ -196,7 +196,7 @@ def transposed_dim(window: Window, extra: Shape, i: int, size: int) -> int:
 @irdl_op_definition
 class DeformConvOp(WindowedOp):
     """Deformable convolution of two spatial dimensions (arXiv 1811.11168): like `graph.conv`,
-    but each kernel place of each output place is moved by its own `offset` (row, column), read
+    but each kernel element of each output element has its own `offset` (row, column), read
     by bilinear interpolation, zero outside, and multiplied by `mask`.
     Offset: [batch, offset_group * kernel size * 2, output...], mask half of its channels."""
 
@@ -242,9 +242,9 @@ class DeformConvOp(WindowedOp):
         if not is_float(element):
             raise VerifyException(f"element type {element} is not supported")
         output = self.window().resolved(shape[2:]).output(shape[2:])
-        places = parts * prod(weight[2:])
-        check_shape(self.offset, "offset", (shape[0], 2 * places, *output))
-        check_shape(self.mask, "mask", (shape[0], places, *output))
+        channels = parts * prod(weight[2:])
+        check_shape(self.offset, "offset", (shape[0], 2 * channels, *output))
+        check_shape(self.mask, "mask", (shape[0], channels, *output))
         check_floats(self.input, self.offset, self.mask)
         check_shape(self.bias, "bias", (weight[0],), element)
         return (tensor((shape[0], weight[0], *output), element),)
@@ -259,7 +259,7 @@ class DeformConvOp(WindowedOp):
 @irdl_op_definition
 class Col2ImOp(WindowedOp):
     """The sum of overlapping blocks: column l of the input, [batch, channels * block size, L],
-    is a block of `block_shape` that is added to the image at the l-th place of the window."""
+    is a block of `block_shape` that is added to the image at the l-th position of the window."""
 
     name = "graph.col2im"
     input = operand_def()

@@ -26,14 +26,14 @@ from ge.dialects.graph.support.parameters import (
     GraphOp,
     Movement,
     ShapeComputation,
-    check_indices,
     check_same_element,
     check_scalar,
     dims,
     elements_of,
     parameter,
     partial_ints,
-    vector_length,
+    scalar_parameter,
+    vector_parameter,
 )
 from ge.dialects.support.access import Access
 from ge.dialects.support.element_types import is_float
@@ -113,10 +113,7 @@ class Created(GraphOp, ABC):
 
     def created_shape(self) -> Shape | None:
         """None when the rank is unknown."""
-        if self.shape_value is not None:
-            vector_length(self.shape_value, "shape")
-        elif self.shape is None:
-            raise VerifyException("the shape is missing")
+        vector_parameter(self, "shape", "the shape is missing")
         shape = partial_ints(self, "shape")
         if shape is None:
             return None
@@ -182,7 +179,5 @@ class TriOp(Movement):
     def infer(self) -> Sequence[Attribute]:
         if len(shape_of(self.input)) < 2:
             raise VerifyException(f"expected one matrix or several, not {self.input.type}")
-        if self.k_value is not None:
-            check_indices(self.k_value, "k")
-            check_scalar(self.k_value, "k")
+        scalar_parameter(self, "k")
         return (self.input.type,)

@@ -35,13 +35,13 @@ from ge.dialects.support.work import Work
 @irdl_op_definition
 class NonMaxSuppressionOp(GraphOp):
     """The boxes that remain when, in the order of descending score, each box drops the later ones
-    that overlap it: whose intersection over union with it is above `iou_threshold` (0 if absent).
+    whose intersection over union with it is above `iou_threshold` (0 if absent).
 
     `boxes` is [batch, n, 4]: two opposite corners (y, x, y, x), or with `center_point_box` the
-    center and the size (x, y, width, height). `scores` is [batch, classes, n]; each class is
-    treated by itself, only scores above `score_threshold` count, and at most `max_output` boxes
-    are taken (none if it is absent). The result has a row (batch, class, box) for each box taken,
-    so that their number is known only at run time.
+    center and the size (x, y, width, height). `scores` is [batch, classes, n]; classes are
+    independent, only scores above `score_threshold` count, and at most `max_output` boxes
+    remain (none if it is absent). The result has a row (batch, class, box) for each of them: their
+    number is known only at run time.
     """
 
     name = "graph.non_max_suppression"
@@ -83,11 +83,11 @@ class NonMaxSuppressionOp(GraphOp):
         return (tensor((DYNAMIC, 3), i64),)
 
     def static_work(self) -> Work:
-        """Of each class a sort and, for every box taken, the overlap with all others."""
+        """Of each class a sort and, for every box that remains, the overlap with all others."""
         batch, classes, boxes = self.dims()
         if DYNAMIC in (batch, classes, boxes):
             raise ValueError("the number of boxes is not known")
         limit = None if self.max_output is None else constant_ints(self.max_output)
-        taken = batch * classes * min(boxes, limit[0] if limit else boxes)
+        rows = batch * classes * min(boxes, limit[0] if limit else boxes)
         read = sum(byte_size(o.type) for o in self.operands)
-        return Work(0, batch * classes * boxes * 16 + taken * boxes * 12, read, taken * 24)
+        return Work(0, batch * classes * boxes * 16 + rows * boxes * 12, read, rows * 24)

@@ -81,7 +81,7 @@ def fitted_scale(size: Shape, target: Shape, policy: str) -> float:
 class ResizeOp(GraphOp):
     """The input resampled along `axes` (all when absent), to `sizes` or by `scales`.
 
-    Place i of the result reads the input around a coordinate that `coordinates` gives, for input
+    Index i of the result reads the input around the coordinate that `coordinates` names, for input
     size n, scale s and result size m = n * s. Where scales are stated m may be fractional, as in
     ONNX's reference implementation and node tests (onnxruntime takes the whole number):
       half_pixel (i + 0.5) / s - 0.5; half_pixel_symmetric the same about the image's centre;
@@ -242,7 +242,7 @@ class GridSampleOp(GraphOp):
 @irdl_op_definition
 class AffineGridOp(GraphOp):
     """The grid (see `graph.grid_sample`) of an affine map: `theta` [batch, rank, rank + 1] times
-    the coordinates of each place of an image of `size` [batch, channels, spatial...]."""
+    the coordinates of each pixel of an image of `size` [batch, channels, spatial...]."""
 
     name = "graph.affine_grid"
     theta = operand_def()

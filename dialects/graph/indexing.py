@@ -25,11 +25,13 @@ from ge.dialects.graph.support.parameters import (
     ShapeComputation,
     check_indices,
     check_length,
+    check_parameter,
     check_same_element,
     check_scalar,
     element_axis,
     elements_of,
     parameter,
+    scalar_parameter,
     vector_length,
 )
 from ge.dialects.support.access import Access
@@ -69,7 +71,7 @@ class Picking(Movement, ABC):
     """Ops that pick elements by indices; negative indices count from the end."""
 
     ACCESS: ClassVar = Access.LOOKUP
-    NAMES_PLACES: ClassVar = True
+    TAKES_INDICES: ClassVar = True
     input = operand_def()
     indices = operand_def()
     result = result_def()
@@ -171,7 +173,7 @@ class Placing(Movement, ABC):
     one element wins."""
 
     ACCESS: ClassVar = Access.WHOLE
-    NAMES_PLACES: ClassVar = True
+    TAKES_INDICES: ClassVar = True
     input = operand_def()
     indices = operand_def()
     updates = operand_def()
@@ -236,7 +238,7 @@ class TensorScatterOp(Movement):
     "linear" must not come to it."""
 
     ACCESS: ClassVar = Access.WHOLE
-    NAMES_PLACES: ClassVar = True
+    TAKES_INDICES: ClassVar = True
     name = "graph.tensor_scatter"
     input = operand_def()
     updates = operand_def()
@@ -298,7 +300,7 @@ class CompressOp(Movement):
     vector of i1 that may be shorter, holds."""
 
     ACCESS: ClassVar = Access.WHOLE
-    NAMES_PLACES: ClassVar = True
+    TAKES_INDICES: ClassVar = True
     name = "graph.compress"
     input = operand_def()
     condition = operand_def()
@@ -372,10 +374,8 @@ class OneHotOp(Movement):
         if len(pair := shape_of(self.values)) != 1 or pair[0] not in (2, DYNAMIC):
             raise VerifyException(f"values are two elements, off and on, not {self.values.type}")
         axis = element_axis(self.axis.value.data, len(shape) + 1)
-        if self.depth_value is not None:
-            check_scalar(self.depth_value, "depth")
-        elif self.depth is None:
-            raise VerifyException("the depth is missing")
+        if (value := check_parameter(self, "depth", "the depth is missing")) is not None:
+            check_scalar(value, "depth")
         depth = self.ints("depth")
         if depth is not None and depth[0] < 0:
             raise VerifyException(f"depth is {depth[0]}")
@@ -410,15 +410,11 @@ class TopKOp(Movement):
     def infer(self) -> Sequence[Attribute]:
         shape = list(shape_of(self.input))
         axis = element_axis(self.axis.value.data, len(shape))
-        if self.k_value is not None:
-            check_indices(self.k_value, "k")
-            check_scalar(self.k_value, "k")
-        elif self.k is None:
-            raise VerifyException("k is missing")
-        k = self.ints("k")
-        if k is not None and (k[0] < 0 or shape[axis] not in (DYNAMIC, max(k[0], shape[axis]))):
-            raise VerifyException(f"k is {k[0]} for axis {axis} of {shape_text(shape)}")
-        shape[axis] = DYNAMIC if k is None else k[0]
+        k = scalar_parameter(self, "k", "k is missing")
+        assert k is not None
+        if k != DYNAMIC and (k < 0 or shape[axis] not in (DYNAMIC, max(k, shape[axis]))):
+            raise VerifyException(f"k is {k} for axis {axis} of {shape_text(shape)}")
+        shape[axis] = k
         return (tensor(shape, element_type(self.input)), tensor(shape, i64))
 
     def static_work(self) -> Work:

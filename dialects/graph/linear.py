@@ -49,8 +49,8 @@ def product_element(lhs: SSAValue, rhs: SSAValue) -> Attribute:
 
 @irdl_op_definition
 class MatmulOp(GraphOp, SplitInterface):
-    """Matrix product of the last two dimensions, which `transpose_lhs` and `transpose_rhs`
-    exchange first; the dimensions before them broadcast. Integers of at most 8 bits give i32."""
+    """Matmul of the last two dimensions, which `transpose_lhs` and `transpose_rhs` exchange first;
+    the dimensions before them broadcast. Integers of at most 8 bits give i32."""
 
     name = "graph.matmul"
     lhs = operand_def()
@@ -101,8 +101,8 @@ Labels = tuple[str, ...]
 
 
 def parse_equation(equation: str, ranks: Sequence[int]) -> tuple[list[Labels], Labels]:
-    """The label of each dimension of the operands and of the result. The dimensions that an
-    ellipsis stands for are labelled "0", "1", ... so that the last of them agree."""
+    """The label of each dimension of the operands and of the result. Dimensions of an ellipsis are
+    labelled "0", "1", ... so that the last of them agree."""
     text, arrow, target = equation.replace(" ", "").partition("->")
     terms = text.split(",")
     if len(terms) != len(ranks):

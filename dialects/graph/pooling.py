@@ -119,7 +119,7 @@ class MaxUnpoolOp(WindowedOp):
     zeros at the end of its dimensions."""
 
     name = "graph.max_unpool"
-    NAMES_PLACES: ClassVar = True
+    TAKES_INDICES: ClassVar = True
     input = operand_def()
     indices = operand_def()
     output_shape_value = opt_operand_def()
@@ -151,18 +151,17 @@ class MaxUnpoolOp(WindowedOp):
             raise VerifyException(
                 f"indices have shape {shape_text(indices)}, input {shape_text(shape)}"
             )
-        inferred, given = self.unpooled_shape(shape), self.ints("output_shape")
-        if given is not None:
-            if len(given) != len(shape) or any(
-                a < b for a, b in zip(given, inferred, strict=True) if b != DYNAMIC
-            ):
-                raise VerifyException(
-                    f"output_shape {shape_text(given)} is smaller than {shape_text(inferred)}"
-                )
-            return (tensor(given, element),)
-        if self.output_shape_value is not None:
-            return (tensor([DYNAMIC] * len(shape), element),)
-        return (tensor(inferred, element),)
+        inferred, stated = self.unpooled_shape(shape), self.ints("output_shape")
+        if stated is None:
+            known = self.output_shape_value is None
+            return (tensor(inferred if known else [DYNAMIC] * len(shape), element),)
+        if len(stated) != len(shape) or any(
+            a < b for a, b in zip(stated, inferred, strict=True) if b != DYNAMIC
+        ):
+            raise VerifyException(
+                f"output_shape {shape_text(stated)} is smaller than {shape_text(inferred)}"
+            )
+        return (tensor(stated, element),)
 
 
 @irdl_op_definition
@@ -195,7 +194,7 @@ class RegionPooling(GraphOp, ABC):
     """Each region of interest of a feature map divided into a grid of `output_size`, one value a
     cell. Coordinates are multiplied by `spatial_scale` first."""
 
-    NAMES_PLACES: ClassVar = True
+    TAKES_INDICES: ClassVar = True
     input = operand_def()
     rois = operand_def()
     output_size = prop_def(INTS)

@@ -1,8 +1,8 @@
-"""Recurrent layers: a cell run along a sequence, its matrix products with the input done at once.
+"""Recurrent layers: a cell that runs along a sequence.
 
 Sizes: S steps, B batch, I input, H hidden, D directions (2 when "bidirectional"), G gates a cell.
 `input` is [S, B, I], `weights` [D, G*H, I], `recurrence` [D, G*H, H], `bias` [D, 2*G*H] (of the
-input's, then of the state's product), `lengths` [B] (steps of each sequence, else S), initial
+input's, then of the state's matmul), `lengths` [B] (steps of each sequence, else S), initial
 states [D, B, H]. Results are all states [S, D, B, H] (zero past a sequence's end) and the last
 states [D, B, H]. Gates stand in ONNX's order.
 
@@ -129,7 +129,7 @@ class Recurrent(GraphOp, ABC):
                 raise VerifyException(f"expected {count} {label}, got {len(values)}")
 
     def static_work(self) -> Work:
-        """Two matrix products a step; about 8 element-operations for each gate."""
+        """Two matmuls a step; about 8 element-operations for each gate."""
         steps, batch, size = shape_of(self.input)
         rows = numel((steps, batch, self.directions, self.hidden)) * self.GATES
         return Work(rows * (numel((size,)) + self.hidden), rows * 8, *self.traffic())

@@ -27,11 +27,10 @@ from ge.dialects.graph.support.parameters import (
     INTS,
     TYPES,
     GraphOp,
-    check_indices,
-    check_scalar,
     distinct_axes,
     parameter,
-    vector_length,
+    scalar_parameter,
+    vector_parameter,
 )
 from ge.dialects.support.access import Rows, rows_along
 from ge.dialects.support.choices import choice_def
@@ -119,8 +118,8 @@ class ReduceOp(GraphOp, RowsInterface, SplitInterface, PermuteInterface):
         axes = self.reduced_axes()
         if axes is not None:
             return (tensor(reduced_shape(shape, axes, keep_dims), element),)
-        assert self.axes_value is not None
-        count = vector_length(self.axes_value, "axes")
+        count = vector_parameter(self, "axes")
+        assert count is not None
         if count > len(shape):
             raise VerifyException(f"{count} axes are given for rank {len(shape)}")
         if keep_dims:
@@ -185,11 +184,7 @@ class CumulativeOp(GraphOp, RowsInterface):
         shape, element = shape_of(self.input), element_type(self.input)
         if element == i1:
             raise VerifyException("element type i1 is not supported")
-        if self.axis is None and self.axis_value is None:
-            raise VerifyException("the axis is missing")
-        if self.axis_value is not None:
-            check_scalar(self.axis_value, "axis")
-            check_indices(self.axis_value, "axis")
+        scalar_parameter(self, "axis", "the axis is missing")
         for axis in self.ints("axis") or ():
             normalize_axis(axis, len(shape))
         return (tensor(shape, element),)

@@ -35,6 +35,7 @@ from ge.dialects.graph.support.parameters import (
     partial_ints,
     same_static_type,
     vector_length,
+    vector_parameter,
 )
 from ge.dialects.support.access import Access
 from ge.dialects.support.choices import choice_def
@@ -139,14 +140,10 @@ class ReshapeOp(View):
     assembly_format = f"$input {parameter('shape')} {ENDING}"
 
     def infer(self) -> Sequence[Attribute]:
-        if self.shape is None and self.shape_value is None:
-            raise VerifyException("the shape is missing")
-        count = DYNAMIC
-        if self.shape_value is not None:
-            count = vector_length(self.shape_value, "shape")
+        count = vector_parameter(self, "shape", "the shape is missing")
         target, element = partial_ints(self, "shape"), element_type(self.input)
         if target is None:
-            return (of_rank(count, element),)
+            return (of_rank(DYNAMIC if count is None else count, element),)
         allow_zero = bool(self.allow_zero.value.data)
         return (tensor(reshaped(shape_of(self.input), target, allow_zero), element),)
 
@@ -165,8 +162,8 @@ class SqueezeOp(View):
     def infer(self) -> Sequence[Attribute]:
         shape, element = shape_of(self.input), element_type(self.input)
         axes = self.ints("axes")
-        if axes is None and self.axes_value is not None:
-            count = vector_length(self.axes_value, "axes")
+        count = vector_parameter(self, "axes")
+        if axes is None and count is not None:
             return (of_rank(count if count == DYNAMIC else len(shape) - count, element),)
         if axes is None:
             if DYNAMIC in shape:
@@ -192,13 +189,10 @@ class UnsqueezeOp(View):
 
     def infer(self) -> Sequence[Attribute]:
         shape, element = shape_of(self.input), element_type(self.input)
-        axes = self.ints("axes")
-        if axes is not None:
+        count = vector_parameter(self, "axes", "the axes are missing")
+        if (axes := self.ints("axes")) is not None:
             return (tensor(unsqueezed(shape, axes), element),)
-        if self.axes_value is None:
-            raise VerifyException("the axes are missing")
-        count = vector_length(self.axes_value, "axes")
-        return (of_rank(count if count == DYNAMIC else len(shape) + count, element),)
+        return (of_rank(DYNAMIC if count in (None, DYNAMIC) else len(shape) + count, element),)
 
 
 def unsqueezed(shape: Shape, axes: Sequence[int]) -> Shape:
@@ -294,7 +288,7 @@ class ReverseSequenceOp(Movement):
     in reverse order; the rest stay."""
 
     name = "graph.reverse_sequence"
-    NAMES_PLACES: ClassVar = True
+    TAKES_INDICES: ClassVar = True
     input = operand_def()
     lengths = operand_def()
     batch_axis = prop_def(INT)
@@ -329,10 +323,7 @@ class BroadcastToOp(Movement, ShapeComputation):
     assembly_format = f"$input {parameter('shape')} {ENDING}"
 
     def infer(self) -> Sequence[Attribute]:
-        if self.shape_value is not None:
-            vector_length(self.shape_value, "shape")
-        elif self.shape is None:
-            raise VerifyException("the shape is missing")
+        vector_parameter(self, "shape", "the shape is missing")
         target, element = partial_ints(self, "shape"), element_type(self.input)
         if target is None:
             return (UnrankedTensorType(element),)
@@ -366,10 +357,8 @@ class TileOp(Movement, HasFolderInterface):
 
     def infer(self) -> Sequence[Attribute]:
         shape, element = shape_of(self.input), element_type(self.input)
-        if self.repeats_value is not None:
-            check_length("repeats", vector_length(self.repeats_value, "repeats"), len(shape))
-        elif self.repeats is None:
-            raise VerifyException("the repeats are missing")
+        count = vector_parameter(self, "repeats", "the repeats are missing")
+        check_length("repeats", DYNAMIC if count is None else count, len(shape))
         repeats = partial_ints(self, "repeats")
         if repeats is None:
             return (of_rank(len(shape), element),)

@@ -38,7 +38,7 @@ from ge.dialects.graph.support.parameters import (
     parameter,
     partial_ints,
     same_static_type,
-    vector_length,
+    vector_parameter,
 )
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.interfaces import (
@@ -133,8 +133,8 @@ class SplitOp(Movement, SliceInterface, PermuteInterface):
         axis = element_axis(self.axis.value.data, len(shape))
         if count == 0:
             raise VerifyException("a split has at least one result")
-        if self.sizes_value is not None:
-            check_length("sizes", vector_length(self.sizes_value, "sizes"), count)
+        if (length := vector_parameter(self, "sizes")) is not None:
+            check_length("sizes", length, count)
         sizes = partial_ints(self, "sizes")
         if sizes is not None:
             check_length("sizes", len(sizes), count)
@@ -223,13 +223,12 @@ class SliceOp(Movement, SplitInterface, SliceInterface, PermuteInterface, ShapeC
     def count(self) -> int:
         """The number of sliced axes."""
         counts: list[int] = []
-        for operand, prop in self.PARAMETERS.items():
-            if (value := getattr(self, operand)) is not None:
-                counts.append(vector_length(value, prop))
+        for prop in self.PARAMETERS.values():
+            missing = f"the {prop} are missing" if prop in ("starts", "ends") else ""
+            if (length := vector_parameter(self, prop, missing)) is not None:
+                counts.append(length)
             elif (ints := self.ints(prop)) is not None:
                 counts.append(len(ints))
-            elif prop in ("starts", "ends"):
-                raise VerifyException(f"the {prop} are missing")
         known = {c for c in counts if c != DYNAMIC}
         if len(known) > 1:
             raise VerifyException(f"starts, ends, axes and steps differ in length: {counts}")
@@ -334,15 +333,10 @@ class PadOp(Movement, PermuteInterface, HasFolderInterface):
         if self.value is not None:
             check_scalar(self.value, "value")
             check_same_element(self.input, self.value)
-        if self.pads is None and self.pads_value is None:
-            raise VerifyException("the pads are missing")
-        if self.axes is None and self.axes_value is None:
-            axes = tuple(range(len(shape)))
-        else:
-            axes = self.ints("axes")
-        for operand, name in ((self.pads_value, "pads"), (self.axes_value, "axes")):
-            if operand is not None:
-                vector_length(operand, name)
+        vector_parameter(self, "pads", "the pads are missing")
+        vector_parameter(self, "axes")
+        all_axes = self.axes is None and self.axes_value is None
+        axes = tuple(range(len(shape))) if all_axes else self.ints("axes")
         pads = partial_ints(self, "pads")
         if axes is None or pads is None:
             return (of_rank(len(shape), element),)

@@ -81,7 +81,7 @@ class IfOp(GeOp):
 
     def verify_(self) -> None:
         _check_single(self.condition, i1, "the condition")
-        _check_places(self.outs, self.results)
+        _check_memory(self.outs, self.results)
         _check_order(self.order, "order", len(self.outs), len(self.results))
         for region in (self.then, self.otherwise):
             values = _yielded(region, "a branch")
@@ -162,7 +162,7 @@ class LoopOp(GeOp):
         _check_single(args[0], i64, "the iteration number", ())
         _check_single(args[1], i1, "the condition in the body", ())
         _check_single(values[0], i1, "the next condition")
-        _check_places((*self.carried, *self.scans), (*args[2:], *self.results))
+        _check_memory((*self.carried, *self.scans), (*args[2:], *self.results))
         _check_order(self.order, "order", len(self.carried), len(self.inits))
         dynamic = len(self.results) - len(self.inits)
         _check_order(self.stacked, "stacked", len(self.scans), dynamic)
@@ -211,10 +211,10 @@ def _check_fit(
 
 
 def _check_type(value: SSAValue, target: Attribute, row: bool = False) -> None:
-    element, place = data_type(target)
-    if row and not place:
+    element, shape = data_type(target)
+    if row and not shape:
         raise VerifyException(f"{target} has no rows")
-    if not fits(value.type, MemRefType(element, place[row:])) or space_of(value.type) != HBM:
+    if not fits(value.type, MemRefType(element, shape[row:])) or space_of(value.type) != HBM:
         raise VerifyException(f"{value.type} does not fit into {'a row of ' * row}{target}")
 
 
@@ -227,7 +227,7 @@ def _check_single(
         raise VerifyException(f"{what} is one {element} of the device, not {value.type}")
 
 
-def _check_places(buffers: Sequence[SSAValue], new: Sequence[SSAValue]) -> None:
+def _check_memory(buffers: Sequence[SSAValue], new: Sequence[SSAValue]) -> None:
     """Control flow writes to the device's memory, and to no buffer twice."""
     for value in (*buffers, *new):
         if space_of(value.type) != HBM:

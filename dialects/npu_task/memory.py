@@ -245,9 +245,9 @@ def moves(op: YieldOp) -> Iterator[Move]:
 def _moves(
     values: Sequence[SSAValue], order: Attribute, targets: Sequence[SSAValue], row: bool
 ) -> Iterator[Move]:
-    places = iter(targets)
+    buffers = iter(targets)
     for value, fixed in zip(values, array_ints(order), strict=True):
-        yield Move(value, next(places), row) if fixed else Move(value, None)
+        yield Move(value, next(buffers), row) if fixed else Move(value, None)
 
 
 FOREVER = 1 << 62

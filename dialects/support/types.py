@@ -32,7 +32,7 @@ Dense: TypeAlias = DenseIntOrFPElementsAttr[Any]
 
 UNKNOWN = UnrankedTensorType(f32)  # of a result whose type has not been inferred yet
 
-# types are immutable: what is asked of them again and again is kept with them
+# caches in the types, which are immutable
 _SHAPE, _BYTES, _TENSORS = "_ge_shape", "_ge_bytes", "_ge_tensors"
 
 
@@ -82,7 +82,7 @@ def rank_of(value: SSAValue) -> int:
 
 
 def tensor(shape: Iterable[int], element: Attribute) -> AnyTensor:
-    """The tensor type; a model has few different ones, so they are made once."""
+    """The tensor type; a model has few different ones, so they are cached."""
     known: dict[Shape, AnyTensor] = vars(element).setdefault(_TENSORS, {})
     if (t := known.get(dims := tuple(shape))) is None:
         t = known[dims] = TensorType(element, dims)
@@ -212,7 +212,7 @@ def constant_ints(value: SSAValue) -> tuple[int, ...] | None:
         return None
     values = attr.get_values()
     shape = cast(AnyTensor, attr.type).get_shape()
-    return values * numel(shape) if len(values) == 1 else values  # a splat is kept once
+    return values * numel(shape) if len(values) == 1 else values  # a splat is stored once
 
 
 def set_type(value: SSAValue, new_type: Attribute) -> None:

@@ -181,6 +181,30 @@ def vector_length(value: SSAValue, name: str) -> int:
     return shape[0]
 
 
+def check_parameter(op: TensorOp, name: str, missing: str = "") -> SSAValue | None:
+    """The operand of a parameter, None where it is a property; raises with `missing` where it is
+    neither."""
+    value = cast(SSAValue | None, getattr(op, f"{name}_value"))
+    if missing and value is None and name not in op.properties:
+        raise VerifyException(missing)
+    return value
+
+
+def vector_parameter(op: TensorOp, name: str, missing: str = "") -> int | None:
+    """The length of the operand, a vector of integers; None where it is a property."""
+    value = check_parameter(op, name, missing)
+    return None if value is None else vector_length(value, name)
+
+
+def scalar_parameter(op: TensorOp, name: str, missing: str = "") -> int | None:
+    """The integer of a parameter, DYNAMIC if known at run time only, None if absent."""
+    if (value := check_parameter(op, name, missing)) is not None:
+        check_scalar(value, name)
+        check_indices(value, name)
+    ints = op.ints(name)
+    return ints[0] if ints is not None else None if value is None else DYNAMIC
+
+
 def distinct_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
     """The axes counted from the front: none is out of range or named twice."""
     result = tuple(element_axis(a, rank) for a in axes)

@@ -66,9 +66,9 @@ class Window:
         if self.auto_pad:
             sizes = zip(spatial, self.strides, strict=True)
             return tuple(DYNAMIC if d == DYNAMIC else -(-d // s) for d, s in sizes)
-        return tuple(self._places(i, size) for i, size in enumerate(spatial))
+        return tuple(self._positions(i, size) for i, size in enumerate(spatial))
 
-    def _places(self, i: int, size: int) -> int:
+    def _positions(self, i: int, size: int) -> int:
         extent, stride = self.extent(i), self.strides[i]
         if DYNAMIC in (size, extent):
             return DYNAMIC
@@ -76,15 +76,15 @@ class Window:
         room = size + begin + end - extent
         if self.ceil_mode:
             # the last window may hang over the end, but starts inside the input or its begin pad
-            places = min(-(-room // stride), (size + begin - 1) // stride) + 1
+            count = min(-(-room // stride), (size + begin - 1) // stride) + 1
         else:
-            places = room // stride + 1
-        if places < 1 or (room < 0 and not self.ceil_mode):
+            count = room // stride + 1
+        if count < 1 or (room < 0 and not self.ceil_mode):
             raise VerifyException(
                 f"a window over {extent} elements does not fit into spatial dimension {i}: "
                 f"{size} elements, pads {begin} and {end}"
             )
-        return places
+        return count
 
 
 class WindowedOp(GraphOp, ABC):
