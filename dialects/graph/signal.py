@@ -105,10 +105,8 @@ class DftOp(GraphOp):
         if onesided and shape[-1] == (1 if inverse else 2):
             kind = "complex frequencies" if inverse else "a real signal"
             raise VerifyException(f"a onesided transform takes {kind}, not {self.input.type}")
-        length, axis = (
-            positive(self, "length"),
-            scalar_parameter(self, "axis", "the axis is missing"),
-        )
+        length = positive(self, "length")
+        axis = scalar_parameter(self, "axis", "the axis is missing")
         shape[-1] = 1 if onesided and inverse else 2
         assert axis is not None
         if axis == DYNAMIC:
