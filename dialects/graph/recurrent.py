@@ -36,7 +36,7 @@ from ge.dialects.graph.support.parameters import (
     check_shape,
     optional,
 )
-from ge.dialects.support.choices import OneOf, choice_def
+from ge.dialects.support.choices import ChoiceConstraint, choice_def
 from ge.dialects.support.types import (
     element_type,
     merge_dims,
@@ -52,7 +52,7 @@ ACTIVATIONS = (
     "relu", "tanh", "sigmoid", "affine", "leaky_relu", "thresholded_relu", "scaled_tanh",
     "hard_sigmoid", "elu", "softsign", "softplus",
 )  # fmt: skip
-ACTIVATION = OneOf("activation", ACTIVATIONS)
+ACTIVATION = ChoiceConstraint("activation", ACTIVATIONS)
 
 
 _TEXT = f"$input `,` $weights `,` $recurrence {optional('bias', 'lengths', 'initial_state')}"

@@ -129,7 +129,7 @@ def leftover(shape: Shape, rest: Sequence[int], stated: Sequence[int]) -> int:
 @irdl_op_definition
 class ReshapeOp(View):
     """The elements in their order under another shape. In `shape` one -1 stands for what is left
-    over, and 0 for the input's dimension at the same place (for itself if `allow_zero`)."""
+    over, and 0 for the input's dimension at the same index (for itself if `allow_zero`)."""
 
     name = "graph.reshape"
     input = operand_def()
@@ -284,7 +284,7 @@ class SpaceToDepthOp(BlockOp):
 
 @irdl_op_definition
 class ReverseSequenceOp(Movement):
-    """Along `time_axis` the first lengths[b] elements of batch b (a place on `batch_axis`) come
+    """Along `time_axis` the first lengths[b] elements of batch b (an index on `batch_axis`) come
     in reverse order; the rest stay."""
 
     name = "graph.reverse_sequence"

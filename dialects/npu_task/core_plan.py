@@ -39,6 +39,8 @@ STATISTICS = 2  # of a query of attention: the largest score and the sum of expo
 
 @dataclass(frozen=True, slots=True)
 class CoreBuffer:
+    """A buffer in one of the memories."""
+
     name: str
     bytes: int
     offsets: tuple[int, ...]

@@ -221,7 +221,7 @@ def access(op: Operation) -> Effects:
             return Effects(())
 
 
-class Move(NamedTuple):
+class BlockMove(NamedTuple):
     """A value that a block yields, and the buffer that it is copied into: with `row` into the row
     that has the iteration's number. None: the next iteration's condition, or a new buffer."""
 
@@ -230,24 +230,24 @@ class Move(NamedTuple):
     row: bool = False
 
 
-def moves(op: YieldOp) -> Iterator[Move]:
+def moves(op: YieldOp) -> Iterator[BlockMove]:
     """Of the values that a block yields, in order."""
     parent = op.parent_op()
     if isinstance(parent, IfOp):
         yield from _moves(op.values, parent.order, parent.outs, row=False)
     elif isinstance(parent, LoopOp):
         carried = len(parent.order)
-        yield Move(op.values[0], None)
+        yield BlockMove(op.values[0], None)
         yield from _moves(op.values[1 : 1 + carried], parent.order, parent.carried, row=False)
         yield from _moves(op.values[1 + carried :], parent.stacked, parent.scans, row=True)
 
 
 def _moves(
     values: Sequence[SSAValue], order: Attribute, targets: Sequence[SSAValue], row: bool
-) -> Iterator[Move]:
+) -> Iterator[BlockMove]:
     buffers = iter(targets)
     for value, fixed in zip(values, array_ints(order), strict=True):
-        yield Move(value, next(buffers), row) if fixed else Move(value, None)
+        yield BlockMove(value, next(buffers), row) if fixed else BlockMove(value, None)
 
 
 FOREVER = 1 << 62

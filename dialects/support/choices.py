@@ -10,7 +10,7 @@ from xdsl.utils.exceptions import VerifyException
 
 
 @dataclass(frozen=True)
-class OneOf(AttrConstraint[StringAttr]):
+class ChoiceConstraint(AttrConstraint[StringAttr]):
     """The constraint; `name` is that of the property."""
 
     name: str
@@ -23,15 +23,15 @@ class OneOf(AttrConstraint[StringAttr]):
     def get_bases(self) -> set[type[Attribute]]:
         return {StringAttr}
 
-    def mapping_type_vars(self, type_var_mapping: object) -> "OneOf":
+    def mapping_type_vars(self, type_var_mapping: object) -> "ChoiceConstraint":
         return self
 
 
 def choice_def(name: str, choices: Sequence[str], default: str | None = None) -> StringAttr:
     """The property `name`, which is one of the choices."""
     value = None if default is None else StringAttr(default)
-    return prop_def(OneOf(name, tuple(choices)), default_value=value)
+    return prop_def(ChoiceConstraint(name, tuple(choices)), default_value=value)
 
 
 def opt_choice_def(name: str, choices: Sequence[str]) -> StringAttr | None:
-    return opt_prop_def(OneOf(name, tuple(choices)))
+    return opt_prop_def(ChoiceConstraint(name, tuple(choices)))

@@ -22,7 +22,7 @@ from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.irdl import AttrSizedOperandSegments, VarOperandDef, VerificationContext
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.support.choices import OneOf
+from ge.dialects.support.choices import ChoiceConstraint
 from ge.dialects.support.operation import GeOp, segments
 from ge.dialects.support.types import UNKNOWN, array_ints, constant_ints, is_refinement, set_type
 
@@ -74,7 +74,7 @@ class Slots:
     names: Mapping[str, int]
     optional: Sequence[bool]  # whether it may be absent, or have several values
     segmented: bool  # whether an op states how many operands belong to each
-    choices: Mapping[str, OneOf]  # the properties that are one of a few strings
+    choices: Mapping[str, ChoiceConstraint]  # the properties that are one of a few strings
 
 
 def _values(operand: Operand) -> Sequence[SSAValue]:
@@ -146,7 +146,11 @@ class InferenceInterface(GeOp):
             {name: i for i, (name, _) in enumerate(definition.operands)},
             tuple(isinstance(d, VarOperandDef) for _, d in definition.operands),
             any(isinstance(o, AttrSizedOperandSegments) for o in definition.options),
-            {n: d.constr for n, d in definition.properties.items() if isinstance(d.constr, OneOf)},
+            {
+                n: d.constr
+                for n, d in definition.properties.items()
+                if isinstance(d.constr, ChoiceConstraint)
+            },
         )
 
     @classmethod
