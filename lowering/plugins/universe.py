@@ -21,7 +21,10 @@ DIALECTS = {
 
 # Room -> its passes: `fuse-linear` is the class FuseLinearPass in the file fuse_linear.py
 PASSES = {
-    "transforms.fusion": "fuse-attention fuse-conv fuse-linear fuse-norm fuse-region",
+    "transforms.fusion": """
+        fuse-attention fuse-conv fuse-linear fuse-norm fuse-region fuse-shape-arithmetic
+        fuse-vector-ops recompute-in-users relieve-peak
+    """,
     "transforms.graph": """
         absorb-transposes deduplicate-constants eliminate-dead-code expand-einsum fold-batch-norm
         fold-constants infer-shapes move-transposes prepare-weights prune-outputs resolve-shapes
@@ -33,8 +36,9 @@ PASSES = {
         match-attention narrow-computation
     """,
     "transforms.memory": """
-        assign-offsets certify-plan check-capacity extract-concats order-tasks overwrite-operands
-        plan-core-memory plan-memory recompute-elementwise rematerialize spill-buffers write-parts
+        assign-core-offsets assign-offsets certify-plan check-capacity extract-concats fit-tilings
+        order-tasks overwrite-operands plan-core-memory plan-memory recompute-elementwise
+        rematerialize spill-buffers write-parts
     """,
     "transforms.schedule": "assign-streams split-launches",
     "lowering.levels": "verify-level verify-plan verify-schedule",
