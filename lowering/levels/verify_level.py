@@ -1,11 +1,4 @@
-"""Is the module legal at a level? What `level.py` says about the level, and what xDSL does not
-check at any: that values are defined before they are used, and that dimensions are not negative.
-
-    %1 = graph.relu %0 : (tensor<4xf32>) -> tensor<4xf32>
-    %0 = graph.relu %x : (tensor<4xf32>) -> tensor<4xf32>
-is
-    error: operand #0 does not dominate this use
-"""
+"""The pass that checks a module against the table of `level.py`, and dominance."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -1,8 +1,5 @@
-"""What ge adds to xDSL: its dialects and passes by name, none of them imported before it is used.
-
-`xdsl-opt` and every other xDSL tool load this through the `xdsl.universe` entry point; a package of
-somebody else adds its own in the same way.
-"""
+"""What ge adds to xDSL: dialects and passes by name, imported when they are used. Every xDSL tool loads
+this through the `xdsl.universe` entry point."""
 
 from collections.abc import Callable
 from importlib import import_module
