@@ -1,6 +1,7 @@
-"""`--validate`: run the module before and after each pass on several inputs and compare the results by
-the relation that the pass declares (`transforms/rewriting/relations.py`). The first pass that
-breaks it ends the compilation; `delta.py` cuts the module down to a test that repeats it."""
+"""`--validate`: run the module before and after each pass on several inputs and compare the
+results by the relation that the pass declares (`transforms/rewriting/relations.py`). The first
+pass that breaks it ends the compilation; `delta.py` cuts the module down to a test that repeats
+it."""
 
 import shlex
 import time
