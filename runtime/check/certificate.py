@@ -27,8 +27,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from ge.dialects.npu_task.memory import access, owner_of, view_of
 from ge.dialects.npu_task.ops import CopyOp, LaunchOp, SlotOp, TransferOp
 from ge.dialects.npu_task.program_info import CERTIFICATE, PINNED, figure
-from ge.dialects.support.types import array_ints, byte_size
-from ge.runtime.check.figures import aligned
+from ge.dialects.support.types import align_up, array_ints, byte_size
 from ge.runtime.check.problems import Problem
 
 SHOWN = 5  # tensors that a message names
@@ -61,7 +60,7 @@ class SlotUses:
         return slots
 
     def overwrites(self, op: Operation, slot: SSAValue) -> bool:
-        """Whether an op writes all of a slot, and reads nothing of it."""
+        """Whether an op writes all of a slot and reads nothing of it."""
         reads, writes, _ = access(op)
         if slot in map(owner_of, reads):
             return False
@@ -107,17 +106,15 @@ class CertificateProof:
 
     func: FuncOp
     problems: list[Problem] = field(default_factory=list[Problem])
-    bound: int = 0
-    """The most bytes of slots that are live from their first to their last use."""
-    least: int = 0
-    """The most bytes of slots that hold a value which is needed."""
+    bound: int = 0  # the most bytes of slots that are live from their first to their last use
+    least: int = 0  # the most bytes of slots that hold a value which is needed
 
     def __post_init__(self) -> None:
         self.claims: dict[str, Attribute] = {}
         self.uses = SlotUses()
         self.sizes: dict[SSAValue, int] = {}
+        # From first to last use, always for pinned slots
         self.extents: dict[SSAValue, LiveRange] = {}
-        """From first to last use, always for pinned slots."""
 
     def report(self, message: str, op: Operation | None = None) -> None:
         self.problems.append(Problem("certificate", message, op or self.func))
@@ -137,7 +134,6 @@ class CertificateProof:
             self.report(f"{name} is stated as {stated}, but {what} {actual}")
 
     def check(self) -> None:
-        """Report every claim that is not true."""
         certificate = self.func.attributes.get(CERTIFICATE)
         if not isinstance(certificate, DictionaryAttr):
             self.report(f"@main has no {CERTIFICATE}: plan-memory was not run")
@@ -166,7 +162,7 @@ class CertificateProof:
         uses = self.uses
         uses.walk(self.func.body.block)
         alignment = max(1, figure(self.func, "alignment") or 1)
-        self.sizes = {v: aligned(byte_size(v.type), alignment) for v in uses.slots}
+        self.sizes = {v: align_up(byte_size(v.type), alignment) for v in uses.slots}
         for slot, op in uses.slots.items():
             if PINNED in op.attributes:
                 self.extents[slot] = LiveRange(0, uses.step)
@@ -181,7 +177,6 @@ class CertificateProof:
         )
 
     def check_live(self) -> None:
-        """Report live tensors that do not prove the lower bound."""
         live = self.claims.get("live")
         if (
             not isinstance(live, DenseArrayBase)
@@ -219,7 +214,6 @@ def most_live(buffers: Iterable[tuple[LiveRange, int]]) -> int:
 
 
 def prove_certificate(main: FuncOp) -> CertificateProof:
-    """What the certificate of a program comes to."""
     proof = CertificateProof(main)
     proof.check()
     return proof

@@ -33,9 +33,9 @@ from ge.dialects.support.interfaces import rows_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, normalize_axis, numel, shape_of
 
+# The sizes of dimensions, and whether a value that is broadcast to them has elements of its own for
+# each index
 Dims = Sequence[tuple[int, bool]]
-"""The sizes of dimensions, and whether a value that is broadcast to them has elements of its own
-for each index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,7 @@ class Columns:
     shape: Shape
     axis: int
     columns: int
-    places: int
-    """0 where places of one tile do not lie next to each other."""
+    places: int  # 0 where places of one tile do not lie next to each other
 
     def below(self, shape: Shape) -> int:
         """Distinct elements of a value of this shape, broadcast to the product, in the tile."""
@@ -83,7 +82,6 @@ class Needs:
                         self.counts[v] = max(self.counts[v], more)
 
     def share(self, size: int) -> int:
-        """Elements of a value of `size` elements in the tile that has the most of them."""
         return min(size, -(-size * self.tile // self.elements))
 
     def needed(self, op: TensorOp, index: int, result: SSAValue) -> int:
@@ -111,7 +109,7 @@ class Needs:
 
     def broadcast(self, op: TensorOp, index: int, result: SSAValue) -> int:
         """Elements of an operand below a tile of the result, where it is known how they meet."""
-        large, small = shape_of(result), aligned(op, index, shape_of(result))
+        large, small = shape_of(result), broadcast_shape(op, index, shape_of(result))
         if small is None or not self.runs:
             return 0
         for product in self.products:
@@ -120,7 +118,7 @@ class Needs:
         return distinct_below(broadcast_dims(small, large), self.run(self.counts[result]))
 
     def run(self, count: int) -> int:
-        """How many of a tile's elements lie next to each other."""
+        """How many elements of a tile are contiguous."""
         runs = [p.columns if p.axis == len(p.shape) - 1 else p.places for p in self.products]
         return min(count, *runs) if runs else count
 
@@ -172,7 +170,7 @@ def reached(kernel: int, dilation: int, stride: int, pad: int, places: int, size
     return sum(0 <= i < size for i in below)
 
 
-def aligned(op: TensorOp, index: int, large: Shape) -> Shape | None:
+def broadcast_shape(op: TensorOp, index: int, large: Shape) -> Shape | None:
     """The shape with which an operand broadcasts to a result; None where it does not."""
     small = shape_of(op.operands[index])
     if isinstance(op, GatherOp) and index:

@@ -61,8 +61,8 @@ class KernelProof:
     kernel: KernelOp
     target: Target
     problems: list[str] = field(default_factory=list[str])
+    # Ops whose rows or windows pass in parts
     streamed: dict[TensorOp, None] = field(default_factory=dict[TensorOp, None])
-    """Ops whose rows or windows pass in parts."""
 
     def __post_init__(self) -> None:
         assert self.kernel.core is not None
@@ -74,19 +74,17 @@ class KernelProof:
         self.double = self.kernel.tiling.buffers.data == 2
         self.ub = {b.name: b for b in self.plan.get("ub", ())}
         self.names = {v: f"in{i}" for i, v in enumerate(self.body.inputs)}
-        self.source: dict[SSAValue, SSAValue] = {}
-        """View -> what it is of."""
+        self.source: dict[SSAValue, SSAValue] = {}  # view -> what it is of
         for i, op in enumerate(self.body.ops):
             for j, r in enumerate(op.results):
                 self.names[r] = f"op{i}_{j}" if j else f"op{i}"
                 if op.ACCESS is Access.VIEW:
                     self.source[r] = self.root(op.operands[0])
         self.products = [op for op in self.body.ops if len(self.tile) == 3 and self.macs(op)]
-        self.loaded = set(self.body.inputs)
-        """Inputs, and what is only moved on the way in."""
+        self.arriving = {r for op in self.products for r in op.results}  # from L0C
+        self.loaded = set(self.body.inputs)  # inputs, and what is only moved on the way in
 
     def check(self) -> list[str]:
-        """Everything that is wrong."""
         assert self.kernel.core is not None
         stated = [memory for memory, _ in self.kernel.core.data]
         self.problems += [f"{m} is stated twice" for m in self.plan if stated.count(m) > 1]
@@ -156,7 +154,7 @@ class KernelProof:
 
     @cached_property
     def main(self) -> TensorOp:
-        """The largest product."""
+        """The largest matmul."""
         return max(self.products, key=self.macs)
 
     @cached_property
@@ -181,7 +179,6 @@ class KernelProof:
     # ---- places ----
 
     def check_places(self, memory: str, buffers: Sequence[CoreBuffer]) -> None:
-        """Alignment, ends, and steps that there are."""
         limits, align = self.target.core_memories, self.target.core_alignment
         names = [b.name for b in buffers]
         if len(set(names)) != len(names):
@@ -207,12 +204,10 @@ class KernelProof:
                     )
 
     def known_names(self, memory: str) -> set[str]:
-        """What buffers of a memory can be for."""
         own = {name for at, name, _, _ in self.own_tiles if at == memory}
         return own | set(self.names.values()) if memory == "ub" else own
 
     def check_sharing(self, memory: str, buffers: Sequence[CoreBuffer]) -> None:
-        """No two buffers in use at one step share bytes."""
         spans = sorted(
             (offset, offset + b.bytes, i, b)
             for i, b in enumerate(buffers)
@@ -225,7 +220,7 @@ class KernelProof:
                 if i == j:
                     self.problems.append(f"{memory}: copies of {one.name} share bytes")
                 elif self.meet(one, other) and not (
-                    begin == low and (self.taken_over(one, other) or self.taken_over(other, one))
+                    begin == low and (self.takes_over(one, other) or self.takes_over(other, one))
                 ):
                     self.problems.append(
                         f"{memory}: {one.name} and {other.name} are in use together and share bytes"
@@ -235,7 +230,7 @@ class KernelProof:
         (a, b), (c, d) = self.during(one), self.during(other)
         return a <= d and c <= b
 
-    def taken_over(self, result: CoreBuffer, operand: CoreBuffer) -> bool:
+    def takes_over(self, result: CoreBuffer, operand: CoreBuffer) -> bool:
         """Whether an op makes `result` out of `operand`, which nothing needs any more, and may
         write it over there."""
         if result.steps is None or operand.steps is None or result.bytes != operand.bytes:
@@ -245,17 +240,15 @@ class KernelProof:
             return False
         op = self.body.ops[step - 1]
         results = [r for r, v in enumerate(op.results) if self.names[v] == result.name]
-        read = [
-            i for i, v in enumerate(op.operands) if self.names[self.root(v)] == operand.name
-        ]  # fmt: skip
+        reads = [i for i, v in enumerate(op.operands) if self.names[self.root(v)] == operand.name]
         allowed = set(op.in_place_pairs())
-        return bool(results and read) and all((results[0], i) in allowed for i in read)
+        return bool(results and reads) and all((results[0], i) in allowed for i in reads)
 
     # ---- values ----
 
     def check_values(self) -> None:
         """Each value has a buffer in use where an op needs it there."""
-        movable = {*self.body.inputs, *(r for op in self.products for r in op.results)}
+        movable = {*self.body.inputs, *self.arriving}
         self.looked_up: set[SSAValue] = set()
         for step, op in enumerate(self.body.ops, 1):
             kind = op.ACCESS
@@ -274,13 +267,12 @@ class KernelProof:
                     for v in (*data, *op.results):
                         self.require(v, step, f"step {step} moves")
                 continue
-            reads = op.operands
             if op in self.products:
                 for v in op.operands:
                     if self.root(v) not in movable:
                         self.require_source(v, step, f"step {step} reads")
                 continue
-            for v in reads:
+            for v in op.operands:
                 self.require(v, step, f"step {step} reads")
             for v in op.results:
                 self.require(v, step, f"step {step} writes")
@@ -289,12 +281,11 @@ class KernelProof:
     def check_ends(self, movable: set[SSAValue]) -> None:
         """What is loaded is in use from step 0; what is stored until the end, but a product is
         stored as it is."""
-        arriving = {r for op in self.products for r in op.results}
         for value in self.loaded - self.looked_up - self.source.keys():
             if self.buffer(value) is not None and not numel(shape_of(value)) == 1:
                 self.require(value, 0, "the first step loads")
         for value in self.body.outputs:
-            if self.root(value) not in arriving:
+            if self.root(value) not in self.arriving:
                 require = self.require if value in movable else self.require_source
                 require(value, self.last_step, "the last step stores")
 
@@ -329,19 +320,18 @@ class KernelProof:
         """Buffers of values hold what a tile needs, twice where they are filled or emptied while
         the other one is in use."""
         outputs = {self.root(v) for v in self.body.outputs}
-        arriving = {r for op in self.products for r in op.results}
         for value, (count, user) in self.needed().items():
             name, size = self.names[value], numel(shape_of(value))
             if (buffer := self.ub.get(name)) is None or not size:
                 continue
             width = width_of(value)
-            if value in arriving:
+            if value in self.arriving:
                 width = max(width, ACCUMULATOR_BYTES)
             if buffer.bytes < count * width:
                 self.problems.append(
                     f"ub: {name} has {buffer.bytes} bytes, {user} needs {count * width} of it"
                 )
-            crosses = value in self.loaded or value in outputs or value in arriving
+            crosses = value in self.loaded or value in outputs or value in self.arriving
             stays = value in self.loaded and buffer.bytes >= size * width
             single = len(buffer.offsets) < 2 or buffer.steps is not None
             if self.double and crosses and single and not (stays and buffer.steps is None):
@@ -349,13 +339,13 @@ class KernelProof:
 
     def needed(self) -> dict[SSAValue, tuple[int, str]]:
         """The least elements of each value, and what needs them."""
-        found: dict[SSAValue, tuple[int, str]] = {}
+        needs: dict[SSAValue, tuple[int, str]] = {}
         for part, what in self.parts():
             self.streamed |= part.streamed
             for value, count in part.counts.items():
-                if (root := self.root(value)) not in found or found[root][0] < count:
-                    found[root] = count, what
-        return found
+                if needs.get(root := self.root(value), (-1,))[0] < count:
+                    needs[root] = count, what
+        return needs
 
     def parts(self) -> Iterator[tuple[Needs, str]]:
         """What passes UB tile by tile: all of a vector kernel; of a product what comes before
@@ -364,15 +354,14 @@ class KernelProof:
             tile = min(self.tile[0], self.elements)
             yield Needs(self.body.ops, self.elements, tile), f"a tile of {tile} elements"
             return
-        before = self.before_products()
+        before = self.prologue
         if results := [numel(shape_of(r)) for op in before for r in op.results]:
             longest = max(1, *results)
             tile = min(PROLOGUE_ELEMENTS, longest)
             yield Needs(before, longest, tile), f"{tile} elements before the product"
         after = [op for op in self.body.ops if op not in before and op not in self.products]
         if after:
-            made = [r for op in self.products for r in op.results]
-            elements = max(1, sum(numel(shape_of(r)) for r in made))
+            elements = max(1, sum(numel(shape_of(r)) for r in self.arriving))
             rows = min(self.tile[0], PASSING_ROWS, self.matrices[1])
             tile = min(rows * self.columns, elements)
             columns = [self.tile_of(op, rows) for op in self.products]
@@ -389,15 +378,16 @@ class KernelProof:
             places = rows if groups_of(op) == 1 else 0
         return Columns(shape, axis, columns, min(places, numel(shape)))
 
-    def before_products(self) -> list[TensorOp]:
+    @cached_property
+    def prologue(self) -> list[TensorOp]:
         """What operands of products are computed from."""
-        wanted = {v for op in self.products for v in op.operands}
-        found: list[TensorOp] = []
+        sources = {v for op in self.products for v in op.operands}
+        ops: list[TensorOp] = []
         for op in reversed(self.body.ops):
-            if op not in self.products and any(r in wanted for r in op.results):
-                wanted.update(op.operands)
-                found.append(op)
-        return found[::-1]
+            if op not in self.products and any(r in sources for r in op.results):
+                sources.update(op.operands)
+                ops.append(op)
+        return ops[::-1]
 
     @cached_property
     def columns(self) -> int:
@@ -412,16 +402,19 @@ class KernelProof:
         """The tiles of the product, or of attention, are where the cube takes them from, and as
         wide as rows that are worked on."""
         for memory, name, size, copies in self.own_tiles:
-            found = next((b for b in self.plan.get(memory, ()) if b.name == name), None)
-            if found is None:
+            buffer = next((b for b in self.plan.get(memory, ()) if b.name == name), None)
+            if buffer is None:
                 self.problems.append(f"{memory} has no buffer {name}")
-            elif found.bytes < size:
-                self.problems.append(f"{memory}: {name} has {found.bytes} bytes, its tile {size}")
-            elif len(found.offsets) < copies or found.steps is not None:
+            elif buffer.bytes < size:
+                self.problems.append(f"{memory}: {name} has {buffer.bytes} bytes, its tile {size}")
+            elif len(buffer.offsets) < copies or buffer.steps is not None:
                 self.problems.append(f"{memory}: {name} is not there {copies} times all the time")
-        before = self.before_products()
         for op in self.body.ops:
-            if op.ACCESS is Access.ROWS and op not in before and self.columns < self.matrices[2]:
+            if (
+                op.ACCESS is Access.ROWS
+                and op not in self.prologue
+                and self.columns < self.matrices[2]
+            ):
                 self.problems.append(
                     f"{op.name} needs rows of {self.matrices[2]}, a tile has {self.columns} columns"
                 )
@@ -442,10 +435,10 @@ class CoreProof:
 
     problems: list[Problem] = field(default_factory=list[Problem])
     plans: int = 0
+    # Kernels on cube or vector cores whose shapes are not known: they have no plan
     dynamic: int = 0
-    """Kernels on cube or vector cores whose shapes are not known: they have no plan."""
+    # Kernels that pass rows or windows in parts: that the parts suffice is assumed
     streamed: int = 0
-    """Kernels that pass rows or windows in parts: that the parts suffice is assumed."""
 
     @property
     def summary(self) -> str:

@@ -12,10 +12,10 @@ from ge.dialects.support.diagnostics import place_of
 class Problem:
     """What is wrong with a program, and at which op."""
 
+    # The rule that is broken: race, unwritten, overwritten, alias, bounds, alignment, buffer, loop,
+    # stream, event, lost wake-up, deadlock, reused, cap, capacity, figure, certificate, pinned,
+    # core; useless for what costs time alone
     kind: str
-    """The rule that is broken: race, unwritten, overwritten, alias, bounds, alignment, buffer,
-    loop, stream, event, lost wake-up, deadlock, reused, cap, capacity, figure, certificate,
-    pinned, core; useless for what costs time alone."""
     message: str
     op: Operation = field(compare=False)
 

@@ -32,8 +32,8 @@ from ge.runtime.check.memory import check_plan
 from ge.runtime.check.problems import Problem
 from ge.runtime.check.schedule import check_streams
 
+# Problems of a schedule that the plan's check has as well
 SAID_BY_THE_PLAN = {"stream", "lost wake-up"}
-"""Problems of a schedule that the plan's check has as well."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from ge.dialects.npu_task.ops import RecordOp, SlotOp, WaitOp
 from ge.dialects.npu_task.program_info import CAP, IO, figure
 from ge.dialects.support.diagnostics import error_at, listing
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import byte_size
+from ge.dialects.support.types import align_up, byte_size
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.check.happens_before import Epoch, HappensBefore, Item
 from ge.runtime.check.memory import check_plan
@@ -49,7 +49,7 @@ class CappedBuffer:
 
 
 def arena_buffers(op: Operation) -> Iterator[SSAValue]:
-    """The buffers of the arena that an op, or what is inside of it, uses."""
+    """The buffers of the arena that an op and its regions use."""
     for inner in op.walk():
         for value in (*inner.operands, *inner.results):
             if not isinstance(value.type, MemRefType):
@@ -175,7 +175,7 @@ class StreamChecker:
                 continue
             buffers = [
                 CappedBuffer(
-                    -(-byte_size(b.type) // alignment) * alignment,
+                    align_up(byte_size(b.type), alignment),
                     users[i].get(b, []),
                     first[b] < i,
                     last[b] > i,

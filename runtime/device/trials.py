@@ -35,8 +35,8 @@ from ge.runtime.device.session import Port, Prepared, check_inputs, input_ports,
 
 KINDS = ("normal", "edges", "extremes", "zeros")
 
+# What a function gives: its outputs by name, or why there are none
 Outcome = Mapping[str, Array] | GeError
-"""What a function gives: its outputs by name, or why there are none."""
 
 # ---- values ----------------------------------------------------------------------------------
 
@@ -115,8 +115,7 @@ def truth_values(rng: np.random.Generator, kind: str, shape: Sequence[int], turn
     return with_special(rng, false, np.array([True, False]), 1.0, turn)
 
 
-BOUNDS = (None, 100, 8, 2)
-"""Limits of integer inputs, tried in turn."""
+BOUNDS = (None, 100, 8, 2)  # limits of integer inputs, tried in turn
 
 # ---- dimensions ------------------------------------------------------------------------------
 
@@ -307,8 +306,7 @@ class Trials:
     seed: int = 0
     seconds: float = 10.0
     trials: list[Trial] = field(default_factory=list[Trial])
-    first: list[Outcome] = field(default_factory=list[Outcome])
-    """What the module gives."""
+    first: list[Outcome] = field(default_factory=list[Outcome])  # what the module gives
 
     def __post_init__(self) -> None:
         refuse_large(self.module)

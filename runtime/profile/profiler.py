@@ -27,8 +27,7 @@ class Profiled:
 
     session: "Session"
     runs: int = 0
-    seconds: float = 0.0
-    """What the emulation took."""
+    seconds: float = 0.0  # what the emulation took
     simulated: "Timeline | None" = None
 
     @property
