@@ -1,18 +1,14 @@
 """Proof of what a program claims about its memory: `npu_task.certificate` on @main.
 
 `prove_certificate(main)` finds out from the IR alone when each slot of the arena is used, in the
-order in which the host issues the tasks, and reports
-- a peak that is not that of the slots, or not the size of the arena;
-- a lower bound that is not the most bytes live at one time;
-- tensors at the peak that are not live together, or do not have as many bytes as stated;
-- a gap, or a word about optimality, that does not follow.
+order in which the host issues the tasks, and reports a peak, lower bound, gap, word about
+optimality or list of live tensors that does not follow.
 
 The certificate counts a slot as live from the first to the last task that uses it. Branches and
 loops use what is defined outside of them from begin to end, a pinned slot is live always.
 `CertificateProof.least` counts a slot as dead between the last use of a value and the task that
-writes another one over all of it: no plan of the same tasks in the same order needs less.
-Nothing here is shared with the planner in `transforms`; `memory.check_plan` proves that no two
-slots in use at one time share bytes.
+writes another one over all of it: no plan of these slots in the same order needs less.
+Nothing here is shared with the planner in `transforms`.
 """
 
 from collections.abc import Iterable

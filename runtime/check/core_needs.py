@@ -1,19 +1,19 @@
 """How many elements of each value a core keeps at least while it works on one tile.
 
 A tile is a run of consecutive elements of the longest value of a part of a kernel. `Needs` walks
-the ops of the part backwards, from what they write to what they read:
+the ops of the part backwards, from results to operands:
 
 - every value has its share: some tile takes as many of its elements as the tile has of all;
 - operands that are broadcast: the distinct elements below a run, counted for tiles at the begin,
   in the middle, at the end and across the edge of each dimension (their share, where an op works on
-  rows that do not lie in a row in memory: a tile is then some of these rows);
-- around a product, where a tile is 16 places by some columns: one element for each of its columns;
+  rows that are not contiguous: a tile is then some of these rows);
+- around a matmul, where a tile is 16 rows by some columns: one element for each of its columns;
 - rows whole, and windows with the input that the first tile reaches. A tile that is shorter than
   a row, or than the rows that a window spans, passes them in parts: then the share counts, and
   that the parts suffice is assumed (`streamed` names the ops).
 
-These are lower bounds. Assumed besides: what moves (transposes, slices, gathers) brings no element
-into a tile that is not counted for its users, and what an interpolation reads beside its place.
+These are lower bounds. Assumed besides: movement (transposes, slices, gathers) and interpolation
+bring no element into a tile that is not counted for their users.
 """
 
 from collections.abc import Sequence

@@ -1,27 +1,21 @@
 """Proof of the plans of on-core memory that kernels state: `core <...>`
-(`dialects/npu_task/core_plan.py`).
+(`dialects/npu_task/core_plan.py`), from body, tiling and target of each kernel. It reports
 
-`check_core_plans(module)` finds out from body, tiling and target of each kernel, as the text has
-them, which buffers there must be, and reports
-- an engine that cannot run the ops: products run on the cube, nothing else does; the host does
-  shape arithmetic, and what has results of a size that follows from values;
-- a kernel of known shapes on the cube or the vector cores without a tiling or without a plan, more
-  blocks than there are cores or tiles, tiles that are not whole fractals, tiles in several blocks
-  of an op that needs all elements at once;
-- a memory or a buffer stated twice, an offset that is not aligned, a buffer that ends beyond its
-  memory, steps that there are not, buffers that name nothing;
+- an engine that cannot run the ops (`core_engines.py`);
+- a kernel of known shapes on the cube or the vector cores without a tiling or a plan, more blocks
+  than cores or tiles, tiles that are not whole fractals, blocks that cut an op which needs all
+  elements at once;
+- a memory or a buffer stated twice, buffers of no value, offsets, ends and steps out of bounds;
 - buffers in use at one step, or copies of one buffer, that share bytes; but a result may take over
-  just the bytes of an operand that the kernel may overwrite and that nothing needs any more;
-- a value without a buffer when it is loaded, read, written or stored, or whose buffer is not in
-  use then;
-- a buffer with fewer bytes than the tile needs (`core_needs.py`), and one that is filled or emptied
-  while it is in use because it has no second copy in a double-buffered loop.
+  just the bytes of an operand that the kernel may overwrite and that is dead then;
+- a value without a buffer in use when it is loaded, read, written or stored;
+- a buffer with fewer bytes than the tile needs (`core_needs.py`), or without a second copy where it
+  is filled or emptied while it is in use.
 
 Nothing here is shared with the planner. Both take for granted what the ops state of themselves
 (`ACCESS`, `rows`, `window`, `work`, `bytes_read`, `in_place_pairs`, `Body.whole_parts`) and the
-constants of `core_plan.py`.
-Assumed, not proved: what `core_needs.py` lists. Kernels of unknown shapes have no plan; they and
-those that pass rows or windows in parts are counted (`CoreProof`).
+constants of `core_plan.py`. Assumed besides: what `core_needs.py` lists. Kernels of unknown shapes
+have no plan; they and those that pass rows or windows in parts are counted (`CoreProof`).
 """
 
 from collections.abc import Iterator, Sequence

@@ -7,19 +7,17 @@ barriers order the tasks (`happens_before.py`). It reports
 - a read of bytes that nothing has written, or that another buffer has overwritten;
 - a task that writes bytes which it reads, unless its kernel may (`KernelOp.in_place_pairs`) and
   they are the same elements of both;
-- slots and views that leave their segment or buffer, offsets that are not aligned, what else is
-  wrong with buffers (`npu_task/rules.py`);
+- slots and views out of bounds, offsets that are not aligned, misuse of buffers (`rules.py`);
 - loops that never end, or whose iterations are not as many as a scan buffer has rows;
 - tasks on no stream, and waits for events that were not recorded since the last barrier.
 
 Without races every run gives the numbers of the run in program order, and in that each read
-sees what its own buffer wrote. Nothing here is shared with the planner in `transforms`.
+sees what its own buffer wrote.
 
-Branches are walked both from one state; then bytes count as written if both ways leave the same
-buffer there. What a loop's body does to a byte, it does in each iteration: leave it, give it to one
-buffer, or lose it. So an iteration that follows another one has the state of the second, and two
-walks see all; a loop that may run no iteration is a branch as well. Row i of a scan buffer is
-written when iteration i ends: a later iteration has some of them.
+Both sides of a branch are walked from one state; afterwards bytes are written if both leave the
+same buffer there. In each iteration a loop's body does the same to a byte: leaves it, gives it to
+one buffer, or loses it. So two walks see all; a loop that may run no iteration is a branch as well.
+Row i of a scan buffer is written when iteration i ends: a later iteration has some of them.
 
 Taken on trust, as by the emulator: what a memref is a view or an alias of, what ops read and write
 (`npu_task/memory.py`), and what a kernel may overwrite.
@@ -58,12 +56,11 @@ from ge.dialects.npu_task.ops import (
 )
 from ge.dialects.npu_task.program_info import figure
 from ge.dialects.npu_task.rules import misuses
-from ge.dialects.support.diagnostics import error_at, listing
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import shape_of
 from ge.runtime.check.byte_history import Bytes, History, Runs, runs_of
 from ge.runtime.check.happens_before import HappensBefore, Item
-from ge.runtime.check.problems import Problem, name_of, placed
+from ge.runtime.check.problems import Problem, name_of, placed, require_none
 
 # Where bytes are: a segment ("arena", "io"), or a buffer that has no place in one
 Memory = str | SSAValue
@@ -397,7 +394,4 @@ def check_plan(module: ModuleOp, order: HappensBefore | None = None) -> list[Pro
 
 def require_safe(module: ModuleOp) -> None:
     """Raises GeError that lists what is wrong with a program's plan and events, if anything is."""
-    if problems := check_plan(module):
-        hint = "compile the model again; if the compiler made it, this is a bug of the compiler"
-        text = f"the plan is not safe: {listing([p.message for p in problems])}"
-        raise error_at(problems[0].op, text, hint)
+    require_none(check_plan(module), "plan")
