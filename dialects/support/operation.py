@@ -31,7 +31,7 @@ class GeOp(IRDLOperation, metaclass=OpClass):
 
     @classmethod
     def get_trait(cls, trait: type[Trait] | Trait) -> Trait | None:
-        return cast(Trait | None, _trait(cls, trait))
+        return cast("Trait | None", _trait(cls, trait))
 
 
 @cache

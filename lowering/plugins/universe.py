@@ -18,6 +18,7 @@ DIALECTS = {
     "npu_task": "dialects.npu_task:NpuTask",
 }
 
+# Room -> its passes: `fuse-linear` is the class FuseLinearPass in the file fuse_linear.py
 PASSES = {
     "transforms.fusion": (
         "fuse-attention",
@@ -25,6 +26,10 @@ PASSES = {
         "fuse-linear",
         "fuse-norm",
         "fuse-region",
+        "fuse-shape-arithmetic",
+        "fuse-vector-ops",
+        "recompute-in-users",
+        "relieve-peak",
     ),
     "transforms.graph": (
         "absorb-transposes",
@@ -55,10 +60,12 @@ PASSES = {
         "narrow-computation",
     ),
     "transforms.memory": (
+        "assign-core-offsets",
         "assign-offsets",
         "certify-plan",
         "check-capacity",
         "extract-concats",
+        "fit-tilings",
         "order-tasks",
         "overwrite-operands",
         "plan-core-memory",
@@ -79,17 +86,14 @@ PASSES = {
     ),
     "lowering.steps": tuple(level.step for level in Level if level.step),
 }
-"""Room -> its passes: `fuse-linear` is the class FuseLinearPass in the file fuse_linear.py."""
 
 
 def lazy(place: str) -> Callable[[], Any]:
-    """A getter that imports `MODULE:NAME` of ge when it is called."""
     module, _, name = place.partition(":")
     return lambda: getattr(import_module(f"ge.{module}"), name)
 
 
 def pass_place(room: str, name: str) -> str:
-    """`MODULE:CLASS` of a pass."""
     cls = "".join(word.capitalize() for word in name.split("-"))
     return f"{room}.{name.replace('-', '_')}:{cls}Pass"
 
@@ -114,5 +118,5 @@ def rules() -> dict[str, str]:
         rule = todo.pop()
         todo += rule.__subclasses__()
         what = (rule.__doc__ or "").strip().partition("\n")[0]
-        rules.update((n, what) for n in getattr(rule, "names", (getattr(rule, "name", ""),)) if n)
+        rules.update(dict.fromkeys(rule.names, what))
     return dict(sorted(rules.items()))

@@ -41,7 +41,8 @@ ROOMS: dict[str, set[str]] = {
         "transforms/graph", "transforms/rewriting",
     },
     "transforms/memory": {
-        "dialects", "runtime/costs", "transforms/analysis", "transforms/schedule",
+        "dialects", "runtime/costs", "transforms/analysis", "transforms/rewriting",
+        "transforms/schedule",
     },
     "transforms/schedule": {
         "dialects", "runtime/clock", "runtime/costs", "transforms/analysis",

@@ -298,8 +298,8 @@ class FindSilu(Rule):
     pattern = Op(MulOp, x, Op(SigmoidOp, x))
     nearly = 2
 
-    def replace(self, found: Match, emit: Emit) -> SSAValue | None:
-        return emit(SiluOp, found["x"])
+    def replace(self, match: Match, emit: Emit) -> SSAValue | None:
+        return emit(SiluOp, match["x"])
 
 
 def test_rule() -> None:

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.stages import pipeline
+from ge.transforms.memory.assign_offsets import AssignOffsetsPass
 from ge.transforms.memory.packing import intervals, pack
-from ge.transforms.memory.plan_memory import PlanMemoryPass
 from ge.transforms.memory.search import Outcome, search
 
 Buffer = tuple[int, int, int]
@@ -100,5 +100,5 @@ def test_a_gap_that_the_quick_methods_leave_is_closed():
     assert pack(problem).peak > problem.lower_bound
     assert pack(problem, 1_000_000).peak == problem.lower_bound
     for level in (1, 2, 3):
-        (plan,) = (p for p in pipeline(Options(memory=level)) if isinstance(p, PlanMemoryPass))
+        (plan,) = (p for p in pipeline(Options(memory=level)) if isinstance(p, AssignOffsetsPass))
         assert plan.search

@@ -1,80 +1,58 @@
-"""Ops of the vector unit in one launch.
+"""Ops of the vector unit, and shape arithmetic, become launches: passes in a row.
 
     %0 = graph.slice %x ...      %2 = graph.concat %1, %0
     %1 = graph.neg %y            %3 = graph.mul %2, %s
 becomes
     %3 = fused_op.region(%x, %y, %s) { graph.slice, graph.neg, graph.concat, graph.mul }
-
-Greedy by the bytes that need not be written and read; see `regions.py` for what makes one kernel.
-Shape arithmetic is grouped as well: each group is one task of the control processor.
-
-With `recompute`, a cheap op whose users cannot become one launch joins each of them, if what that
-saves in traffic is more than computing it again (`recompute.py`). With `peak-memory`, values go out
-of memory where the block needs the most, even at some cost of time (`peak_memory.py`).
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from xdsl.ir import Operation
+from xdsl.passes import ModulePass
 
-from ge.dialects.fused_op import RegionOp
-from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.shape import is_shape_arithmetic
-from ge.transforms.fusion.groups import Group, Groups
-from ge.transforms.fusion.merging import FusionPass, Merger, is_pure
-from ge.transforms.fusion.peak_memory import relieve_peak
-from ge.transforms.fusion.recompute import RECOMPUTE, RELIEVE_PEAK, duplicate_into_users
-from ge.transforms.fusion.regions import FUSE_SIBLINGS, FUSE_USERS, Edges, all_edges
-from ge.transforms.rewriting.counts import declare, is_enabled
-
-FUSE_SHAPE_ARITHMETIC = declare("fuse-shape-arithmetic", "shape arithmetic becomes one task")
+from ge.transforms.fusion.fuse_shape_arithmetic import FuseShapeArithmeticPass
+from ge.transforms.fusion.fuse_vector_ops import FuseVectorOpsPass
+from ge.transforms.fusion.merging import FusionPass, check_rules
+from ge.transforms.fusion.recompute_in_users import RecomputeInUsersPass
+from ge.transforms.fusion.relieve_peak import RelievePeakPass
+from ge.transforms.rewriting.sequence import PassSequence
 
 
 @dataclass(frozen=True)
-class FuseRegionPass(FusionPass):
-    """Fuse elementwise ops, data movement and reductions into `fused_op.region`."""
+class FuseRegionPass(PassSequence):
+    """Fuse elementwise ops, data movement and reductions into `fused_op.region` (fuse-vector-ops),
+    compute cheap ops in each launch that uses them (recompute-in-users, relieve-peak), and make
+    shape arithmetic one task (fuse-shape-arithmetic)."""
 
     name = "fuse-region"
-    RULES = (FUSE_USERS, FUSE_SIBLINGS, FUSE_SHAPE_ARITHMETIC, RECOMPUTE, RELIEVE_PEAK)
+    PARTS: ClassVar[tuple[type[FusionPass], ...]] = (
+        FuseVectorOpsPass,
+        RecomputeInUsersPass,
+        RelievePeakPass,
+        FuseShapeArithmeticPass,
+    )
+    RULES: ClassVar = tuple(rule for part in PARTS for rule in part.RULES)
 
+    target: str = ""
+    """Preset name, or path of a target file; empty: what @main was lowered to, else the default."""
+    disable: tuple[str, ...] = ()
+    """Rules of the parts that are left out; `ge-opt --list-rules` says what there is."""
     recompute: bool = False
     """Whether cheap ops may be computed once for each launch that uses them."""
     peak_memory: bool = False
     """Whether to fuse for less memory at the peak, even where that takes more time."""
 
-    def fuse(self, merger: Merger) -> None:
-        Edges(merger).merge_all(all_edges(merger))
-        if self.recompute and is_enabled(RECOMPUTE):
-            for op in list(merger.groups.block.ops):
-                duplicate_into_users(merger, op)
-        if self.peak_memory and is_enabled(RELIEVE_PEAK):
-            relieve_peak(merger)
-        if is_enabled(FUSE_SHAPE_ARITHMETIC):
-            merge_shape_arithmetic(merger)
-        for group in list(merger.groups):
-            if len(group.ops) > 1:
-                merger.finish(group, RegionOp)
+    def __post_init__(self) -> None:
+        check_rules(self.disable, self.RULES)
 
-
-def merge_shape_arithmetic(merger: Merger) -> None:
-    """Put shape arithmetic into one group with what it uses of it, and all that needs no launch
-    before it, as it follows from the shapes of the inputs, into one."""
-    groups = merger.groups
-    for op in groups.block.ops:
-        if _is_shape_op(op):
-            for value in op.operands:
-                maker = groups.defining(value)
-                if maker is not None and _is_shape_op(maker):
-                    groups.merge(groups.of(maker), groups.of(op))
-    early = [g for g in groups if _is_shape_op(g.ops[0]) and _waits_for_nothing(groups, g)]
-    for group in early[1:]:
-        groups.merge(early[0], group)
-
-
-def _waits_for_nothing(groups: Groups, group: Group) -> bool:
-    before = (op for producer in groups.producers(group) for op in producer.ops)
-    return all(isinstance(op, ConstantOp) for op in before)
-
-
-def _is_shape_op(op: Operation) -> bool:
-    return is_pure(op) and is_shape_arithmetic(op)
+    def parts(self) -> tuple[ModulePass, ...]:
+        optional: dict[type[FusionPass], bool] = {
+            RecomputeInUsersPass: self.recompute,
+            RelievePeakPass: self.peak_memory,
+        }
+        return tuple(
+            part(self.target, tuple(rule for rule in self.disable if rule in part.RULES))
+            for part in self.PARTS
+            if optional.get(part, True)
+        )

@@ -14,7 +14,7 @@ meets more than `REACH` edges gives up: the two are too far apart, and time stay
 number of ops. Nor do groups of two phases (see `fused_op.PHASE`) become one.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -46,8 +46,10 @@ class Group:
 class Groups:
     """The groups of one block, in topological order."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, bodies: Iterable[Sequence[Operation]] = ()) -> None:
+        """Each of the `bodies`, which stand in a row in the block, is one group."""
         self.block = block
+        together = {op: body[0] for body in bodies for op in body[1:]}
         self.number: dict[Operation, int] = {}
         """Place of each op in the block as it was."""
         self._group: dict[Operation, Group] = {}
@@ -55,8 +57,13 @@ class Groups:
         self._first: Group | None = None
         last: Group | None = None
         for i, op in enumerate(block.ops):
+            self.number[op] = i
+            if (head := together.get(op)) is not None:
+                self._group[op] = self._group[head]
+                self._group[op].ops.append(op)
+                continue
             group = self._group[op] = Group(op)
-            self.number[op], group.label = i, (i + 1) * _GAP
+            group.label = (i + 1) * _GAP
             if op.regions and not isinstance(op, FusedOp):
                 self._captured[op] = [v for inner in op.walk() for v in inner.operands]
             self._link(last, group)

@@ -247,6 +247,12 @@ class Merger:
             count(self.rule)
 
 
+def check_rules(disable: Iterable[str], rules: Sequence[str]) -> None:
+    for rule in disable:
+        if rule not in rules:
+            raise ValueError(f"there is no rule '{rule}'; it has {', '.join(rules)}")
+
+
 @dataclass(frozen=True)
 class FusionPass(ModulePass, ABC):
     """Base of the passes that put ops into launches, each by several rules. Raises ValueError for
@@ -261,15 +267,13 @@ class FusionPass(ModulePass, ABC):
     """Rules of the pass that are left out; `ge-opt --list-rules` says what there is."""
 
     def __post_init__(self) -> None:
-        for rule in self.disable:
-            if rule not in self.RULES:
-                raise ValueError(f"there is no rule '{rule}'; it has {', '.join(self.RULES)}")
+        check_rules(self.disable, self.RULES)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         machine = target_for(main_function(op) or op, self.target)
 
         def visit(block: Block) -> None:
-            merger = Merger(Groups(block), machine, self.name)
+            merger = Merger(self.groups(block), machine, self.name)
             self.fuse(merger)
             for fused in merger.groups.emit():
                 share_common_subexpressions(fused.block)
@@ -277,6 +281,9 @@ class FusionPass(ModulePass, ABC):
         if is_enabled(self.name):
             with disabling(self.disable):
                 for_each_block(op, visit)
+
+    def groups(self, block: Block) -> Groups:
+        return Groups(block)
 
     @abstractmethod
     def fuse(self, merger: Merger) -> None:

@@ -16,30 +16,16 @@ passes. The rules are in `canonical/absorption.py`.
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
-
 from ge.dialects.graph.shape import TransposeOp
 from ge.transforms.graph.canonical import absorption
-from ge.transforms.graph.canonical.simplify import simplify
-from ge.transforms.rewriting.relations import BitExact, Relation, Ulps
+from ge.transforms.graph.canonical.simplify import SimplifyPass
 
 
 @dataclass(frozen=True)
-class AbsorbTransposesPass(ModulePass):
+class AbsorbTransposesPass(SimplifyPass):
     """Let products and convolutions read transposed operands.
     `exact`: only by rules that keep every bit."""
 
     name = "absorb-transposes"
-
-    exact: bool = False
-
-    @property
-    def RELATION(self) -> Relation:
-        """A product may add up in another order."""
-        return BitExact() if self.exact else Ulps()
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if any(isinstance(o, TransposeOp) for o in op.walk()):
-            simplify(op, (absorption,), self.exact)
+    families = (absorption,)
+    root = TransposeOp

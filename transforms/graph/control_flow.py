@@ -1,20 +1,30 @@
-"""What passes on `graph.if` and `graph.loop` share: smaller versions of an op, and a block of ops
-put in its place."""
+"""What passes on graph ops share: moving, replacing and erasing ops, which ops are pure, and
+`graph.if` and `graph.loop` with fewer results or other limits."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cache
 from typing import TypeVar
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.traits import Pure
 
 from ge.dialects.fused_op import FusedOp
+from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import IfOp, LoopOp, YieldOp
+from ge.dialects.support.tensor_op import TensorOp
+from ge.runtime.data.arrays import Array, dense, type_of
 
+OpT = TypeVar("OpT", bound=TensorOp)
 ControlT = TypeVar("ControlT", IfOp, LoopOp)
 
 
-def blocks_of(op: IfOp | LoopOp) -> list[Block]:
-    """The two branches, or the body."""
-    return [region.block for region in op.regions]
+@cache
+def is_pure(kind: type[Operation]) -> bool:
+    """Whether an op of this class may be erased if its results have no uses; for `graph.if` and
+    `graph.loop` this holds if their regions are pure."""
+    return issubclass(kind, IfOp | LoopOp | YieldOp) or any(
+        isinstance(t, Pure) for t in kind.traits
+    )
 
 
 def nested_blocks(op: Operation) -> Iterator[Block]:
@@ -25,17 +35,10 @@ def nested_blocks(op: Operation) -> Iterator[Block]:
 
 
 def end_of(block: Block) -> YieldOp:
-    """The op that ends a branch or the body of a loop."""
+    """The terminator of a branch or loop body."""
     last = block.last_op
     assert isinstance(last, YieldOp)
     return last
-
-
-def replace_op(op: Operation, values: Sequence[SSAValue]) -> None:
-    """Put values in the place of an op's results; the op goes."""
-    for result, value in zip(op.results, values, strict=True):
-        result.replace_all_uses_with(value)
-    erase(op)
 
 
 def erase(op: Operation) -> None:
@@ -43,67 +46,85 @@ def erase(op: Operation) -> None:
     op.erase()
 
 
+def replace_op(op: Operation, values: Sequence[SSAValue]) -> None:
+    """Replace an op's results by values, and erase it."""
+    for result, value in zip(op.results, values, strict=True):
+        result.replace_all_uses_with(value)
+    erase(op)
+
+
+def insert_before(before: Operation, op: OpT) -> OpT:
+    """Insert a new op, with the source location of the one before which it is inserted."""
+    op.location = before.location
+    assert before.parent is not None
+    before.parent.insert_op_before(op, before)
+    return op
+
+
+def constant_before(before: Operation, array: Array) -> SSAValue:
+    return insert_before(before, ConstantOp.make(dense(array), type_of(array))).result
+
+
+def move_before(before: Operation, ops: Iterable[Operation]) -> None:
+    """Move the ops, in order, before another one, of any block."""
+    assert before.parent is not None
+    for op in list(ops):
+        op.detach()
+        before.parent.insert_op_before(op, before)
+
+
 def inline(block: Block, before: Operation, arguments: Sequence[SSAValue]) -> list[SSAValue]:
-    """Move the ops of a block before an op, with values for the block's arguments. The block's
-    last op goes; returns its operands."""
+    """Move the ops of a block before an op, with values for the block's arguments. The terminator
+    is erased; returns its operands."""
     for arg, value in zip(block.args, arguments, strict=True):
         arg.replace_all_uses_with(value)
     end = end_of(block)
     results = list(end.operands)
     erase(end)
-    target = before.parent
-    assert target is not None
-    for op in list(block.ops):
-        op.detach()
-        target.insert_op_before(op, before)
+    move_before(before, block.ops)
     return results
 
 
-def keep_results(op: ControlT, kept: Collection[int]) -> ControlT:
-    """The op with the results at `kept` alone, and what a loop carries for them. The others, and
-    the arguments of the body for them, are used by nothing that stays."""
-    indices = [i for i in range(len(op.results)) if i in kept]
-    if len(indices) == len(op.results):
+def keep_results(op: ControlT, indices: Collection[int]) -> ControlT:
+    """The op with only the results at `indices`, and what a loop carries for them. Nothing that
+    stays may use the others, or the body's arguments for them."""
+    kept = [i for i in range(len(op.results)) if i in indices]
+    if len(kept) == len(op.results):
         return op
-    before = 1 if isinstance(op, LoopOp) else 0  # the condition that a loop's body yields
-    for block in blocks_of(op):
-        end = end_of(block)
-        end.operands = [*end.operands[:before], *(end.operands[before + i] for i in indices)]
-    types = [op.results[i].type for i in indices]
+    conditions = 1 if isinstance(op, LoopOp) else 0  # that the body yields before the results
+    for region in op.regions:
+        end = end_of(region.block)
+        results = end.operands[conditions:]
+        end.operands = [*end.operands[:conditions], *(results[i] for i in kept)]
+    operands: list[SSAValue | Sequence[SSAValue] | None] = [op.condition]
     if isinstance(op, LoopOp):
-        count, body = len(op.carried), op.body.block
-        for i in reversed(range(count)):
-            if i not in kept:
+        body, carried = op.body.block, op.carried
+        for i in reversed(range(len(carried))):
+            if i not in indices:
                 body.erase_arg(body.args[2 + i], safe_erase=False)
-        carried = [op.carried[i] for i in indices if i < count]
-        operands = [op.trip_count, op.condition, carried]
-    else:
-        operands = [op.condition]
-    new = type(op)(
-        operands=operands,
-        result_types=[types],
-        regions=[op.detach_region(region) for region in tuple(op.regions)],
-        attributes=op.attributes,
-    )
-    new.location = op.location
-    assert op.parent is not None
-    op.parent.insert_op_before(new, op)
-    for i, result in zip(indices, new.results, strict=True):
+        operands = [op.trip_count, op.condition, [carried[i] for i in kept if i < len(carried)]]
+    new = _rebuilt(op, operands, [op.results[i].type for i in kept])
+    for i, result in zip(kept, new.results, strict=True):
         op.results[i].replace_all_uses_with(result)
     erase(op)
     return new
 
 
+def _rebuilt(
+    op: ControlT,
+    operands: Sequence[SSAValue | Sequence[SSAValue] | None],
+    types: Sequence[Attribute],
+) -> ControlT:
+    """A new op before `op`, with its regions."""
+    regions = [op.detach_region(region) for region in tuple(op.regions)]
+    new = type(op)(
+        operands=operands, result_types=[types], regions=regions, attributes=op.attributes
+    )
+    return insert_before(op, new)
+
+
 def with_limits(loop: LoopOp, trip: SSAValue | None, condition: SSAValue | None) -> LoopOp:
     """The loop with another trip count and start condition."""
-    new = LoopOp(
-        operands=[trip, condition, loop.carried],
-        result_types=[loop.result_types],
-        regions=[loop.detach_region(loop.body)],
-        attributes=loop.attributes,
-    )
-    new.location = loop.location
-    assert loop.parent is not None
-    loop.parent.insert_op_before(new, loop)
+    new = _rebuilt(loop, [trip, condition, loop.carried], loop.result_types)
     replace_op(loop, new.results)
     return new

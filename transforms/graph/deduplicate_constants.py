@@ -11,7 +11,7 @@ becomes
       graph.yield %0 : tensor<2xi64>
     } ...
 
-Constants in the text are equal by value and type, weights by key: `share-equal-weights` gives equal
+Constants in the IR are equal by value and type, weights by key: `share-equal-weights` gives equal
 bytes one key.
 """
 
@@ -24,11 +24,11 @@ from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, ModuleOp,
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.passes import ModulePass
 
-from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.support.folding import splat_bytes
 from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.types import Dense
+from ge.transforms.graph.control_flow import move_before, nested_blocks, replace_op
 from ge.transforms.rewriting.counts import count
 
 
@@ -37,14 +37,12 @@ def constants(block: Block) -> Iterator[ConstantOp]:
     for op in list(block.ops):
         if isinstance(op, ConstantOp):
             yield op
-        elif not isinstance(op, FusedOp):
-            for region in op.regions:
-                for inner in region.blocks:
-                    yield from constants(inner)
+        for inner in nested_blocks(op):
+            yield from constants(inner)
 
 
 def plain(value: Attribute) -> Attribute:
-    """One number for a constant all of whose elements are that number; truth values as 0 and 1."""
+    """The canonical form of a constant: a splat as one number, booleans as 0 and 1."""
     if not isinstance(value, DenseIntOrFPElementsAttr):
         return value
     dense = cast(Dense, value)
@@ -66,21 +64,17 @@ def ancestor_in(block: Block, op: Operation) -> Operation:
 
 
 def share_constants(block: Block) -> int:
-    """Keep the first of equal constants, before all its users; returns how many others went."""
-    first: dict[tuple[Attribute, Attribute], ConstantOp] = {}
+    """Keep the first of equal constants, before all its users; returns how many were erased."""
+    firsts: dict[tuple[Attribute, Attribute], ConstantOp] = {}
     shared = 0
     for op in constants(block):
         op.value = plain(op.value)
-        kept = first.setdefault((op.value, op.result.type), op)
-        if kept is op:
+        first = firsts.setdefault((op.value, op.result.type), op)
+        if first is op:
             continue
-        if kept.parent is not block:
-            before = ancestor_in(block, kept)
-            kept.detach()
-            block.insert_op_before(kept, before)
-        op.result.replace_all_uses_with(kept.result)
-        op.detach()
-        op.erase()
+        if first.parent is not block:
+            move_before(ancestor_in(block, first), [first])
+        replace_op(op, first.results)
         shared += 1
     return shared
 

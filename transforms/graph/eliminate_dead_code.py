@@ -1,4 +1,4 @@
-"""Remove what nobody uses.
+"""Erase dead ops, and dead results of branches and loops.
 
     %1 = graph.exp %x : ...      (no use)
 becomes nothing, and
@@ -13,45 +13,34 @@ becomes
       graph.yield %go, %c
     }
 
-Values are marked from what is returned to what it is computed from, through branches and rounds
-of loops; the rest goes. All graph and fused ops are pure; other ops stay, and all that they use.
+Live values are marked from what is returned up, through branches and rounds of loops; the rest is
+erased. All graph and fused ops are pure; other ops are live, and all that they use.
 """
 
 from dataclasses import dataclass, field
-from functools import cache
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.traits import Pure
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.control import IfOp, LoopOp, YieldOp
 from ge.dialects.support.functions import defined_functions
-from ge.transforms.graph.control_flow import blocks_of, end_of, erase, keep_results
-
-
-@cache
-def _is_pure(kind: type[Operation]) -> bool:
-    """Whether an op may go when its results are not used."""
-    return issubclass(kind, IfOp | LoopOp | YieldOp) or any(
-        isinstance(t, Pure) for t in kind.traits
-    )
+from ge.transforms.graph.control_flow import end_of, erase, is_pure, keep_results
 
 
 @dataclass
 class _Live:
-    """The ops and values that something needs."""
+    """The live ops and values (results, and arguments of bodies of loops)."""
 
     ops: set[Operation] = field(default_factory=set[Operation])
     values: set[SSAValue] = field(default_factory=set[SSAValue])
-    """Results, and arguments of bodies of loops."""
     todo: list[SSAValue] = field(default_factory=list[SSAValue])
 
     def mark(self, root: Operation) -> None:
-        """Mark an op and all that it is computed from."""
+        """Mark an op and all that it depends on."""
         self.op(root)
         while self.todo:
             value = self.todo.pop()
@@ -73,26 +62,26 @@ class _Live:
             self.op(around)
 
     def value(self, value: SSAValue) -> None:
-        """Mark what gives a value."""
         if isinstance(value, OpResult):
             self.op(value.op)
             if isinstance(value.op, LoopOp):
                 self.slot(value.op, value.index)
             elif isinstance(value.op, IfOp):
-                self.todo.extend(end_of(b).operands[value.index] for b in blocks_of(value.op))
+                ends = [end_of(region.block) for region in value.op.regions]
+                self.todo.extend(end.operands[value.index] for end in ends)
         elif isinstance(value, BlockArgument):
             loop = value.block.parent_op()
             if isinstance(loop, LoopOp) and value.index >= 2:
                 self.slot(loop, value.index - 2)
 
     def slot(self, loop: LoopOp, i: int) -> None:
-        """Mark what gives result `i` of a loop, or the argument for it: start and next round."""
+        """Mark what result `i` of a loop, or the argument for it, comes from."""
         self.todo.append(end_of(loop.body.block).operands[1 + i])
         if i < len(loop.carried):
             self.todo.append(loop.carried[i])
 
     def results(self, op: IfOp | LoopOp) -> set[int]:
-        """The results of an op that are used, or, in a loop, the arguments for them."""
+        """The live results of an op, and those of a loop whose arguments are live."""
         used = {i for i, r in enumerate(op.results) if r in self.values}
         if isinstance(op, LoopOp):
             used |= {i for i, a in enumerate(op.body.block.args[2:]) if a in self.values}
@@ -101,11 +90,12 @@ class _Live:
 
 def eliminate_dead_code(block: Block) -> int:
     """Erase the dead ops of a block and of the blocks in it, and the dead results of branches and
-    loops; returns how many ops went."""
+    loops; returns how many ops were erased."""
     live = _Live()
     for op in block.walk():
-        known = op.parent is block or isinstance(op.parent_op(), IfOp | LoopOp | FusedOp)
-        if not known or not _is_pure(type(op)) or op is block.last_op:
+        if not is_pure(type(op)) or op is block.last_op:
+            live.mark(op)
+        elif op.parent is not block and not isinstance(op.parent_op(), IfOp | LoopOp | FusedOp):
             live.mark(op)
     return _sweep(block, live)
 
@@ -121,9 +111,7 @@ def _sweep(block: Block, live: _Live) -> int:
         elif isinstance(op, FusedOp):
             erased += eliminate_dead_code(op.block)
         else:
-            if isinstance(op, IfOp):
-                op = keep_results(op, live.results(op))
-            elif isinstance(op, LoopOp):
+            if isinstance(op, IfOp | LoopOp):
                 op = keep_results(op, live.results(op))
             erased += sum(_sweep(inner, live) for region in op.regions for inner in region.blocks)
         op = before
@@ -132,7 +120,7 @@ def _sweep(block: Block, live: _Live) -> int:
 
 @dataclass(frozen=True)
 class EliminateDeadCodePass(ModulePass):
-    """Remove ops whose results nobody uses."""
+    """Erase ops whose results have no uses."""
 
     name = "eliminate-dead-code"
 

@@ -1,12 +1,10 @@
-"""Einstein sums become products of matrices, which the other passes know.
+"""Einstein sums become matmuls, which the other passes know.
 
     %y = graph.einsum "abc,cde->abde" %x, %w : (tensor<2x8x16xf32>, tensor<16x4x4xf32>) -> ...
 becomes
     %0 = graph.reshape %w shape [16, 16]
     %1 = graph.matmul %x, %0
     %y = graph.reshape %1 shape [2, 8, 4, 4]
-
-The rules are in `canonical/einsum.py`.
 """
 
 from dataclasses import dataclass

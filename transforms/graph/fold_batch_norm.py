@@ -14,29 +14,17 @@ goes into a convolution: that keeps every bit.
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
-
 from ge.transforms.graph.canonical import linear_maps
-from ge.transforms.graph.canonical.simplify import simplify
-from ge.transforms.rewriting.relations import BitExact, Relation, Ulps
+from ge.transforms.graph.canonical.simplify import SimplifyPass
+from ge.transforms.rewriting.relations import Ulps
 
 
 @dataclass(frozen=True)
-class FoldBatchNormPass(ModulePass):
+class FoldBatchNormPass(SimplifyPass):
     """Put what is linear by channel into weights.
     `exact`: only by rules that keep every bit."""
 
     name = "fold-batch-norm"
-
-    exact: bool = False
-
-    @property
-    def RELATION(self) -> Relation:
-        """What the rules may do to the numbers: data that is not multiplied any more does not
-        overflow any more."""
-        return BitExact() if self.exact else Ulps(overflow=True)
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        simplify(op, (linear_maps,), self.exact)
+    families = (linear_maps,)
+    # data that is not multiplied any more does not overflow any more
+    inexact = Ulps(overflow=True)

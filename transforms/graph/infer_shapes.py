@@ -1,17 +1,16 @@
-"""Types follow from operands: refine every result type by the op's own `infer`.
+"""Refine every result type by the op's own `infer`.
 
     %1 = graph.add %0, %0 : (tensor<4xf32>, tensor<4xf32>) -> tensor<?xf32>
 becomes
     %1 = graph.add %0, %0 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
 
-One walk in program order: operands are refined before their users. An op with regions is
-inferred after its body. The function's result types follow.
+One walk in program order; an op with regions is inferred after its body.
 
-What a loop carries has the types of its start first, and is inferred again and again: a dimension
-that comes around different becomes `?`, a rank that does so unknown, until the types hold.
+The types that a loop carries are a fixpoint from those of its start: a dimension that comes around
+different becomes `?`, a rank that does so unknown.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -29,7 +28,7 @@ from ge.dialects.support.types import DYNAMIC, AnyTensor, is_refinement, set_typ
 
 
 def refine(declared: Attribute, inferred: Attribute) -> Attribute:
-    """The type that says all that is known: dimensions of either where the other has `?`."""
+    """The meet of two types: a dimension of either where the other has `?`."""
     if declared == inferred or isinstance(inferred, UnrankedTensorType):
         return declared
     if not isinstance(declared, TensorType) or not isinstance(inferred, TensorType):
@@ -47,8 +46,7 @@ def infer_op(op: Operation) -> bool:
     if not isinstance(op, TensorOp):
         return False
     changed = False
-    inferred = op.infer()
-    for result, t in zip(op.results, inferred, strict=True):
+    for result, t in zip(op.results, op.infer(), strict=True):
         new = refine(result.type, t)
         if new != result.type:
             set_type(result, new)
@@ -58,22 +56,22 @@ def infer_op(op: Operation) -> bool:
 
 @dataclass
 class Loops:
-    """What is known of loops in loops while the outer ones are inferred again and again.
+    """What is known of nested loops while the outer ones are inferred again.
 
     A fixpoint is only ever widened, so an inner loop starts from where it was when the outer
-    one's types were narrower (Kleene iteration from below: the least fixpoint is the same). The
-    rounds of all loops in each other together are then as many as dimensions become unknown, not
-    a product over the depth.
+    one's types were narrower (Kleene iteration from below: the least fixpoint is the same). So the
+    rounds of nested loops together are as many as dimensions become unknown, not a product over the
+    depth.
     """
 
+    # the types of carried values so far
     reached: dict[LoopOp, list[Attribute]] = field(default_factory=dict[LoopOp, list[Attribute]])
-    """The types of carried values so far."""
+    # loops in a loop whose first types contradict its body: their declared types stay
     declared: set[LoopOp] = field(default_factory=set[LoopOp])
-    """Loops in a loop whose first types contradict its body: the types that they have stay."""
 
 
 def infer_block(block: Block, loops: Loops | None = None) -> None:
-    """Refine all result types of a block, nested blocks first."""
+    """Refine all result types of a block and the blocks in it."""
     loops = Loops() if loops is None else loops
     for op in block.ops:
         if isinstance(op, LoopOp):
@@ -86,16 +84,17 @@ def infer_block(block: Block, loops: Loops | None = None) -> None:
 
 
 def infer_loop(loop: LoopOp, loops: Loops | None = None) -> None:
-    """Find the most precise types that what a loop carries has in every round, and infer the
-    body with them. Where the first types contradict the body, those declared stay, in the loops
-    in it too."""
+    """Find the most precise types of the carried values that hold in every round, and infer the
+    body with them. If the first types contradict the body, those declared stay, in the loops in it
+    too."""
     body = loop.body.block
     loops = Loops() if loops is None else loops
     if loop in loops.declared:
         infer_block(body, loops)
         return
     args = body.args[2:]
-    declared = [(v, v.type) for v in (*args, *_values_in(body))]
+    values = (v for op in body.walk() for v in (*op.results, *_arguments(op)))
+    declared = [(v, v.type) for v in (*args, *values)]
     types = [refine(a.type, v.type) for a, v in zip(args, loop.carried, strict=False)]
     if before := loops.reached.get(loop):
         types = [join(t, r, "a carried value") for t, r in zip(types, before, strict=True)]
@@ -116,8 +115,8 @@ def _one_round(
     declared: Sequence[tuple[SSAValue, Attribute]],
     loops: Loops,
 ) -> list[Attribute]:
-    """Infer the body with these types of carried values; the types that cover what comes around
-    as well."""
+    """Infer the body with these types of carried values; returns their join with what comes
+    around."""
     for arg, t in zip(loop.body.block.args[2:], types, strict=False):
         set_type(arg, t)
     infer_block(loop.body.block, loops)
@@ -126,13 +125,8 @@ def _one_round(
     return [refine(t, j) for (_, t), j in zip(declared, joined, strict=False)]
 
 
-def _values_in(block: Block) -> Iterator[SSAValue]:
-    """What is defined in a block and the blocks in it, its own arguments left out."""
-    for op in block.walk():
-        yield from op.results
-        for region in op.regions:
-            for inner in region.blocks:
-                yield from inner.args
+def _arguments(op: Operation) -> list[SSAValue]:
+    return [arg for region in op.regions for block in region.blocks for arg in block.args]
 
 
 def _restore(types: Sequence[tuple[SSAValue, Attribute]]) -> None:
@@ -141,7 +135,7 @@ def _restore(types: Sequence[tuple[SSAValue, Attribute]]) -> None:
 
 
 def refresh_signature(func: FuncOp) -> None:
-    """Make the function's type agree with its arguments and what it returns."""
+    """Make the function's type agree with its arguments and its return."""
     last = func.body.block.last_op
     outputs = [o.type for o in last.operands] if isinstance(last, ReturnOp) else []
     func.function_type = FunctionType.from_lists([a.type for a in func.body.block.args], outputs)

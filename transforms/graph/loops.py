@@ -1,9 +1,4 @@
-"""Rules for `graph.loop`, a function each; all of them keep every bit.
-
-A rule changes the ops around the loop and in it, and says whether it did.
-"""
-
-from collections.abc import Iterator
+"""Rules for `graph.loop`, a function each; all of them keep every bit."""
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
@@ -14,23 +9,22 @@ from ge.dialects.graph.shape import UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import constant_ints, element_type, is_ranked, shape_of
-from ge.runtime.data.arrays import Array, dense, dtype_of, type_of
-from ge.transforms.graph.control_flow import end_of, inline, keep_results, replace_op
+from ge.runtime.data.arrays import dtype_of
+from ge.transforms.graph.control_flow import (
+    constant_before,
+    end_of,
+    inline,
+    insert_before,
+    keep_results,
+    move_before,
+    replace_op,
+)
 from ge.transforms.graph.infer_shapes import refine
 from ge.transforms.rewriting.counts import count
 
 
-def constant_before(op: Operation, array: Array) -> SSAValue:
-    """A new constant in front of an op."""
-    constant = ConstantOp.make(dense(array), type_of(array))
-    constant.location = op.location
-    assert op.parent is not None
-    op.parent.insert_op_before(constant, op)
-    return constant.result
-
-
 def truth(value: SSAValue | None) -> bool | None:
-    """The truth value that a condition is known to have; an absent one holds."""
+    """The value of a condition, if it is known; an absent one holds."""
     if value is None:
         return True
     known = constant_ints(value)
@@ -38,7 +32,7 @@ def truth(value: SSAValue | None) -> bool | None:
 
 
 def trips(loop: LoopOp) -> int | None:
-    """The constant trip count."""
+    """The trip count, if it is constant."""
     known = None if loop.trip_count is None else constant_ints(loop.trip_count)
     return known[0] if known else None
 
@@ -49,7 +43,7 @@ def runs(loop: LoopOp) -> bool:
 
 
 def goes_on(loop: LoopOp) -> bool | None:
-    """The truth value that the body is known to yield."""
+    """The condition that the body yields, if it is known."""
     end = end_of(loop.body.block).operands[0]
     return True if end is loop.body.block.args[1] else truth(end)
 
@@ -58,7 +52,7 @@ def goes_on(loop: LoopOp) -> bool | None:
 
 
 def drop_idle_loop(loop: LoopOp) -> bool:
-    """A loop without rounds gives the values that it starts from, and empty scan results.
+    """Replace a loop without rounds by the start values, and empty scan results; whether it was.
 
     %h, %ys = graph.loop ... trip %zero carry (%a = %x : ...) {...}
     becomes   %ys = graph.constant dense<> : tensor<0x4xf32>     (%x in the place of %h)
@@ -79,7 +73,7 @@ def drop_idle_loop(loop: LoopOp) -> bool:
 
 
 def inline_single_round(loop: LoopOp) -> bool:
-    """A loop of exactly one round is its body.
+    """Inline the body of a loop of exactly one round; whether it was.
 
     %h = graph.loop (%i, %go) trip %one carry (%a = %x : ...) {
       %b = graph.exp %a                          becomes     %b = graph.exp %x
@@ -95,7 +89,7 @@ def inline_single_round(loop: LoopOp) -> bool:
 
 
 def inline_rounds(loop: LoopOp, rounds: int) -> None:
-    """Put so many rounds (at least one) in the place of the loop. What is scanned is ranked."""
+    """Replace the loop by so many rounds (at least one). What is scanned is ranked."""
     carried = list[SSAValue](loop.carried)
     slices: list[list[SSAValue]] = [[] for _ in loop.results[len(carried) :]]
     going = constant_before(loop, np.array(True))
@@ -105,16 +99,12 @@ def inline_rounds(loop: LoopOp, rounds: int) -> None:
         values = inline(body, loop, arguments)[1:]
         carried = values[: len(carried)]
         for members, value in zip(slices, values[len(carried) :], strict=True):
-            members.append(_before(loop, UnsqueezeOp.of(value, axes=[0])))
-    stacks = [m[0] if rounds == 1 else _before(loop, ConcatOp.of(m, axis=0)) for m in slices]
+            members.append(insert_before(loop, UnsqueezeOp.of(value, axes=[0])).result)
+    stacks = [
+        members[0] if rounds == 1 else insert_before(loop, ConcatOp.of(members, axis=0)).result
+        for members in slices
+    ]
     replace_op(loop, [*carried, *stacks])
-
-
-def _before(loop: LoopOp, op: TensorOp) -> SSAValue:
-    op.location = loop.location
-    assert loop.parent is not None
-    loop.parent.insert_op_before(op, loop)
-    return op.results[0]
 
 
 def scans_are_ranked(loop: LoopOp) -> bool:
@@ -125,7 +115,7 @@ def scans_are_ranked(loop: LoopOp) -> bool:
 
 
 def drop_unchanged_values(loop: LoopOp) -> LoopOp:
-    """A carried value that comes around as it went in is no carried value.
+    """Carry no values that come around unchanged.
 
     %h, %k = graph.loop ... carry (%a = %x : ..., %b = %y : ...) {
       graph.yield %go, %a, %c
@@ -149,7 +139,7 @@ def drop_unchanged_values(loop: LoopOp) -> LoopOp:
 
 def merge_equal_values(loop: LoopOp) -> None:
     """Two carried values that start equal and come around equal are one, and so are two scans of
-    one value. The second one is left without uses."""
+    one value: the second one loses its uses."""
     args, end = loop.body.block.args[2:], end_of(loop.body.block).operands[1:]
     first: dict[tuple[SSAValue | None, SSAValue], int] = {}
     for i, result in enumerate(loop.results):
@@ -168,8 +158,8 @@ def merge_equal_values(loop: LoopOp) -> None:
 
 
 def hoist_invariants(loop: LoopOp) -> None:
-    """What is the same in every round is computed before the loop; of a loop that may have no
-    rounds only what cannot fail.
+    """Hoist what is the same in every round; out of a loop that may have no rounds only what cannot
+    fail.
 
     %h = graph.loop ... carry (%a = %x : ...) {          %c = graph.exp %w
       %c = graph.exp %w                                  %h = graph.loop ... carry (%a = %x) {
@@ -177,28 +167,20 @@ def hoist_invariants(loop: LoopOp) -> None:
       graph.yield %go, %b                                  graph.yield %go, %b
     }                                                    }
     """
-    assert loop.parent is not None
     body, sure = loop.body.block, runs(loop)
     inside = set[SSAValue](body.args)
     for op in list(body.ops):
-        fixed = op is not body.last_op and not any(v in inside for v in used_values(op))
+        fixed = op is not body.last_op and not any(
+            v in inside for o in op.walk() for v in o.operands
+        )
         if fixed and (sure or not may_fail(op)):
-            op.detach()
-            loop.parent.insert_op_before(op, loop)
+            move_before(loop, [op])
             if not isinstance(op, ConstantOp):
                 count("hoist-invariants")
         else:
             inside.update(op.results)
 
 
-def used_values(op: Operation) -> Iterator[SSAValue]:
-    """The operands of an op and of all ops in it."""
-    for inner in op.walk():
-        yield from inner.operands
-
-
 def may_fail(op: Operation) -> bool:
     """Whether an op may refuse values, or never end."""
-    if op.regions or not isinstance(op, TensorOp):
-        return True
-    return op.can_fail()
+    return not isinstance(op, TensorOp) or bool(op.regions) or op.can_fail()

@@ -1,4 +1,4 @@
-"""Transposes go where they cancel: what lies between them computes in the other order.
+"""Move transposes to where they cancel: ops between them compute in the other order.
 
     %1 = graph.conv %0 ...                                    NCHW
     %2 = graph.transpose %1 permutation [0, 2, 3, 1]          NHWC
@@ -13,12 +13,11 @@ becomes
     %4 = graph.reduce "mean" %3 axes [2, 3]
     %6 = graph.conv %3 ...
 
-Ops that take any order of dimensions (`TensorOp.permuted`) and pass values to each other are a
-web; transposes and ops with an order of their own are around it. For each order that would cancel
-a transpose beside a web, the bytes of all transposes around it are compared with those in the
-other order; the web moves if the bytes get fewer. They get fewer each time, so webs that share a
-transpose do not move to and fro. Each web is looked at twice, in at most `MOST_ORDERS` orders: the
-time is linear in the graph.
+Ops that take any order of dimensions (`PermuteInterface`) and use each other's values are a web.
+For each order that cancels a transpose beside a web, the bytes of all transposes around the web are
+compared with those in that order; the web moves if there are fewer. Since they get fewer each time,
+webs that share a transpose do not move to and fro. At most `MOST_ORDERS` orders are tried for a
+web: the time is linear in the graph.
 
 With `exact` sums along rows stay, as another order in memory may add them up in another order.
 """
@@ -33,7 +32,6 @@ from xdsl.ir import Block, Operation, SSAValue, Use
 from xdsl.passes import ModulePass
 from xdsl.utils.disjoint_set import DisjointSet
 
-from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import ReshapeOp, TransposeOp, UnsqueezeOp
 from ge.dialects.support.access import Access
@@ -41,7 +39,6 @@ from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.inference import attribute
 from ge.dialects.support.interfaces import Permuted, PermuteInterface
-from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -55,14 +52,12 @@ from ge.dialects.support.types import (
 from ge.transforms.graph.canonical import transposes, views
 from ge.transforms.graph.canonical.simplify import simplify
 from ge.transforms.graph.canonical.transposes import moves_only_ones
+from ge.transforms.graph.control_flow import erase, insert_before, nested_blocks
 from ge.transforms.rewriting.counts import count
 from ge.transforms.rewriting.relations import BitExact, Relation, Ulps
 
-MOST_ORDERS = 4
-"""Orders of dimensions that are tried for a web, those that cancel the most bytes."""
-
-UNKNOWN_SIZE = 16
-"""What `?` counts as when bytes are compared."""
+MOST_ORDERS = 4  # tried for a web: those that cancel the most bytes
+UNKNOWN_SIZE = 16  # what `?` counts as if bytes are compared
 
 Order = tuple[int, ...]
 
@@ -81,7 +76,7 @@ def is_identity(order: Sequence[int]) -> bool:
 
 
 def full_shape(value: SSAValue, rank: int) -> Shape:
-    """The shape with ones in front."""
+    """The shape with leading ones up to this rank."""
     return (1,) * (rank - rank_of(value)) + shape_of(value)
 
 
@@ -102,23 +97,21 @@ def moves_nothing(order: Sequence[int], shape: Shape) -> bool:
 
 
 def takes_any_order(op: Operation, exact: bool) -> Permuted | None:
-    """How the op relates to its operands when they stay as they are, if it takes any order."""
+    """The identity permutation of the op, if it takes any order."""
     if not isinstance(op, PermuteInterface) or not op.results or op.regions:
         return None
     if exact and op.ACCESS is Access.ROWS:
         return None
     if not all(isinstance(v.type, TensorType) for v in (*op.operands, *op.results)):
         return None
-    rank = rank_of(op.results[0])
-    if op.ACCESS is Access.ROWS:
-        rank = rank_of(op.operands[0])
+    rank = rank_of(op.operands[0] if op.ACCESS is Access.ROWS else op.results[0])
     if any(rank_of(v) > rank for v in op.operands):
         return None
     return op.permuted(range(rank)) if rank > 1 else None
 
 
 def webs_of(block: Block, exact: bool) -> list[list[PermuteInterface]]:
-    """The webs of a block that have a transpose beside them, in order."""
+    """The webs of a block that have a transpose beside them, in program order."""
     flexible: dict[Operation, Permuted] = {}
     for op in block.ops:
         if (same := takes_any_order(op, exact)) is not None:
@@ -140,12 +133,12 @@ def webs_of(block: Block, exact: bool) -> list[list[PermuteInterface]]:
         if any(isinstance(u.operation, TransposeOp) for r in op.results for u in r.uses):
             touched.add(op)
     roots = {sets.find(op) for op in touched}
-    found: dict[Operation, list[PermuteInterface]] = {}
+    webs: dict[Operation, list[PermuteInterface]] = {}
     for op in flexible:
         assert isinstance(op, PermuteInterface)
         if (root := sets.find(op)) in roots:
-            found.setdefault(root, []).append(op)
-    return list(found.values())
+            webs.setdefault(root, []).append(op)
+    return list(webs.values())
 
 
 def rank(op: Operation, same: Permuted) -> int:
@@ -153,19 +146,18 @@ def rank(op: Operation, same: Permuted) -> int:
     return max(rank_of(op.operands[i]) for i in same.operands)
 
 
-# ---- what a move costs -------------------------------------------------------------------------
+# ---- the cost of a move ------------------------------------------------------------------------
 
 
 @dataclass
 class Move:
-    """A web in another order of dimensions: `ops` are those of the web that take it."""
+    """An order of dimensions for a web, and the ops of the web that take it."""
 
     order: Order
     ops: dict[Operation, Permuted]
 
     @classmethod
     def of(cls, web: Sequence[PermuteInterface], order: Order, exact: bool) -> "Move":
-        """The move of all ops of a web that can take the order."""
         ops: dict[Operation, Permuted] = {}
         for op in web:
             same = takes_any_order(op, exact)
@@ -185,7 +177,7 @@ class Move:
         return permuted is not None and len(permuted.order) == len(self.order)
 
     def inputs(self) -> Iterator[SSAValue]:
-        """What comes in from outside in the old order, each value once."""
+        """The operands from outside, each value once."""
         seen: set[SSAValue] = set()
         for op, permuted in self.ops.items():
             for value in (op.operands[i] for i in permuted.operands):
@@ -194,7 +186,7 @@ class Move:
                     yield value
 
     def outputs(self) -> Iterator[tuple[SSAValue, Order, list[Use]]]:
-        """What leaves, in which order, and the uses outside."""
+        """The results that are used outside, with their new order and these uses."""
         for op, permuted in self.ops.items():
             for value in op.results:
                 uses = [use for use in value.uses if not self.is_inside(use)]
@@ -202,24 +194,23 @@ class Move:
                     yield value, tuple(permuted.order), uses
 
     def way_in(self, op: TransposeOp) -> Order:
-        """The order in which the input of a transpose comes into the web. The input may come from
-        the web itself, then in the new order."""
+        """The permutation between the input of a transpose before the web and the web. If the
+        input is of the web itself, it comes in the new order."""
         order = array_ints(op.permutation)
         if self.makes(op.input):
             order = composed(inverse(self.order), order)
         return composed(order, self.order)
 
     def is_between(self, op: TransposeOp) -> bool:
-        """Whether a transpose is for the web alone."""
+        """Whether a transpose has no users outside of the web."""
         return all(self.is_inside(use) for use in op.result.uses)
 
     def gain(self) -> int:
-        """The bytes that transposes move less."""
+        """The bytes that transposes move less after the move."""
         gain = sum(self.gain_before(value) for value in self.inputs())
         return gain + sum(self.gain_behind(*output) for output in self.outputs())
 
     def gain_before(self, value: SSAValue) -> int:
-        """The bytes that transposes of one input move less."""
         shape, owner = full_shape(value, len(self.order)), value.owner
         if isinstance(owner, ConstantOp) or moves_nothing(self.order, shape):
             return 0
@@ -228,14 +219,13 @@ class Move:
         return cost(value) * (self.is_between(owner) - (not is_identity(self.way_in(owner))))
 
     def gain_behind(self, value: SSAValue, order: Order, uses: Sequence[Use]) -> int:
-        """The bytes that transposes of one output, in its new order, move less."""
         back, gain = inverse(order), 0
         others = False
         for use in uses:
             if isinstance(use.operation, TransposeOp):
                 then = composed(back, array_ints(use.operation.permutation))
-                goes = is_identity(then) and not self.is_between(use.operation)
-                gain += cost(value) * goes
+                cancels = is_identity(then) and not self.is_between(use.operation)
+                gain += cost(value) * cancels
             else:
                 others = True
         if others and not moves_nothing(back, composed(shape_of(value), order)):
@@ -244,7 +234,7 @@ class Move:
 
 
 def orders_for(web: Sequence[PermuteInterface]) -> list[Order]:
-    """The orders that cancel a transpose beside the web, by the bytes that they cancel."""
+    """The orders that cancel a transpose beside the web, those that cancel the most bytes first."""
     weights: Counter[Order] = Counter()
     before: set[SSAValue] = set()
     for op in web:
@@ -260,7 +250,7 @@ def orders_for(web: Sequence[PermuteInterface]) -> list[Order]:
 
 
 def best_move(web: Sequence[PermuteInterface], exact: bool) -> Move | None:
-    """The move that gains most, None when none gains anything."""
+    """The move that gains most, None if none gains anything."""
     moves = [Move.of(web, order, exact) for order in orders_for(web)]
     gains = [move.gain() for move in moves]
     best = max(range(len(moves)), key=gains.__getitem__, default=None)
@@ -270,16 +260,8 @@ def best_move(web: Sequence[PermuteInterface], exact: bool) -> Move | None:
 # ---- moving ------------------------------------------------------------------------------------
 
 
-def insert(op: TensorOp, before: Operation) -> SSAValue:
-    """Put a new op before another one; returns its result."""
-    op.location = before.location
-    assert before.parent is not None
-    before.parent.insert_op_before(op, before)
-    return op.results[0]
-
-
 def arranged(value: SSAValue, order: Order, before: Operation) -> SSAValue:
-    """The value with its dimensions in this order, ones in front where it has fewer."""
+    """The value with its dimensions in this order, with leading ones if it has fewer."""
     missing = len(order) - rank_of(value)
     shape = full_shape(value, len(order))
     if is_identity(order) and not missing:
@@ -288,10 +270,10 @@ def arranged(value: SSAValue, order: Order, before: Operation) -> SSAValue:
         if all(d == 1 for d in shape):
             return value
         dims = [-1 if d == DYNAMIC else d for d in composed(shape, order)]
-        return insert(ReshapeOp.of(value, shape=dims, allow_zero=0 in dims), before)
+        return insert_before(before, ReshapeOp.of(value, shape=dims, allow_zero=0 in dims)).result
     if missing:
-        value = insert(UnsqueezeOp.of(value, axes=list(range(missing))), before)
-    return insert(TransposeOp.of(value, permutation=order), before)
+        value = insert_before(before, UnsqueezeOp.of(value, axes=list(range(missing)))).result
+    return insert_before(before, TransposeOp.of(value, permutation=order)).result
 
 
 def brought_in(value: SSAValue, move: Move, before: Operation) -> SSAValue:
@@ -306,13 +288,13 @@ def carry_out(move: Move) -> None:
     """Let the ops of a web compute in the new order, in place."""
     inputs, outputs = set(move.inputs()), list(move.outputs())
     sources = [v.owner for v in inputs if isinstance(v.owner, TransposeOp)]
-    made: dict[SSAValue, SSAValue] = {}
+    moved: dict[SSAValue, SSAValue] = {}
     for op, permuted in move.ops.items():
         for i in permuted.operands:
             if (value := op.operands[i]) in inputs:
-                if value not in made:
-                    made[value] = brought_in(value, move, op)
-                op.operands[i] = made[value]
+                if value not in moved:
+                    moved[value] = brought_in(value, move, op)
+                op.operands[i] = moved[value]
         for name, param in permuted.params.items():
             if (attr := attribute(param)) is not None:
                 op.properties[name] = attr
@@ -323,8 +305,7 @@ def carry_out(move: Move) -> None:
         restore(value, inverse(order), uses)
     for op in sources:
         if op.parent is not None and op.result.first_use is None:
-            op.detach()
-            op.erase()
+            erase(op)
 
 
 def restore(value: SSAValue, back: Order, uses: Sequence[Use]) -> None:
@@ -336,8 +317,7 @@ def restore(value: SSAValue, back: Order, uses: Sequence[Use]) -> None:
             order = composed(back, array_ints(user.permutation))
             if user.result.first_use is not None:
                 user.result.replace_all_uses_with(arranged(value, order, user))
-            user.detach()
-            user.erase()
+            erase(user)
             continue
         if restored is None:
             assert isinstance(value.owner, Operation)
@@ -350,9 +330,7 @@ def move_transposes(block: Block, exact: bool) -> int:
     """Move the webs of a block, those of blocks in it first; returns how many moved."""
     moved = 0
     for op in block.ops:
-        if not isinstance(op, FusedOp):
-            for region in op.regions:
-                moved += sum(move_transposes(inner, exact) for inner in region.blocks)
+        moved += sum(move_transposes(inner, exact) for inner in nested_blocks(op))
     for web in webs_of(block, exact):
         if (move := best_move(web, exact)) is not None:
             carry_out(move)
@@ -362,7 +340,7 @@ def move_transposes(block: Block, exact: bool) -> int:
 
 @dataclass(frozen=True)
 class MoveTransposesPass(ModulePass):
-    """Let ops between transposes compute in the other order, where that moves fewer bytes.
+    """Let ops between transposes compute in the other order, if that moves fewer bytes.
     `exact`: only ops whose results keep every bit."""
 
     name = "move-transposes"
@@ -371,7 +349,6 @@ class MoveTransposesPass(ModulePass):
 
     @property
     def RELATION(self) -> Relation:
-        """Sums along rows may be added up in another order."""
         return BitExact() if self.exact else Ulps()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

@@ -13,12 +13,11 @@ becomes
       func.return %t ...
     }
 
-The session runs `@prepare` when the payload is there; compiling needs shapes only. An expression
-that would blow up memory (a broadcast, a tile) stays in `@main`: its result has more elements
-than its largest operand and more than `grow` bytes; for a gather (of relative positions), which
-would be a launch in each run, 16 times as many. What has no operands (a fill) is made where it
-is used, in `@main` and in `@prepare`. A weight that is used in several shapes is stored once:
-its reshapes stay in `@main`, where they are views.
+The session runs `@prepare` when the payload is loaded; compiling needs shapes only. An expression
+whose result has more elements than its largest operand and more than `grow` bytes (a broadcast, a
+tile) stays in `@main`; for a gather (of relative positions), which would be a launch in each run,
+the limit is 16 times as high. Ops without operands (fills) are cloned to where they are used. A
+weight that is used in several shapes is stored once: its reshapes stay in `@main`, as views.
 """
 
 import itertools
@@ -31,7 +30,6 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.traits import Pure
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
@@ -42,12 +40,10 @@ from ge.dialects.support.functions import functions, main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, has_size, numel, shape_of
 from ge.transforms.analysis.views import whole_of
+from ge.transforms.graph.control_flow import insert_before, is_pure
 
 FUNCTION = "prepare"
-
-
-GATHERED = 16
-"""How many times `grow` the result of a gather may take."""
+GATHERED = 16  # how many times `grow` the result of a gather may take
 
 
 def _grows(op: TensorOp, limit: int) -> bool:
@@ -58,59 +54,56 @@ def _grows(op: TensorOp, limit: int) -> bool:
 
 
 def _is_leaf(op: Operation | Block) -> bool:
-    """Whether an op costs less to make again than to keep: a constant, or a fill."""
+    """Whether an op is cheaper to recompute than to keep: a constant, or a fill."""
     return isinstance(op, Operation) and not op.operands
 
 
 def constant_expressions(block: Block, limit: int) -> dict[Operation, None]:
     """The constants of a block and of the branches and loops in it, and the ops that depend on
-    constants only, in order. An op that may be skipped counts if it cannot fail."""
-    found: dict[Operation, None] = {}
+    constants only, in order; of ops in branches and loops those that cannot fail."""
+    expressions: dict[Operation, None] = {}
     for op in block.walk():
         if op.parent is not block and not isinstance(op.parent_op(), IfOp | LoopOp):
             continue
         if isinstance(op, ConstantOp):
-            found[op] = None
+            expressions[op] = None
         elif (
             isinstance(op, TensorOp)
             and not isinstance(op, FusedOp)
             and not op.regions
-            and op.has_trait(Pure)
-            and all(o.owner in found for o in op.operands)
+            and is_pure(type(op))
+            and all(o.owner in expressions for o in op.operands)
             and all(map(has_size, op.results))
             and not _grows(op, limit)
             and (op.parent is block or not op.can_fail())
         ):
-            found[op] = None
-    return found
+            expressions[op] = None
+    return expressions
 
 
 def computed(expressions: Mapping[Operation, None]) -> Sequence[SSAValue]:
-    """The results of constant expressions that other ops use, without constants and fills, and
-    without the views of a weight that is used in another shape too."""
+    """The results of constant expressions that other ops use, but for constants, fills, and views
+    of a weight that is used in another shape too."""
     used = [
         r for op in expressions for r in op.results
         if any(use.operation not in expressions for use in r.uses)
     ]  # fmt: skip
     weights = Counter(whole_of(r) for r in used)
-    return [r for r in used if not _is_leaf(r.owner) and not _is_shared(whole_of(r), weights)]
+    shared = {w for w, n in weights.items() if n > 1 and isinstance(w.owner, ConstantOp)}
+    return [r for r in used if not _is_leaf(r.owner) and whole_of(r) not in shared]
 
 
-def _is_shared(value: SSAValue, uses: Counter[SSAValue]) -> bool:
-    return isinstance(value.owner, ConstantOp) and uses[value] > 1
-
-
-def new_keys(taken: Container[str | None], count: int) -> list[str]:
-    """So many of the keys `prepared.N` that the model's own weights do not have."""
+def new_keys(used: Container[str | None], count: int) -> list[str]:
+    """The first `count` keys `prepared.N` that the model's own weights do not have."""
     numbered = (f"prepared.{i}" for i in itertools.count())
-    return list(itertools.islice((key for key in numbered if key not in taken), count))
+    return list(itertools.islice((key for key in numbered if key not in used), count))
 
 
 def outline(block: Block, limit: int) -> FuncOp | None:
     """Move the constant expressions of `block` to a new function (not inserted); replace their
-    results by weights with the keys `prepared.N`. None when there are none."""
-    found = constant_expressions(block, limit)
-    frontier = computed(found)
+    results by weights with the keys `prepared.N`. None if there are none."""
+    expressions = constant_expressions(block, limit)
+    frontier = computed(expressions)
     if not frontier:
         return None
     needed: dict[Operation, None] = {}
@@ -122,20 +115,14 @@ def outline(block: Block, limit: int) -> FuncOp | None:
             stack.extend(o.owner for o in op.operands)
     body = Block()
     mapping: dict[SSAValue, SSAValue] = {}
-    for op in found:
-        if op in needed:
-            body.add_op(op.clone(mapping))
+    body.add_ops([op.clone(mapping) for op in expressions if op in needed])
     body.add_op(ReturnOp(*(mapping[r] for r in frontier)))
     own = {op.key for op in block.walk() if isinstance(op, ConstantOp)}
     keys = new_keys(own, len(frontier))
     for key, value in zip(keys, frontier, strict=True):
         assert isinstance(value.owner, Operation)
-        weight = ConstantOp.make(WeightAttr(key), value.type)
-        weight.location = value.owner.location
-        around = value.owner.parent
-        assert around is not None
-        around.insert_op_before(weight, value.owner)
-        value.replace_uses_with_if(weight.result, lambda use: use.operation not in found)
+        weight = insert_before(value.owner, ConstantOp.make(WeightAttr(key), value.type))
+        value.replace_uses_with_if(weight.result, lambda use: use.operation not in expressions)
     return FuncOp(
         FUNCTION,
         ([], [v.type for v in frontier]),

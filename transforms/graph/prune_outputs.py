@@ -1,4 +1,4 @@
-"""Keep only the outputs that are asked for, and what they are computed from.
+"""Keep only some outputs, and what they are computed from.
 
     func.func @main(%x, %y) -> (... {graph.name = "a"}, ... {graph.name = "b"}) {
       %0 = graph.exp %x
@@ -12,10 +12,10 @@ becomes, with `prune-outputs{outputs=b}`,
     }
 
 The outputs keep their order. The inputs stay, used or not, so that callers need not change; with
-`unused-inputs` those go that nothing is computed from.
+`unused-inputs` those without uses go.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import ClassVar
@@ -23,7 +23,6 @@ from typing import ClassVar
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
 from ge.dialects.graph.ports import NAME
@@ -36,14 +35,10 @@ from ge.transforms.rewriting.relations import BitExact, Relation
 
 def output_names(func: FuncOp) -> list[str]:
     """The names of a function's results, `result0` and so on for those without one."""
-    count = len(func.function_type.outputs.data)
-    tables = _tables(func.res_attrs, count)
+    empty = [DictionaryAttr({})] * len(func.function_type.outputs)
+    tables = empty if func.res_attrs is None else func.res_attrs.data
     names = [t.data.get(NAME) for t in tables]
     return [n.data if isinstance(n, StringAttr) else f"result{i}" for i, n in enumerate(names)]
-
-
-def _tables(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> Sequence[DictionaryAttr]:
-    return [DictionaryAttr({})] * count if attributes is None else attributes.data
 
 
 def _kept(
@@ -55,7 +50,6 @@ def _kept(
 
 
 def keep_outputs(func: FuncOp, indices: Collection[int]) -> None:
-    """Make a function return only the results at `indices`."""
     last = func.body.block.last_op
     assert isinstance(last, ReturnOp)
     last.operands = [v for i, v in enumerate(last.operands) if i in indices]
@@ -64,8 +58,7 @@ def keep_outputs(func: FuncOp, indices: Collection[int]) -> None:
 
 
 def drop_unused_inputs(func: FuncOp) -> None:
-    """Remove the arguments of a function that have no use."""
-    block: Block = func.body.block
+    block = func.body.block
     used = {a.index for a in block.args if a.first_use is not None}
     for arg in reversed(block.args):
         if arg.index not in used:
@@ -87,11 +80,8 @@ class PruneOutputsPass(ModulePass):
     """Whether inputs go that nothing is computed from."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if (main := main_function(op)) is not None:
-            self.prune(main)
-
-    def prune(self, func: FuncOp) -> None:
-        """Remove what is not wanted from a function. Raises GeError for an unknown output."""
+        if (func := main_function(op)) is None:
+            return
         names = output_names(func)
         for name in self.outputs:
             if name not in names:

@@ -1,4 +1,4 @@
-"""Shapes are asked of the first value that has them.
+"""Take shapes from the first value that has them.
 
     %1 = graph.transpose %0 permutation [0, 2, 1, 3]
     %2 = graph.shape_of %1
@@ -8,7 +8,7 @@ becomes
     %3 = graph.squeeze %s
 
 Which dimensions are equal follows from what ops do (see `transforms/analysis/dimensions.py`). So
-nothing is computed, or kept in one order rather than another, for its shape alone.
+no value is computed, or kept in one order rather than another, for its shape alone.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
@@ -26,12 +25,12 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.shape import ShapeOfOp, SqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, slice_bounds
+from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.types import constant_ints, has_size, numel, rank_of, shape_of
 from ge.runtime.data.arrays import dense, type_of
 from ge.transforms.analysis.dimensions import Dimensions
-from ge.transforms.rewriting.counts import is_enabled
 from ge.transforms.rewriting.driver import rewrite
-from ge.transforms.rewriting.rules import Search, done, is_there, substitute
+from ge.transforms.rewriting.rules import Search, is_attached, substitute
 
 RULE = "resolve-shape"
 
@@ -44,15 +43,15 @@ class ResolveShape(Search):
 
     def __init__(self, dimensions: Dimensions) -> None:
         self.dimensions = dimensions
-        self.made: dict[tuple[SSAValue, int], SSAValue] = {}
+        self.queries: dict[tuple[SSAValue, int], SSAValue] = {}
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         assert isinstance(op, ShapeOfOp)
         sizes = self.dimensions.of(op.input)[op.bounds()]
         places = [self.dimensions.place(s) for s in sizes]
-        if any(p is not None and not is_there(p[0]) for p in places):
+        if any(p is not None and not is_attached(p[0]) for p in places):
             return
-        if not is_enabled(RULE) or all(p is None or p[0] is op.input for p in places):
+        if all(p is None or p[0] is op.input for p in places):
             return
         if any(s.number is None and p is None for s, p in zip(sizes, places, strict=True)):
             return
@@ -65,24 +64,28 @@ class ResolveShape(Search):
                 parts.append(constant.result)
             else:
                 parts.append(self.dimension(*place, rewriter))
-        new = parts[0]
-        if len(parts) > 1:
-            rewriter.insert(joined := ConcatOp.of(parts, axis=0, location=op.location))
-            new = joined.result
-        done(RULE, op)
-        substitute(rewriter, op.result, new)
+        substitute(RULE, op, rewriter, op.result, joined(parts, op, rewriter))
 
     def dimension(self, value: SSAValue, axis: int, rewriter: PatternRewriter) -> SSAValue:
-        """One dimension of a value, asked for where the value is made."""
-        if (value, axis) not in self.made or not is_there(self.made[value, axis]):
-            new = ShapeOfOp.of(value, start=axis, end=axis + 1)
-            if isinstance(value.owner, Block):
-                rewriter.insert(new, InsertPoint.at_start(value.owner))
-            else:
-                new.location = value.owner.location
-                rewriter.insert(new, InsertPoint.after(value.owner))
-            self.made[value, axis] = new.result
-        return self.made[value, axis]
+        """One dimension of a value, by an op right behind its definition."""
+        known = self.queries.get((value, axis))
+        if known is not None and is_attached(known):
+            return known
+        new = ShapeOfOp.of(value, start=axis, end=axis + 1)
+        if isinstance(value.owner, Block):
+            rewriter.insert(new, InsertPoint.at_start(value.owner))
+        else:
+            new.location = value.owner.location
+            rewriter.insert(new, InsertPoint.after(value.owner))
+        self.queries[value, axis] = new.result
+        return new.result
+
+
+def joined(parts: list[SSAValue], op: Operation, rewriter: PatternRewriter) -> SSAValue:
+    if len(parts) == 1:
+        return parts[0]
+    rewriter.insert(concat := ConcatOp.of(parts, axis=0, location=op.location))
+    return concat.result
 
 
 class PartOfVector(Search):
@@ -93,9 +96,7 @@ class PartOfVector(Search):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         vector = op.operands[0].owner
-        if not isinstance(vector, ShapeOfOp | ConcatOp) or not is_enabled(RULE):
-            return
-        if not has_size(vector.result):
+        if not isinstance(vector, ShapeOfOp | ConcatOp) or not has_size(vector.result):
             return
         places = elements_taken(op, numel(shape_of(vector.result)))
         new = part_of(vector, places, rewriter) if places else None
@@ -104,25 +105,20 @@ class PartOfVector(Search):
         if rank_of(op.results[0]) == 0:
             rewriter.insert(scalar := SqueezeOp.of(new, axes=(0,), location=op.location))
             new = scalar.result
-        done(RULE, op)
-        substitute(rewriter, op.results[0], new)
+        substitute(RULE, op, rewriter, op.results[0], new)
 
 
 def part_of(
     vector: ShapeOfOp | ConcatOp, places: list[int], rewriter: PatternRewriter
 ) -> SSAValue | None:
-    """The elements of a vector at some places, in one op; None when that takes more."""
+    """The elements of a vector at some places, by one op; None if that takes more."""
     if isinstance(vector, ConcatOp):
         if any(shape_of(p) != (1,) for p in vector.inputs):
             return None
-        parts = [vector.inputs[i] for i in places]
-        if len(parts) == 1:
-            return parts[0]
-        rewriter.insert(joined := ConcatOp.of(parts, axis=0, location=vector.location))
-        return joined.result
-    asked = range(rank_of(vector.input))[vector.bounds()]
-    start, end = asked[places[0]], asked[places[-1]] + 1
-    if [asked[i] for i in places] != list(range(start, end)):
+        return joined([vector.inputs[i] for i in places], vector, rewriter)
+    dims = range(rank_of(vector.input))[vector.bounds()]
+    start, end = dims[places[0]], dims[places[-1]] + 1
+    if [dims[i] for i in places] != list(range(start, end)):
         return None
     new = ShapeOfOp.of(vector.input, start=start, end=end, location=vector.location)
     rewriter.insert(new)
@@ -130,8 +126,7 @@ def part_of(
 
 
 def elements_taken(op: Operation, count: int) -> list[int] | None:
-    """The indices of a vector of `count` elements that a gather or slice takes; None when they
-    are not known."""
+    """The indices that a gather or slice takes of a vector of `count` elements, if known."""
     if isinstance(op, SliceOp):
         return sliced(op, count)
     assert isinstance(op, GatherOp)
@@ -142,7 +137,6 @@ def elements_taken(op: Operation, count: int) -> list[int] | None:
 
 
 def sliced(op: SliceOp, count: int) -> list[int] | None:
-    """The indices of a vector of `count` elements that a slice takes, None when not known."""
     result = list(range(count))
     for _, start, end, step in op.bounds() or ((0, None, None, None),):
         if start is None or end is None or step is None:
@@ -154,12 +148,11 @@ def sliced(op: SliceOp, count: int) -> list[int] | None:
 
 @dataclass(frozen=True)
 class ResolveShapesPass(ModulePass):
-    """Ask the first value that has a dimension for it, not one that is made from it."""
+    """Take a dimension from the first value that has it, not from one computed from that."""
 
     name = "resolve-shapes"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in op.ops:
-            if isinstance(func, FuncOp) and func.body.blocks:
-                if any(isinstance(o, ShapeOfOp) for o in func.walk()):
-                    rewrite(func.body, [ResolveShape(Dimensions(func.body)), PartOfVector()])
+        for func in defined_functions(op):
+            if any(isinstance(o, ShapeOfOp) for o in func.walk()):
+                rewrite(func.body, [ResolveShape(Dimensions(func.body)), PartOfVector()])

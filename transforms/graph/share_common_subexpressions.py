@@ -1,4 +1,4 @@
-"""Compute once what is computed twice.
+"""Common subexpression elimination.
 
     %0 = graph.add %a, %b
     %1 = graph.add %b, %a
@@ -7,13 +7,11 @@ becomes
     %0 = graph.add %a, %b
     %2 = graph.mul %0, %0
 
-Two ops are one when class, properties, attributes, operands, result types and bodies are equal
-(hash-consing: operands are looked up after they were shared themselves). Operands of commutative
-ops count in any order, and `a > b` is `b < a`. What an outer block computes is shared by the
-blocks in it; blocks beside each other share nothing.
-
-One walk, in which each op is hashed once: a body is told by the numbers of the values that it
-ends with (Briggs, Cooper, Simpson: Value numbering, 1997), however deep bodies are in each other.
+Two ops are equal if class, properties, attributes, operands, result types and bodies are (value
+numbering; Briggs, Cooper, Simpson, 1997). Operands of commutative ops count in any order, and
+`a > b` is `b < a`. What an outer block computes is shared by the blocks in it; sibling blocks share
+nothing. Each op is hashed once, however deep bodies are nested: a body's number is that of the
+values that it ends with.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -24,23 +22,21 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.traits import Commutative, IsolatedFromAbove, Pure
+from xdsl.traits import Commutative, IsolatedFromAbove
 
-from ge.dialects.graph.control import IfOp, LoopOp
 from ge.dialects.graph.elementwise import CompareOp, MaximumOp, MinimumOp
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.types import element_type
+from ge.transforms.graph.control_flow import is_pure, replace_op
 from ge.transforms.rewriting.counts import count
 
-Number = Callable[[SSAValue], Hashable]
-"""Says which value an operand is: values of equal numbers are equal."""
+Number = Callable[[SSAValue], Hashable]  # values of equal numbers are equal
 
-MIRRORED = {"gt": "lt", "ge": "le"}
-"""Comparisons that are another one with the operands exchanged."""
+MIRRORED = {"gt": "lt", "ge": "le"}  # comparisons that are another one of exchanged operands
 
 
-# ---- what makes two ops equal ----------------------------------------------------------------
+# ---- numbering -------------------------------------------------------------------------------
 
 
 @cache
@@ -49,8 +45,8 @@ def _commutes(kind: type[Operation]) -> bool:
 
 
 def _ordered(op: Operation, operands: Sequence[Hashable]) -> Sequence[Hashable]:
-    """The operands' numbers, the same for every order that gives the same bits: the larger of
-    -0 and 0 is the first one."""
+    """The operands' numbers, the same for every order that gives the same bits (the maximum of -0
+    and 0 is the first one)."""
     if isinstance(op, CompareOp):
         if op.predicate.data in MIRRORED:
             return operands[::-1]
@@ -73,18 +69,16 @@ def _named(op: Operation) -> Hashable:
 
 
 def signature(op: Operation, number: Number) -> Hashable:
-    """Equal for two ops without regions that compute the same."""
+    """Equal for ops without regions that compute the same."""
     operands = tuple(_ordered(op, [number(v) for v in op.operands]))
     return type(op), _named(op), operands, tuple(r.type for r in op.results)
 
 
 @dataclass
 class Numbering:
-    """Numbers values so that those that compute the same from the values around them have the
-    same number (value numbering), bodies included: a body is the numbers of what it ends with.
-    Arguments of a body are numbered by how many bodies are in each other below it, so that equal
-    bodies have equal numbers wherever they stand. Each op is looked at once, inner ones first.
-    """
+    """Numbers values so that equal numbers compute the same from the values around them. Arguments
+    of a body are numbered by the depth of bodies nested in it, so that equal bodies have equal
+    numbers wherever they stand."""
 
     numbers: dict[SSAValue, Hashable] = field(default_factory=dict[SSAValue, Hashable])
     keys: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
@@ -94,7 +88,7 @@ class Numbering:
         return self.numbers.get(value, value)
 
     def height(self, op: Operation) -> int:
-        """How many bodies are in each other in the op."""
+        """How deep bodies are nested in the op."""
         if not op.regions:
             return 0
         if (known := self.heights.get(op)) is None:
@@ -110,7 +104,7 @@ class Numbering:
                     self.numbers[arg] = ("argument", self.height(op), i, j, arg.index)
 
     def leave(self, op: Operation) -> Hashable:
-        """Number the results of an op whose bodies are numbered; returns the op's own number."""
+        """Number the results of an op whose bodies are numbered; returns the op's number."""
         bodies = tuple(self.body(b) for r in op.regions for b in r.blocks)
         key = self.keys.setdefault((signature(op, self.of), bodies), len(self.keys))
         self.numbers.update((r, (key, i)) for i, r in enumerate(op.results))
@@ -134,28 +128,22 @@ class Numbering:
 # ---- sharing ---------------------------------------------------------------------------------
 
 
-def _is_pure(op: Operation) -> bool:
-    return isinstance(op, IfOp | LoopOp) or op.has_trait(Pure)
-
-
 @dataclass
 class Sharing:
-    """What has been computed so far. An entry counts as long as its op's block is open: then the
-    op's results are seen from where the walk is."""
+    """The available ops: those whose block is `open`, so that they dominate the current one."""
 
     numbering: Numbering = field(default_factory=Numbering)
     open: set[Block] = field(default_factory=set[Block])
-    known: dict[Hashable, Operation] = field(default_factory=dict[Hashable, Operation])
-    """The last op for each number."""
+    last: dict[Hashable, Operation] = field(default_factory=dict[Hashable, Operation])  # by number
     shared: int = 0
 
     def find(self, op: Operation) -> Operation | None:
-        """An op that computes the same and is seen from here; else `op` is remembered."""
+        """An available op that computes the same; without one `op` becomes available."""
         key = self.numbering.leave(op)
-        found = self.known.get(key)
-        if found is not None and found.parent in self.open:
-            return found
-        self.known[key] = op
+        same = self.last.get(key)
+        if same is not None and same.parent in self.open:
+            return same
+        self.last[key] = op
         return None
 
     def block(self, block: Block) -> bool:
@@ -165,9 +153,9 @@ class Sharing:
         op = block.first_op
         while op is not None:
             after = op.next_op
-            pure = self.bodies(op) and _is_pure(op)
+            pure = self.bodies(op) and is_pure(type(op))
             if pure and op.results and (same := self.find(op)) is not None:
-                _replace(op, same)
+                replace_op(op, same.results)
                 self.shared += 1
             else:
                 all_pure = all_pure and (pure or after is None)  # the last op ends the block
@@ -190,16 +178,9 @@ class Sharing:
         return all_pure
 
 
-def _replace(op: Operation, same: Operation) -> None:
-    for old, new in zip(op.results, same.results, strict=True):
-        old.replace_all_uses_with(new)
-    op.detach()
-    op.erase()
-
-
 def share_common_subexpressions(block: Block) -> int:
-    """Share what the ops of a block (no block sees it from above) have in common; returns how
-    many ops went."""
+    """Share the common subexpressions of a block that is isolated from above; returns how many ops
+    were erased."""
     sharing = Sharing()
     sharing.block(block)
     return sharing.shared
@@ -207,7 +188,7 @@ def share_common_subexpressions(block: Block) -> int:
 
 @dataclass(frozen=True)
 class ShareCommonSubexpressionsPass(ModulePass):
-    """Compute once what is computed twice."""
+    """Compute common subexpressions once."""
 
     name = "share-common-subexpressions"
 

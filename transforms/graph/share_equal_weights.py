@@ -6,7 +6,7 @@ becomes, where a model has the same matrix at both ends,
     %0 = graph.constant #graph.weight<"embedding"> : tensor<500x64xf32>
     %1 = graph.constant #graph.weight<"embedding"> : tensor<500x64xf32>
 
-That shows in the payload alone: without one at hand (`weights_at_hand`), nothing changes.
+Without a payload at hand (`payload_at_hand`), nothing changes.
 """
 
 from collections.abc import Hashable
@@ -22,15 +22,15 @@ from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.support.types import shape_of
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import Payload, payload_at_hand
+from ge.transforms.graph.control_flow import insert_before, replace_op
 from ge.transforms.rewriting.counts import count
 
-SAMPLE = 64
-"""Elements of a weight that are compared before all of them are."""
+SAMPLE = 64  # elements at both ends of a weight that are compared before all of them are
 
 
 def share_equal_weights(module: ModuleOp, payload: Payload) -> int:
     """Let weights of one element type and the same bytes have one key, reshaped where their shapes
-    differ; returns how many changed theirs."""
+    differ; returns how many keys changed."""
     kept: dict[Hashable, list[tuple[ConstantOp, Array]]] = {}
     first: dict[str, ConstantOp] = {}
     changed = 0
@@ -57,15 +57,10 @@ def share_equal_weights(module: ModuleOp, payload: Payload) -> int:
 def use_weight(op: ConstantOp, weight: ConstantOp) -> None:
     """Replace a constant by another of the same bytes."""
     op.value = weight.value
-    if op.result.type == weight.result.type or op.parent is None:
-        return
-    source = ConstantOp.make(weight.value, weight.result.type)
-    shape = ReshapeOp.of(source.result, shape=shape_of(op.result), location=op.location)
-    source.location = op.location
-    op.parent.insert_ops_before([source, shape], op)
-    op.result.replace_all_uses_with(shape.result)
-    op.detach()
-    op.erase()
+    if op.result.type != weight.result.type:
+        source = insert_before(op, ConstantOp.make(weight.value, weight.result.type))
+        shape = ReshapeOp.of(source.result, shape=shape_of(op.result))
+        replace_op(op, insert_before(op, shape).results)
 
 
 def same_bytes(a: Array, b: Array) -> bool:

@@ -12,29 +12,14 @@ factors that become one).
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
-
 from ge.transforms.graph.canonical import arithmetic, conversion, limits, logic, reassociation
-from ge.transforms.graph.canonical.simplify import simplify
-from ge.transforms.rewriting.relations import BitExact, Relation, Ulps
+from ge.transforms.graph.canonical.simplify import SimplifyPass
 
 
 @dataclass(frozen=True)
-class SimplifyAlgebraPass(ModulePass):
+class SimplifyAlgebraPass(SimplifyPass):
     """Bring elementwise ops to their simplest form.
     `exact`: only by rules that keep every bit."""
 
     name = "simplify-algebra"
-
-    exact: bool = False
-
-    @property
-    def RELATION(self) -> Relation:
-        """What the rules may do to the numbers."""
-        return BitExact() if self.exact else Ulps()
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        families = (arithmetic, conversion, limits, logic, reassociation)
-        simplify(op, families, self.exact)
+    families = (arithmetic, conversion, limits, logic, reassociation)

@@ -20,10 +20,10 @@ becomes
       graph.yield %go, %5
     }                                                             (%y in the place of %3)
 
-The rules are in `branches.py`, `loops.py` and `rounds.py`. One walk in program order: types are
-inferred and constants folded on the way (see fold-constants), so that what one rule finds out
-the next one sees; what takes the place of a branch or loop is visited again. Constants move to
-the function's first ops, where prepare-weights and other passes find them.
+The rules are in `branches.py`, `loops.py` and `rounds.py`. One walk in program order infers types
+and folds constants on the way (see fold-constants), so that each rule sees what others have done;
+ops that replace a branch or loop are visited again. Constants move to the start of the function,
+where prepare-weights and other passes look for them.
 """
 
 from collections.abc import Hashable
@@ -39,6 +39,7 @@ from xdsl.passes import ModulePass
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import IfOp, LoopOp, YieldOp
+from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import has_size, shape_of
 from ge.runtime.data.arrays import dense, type_of
@@ -47,24 +48,23 @@ from ge.transforms.graph.control_flow import replace_op, with_limits
 from ge.transforms.graph.fold_constants import fold_op
 from ge.transforms.graph.infer_shapes import infer_loop, infer_op, refresh_signature
 
-MOST_REPEATS = 4
-"""How often a body is simplified again because fewer values are carried."""
+MOST_REPEATS = 4  # how often a body is simplified again because fewer values are carried
 
 
 def hoist_constants(entry: Block) -> None:
-    """Move the constants of a function, those of branches and loops too, to its first ops; equal
-    ones are one."""
-    found: dict[Hashable, ConstantOp] = {}
+    """Move the constants of a function, those of branches and loops too, to its start; equal ones
+    are one."""
+    constants: dict[Hashable, ConstantOp] = {}
     for op in list(entry.walk()):
         if not isinstance(op, ConstantOp) or isinstance(op.parent_op(), FusedOp):
             continue
-        first = found.setdefault((op.value, op.result.type), op)
+        first = constants.setdefault((op.value, op.result.type), op)
         if first is op:
             op.detach()
         else:
             replace_op(op, [first.result])
     assert entry.first_op is not None
-    entry.insert_ops_before(tuple(found.values()), entry.first_op)
+    entry.insert_ops_before(tuple(constants.values()), entry.first_op)
 
 
 @dataclass
@@ -72,14 +72,13 @@ class Simplifier:
     """Simplifies the blocks of one function."""
 
     entry: Block
-    limit: int
-    """Largest result of folding, in bytes."""
+    limit: int  # largest result of folding, in bytes
+    # conditions whose value is known in the block that is visited
     known: dict[SSAValue, bool] = field(default_factory=dict[SSAValue, bool])
-    """Conditions whose value is known in the block that is visited."""
+    # the constants that replaced known conditions
     truths: dict[tuple[Attribute, bool], SSAValue] = field(
         default_factory=dict[tuple[Attribute, bool], SSAValue]
     )
-    """The constants that took the place of known conditions."""
 
     def block(self, block: Block) -> None:
         op = block.first_op
@@ -87,25 +86,25 @@ class Simplifier:
             op = self.visit(op)
 
     def visit(self, op: Operation) -> Operation | None:
-        """Simplify one op; returns the one to visit next."""
+        """Simplify an op; returns the one to visit next."""
         before, after, block = op.prev_op, op.next_op, op.parent
         assert block is not None
         if self.known:
             self.replace_known(op)
         if isinstance(op, IfOp):
-            gone = self.branch(op)
+            inlined = self.branch(op)
         elif isinstance(op, LoopOp):
-            gone = self.loop(op)
+            inlined = self.loop(op)
         else:
-            gone = False
+            inlined = False
             if isinstance(op, TensorOp):
                 fold_op(op, self.limit)
-        if not gone:
+        if not inlined:
             return after
         return block.first_op if before is None else before.next_op
 
     def branch(self, op: IfOp) -> bool:
-        """Simplify a branch; whether it is gone."""
+        """Simplify a branch; whether it was replaced."""
         if branches.take_known_branch(op):
             return True
         for block, value in ((op.then_region.block, True), (op.else_region.block, False)):
@@ -116,7 +115,7 @@ class Simplifier:
         return False
 
     def loop(self, op: LoopOp) -> bool:
-        """Simplify a loop; whether it is gone."""
+        """Simplify a loop; whether it was replaced."""
         if loops.drop_idle_loop(op):
             return True
         if op.condition is not None and loops.truth(op.condition):
@@ -151,7 +150,7 @@ class Simplifier:
             self.known[condition] = outer
 
     def replace_known(self, op: Operation) -> None:
-        """Use constants for operands that are known conditions."""
+        """Replace operands that are known conditions by constants."""
         for i, operand in enumerate(op.operands):
             if operand in self.known and has_size(operand):
                 if isinstance(op, YieldOp) and _goes_on(op, i):
@@ -164,21 +163,19 @@ class Simplifier:
         if key not in self.truths:
             array = np.full(shape_of(condition), value)
             constant = ConstantOp.make(dense(array), type_of(array))
-            first = self.entry.first_op
-            assert first is not None
-            self.entry.insert_op_before(constant, first)
+            assert self.entry.first_op is not None
+            self.entry.insert_op_before(constant, self.entry.first_op)
             self.truths[key] = constant.result
         return self.truths[key]
 
 
 def _goes_on(op: YieldOp, index: int) -> bool:
-    """Whether this operand says that a loop goes on as before."""
+    """Whether this operand yields a loop's own condition."""
     loop = op.parent_op()
     return isinstance(loop, LoopOp) and index == 0 and op.operands[0] is loop.body.block.args[1]
 
 
 def simplify_control_flow(func: FuncOp, limit: int) -> None:
-    """Simplify the branches and loops of a function."""
     entry = func.body.block
     if not any(isinstance(op, IfOp | LoopOp) for op in entry.ops):
         return
@@ -190,14 +187,13 @@ def simplify_control_flow(func: FuncOp, limit: int) -> None:
 
 @dataclass(frozen=True)
 class SimplifyControlFlowPass(ModulePass):
-    """Fold branches and loops, take out of them what is the same everywhere, and unroll loops.
-    `limit`: largest result of folding, in bytes, that is put into the text."""
+    """Fold branches and loops, hoist what is the same everywhere, and unroll loops.
+    `limit`: largest result of folding, in bytes, that becomes a constant in the IR."""
 
     name = "simplify-control-flow"
 
     limit: int = 1024
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in op.ops:
-            if isinstance(func, FuncOp) and func.body.blocks:
-                simplify_control_flow(func, self.limit)
+        for func in defined_functions(op):
+            simplify_control_flow(func, self.limit)

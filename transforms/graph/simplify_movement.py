@@ -13,28 +13,14 @@ only those that keep every bit of every result.
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
-
 from ge.transforms.graph.canonical import repetition, slices, transposes, views
-from ge.transforms.graph.canonical.simplify import simplify
-from ge.transforms.rewriting.relations import BitExact, Relation, Ulps
+from ge.transforms.graph.canonical.simplify import SimplifyPass
 
 
 @dataclass(frozen=True)
-class SimplifyMovementPass(ModulePass):
+class SimplifyMovementPass(SimplifyPass):
     """Bring reshapes, transposes, slices and the like to their shortest form.
     `exact`: only by rules that keep every bit."""
 
     name = "simplify-movement"
-
-    exact: bool = False
-
-    @property
-    def RELATION(self) -> Relation:
-        """What the rules may do to the numbers."""
-        return BitExact() if self.exact else Ulps()
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        simplify(op, (repetition, slices, transposes, views), self.exact)
+    families = (repetition, slices, transposes, views)

@@ -10,17 +10,16 @@ with the attributes of `assign-offsets` and the certificate of `certify-plan`.
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ge.transforms.memory.assign_offsets import AssignOffsetsPass
 from ge.transforms.memory.certify_plan import CertifyPlanPass
 from ge.transforms.memory.check_capacity import CheckCapacityPass
+from ge.transforms.rewriting.sequence import PassSequence
 
 
 @dataclass(frozen=True)
-class PlanMemoryPass(ModulePass):
+class PlanMemoryPass(PassSequence):
     """Give each buffer of @main a fixed place in device memory (assign-offsets), check that the
     device has as much (check-capacity), and state a certificate (certify-plan)."""
 
@@ -45,7 +44,6 @@ class PlanMemoryPass(ModulePass):
     standard error."""
 
     def parts(self) -> tuple[ModulePass, ...]:
-        """The passes that it runs."""
         offsets = AssignOffsetsPass(
             target=self.target,
             alignment=self.alignment,
@@ -55,7 +53,3 @@ class PlanMemoryPass(ModulePass):
             print_liveness=self.print_liveness,
         )
         return offsets, CheckCapacityPass(target=self.target, limit=self.limit), CertifyPlanPass()
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for part in self.parts():
-            part.apply(ctx, op)

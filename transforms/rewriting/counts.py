@@ -1,5 +1,5 @@
 """The rules of the optimizer by name: how often each matched and was applied, for the report of a
-compilation, and which are switched off."""
+compilation, and which are disabled."""
 
 from collections.abc import Collection, Generator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass
 class RuleCount:
-    """`matched`: places where the rule's pattern was found; `applied`: where it was carried out."""
+    """How often a rule's pattern matched, and how often the match was rewritten."""
 
     matched: int = 0
     applied: int = 0
@@ -20,7 +20,7 @@ _counts: ContextVar[dict[str, RuleCount] | None] = ContextVar("rule_counts", def
 
 @contextmanager
 def collecting() -> Generator[dict[str, RuleCount]]:
-    """Collect what passes count inside the `with` block: rule name -> counts."""
+    """Collect the counts by rule inside the `with` block."""
     counts: dict[str, RuleCount] = {}
     token = _counts.set(counts)
     try:
@@ -30,7 +30,7 @@ def collecting() -> Generator[dict[str, RuleCount]]:
 
 
 def count(rule: str, matched: int = 1, applied: int = 1) -> None:
-    """Add to a rule's counts; nothing happens when nobody collects."""
+    """Add to a rule's counts, if they are collected."""
     counts = _counts.get()
     if counts is not None:
         entry = counts.setdefault(rule, RuleCount())
@@ -42,14 +42,12 @@ _declared: dict[str, str] = {}
 
 
 def declare(rule: str, what: str) -> str:
-    """The name of a rule that is no class or function of its own; `what` it does is for lists of
-    rules."""
+    """Register a rule that is no class or function of its own; returns its name."""
     _declared[rule] = what
     return rule
 
 
 def declared() -> dict[str, str]:
-    """Name -> what it does, of the rules declared by the modules that are loaded."""
     return dict(_declared)
 
 
@@ -58,7 +56,7 @@ _disabled: ContextVar[Collection[str]] = ContextVar("disabled_rules", default=()
 
 @contextmanager
 def disabling(rules: Collection[str]) -> Generator[None]:
-    """Leave out rules inside the `with` block, besides those that are left out around it."""
+    """Disable rules inside the `with` block, besides those disabled around it."""
     token = _disabled.set(frozenset(rules).union(_disabled.get()))
     try:
         yield
@@ -67,5 +65,4 @@ def disabling(rules: Collection[str]) -> Generator[None]:
 
 
 def is_enabled(rule: str) -> bool:
-    """Whether a rule may be applied."""
     return rule not in _disabled.get()

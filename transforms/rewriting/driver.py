@@ -1,8 +1,9 @@
 """Pattern rewriting to a fixpoint, on xDSL's walker: what ge's passes use.
 
-`rewrite(module, patterns)` differs from a plain `PatternRewriteWalker` in four ways: new ops get
-the location of what they replace, an op tries only the patterns for its class, a pattern that does
-not converge is an error, and the number of rewrites by pattern is returned.
+`rewrite(module, patterns)` differs from a plain `PatternRewriteWalker` in five ways: new ops get
+the location of what they replace, an op tries only the patterns for its class, disabled rules are
+left out, a pattern that does not converge is an error, and the number of rewrites by pattern is
+returned.
 
 A pattern is a RewritePattern whose `match_and_rewrite` is decorated with `op_type_rewrite_pattern`
 (the annotation says for which ops it is), or that states `ops = (AddOp, SubOp)` in its class.
@@ -13,14 +14,7 @@ from collections.abc import Iterable, Sequence
 from types import UnionType
 from typing import Union, cast, get_args, get_origin
 
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    FusedLoc,
-    LocationAttr,
-    ModuleOp,
-    NoneAttr,
-    UnknownLoc,
-)
+from xdsl.dialects.builtin import ArrayAttr, FusedLoc, LocationAttr, ModuleOp, NoneAttr, UnknownLoc
 from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.pattern_rewriter import (
     PatternRewriter,
@@ -32,18 +26,17 @@ from xdsl.pattern_rewriter import (
 from ge.dialects.support.diagnostics import place_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import NotStatic
+from ge.transforms.rewriting.counts import is_enabled
 
-REWRITES_PER_OP = 100
-"""More rewrites than this for each op of the input are taken for an endless loop."""
+REWRITES_PER_OP = 100  # more rewrites than this for each op of the input are an endless loop
 
-
+# Locations that one op keeps of those that became it: an op that thousands are folded into, one
+# after the other, would name all of them each time.
 MOST_LOCATIONS = 32
-"""Locations that one op keeps of those that became it: an op that thousands are folded into, one
-after the other, would name all of them each time."""
 
 
 def op_classes(pattern: RewritePattern) -> tuple[type[Operation], ...]:
-    """The op classes that a pattern is for; `(Operation,)` when it does not say."""
+    """The op classes that a pattern is for; `(Operation,)` if it does not say."""
     stated = getattr(pattern, "ops", None)
     if stated is not None:
         return tuple(stated)
@@ -60,8 +53,7 @@ def op_classes(pattern: RewritePattern) -> tuple[type[Operation], ...]:
 
 
 def fuse_locations(ops: Iterable[Operation]) -> LocationAttr:
-    """One location for what several ops became: the different ones, in order, up to
-    `MOST_LOCATIONS`."""
+    """The distinct locations of the ops in order, `MOST_LOCATIONS` at most, as one."""
     parts: dict[Attribute, None] = {}
     for op in ops:
         location = op.location
@@ -79,21 +71,20 @@ def fuse_locations(ops: Iterable[Operation]) -> LocationAttr:
 
 
 class _Failure(BaseException):
-    """Carries an exception of a pattern past the walker, which would answer it by printing the
-    whole module."""
+    """Carries an exception of a pattern past the walker, which would print the whole module."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
 
 
 class _Dispatcher(RewritePattern):
-    """Tries the patterns for an op's class in the given order, until one rewrites."""
+    """Tries the patterns for an op's class in order, until one rewrites."""
 
-    def __init__(self, patterns: Sequence[RewritePattern], limit: int) -> None:
+    def __init__(self, patterns: Sequence[RewritePattern]) -> None:
         self.patterns = [(p, op_classes(p)) for p in patterns]
         self.by_class: dict[type[Operation], list[RewritePattern]] = {}
         self.counts: Counter[type[RewritePattern]] = Counter()
-        self.limit = limit
+        self.limit = 0  # rewrites that may follow; set by the walker
         self.inserted: list[Operation] = []
         self.removed: list[Operation] = []
 
@@ -149,40 +140,31 @@ class _Dispatcher(RewritePattern):
 class _Walker(PatternRewriteWalker):
     """Visits only ops of classes that patterns are for."""
 
+    def __init__(self, dispatcher: _Dispatcher) -> None:
+        super().__init__(dispatcher, listener=dispatcher.listener())
+        self.dispatcher = dispatcher
+
     def _populate_worklist(self, op: Operation | Region | Block) -> None:
-        dispatcher = self.pattern
-        assert isinstance(dispatcher, _Dispatcher)
-        backwards, regions_last = not self.walk_reverse, not self.walk_regions_first
-        for inner in op.walk(reverse=backwards, region_first=regions_last):
+        size, dispatcher = 0, self.dispatcher
+        for size, inner in enumerate(op.walk(reverse=True, region_first=True), 1):
             if dispatcher.patterns_for(type(inner)):
                 self._worklist.push(inner)
+        if not dispatcher.counts:
+            dispatcher.limit = REWRITES_PER_OP * (size + 10)
 
 
 def rewrite(
-    scope: ModuleOp | Region,
-    patterns: Sequence[RewritePattern],
-    *,
-    once: bool = False,
-    reverse: bool = False,
-    inner_first: bool = False,
+    scope: ModuleOp | Region, patterns: Sequence[RewritePattern]
 ) -> Counter[type[RewritePattern]]:
-    """Apply patterns to all ops below `scope` until none matches; returns the number of rewrites
-    by pattern class. With `once`, new and changed ops are not visited again; `reverse` visits
-    users before what they use; `inner_first` visits regions before the op around them.
+    """Apply the patterns, but for those whose rules are all disabled, to all ops below `scope`
+    until none matches; returns the number of rewrites by pattern class.
 
-    Raises GeError when the patterns do not come to an end, and what a pattern raises."""
-    region = scope.body if isinstance(scope, ModuleOp) else scope
-    size = sum(1 for _ in region.walk())
-    dispatcher = _Dispatcher(patterns, REWRITES_PER_OP * (size + 10))
-    walker = _Walker(
-        dispatcher,
-        apply_recursively=not once,
-        walk_reverse=reverse,
-        walk_regions_first=inner_first,
-        listener=dispatcher.listener(),
+    Raises GeError if the rewriting does not end, and what a pattern raises."""
+    dispatcher = _Dispatcher(
+        [p for p in patterns if not (n := getattr(p, "names", ())) or any(map(is_enabled, n))]
     )
     try:
-        walker.rewrite_region(region)
+        _Walker(dispatcher).rewrite_region(scope.body if isinstance(scope, ModuleOp) else scope)
     except _Failure as failure:
         raise failure.error from None
     return dispatcher.counts

@@ -4,11 +4,10 @@
     SILU = Op(MulOp, x, Op(SigmoidOp, x))
     NORM = Op(MulOp, x, Op(ReciprocalOp, Op(SqrtOp, Op(AddOp, Value("mean"), Number(name="eps")))))
 
-    found = SILU.match(value)      # a Match, or None
-    found["x"]                     # the value that x stands for
-    found.ops                      # the ops that the pattern took in, the root first
+    match = SILU.match(value)      # a Match, or None
+    match["x"]                     # the value that x stands for
+    match.ops                      # the ops of the match, the root first
 
-What a pattern says:
 - `Op(kinds, *operands, ...)` one op of these classes; operands are patterns for its operand
   definitions, in order. Both orders of a commutative op are tried (unless `ordered`).
 - `Value(name)` any value. The same name twice is the same value twice.
@@ -20,12 +19,12 @@ What a pattern says:
 - `Through(kinds, p)` p, or p behind any number of ops of these classes (casts, reshapes).
 - `where=` a predicate on the op or value, which may have a docstring for `Miss`.
 
-An op inside of a match is gone after a rewrite, so its results may have no user outside of the
-match; `shared=True` allows them (the op then stays). The root's results are free. All ops of a
-match are in the root's block.
+An op inside of a match is erased after a rewrite, so its results may have no user outside of the
+match; `shared=True` allows them (the op then stays). The root's results may have any users. All ops
+of a match are in the root's block.
 
-Matching backtracks, so it finds a match where there is one. A pattern is matched against one
-root in time that depends on the pattern alone.
+Matching backtracks, so it finds a match where there is one, in time that depends on the pattern
+alone.
 """
 
 from abc import ABC, abstractmethod
@@ -49,9 +48,8 @@ from ge.runtime.data.arrays import array_of
 OpT = TypeVar("OpT", bound=Operation)
 
 OpClass: TypeAlias = type[Operation]
+# What stands for one operand definition: a value, those of a variadic one, or nothing.
 Operand: TypeAlias = SSAValue | Sequence[SSAValue] | None
-"""What stands for one operand definition: a value, those of a variadic one, or nothing."""
-
 Bound: TypeAlias = SSAValue | Operation | tuple[SSAValue, ...]
 Predicate: TypeAlias = Callable[[Any], bool]
 
@@ -61,7 +59,7 @@ Predicate: TypeAlias = Callable[[Any], bool]
 
 @dataclass(frozen=True)
 class Match:
-    """What a pattern found: the ops in it, the root first, and what its names stand for."""
+    """The ops of a match, the root first, and what the names of the pattern stand for."""
 
     ops: tuple[Operation, ...]
     bound: dict[str, Bound]
@@ -74,14 +72,13 @@ class Match:
         return name in self.bound
 
     def __getitem__(self, name: str) -> SSAValue:
-        """The value of a name. Raises KeyError when the match has none."""
         value = self.bound[name]
         if not isinstance(value, SSAValue):
             raise KeyError(f"'{name}' is not one value")
         return value
 
     def get(self, name: str) -> SSAValue | None:
-        """The value of a name, None when it is in a part that was absent."""
+        """The value of a name, None if it is in a part that was absent."""
         return self[name] if name in self.bound else None
 
     def many(self, name: str) -> tuple[SSAValue, ...]:
@@ -90,52 +87,59 @@ class Match:
         return values if isinstance(values, tuple) else (self[name],)
 
     def op(self, name: str, kind: type[OpT]) -> OpT:
-        """The op of a name. Raises KeyError when it is of another class."""
         op = self.bound[name]
         if not isinstance(op, kind):
             raise KeyError(f"'{name}' is no {kind.__name__}")
         return op
 
     def number(self, name: str) -> float:
-        """The number that a constant of the match repeats."""
+        """The number of a splat constant."""
         value = number_of(self[name])
         if value is None:
             raise KeyError(f"'{name}' is no number")
         return value
 
 
-@dataclass
 class Miss:
-    """Why a pattern did not match: the condition that failed in the attempt that got furthest."""
+    """Why a pattern did not match: the condition that failed on the longest partial match."""
 
-    op: Operation | None = None
-    why: str = ""
-    depth: int = -1
-    """How many ops of the pattern had matched."""
-    ops: tuple[Operation, ...] = ()
-    """Those ops."""
+    def __init__(self) -> None:
+        self.op: Operation | None = None
+        self.depth = -1  # how many ops of the pattern had matched
+        self.ops: tuple[Operation, ...] = ()  # those ops
+        self._reason: tuple[str, tuple[object, ...]] = "", ()
 
-    def note(self, op: Operation | None, why: str, ops: tuple[Operation, ...]) -> None:
+    @property
+    def why(self) -> str:
+        template, args = self._reason
+        return template % args if args else template
+
+    def note(
+        self, op: Operation | None, why: str, ops: tuple[Operation, ...], *args: object
+    ) -> None:
+        """Keep the reason `why % args` if more ops had matched than for the one known."""
         if len(ops) > self.depth:
-            self.op, self.why, self.depth, self.ops = op, why, len(ops), ops
+            self.op, self.depth, self.ops, self._reason = op, len(ops), ops, (why, args)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class State:
-    """How far an attempt has come. Never changed: attempts branch."""
+    """A partial match. Never changed: matching branches."""
 
     ops: tuple[Operation, ...]
     bound: dict[str, Bound]
     shared: frozenset[Operation]
     miss: Miss
 
-    def bind(self, name: str, item: Bound) -> "State | None":
-        """The state in which `name` stands for `item`, None when it stands for something else."""
-        if not name:
-            return self
-        if name in self.bound:
-            return self if self.bound[name] == item else None
-        return State(self.ops, {**self.bound, name: item}, self.shared, self.miss)
+    def bind(self, name: str, item: Bound, why: str = "") -> "Iterator[State]":
+        """The state in which `name` stands for `item`, if it stands for nothing else yet."""
+        if not name or self.bound.get(name) == item:
+            yield self
+        elif name in self.bound:
+            op = item.owner if isinstance(item, SSAValue) else item
+            self.fail(op, why or "'%s' is not the same value twice", *(() if why else (name,)))
+        else:
+            yield State(self.ops, {**self.bound, name: item}, self.shared, self.miss)
 
     def take(self, op: Operation, shared: bool) -> "State":
         """The state in which `op` is part of the match."""
@@ -144,8 +148,8 @@ class State:
         free = self.shared | {op} if shared else self.shared
         return State((*self.ops, op), self.bound, free, self.miss)
 
-    def fail(self, op: Operation | None, why: str) -> None:
-        self.miss.note(op, why, self.ops)
+    def fail(self, op: object, why: str, *args: object) -> None:
+        self.miss.note(op if isinstance(op, Operation) else None, why, self.ops, *args)
 
     def used_outside(self) -> Operation | None:
         """An op inside of the match, not shared, that an op outside uses."""
@@ -162,7 +166,7 @@ class State:
 
 
 def number_of(value: SSAValue) -> float | None:
-    """The number that all elements of a constant in the text are, else None."""
+    """The number of a splat constant in the IR."""
     attr = constant_value(value)
     return None if attr is None else _number(attr)
 
@@ -188,7 +192,6 @@ def tolerance(element: Attribute) -> float:
 
 
 def near(a: float, b: float, relative: float) -> bool:
-    """Whether two numbers are the same but for rounding."""
     return a == b or abs(a - b) <= relative * max(abs(a), abs(b))
 
 
@@ -196,22 +199,22 @@ def near(a: float, b: float, relative: float) -> bool:
 
 
 class Pattern(ABC):
-    """Base of the patterns. `find` yields each way in which the pattern matches."""
+    """Base of the patterns."""
 
     @abstractmethod
     def find(self, operand: Operand, state: State) -> Iterator[State]:
-        """The states, `state` and what is bound on the way, in which the operand matches; none,
-        with the reason told to `state`, where it does not."""
+        """The ways to extend `state` so that the operand matches; none, with the reason told to
+        `state`, if it does not."""
 
     def match(self, root: SSAValue | Operation, miss: Miss | None = None) -> Match | None:
-        """The first match at a value, or at an op by its first result. `miss` is told why not."""
+        """The first match at a value, or at an op by its first result; `miss` is told why not."""
         value = root if isinstance(root, SSAValue) else root.results[0]
         start = State((), {}, frozenset(), Miss() if miss is None else miss)
         for state in self.find(value, start):
             user = state.used_outside()
             if user is None:
                 return Match(state.ops, state.bound)
-            state.fail(user, f"the result of {user.name} is used elsewhere too")
+            state.fail(user, "the result of %s is used elsewhere too", user.name)
         return None
 
     def __or__(self, other: "Pattern") -> "OneOf":
@@ -229,19 +232,15 @@ class Value(Pattern):
         if not isinstance(operand, SSAValue):
             return
         if self.where is not None and not self.where(operand):
-            state.fail(_owner(operand), _reason(self.where))
+            state.fail(operand.owner, _reason(self.where))
             return
-        bound = state.bind(self.name, operand)
-        if bound is None:
-            state.fail(_owner(operand), f"'{self.name}' is not the same value twice")
-            return
-        yield bound
+        yield from state.bind(self.name, operand)
 
 
 @dataclass(frozen=True)
 class Number(Pattern):
-    """A constant that repeats one number: `value` when given, else any. A whole number is matched
-    by itself alone, as every type has it."""
+    """A splat constant, of the number `value` if that is stated. A whole number is matched by
+    itself alone, as every type has it."""
 
     value: float | None = None
     name: str = ""
@@ -252,31 +251,26 @@ class Number(Pattern):
         if attr is None or number is None:
             state.fail(_owner(operand), "a constant number is expected")
             return
-        element = cast(Attribute, attr.get_element_type())
-        if self.value is not None and not self.stands_for(number, self.value, element):
-            state.fail(_owner(operand), f"the constant is {number:g}, not {self.value:g}")
-            return
-        bound = state.bind(self.name, cast(SSAValue, operand))
-        if bound is not None:
-            yield bound
-
-    @staticmethod
-    def stands_for(number: float, value: float, element: Attribute) -> bool:
-        return near(number, value, 0.0 if value == int(value) else tolerance(element))
+        if self.value is not None:
+            exact = self.value == int(self.value)
+            element = cast(Attribute, attr.get_element_type())
+            if not near(number, self.value, 0.0 if exact else tolerance(element)):
+                state.fail(_owner(operand), "the constant is %g, not %g", number, self.value)
+                return
+        yield from state.bind(self.name, cast(SSAValue, operand))
 
 
 @dataclass(frozen=True)
 class Constant(Pattern):
-    """A constant in the text, or a weight in the payload."""
+    """A constant in the IR, or a weight in the payload."""
 
     name: str = ""
 
     def find(self, operand: Operand, state: State) -> Iterator[State]:
-        if not (isinstance(operand, SSAValue) and isinstance(operand.owner, ConstantOp)):
+        if isinstance(operand, SSAValue) and isinstance(operand.owner, ConstantOp):
+            yield from state.bind(self.name, operand)
+        else:
             state.fail(_owner(operand), "a constant is expected")
-            return
-        if (bound := state.bind(self.name, operand)) is not None:
-            yield bound
 
 
 class OneOf(Pattern):
@@ -288,9 +282,6 @@ class OneOf(Pattern):
     def find(self, operand: Operand, state: State) -> Iterator[State]:
         for choice in self.choices:
             yield from choice.find(operand, state)
-
-    def __or__(self, other: Pattern) -> "OneOf":
-        return OneOf(*self.choices, other)
 
 
 @dataclass(frozen=True)
@@ -318,15 +309,15 @@ class Many(Pattern):
             return
         values = (operand,) if isinstance(operand, SSAValue) else tuple(operand)
         if len(values) < self.at_least:
-            state.fail(None, f"{len(values)} operands where {self.at_least} are expected")
+            why = "%d operands where %d are expected"
+            state.fail(None, why, len(values), self.at_least)
             return
-        if (bound := state.bind(self.name, values)) is not None:
-            yield bound
+        yield from state.bind(self.name, values)
 
 
 class Through(Pattern):
-    """The pattern, at the value itself or behind ops of one operand of the given classes. The
-    ops on the way are part of the match; `shared` lets them have other users."""
+    """The pattern, at the value itself or behind ops of one operand of the given classes, which
+    are part of the match; `shared` lets them have other users."""
 
     def __init__(
         self, kinds: OpClass | tuple[OpClass, ...], pattern: Pattern, *, shared: bool = False
@@ -365,6 +356,7 @@ class Op(Pattern):
         **properties: Param | Predicate,
     ) -> None:
         self.kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+        self.expected = " or ".join(getattr(k, "name", k.__name__) for k in self.kinds)
         self.open = bool(operands) and operands[-1] is ...
         self.operands = operands[:-1] if self.open else operands
         self.name, self.where, self.result = name, where, result
@@ -373,43 +365,39 @@ class Op(Pattern):
     def find(self, operand: Operand, state: State) -> Iterator[State]:
         op = _owner(operand)
         if op is None or not isinstance(op, self.kinds):
-            names = " or ".join(getattr(k, "name", k.__name__) for k in self.kinds)
-            found = "an argument" if op is None else op.name
-            state.fail(op, f"{names} is expected, not {found}")
+            actual = "an argument" if op is None else op.name
+            state.fail(op, "%s is expected, not %s", self.expected, actual)
             return
         if state.ops and op.parent is not state.ops[0].parent:
-            state.fail(op, f"{op.name} is in another block")
+            state.fail(op, "%s is in another block", op.name)
             return
         if self.result is not None and op.results[self.result] is not operand:
-            state.fail(op, f"result {self.result} of {op.name} is expected")
+            state.fail(op, "result %d of %s is expected", self.result, op.name)
             return
         if not self._accepts(op, state):
             return
-        bound = state.bind(self.name, op)
-        if bound is None:
-            state.fail(op, f"'{self.name}' is not the same op twice")
+        operands = operands_of(op)
+        extra = operands[len(self.operands) :]
+        if not self.open and any(o is not None and o != () for o in extra):
+            state.fail(op, "%s has more operands than expected", op.name)
             return
-        bound = bound.take(op, self.shared)
-        given = operands_of(op)
-        if len(self.operands) < len(given) and not self.open:
-            if any(g is not None and g != () for g in given[len(self.operands) :]):
-                state.fail(op, f"{op.name} has more operands than expected")
-                return
-        if len(self.operands) > len(given):
+        if len(self.operands) > len(operands):
             return
-        yield from _all(self.operands, given, bound)
-        if len(self.operands) == 2 and not self.ordered and op.has_trait(Commutative):
-            yield from _all(self.operands[::-1], given, bound)
+        for bound in state.bind(self.name, op):
+            bound = bound.take(op, self.shared)
+            yield from _all(self.operands, operands, bound)
+            if len(self.operands) == 2 and not self.ordered and op.has_trait(Commutative):
+                yield from _all(self.operands[::-1], operands, bound)
 
     def _accepts(self, op: Operation, state: State) -> bool:
-        for name, wanted in self.properties.items():
+        for name, expected in self.properties.items():
             actual = getattr(op, name, None)
-            if callable(wanted):
-                ok = actual is not None and wanted(actual)
+            if callable(expected):
+                ok = actual is not None and expected(actual)
             else:
-                ok = actual == attribute(wanted)
+                ok = actual == attribute(expected)
             if not ok:
-                state.fail(op, f"{name} of {op.name} is {actual}")
+                state.fail(op, "%s of %s is %s", name, op.name, actual)
                 return False
         if self.where is not None and not self.where(op):
             state.fail(op, _reason(self.where))
@@ -434,25 +422,22 @@ def _operand(pattern: OperandPattern, operand: Operand, state: State) -> Iterato
     elif isinstance(pattern, tuple):
         if isinstance(operand, Sequence) and len(operand) == len(pattern):
             yield from _all(pattern, operand, state)
-    elif pattern is None:
-        if operand is None or operand == ():
-            yield state
-    else:
+    elif pattern is ... or operand is None or operand == ():
         yield state
 
 
-def operands_of(op: Operation) -> list[Operand]:
+def operands_of(op: Operation) -> Sequence[Operand]:
     """What stands for each operand definition of an op, in order."""
     names = _operand_names(type(op))
     if names is None:
-        return list(op.operands)
+        return op.operands
     fields = (cast(Operand, getattr(op, name)) for name in names)
     return [f if f is None or isinstance(f, SSAValue) else tuple(f) for f in fields]
 
 
 @cache
 def _operand_names(kind: OpClass) -> tuple[str, ...] | None:
-    """The names of a class's operand definitions; None when each stands for one operand."""
+    """The names of a class's operand definitions; None if each stands for one operand."""
     if not issubclass(kind, IRDLOperation):
         return None
     operands = kind.get_irdl_definition().operands

@@ -1,9 +1,9 @@
-"""What each optimization did and what it nearly did, for people: `--remarks` of ge-opt and
-ge-compile; `expected-remark` in a FileCheck test.
+"""What each optimization did and nearly did: `--remarks` of ge-opt and ge-compile, and
+`expected-remark` in a FileCheck test.
 
 A pass says `applied("fuse-linear", op, "bias, gelu and residual in the epilogue")`, or
 `missed("fuse-linear", op, "the product is used twice", loss_us=1.2)` where a rule nearly matched.
-Nothing is kept unless somebody collects; test `wanted()` before working out a costly text.
+Test `wanted()` before computing a costly text.
 """
 
 from collections.abc import Generator
@@ -22,14 +22,10 @@ class Remark:
 
     rule: str
     applied: bool
-    op: str
-    """Name of the op, `graph.matmul`."""
-    where: str
-    """Its place in the model or file."""
-    why: str
-    """What was done, or the condition that failed."""
-    loss_us: float | None = None
-    """Time that the missed chance costs, in microseconds, where it was estimated."""
+    op: str  # name of the op, `graph.matmul`
+    where: str  # its source location
+    why: str  # what was done, or the condition that failed
+    loss_us: float | None = None  # time that the missed chance costs, where it was estimated
 
     def __str__(self) -> str:
         state = "applied" if self.applied else "missed"
@@ -43,7 +39,7 @@ _remarks: ContextVar[list[Remark] | None] = ContextVar("remarks", default=None)
 
 @contextmanager
 def collecting() -> Generator[list[Remark]]:
-    """Collect what passes remark inside the `with` block."""
+    """Collect the remarks of passes inside the `with` block."""
     remarks: list[Remark] = []
     token = _remarks.set(remarks)
     try:
@@ -58,12 +54,10 @@ def wanted() -> bool:
 
 
 def applied(rule: str, op: Operation, why: str = "") -> None:
-    """Remark that a rule was carried out at an op."""
     _add(rule, True, op, why, None)
 
 
 def missed(rule: str, op: Operation, why: str, loss_us: float | None = None) -> None:
-    """Remark that a rule nearly matched at an op: which condition failed, and what it costs."""
     _add(rule, False, op, why, loss_us)
 
 
@@ -72,6 +66,5 @@ def _add(rule: str, done: bool, op: Operation, why: str, loss_us: float | None) 
         return
     remark = Remark(rule, done, op.name, str(diagnostics.place_of(op)), why, loss_us)
     diagnostics.remark(op, str(remark))
-    remarks = _remarks.get()
-    if remarks is not None:
+    if (remarks := _remarks.get()) is not None:
         remarks.append(remark)

@@ -1,3 +1,4 @@
+// RUN: ge-opt %s --split-input-file -p fuse-vector-ops,relieve-peak | filecheck %s
 // RUN: ge-opt %s --split-input-file -p 'fuse-region{peak-memory=true}' | filecheck %s
 // RUN: ge-opt %s --split-input-file -p 'fuse-region{recompute=true}' | filecheck %s --check-prefix=TIME
 

@@ -1,3 +1,4 @@
+// RUN: ge-opt %s --split-input-file -p fuse-vector-ops,recompute-in-users | filecheck %s
 // RUN: ge-opt %s --split-input-file -p 'fuse-region{recompute=true}' | filecheck %s
 // RUN: ge-opt %s --split-input-file -p fuse-region | filecheck %s --check-prefix=ONCE
 

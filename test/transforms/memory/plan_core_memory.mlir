@@ -1,4 +1,5 @@
 // RUN: ge-opt %s --split-input-file -p 'fuse-linear,fuse-attention,fuse-region,lower-to-tasks,plan-core-memory' | filecheck %s
+// RUN: ge-opt %s --split-input-file -p fuse-linear,fuse-attention,fuse-vector-ops,lower-to-tasks,fit-tilings,assign-core-offsets | filecheck %s
 
 // What crosses between memory and core has two copies while the loop is double-buffered.
 // CHECK:      npu_task.kernel @add_0 on vector tiling <[1376] blocks 24 buffers 2>

@@ -1,20 +1,24 @@
-"""Rules of several families applied until none does; what they make folds at once."""
+"""The driver of local rules, and the base of the passes that apply them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import ModuleType
+from typing import ClassVar
 
+from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from ge.dialects.support.tensor_op import TensorOp
-from ge.transforms.graph.canonical.local import LocalRule, Make, erase_unused, rules_of
+from ge.transforms.graph.canonical.local import LocalRule, Make, replace
 from ge.transforms.graph.fold_constants import fold, fold_identity
 from ge.transforms.rewriting.counts import count
 from ge.transforms.rewriting.driver import rewrite
+from ge.transforms.rewriting.relations import BitExact, Relation, Ulps
 
-LIMIT = 1024
-"""Bytes up to which a result becomes a constant in the text."""
+LIMIT = 1024  # bytes up to which a result becomes a constant in the IR
 
 
 class Fold(RewritePattern):
@@ -25,22 +29,35 @@ class Fold(RewritePattern):
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         assert isinstance(op, TensorOp)
         values = fold_identity(op) or fold(op, LIMIT)
-        if values is None:
-            return
-        make = Make()
-        operands: list[SSAValue] = list(op.operands)
-        results = [make.dense(v) for v in values]
-        rewriter.replace(op, make.ops, results)
-        erase_unused(operands, rewriter)
+        if values is not None:
+            make = Make()
+            replace(op, make, [make.dense(v) for v in values], rewriter)
 
 
-def simplify(module: ModuleOp, families: Sequence[ModuleType], exact: bool = False) -> int:
-    """Apply the rules of `families` to the whole module; returns how often rules were applied.
-    With `exact` only rules that keep every bit."""
-    rules = rules_of(*families, exact=exact)
-    applied = 0
-    for kind, times in rewrite(module, [Fold(), *rules]).items():
+def simplify(module: ModuleOp, families: Sequence[ModuleType], exact: bool = False) -> None:
+    """Apply the rules of `families`, with `exact` only those that keep every bit, until none
+    matches; new ops are folded at once."""
+    rules = [r for m in families for r in vars(m).values() if isinstance(r, LocalRule)]
+    patterns = [r for r in rules if r.exact or not exact]
+    for kind, times in rewrite(module, [Fold(), *patterns]).items():
         if issubclass(kind, LocalRule):
-            count(kind.name, times, times)
-            applied += times
-    return applied
+            count(*kind.names, times, times)
+
+
+@dataclass(frozen=True)
+class SimplifyPass(ModulePass):
+    """Base of the passes that apply families of local rules.
+    `exact`: only by rules that keep every bit."""
+
+    exact: bool = False
+    families: ClassVar[tuple[ModuleType, ...]]
+    inexact: ClassVar[Relation] = Ulps()  # the relation of rules that do not keep every bit
+    root: ClassVar[type[Operation]] = Operation  # the pass does nothing without such an op
+
+    @property
+    def RELATION(self) -> Relation:
+        return BitExact() if self.exact else self.inexact
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if any(isinstance(o, self.root) for o in op.walk()):
+            simplify(op, self.families, self.exact)

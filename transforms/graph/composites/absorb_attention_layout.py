@@ -6,14 +6,14 @@
 becomes
     %3 = graph.attention %1, ... {query_tokens_first = true}
 
-Each operand is traced to where it lies in memory (see ge.transforms.analysis.layouts). On the way
+Each operand is traced to the value that it only moves (see ge.transforms.analysis.layouts). So
 
-- transposes go, those of the result too;
-- factors of query and key go into the scale;
+- transposes vanish, those of the result too;
+- factors of query and key fold into the scale;
 - heads of key and value that are repeated for a group of query heads are not repeated;
-- one of several tensors packed in one (query, key and value of one product) becomes a part of it
-  before the transpose, not after;
-- rotary embedding of query or key goes before the transpose, too, when nothing else needs it.
+- one of several tensors packed in one (query, key and value of one matmul) is split off before the
+  transpose, not after;
+- rotary embedding of query or key moves before the transpose, if it has no other user.
 """
 
 from collections.abc import Sequence
@@ -34,18 +34,17 @@ from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.types import DYNAMIC, array_ints, rank_of, shape_of
 from ge.transforms.analysis.dimensions import Dimensions, Size, Sizes, volume
 from ge.transforms.analysis.layouts import Axes, Axis, Trace, leaves, new_axes, permute, regroup
-from ge.transforms.rewriting.counts import is_enabled
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.relations import Relation, Ulps
-from ge.transforms.rewriting.rules import Emit, Search, done, substitute
+from ge.transforms.rewriting.rules import Emit, Search, substitute
 
 RULE = "absorb-attention-layout"
 
 
 def target_of(sizes: Sequence[Size], source: Sequence[Size]) -> tuple[int, ...] | None:
     """A reshape target with these sizes: numbers, 0 for a size that the source has at the same
-    place, and one -1; None when that does not say all. Where a size is 0 (see `is_empty`), 0 means
-    itself, and all are numbers."""
+    index, and one -1; None if that is not enough. If a size is 0 (see `is_empty`), 0 means itself,
+    and all are numbers."""
     if is_empty(sizes):
         known = [size.number for size in sizes if size.number is not None]
         return tuple(known) if len(known) == len(sizes) else None
@@ -60,44 +59,65 @@ def target_of(sizes: Sequence[Size], source: Sequence[Size]) -> tuple[int, ...] 
 
 
 def is_empty(sizes: Sequence[Size]) -> bool:
-    """Whether a tensor of these sizes has no elements, for sure."""
+    """Whether a tensor of these sizes surely has no elements."""
     return any(size.number == 0 for size in sizes)
 
 
 @dataclass(frozen=True)
-class Found:
-    """Where an operand lies in memory: the value there, its dimensions in that order, which of
-    several tensors packed in it is meant, and what has been gained."""
+class Source:
+    """A value `at` that has the elements of an operand, times a factor, as four dimensions of
+    `sizes` in memory, with what it saves to read it."""
 
     at: SSAValue
     sizes: Sizes
     tokens_first: bool
     factor: float
-    chosen: tuple[int, int, int] | None
-    """Axis, number of parts, part."""
+    chosen: tuple[int, int, int] | None  # of tensors packed in `at`: axis, number of parts, part
     gain: int
 
-    def is_there(self, dimensions: Dimensions) -> bool:
+    def is_direct(self, dimensions: Dimensions) -> bool:
+        """Whether the value has just these four dimensions."""
         return self.chosen is None and dimensions.of(self.at) == self.sizes
 
     def rank(self, dimensions: Dimensions) -> tuple[int, bool, bool]:
-        """What makes one place better than another: most of all its gain; then that it has the
-        four dimensions, or that the parts of a split are more than slices."""
+        """The larger the better; with equal gains a direct one, or one whose split parts are more
+        than slices."""
         parts = self.chosen is not None and shape_of(self.at)[self.chosen[0]] > self.chosen[1]
-        return self.gain, self.is_there(dimensions), parts
+        return self.gain, self.is_direct(dimensions), parts
+
+    def can_view(self, dimensions: Dimensions) -> bool:
+        """Whether `view` can be written with the sizes that are known."""
+        if self.is_direct(dimensions):
+            return True
+        if self.chosen is not None:
+            return all(s.number is not None for s in self.sizes)
+        return target_of(self.sizes, dimensions.of(self.at)) is not None
+
+    def view(self, emit: Emit, dimensions: Dimensions) -> SSAValue:
+        """Emit the value with its four dimensions in the order of memory."""
+        value = self.at
+        if self.is_direct(dimensions):
+            return value
+        if self.chosen is not None:
+            axis, count, index = self.chosen
+            part = shape_of(value)[axis] // count
+            split = emit.op(SplitOp, value, None, axis=axis, sizes=(part,) * count, results=count)
+            value = split.results[index]
+        target = target_of(self.sizes, dimensions.of(value))
+        assert target is not None
+        return emit(ReshapeOp, value, shape=target, allow_zero=is_empty(self.sizes))
 
 
 def visible_heads(heads: Axes) -> Axes | None:
-    """The axes of the heads without those that repeat a head for a group; None where whole runs
-    of heads are repeated."""
+    """The axes of the heads without those that repeat a head for a group; None if whole runs of
+    heads are repeated."""
     shown = [a for a in heads if not a.repeated]
     return shown if heads[: len(shown)] == shown else None
 
 
-def place_of_choice(trace: Trace, chosen: list[Axis]) -> tuple[int, int, int] | None:
-    """The dimension of the value at hand, cut in how many parts, of which the chosen one is
-    taken: its axis must be the outermost of the dimension."""
-    (axis,) = chosen
+def part_of(trace: Trace, axis: Axis) -> tuple[int, int, int] | None:
+    """Dimension of the traced value, number of parts and part that the chosen index of an axis
+    stands for; None if the axis is not the outermost of the dimension."""
     for i, axes in enumerate(trace.front):
         if (inside := leaves(axes)) and inside[0] is axis:
             number = axis.size.number
@@ -105,8 +125,8 @@ def place_of_choice(trace: Trace, chosen: list[Axis]) -> tuple[int, int, int] | 
     return None
 
 
-def express(trace: Trace) -> Found | None:
-    """The value that the trace has come to as heads or tokens first, None when it is neither."""
+def express(trace: Trace) -> Source | None:
+    """The traced value as heads or tokens first, None if it is neither."""
     batch, heads, tokens, size = (leaves(d) for d in trace.dims)
     order = trace.order()
     shown = visible_heads(heads)
@@ -120,53 +140,28 @@ def express(trace: Trace) -> Found | None:
         tokens_first, dims = True, (batch, tokens, shown, size)
     else:
         return None
-    place = place_of_choice(trace, chosen) if len(chosen) == 1 else None
-    if chosen and place is None:
+    part = part_of(trace, chosen[0]) if len(chosen) == 1 else None
+    if chosen and part is None:
         return None
     sizes = tuple(volume([a.size for a in d]) for d in dims)
-    return Found(trace.at, sizes, tokens_first, trace.factor, place, trace.gain)
+    return Source(trace.at, sizes, tokens_first, trace.factor, part, trace.gain)
 
 
 def locate(
     value: SSAValue, dimensions: Dimensions, repeats: bool = True, factors: bool = True
-) -> Found | None:
-    """The best place to read an operand from: with the most gain, and of these one that has the
-    four dimensions as they are. None when nothing is gained."""
+) -> Source | None:
+    """The best source of an operand, None if none saves anything."""
     trace = Trace(value, dimensions, repeats)
-    best: Found | None = None
+    best: Source | None = None
     for _ in trace.steps():
         if trace.factor != 1 and not factors:
             break
-        found = express(trace)
-        if found is None or not can_view(found, dimensions):
+        source = express(trace)
+        if source is None or not source.can_view(dimensions):
             continue
-        if best is None or found.rank(dimensions) > best.rank(dimensions):
-            best = found
+        if best is None or source.rank(dimensions) > best.rank(dimensions):
+            best = source
     return best if best is not None and best.gain > 0 else None
-
-
-def can_view(found: Found, dimensions: Dimensions) -> bool:
-    """Whether a view of what was found can be written with what is known."""
-    if found.is_there(dimensions):
-        return True
-    if found.chosen is not None:
-        return all(s.number is not None for s in found.sizes)
-    return target_of(found.sizes, dimensions.of(found.at)) is not None
-
-
-def view(emit: Emit, found: Found, dimensions: Dimensions) -> SSAValue:
-    """The value with its four dimensions in the order of memory."""
-    value = found.at
-    if found.is_there(dimensions):
-        return value
-    if found.chosen is not None:
-        axis, count, index = found.chosen
-        part = shape_of(value)[axis] // count
-        split = emit.op(SplitOp, value, None, axis=axis, sizes=(part,) * count, results=count)
-        value = split.results[index]
-    target = target_of(found.sizes, dimensions.of(value))
-    assert target is not None
-    return emit(ReshapeOp, value, shape=target, allow_zero=is_empty(found.sizes))
 
 
 # ---- operands --------------------------------------------------------------------------------
@@ -183,7 +178,7 @@ def rebuilt(
 
 
 def scale_of(op: AttentionOp) -> float | None:
-    """The factor of the scores, None when it follows from an unknown size."""
+    """The factor of the scores, None if it follows from an unknown size."""
     if op.scale is not None:
         return op.scale.value.data
     size = op.sizes("query")[3]
@@ -201,52 +196,49 @@ class Layout(Search):
 
 
 class AbsorbOperands(Layout):
-    """Query, key and value from where they lie in memory."""
+    """Read query, key and value from their sources."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         assert isinstance(op, AttentionOp)
-        if not is_enabled(RULE):
-            return
-        found = self.locate(op, True)
-        if self.heads(op, found, "key") != self.heads(op, found, "value"):
-            found = self.locate(op, False)
-        if not found:
+        sources = self.locate(op, True)
+        if self.heads(op, sources, "key") != self.heads(op, sources, "value"):
+            sources = self.locate(op, False)
+        if not sources:
             return
         emit = Emit(rewriter, op, [op])
-        operands = {n: view(emit, f, self.dimensions) for n, f in found.items()}
-        params: dict[str, Any] = {f"{n}_tokens_first": f.tokens_first for n, f in found.items()}
-        if (factor := prod(f.factor for f in found.values())) != 1:
+        operands = {n: s.view(emit, self.dimensions) for n, s in sources.items()}
+        params: dict[str, Any] = {f"{n}_tokens_first": s.tokens_first for n, s in sources.items()}
+        if (factor := prod(s.factor for s in sources.values())) != 1:
             params["scale"] = factor * (scale_of(op) or 1.0)
         new = rebuilt(op, emit, operands, **params)
-        done(RULE, new)
-        substitute(rewriter, op.result, new.result)
+        substitute(RULE, new, rewriter, op.result, new.result)
 
-    def locate(self, op: AttentionOp, repeats: bool) -> dict[str, Found]:
-        """Where the operands come from that are not tokens-first, by name."""
-        result: dict[str, Found] = {}
+    def locate(self, op: AttentionOp, repeats: bool) -> dict[str, Source]:
+        """The sources, by name, of the operands that are not tokens-first yet."""
+        result: dict[str, Source] = {}
         for name in ("query", "key", "value"):
             if op.tokens_first(name):
                 continue
             factors = name != "value" and scale_of(op) is not None
             groups = repeats and name != "query"
-            found = locate(getattr(op, name), self.dimensions, groups, factors)
-            if found is not None:
-                result[name] = found
+            source = locate(getattr(op, name), self.dimensions, groups, factors)
+            if source is not None:
+                result[name] = source
         return result
 
-    def heads(self, op: AttentionOp, found: dict[str, Found], name: str) -> Size:
+    def heads(self, op: AttentionOp, sources: dict[str, Source], name: str) -> Size:
         """The number of heads that an operand will have."""
-        if name in found:
-            return found[name].sizes[2 if found[name].tokens_first else 1]
+        if name in sources:
+            return sources[name].sizes[2 if sources[name].tokens_first else 1]
         return self.dimensions.of(getattr(op, name))[2 if op.tokens_first(name) else 1]
 
 
 class AbsorbRotary(Layout):
-    """Query or key through rotary embedding that only it goes through."""
+    """Move the rotary embedding of query or key to the source of its input."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         assert isinstance(op, AttentionOp)
-        for name in ("query", "key") if is_enabled(RULE) else ():
+        for name in ("query", "key"):
             rotary = getattr(op, name).owner
             if op.tokens_first(name) or not isinstance(rotary, RotaryEmbeddingOp):
                 continue
@@ -258,27 +250,25 @@ class AbsorbRotary(Layout):
     def absorb(
         self, op: AttentionOp, name: str, rotary: RotaryEmbeddingOp, rewriter: PatternRewriter
     ) -> None:
-        """Rotate where the operand comes from; the tables go along."""
-        found = locate(rotary.input, self.dimensions, repeats=False, factors=False)
-        if found is None:
+        source = locate(rotary.input, self.dimensions, repeats=False, factors=False)
+        if source is None:
             return
         tables = [rotary.cos, rotary.sin]
-        if found.tokens_first and any(not can_move(t) for t in tables):
+        if source.tokens_first and any(not can_move(t) for t in tables):
             return
         emit = Emit(rewriter, rotary, [rotary])
-        source = view(emit, found, self.dimensions)
-        if found.tokens_first:
+        value = source.view(emit, self.dimensions)
+        if source.tokens_first:
             tables = [moved(emit, t) for t in tables]
         params = {"interleaved": rotary.interleaved, "full_tables": rotary.full_tables}
-        turned = emit(RotaryEmbeddingOp, source, *tables, **params)
-        flag = {f"{name}_tokens_first": found.tokens_first}
-        new = rebuilt(op, Emit(rewriter, op, [op]), {name: turned}, **flag)
-        done(RULE, new)
-        substitute(rewriter, op.result, new.result)
+        rotated = emit(RotaryEmbeddingOp, value, *tables, **params)
+        flag = {f"{name}_tokens_first": source.tokens_first}
+        new = rebuilt(op, Emit(rewriter, op, [op]), {name: rotated}, **flag)
+        substitute(RULE, new, rewriter, op.result, new.result)
 
 
 def can_move(table: SSAValue) -> bool:
-    """Whether a table for heads first is one for tokens first but for its shape."""
+    """Whether a table is the same for all heads."""
     shape = shape_of(table)
     return len(shape) < 3 or shape[-3] == 1
 
@@ -301,16 +291,13 @@ def moved(emit: Emit, table: SSAValue) -> SSAValue:
 
 
 class AbsorbResult(Layout):
-    """The result where its users want it."""
+    """Write the result in the order of its users."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         assert isinstance(op, AttentionOp)
-        if op.tokens_first("result") or not is_enabled(RULE):
+        if op.tokens_first("result") or (end := self.follow(op.result)) is None:
             return
-        found = self.follow(op.result)
-        if found is None:
-            return
-        value, tokens_first, wanted = found
+        value, tokens_first, wanted = end
         batch, heads, tokens, size = self.dimensions.of(op.result)
         sizes = (batch, tokens, heads, size) if tokens_first else (batch, heads, tokens, size)
         target = target_of(wanted, sizes)
@@ -320,12 +307,11 @@ class AbsorbResult(Layout):
         new = rebuilt(op, emit, {}, result_tokens_first=tokens_first).result
         if wanted != sizes:
             new = emit(ReshapeOp, new, shape=target, allow_zero=is_empty(wanted))
-        done(RULE, op)
-        substitute(rewriter, value, new)
+        substitute(RULE, op, rewriter, value, new)
 
     def follow(self, value: SSAValue) -> tuple[SSAValue, bool, Sizes] | None:
-        """The first value after transposes that has the result's elements in the order of heads
-        first or tokens first, which, and its sizes."""
+        """The first value behind transposes that has the result's elements as heads or tokens
+        first, whether tokens come first, and its sizes."""
         front = new_axes(self.dimensions.of(value))
         batch, heads, tokens, size = front
         moved = False

@@ -13,18 +13,17 @@ becomes
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ge.transforms.graph.composites.absorb_attention_layout import AbsorbAttentionLayoutPass
 from ge.transforms.graph.composites.match_attention import MatchAttentionPass
 from ge.transforms.graph.composites.narrow_computation import NarrowComputationPass
 from ge.transforms.rewriting.relations import Relation, Ulps
+from ge.transforms.rewriting.sequence import PassSequence
 
 
 @dataclass(frozen=True)
-class FindAttentionPass(ModulePass):
+class FindAttentionPass(PassSequence):
     """Replace attention that is written out by the graph op (match-attention), without casts around
     it (narrow-computation), and let the op read and write heads and tokens in the order in which
     they lie in memory (absorb-attention-layout)."""
@@ -32,7 +31,6 @@ class FindAttentionPass(ModulePass):
     name = "find-attention"
     RELATION: ClassVar[Relation] = Ulps()
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def parts(self) -> tuple[ModulePass, ...]:
         layout = NarrowComputationPass(), AbsorbAttentionLayoutPass()
-        for part in (MatchAttentionPass(), *layout, *layout):
-            part.apply(ctx, op)
+        return MatchAttentionPass(), *layout, *layout

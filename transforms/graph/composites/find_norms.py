@@ -9,17 +9,17 @@
 becomes
     %y = graph.layer_norm %x, %w, %b
 
-The search starts at the root. What is below it must be the mean of squares, of x or of x less its
-mean, plus a number; what is made of it must come to x / root or (x - mean) / root, in whatever
-order and with whatever factors (see ge.transforms.analysis.polynomials). Then
+The search starts at the root. Its operand must be the mean of squares, of x or of x less its mean,
+plus a number; a polynomial in the root must be x / root or (x - mean) / root, in whatever order and
+with whatever factors (see ge.transforms.analysis.polynomials). Then
 
 - a product with a vector over the normalized dimensions is the scale, a sum the bias;
-- a cast up before and down after makes a norm of 16 bits (see widening.py);
+- a cast up before and down after makes a norm of 16 bits (see narrow_computation.py);
 - a norm of [N, G, ...] between reshapes of [N, C, ...] is a group norm;
-- a norm of all after the channel, with scale and bias by channel, is an instance norm: a group
-  norm of as many groups as channels.
+- a norm of all dimensions after the channel, with scale and bias by channel, is an instance norm:
+  a group norm of as many groups as channels.
 
-The mean of x^2 less the squared mean is not taken for a variance: it may be far off in floats.
+The mean of x^2 less the squared mean is not a variance: it may be far off in floats.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,6 @@ from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
@@ -40,52 +39,34 @@ from ge.dialects.graph.normalization import GroupNormOp, LayerNormOp, RmsNormOp,
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import ReshapeOp, UnsqueezeOp
 from ge.dialects.support.element_types import is_float
+from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import (
-    DYNAMIC,
-    Shape,
-    element_type,
-    is_static,
-    normalize_axis,
-    numel,
-    rank_of,
-    shape_of,
-)
+from ge.dialects.support.types import DYNAMIC, element_type, is_static, numel, rank_of, shape_of
+from ge.transforms.analysis import polynomials as poly
 from ge.transforms.analysis.dimensions import Dimensions
-from ge.transforms.analysis.polynomials import (
-    ONE,
-    Expansion,
-    Polynomial,
-    element_tolerance,
-    monomial,
-    product,
-    reachable,
-    same,
-)
-from ge.transforms.graph.composites.widening import NarrowComputation
+from ge.transforms.graph.composites.narrow_computation import NarrowComputation
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import is_enabled
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.losses import loss_us, made_of
 from ge.transforms.rewriting.matching import Match, Number, Op, Value, near, number_of
 from ge.transforms.rewriting.relations import Relation, Ulps
-from ge.transforms.rewriting.rules import Emit, Rule, Search, done, substitute
+from ge.transforms.rewriting.rules import Emit, Rule, Search, substitute
 
 # ---- means -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean over trailing dimensions that are kept as 1: of what, and of how many dimensions."""
+    """A mean of a value, or of its squares, over the last `axes` dimensions, which stay as 1."""
 
     of: SSAValue
     axes: int
     squares: bool = False
-    """Whether the squares are averaged."""
 
     @property
     def count(self) -> float:
-        """How many elements a mean is of; nan where that is not known."""
+        """How many elements are averaged; nan if that is not known."""
         shape = shape_of(self.of)[-self.axes :]
         return numel(shape) if is_static(shape) else nan
 
@@ -96,23 +77,25 @@ def mean_of(value: SSAValue) -> Mean | None:
     op = value.owner
     if isinstance(op, ReshapeOp | UnsqueezeOp) and isinstance(op.input.owner, ReduceOp):
         inner = reduction(op.input.owner, keep=False)
-        kept = inner is not None and shape_of(value) == ones_behind(inner)
-        return inner if kept else None
+        if inner is None:
+            return None
+        ahead = shape_of(inner.of)[: -inner.axes]
+        return inner if shape_of(value) == (*ahead, *(1,) * inner.axes) else None
     if isinstance(op, ReduceOp):
         return reduction(op, keep=True) if op.kind.data == "mean" else None
     if isinstance(op, MulOp | DivOp):
         number = number_of(op.rhs)
         inner = op.lhs.owner
         if number and isinstance(inner, ReduceOp) and inner.kind.data in ("sum", "sum_square"):
-            found = reduction(inner, keep=True)
+            mean = reduction(inner, keep=True)
             count = 1 / number if isinstance(op, MulOp) else number
-            if found is not None and near(count, found.count, element_tolerance(value)):
-                return found
+            if mean is not None and near(count, mean.count, poly.element_tolerance(value)):
+                return mean
     return None
 
 
 def reduction(op: ReduceOp, keep: bool) -> Mean | None:
-    """What a reduction over trailing dimensions is the mean of, but for the number of elements."""
+    """The mean that a reduction over trailing dimensions is, but for a division."""
     axes, rank = op.reduced_axes(), rank_of(op.input)
     if not axes or bool(op.keep_dims.value.data) != keep or not is_float(element_type(op.input)):
         return None
@@ -121,21 +104,14 @@ def reduction(op: ReduceOp, keep: bool) -> Mean | None:
     return Mean(op.input, len(axes), op.kind.data == "sum_square")
 
 
-def ones_behind(mean: Mean) -> Shape:
-    shape = shape_of(mean.of)
-    return (*shape[: len(shape) - mean.axes], *(1,) * mean.axes)
-
-
 def squared(mean: Mean) -> SSAValue | None:
-    """d, where the mean is that of d^2."""
+    """d, if the mean is that of d^2."""
     if mean.squares:
         return mean.of
     op = mean.of.owner
-    if isinstance(op, MulOp) and op.lhs is op.rhs:
-        return op.lhs
-    if isinstance(op, PowOp) and number_of(op.rhs) == 2:
-        return op.lhs
-    return None
+    square = isinstance(op, MulOp) and op.lhs is op.rhs
+    square |= isinstance(op, PowOp) and number_of(op.rhs) == 2
+    return op.operands[0] if square and isinstance(op, Operation) else None
 
 
 # ---- the norm itself -------------------------------------------------------------------------
@@ -143,7 +119,7 @@ def squared(mean: Mean) -> SSAValue | None:
 
 @dataclass(frozen=True)
 class Statistics:
-    """x and its mean (None for the root mean square), and the number added under the root."""
+    """x and its mean (None for the root mean square), and the epsilon added under the root."""
 
     x: SSAValue
     mean: SSAValue | None
@@ -152,7 +128,6 @@ class Statistics:
 
     @classmethod
     def under_root(cls, value: SSAValue) -> "Statistics | None":
-        """What the value under a root says of which x."""
         epsilon, variance = 0.0, value
         if isinstance(value.owner, AddOp):
             for a, b in (value.owner.operands, value.owner.operands[::-1]):
@@ -164,8 +139,7 @@ class Statistics:
             return None
         if isinstance(d.owner, SubOp):
             x, m = d.owner.operands
-            of = mean_of(m)
-            if of is not None and of.of is x and of.axes == mean.axes and not of.squares:
+            if mean_of(m) == Mean(x, mean.axes):
                 return cls(x, m, mean.axes, epsilon)
         return cls(d, None, mean.axes, epsilon)
 
@@ -173,20 +147,19 @@ class Statistics:
     def rule(self) -> str:
         return "find-rms-norm" if self.mean is None else "find-layer-norm"
 
-    def centered(self) -> Polynomial:
+    def centered(self) -> poly.Polynomial:
         """x, or x less its mean."""
-        result = {monomial({self.x: 1}): 1.0}
+        result = {poly.monomial({self.x: 1}): 1.0}
         if self.mean is not None:
-            result[monomial({self.mean: 1})] = -1.0
+            result[poly.monomial({self.mean: 1})] = -1.0
         return result
 
 
-Affine = tuple[SSAValue | None, SSAValue | None]
-"""Scale and bias, None where there is none."""
+Affine = tuple[SSAValue | None, SSAValue | None]  # scale and bias
 
 
-def affine(polynomial: Polynomial, normed: Polynomial, tolerance: float) -> Affine | None:
-    """The scale and bias with which the norm makes the polynomial, None when none do."""
+def affine(polynomial: poly.Polynomial, normed: poly.Polynomial, tolerance: float) -> Affine | None:
+    """The scale and bias with which the norm is the polynomial, None if there are none."""
     first = next(iter(normed))
     extras = [term - first for term in polynomial if first <= term]
     if len(extras) != 1:
@@ -194,12 +167,14 @@ def affine(polynomial: Polynomial, normed: Polynomial, tolerance: float) -> Affi
     scaled = {term | extras[0]: c for term, c in normed.items()}
     inside = {term: c for term, c in polynomial.items() if term in scaled}
     rest = {term: c for term, c in polynomial.items() if term not in scaled}
-    if not same(inside, scaled, tolerance) or len(rest) > 1 or any(c != 1 for c in rest.values()):
+    if len(rest) > 1 or any(c != 1 for c in rest.values()):
         return None
-    found = [tuple(term) for term in (extras[0], *(rest or (ONE,)))]
-    if any(len(term) > 1 or (term and term[0][1] != 1) for term in found):
+    if not poly.same(inside, scaled, tolerance):
         return None
-    scale, bias = (term[0][0] if term else None for term in found)
+    terms = [tuple(term) for term in (extras[0], *(rest or (poly.ONE,)))]
+    if any(len(term) > 1 or (term and term[0][1] != 1) for term in terms):
+        return None
+    scale, bias = (term[0][0] if term else None for term in terms)
     return scale, bias
 
 
@@ -213,52 +188,50 @@ class FindTrailingNorm(Search):
         value = op.operands[0]
         if isinstance(op, PowOp) and number_of(op.rhs) not in (0.5, -0.5):
             return
-        found = Statistics.under_root(value)
-        if found is None or not is_enabled(found.rule):
+        statistics = Statistics.under_root(value)
+        if statistics is None or not is_enabled(statistics.rule):
             return
-        root = {monomial({value: -0.5}): 1.0}
-        normed = product(found.centered(), root)
-        stop = {value, *(v for m in found.centered() for v, _ in m)}
+        x, centered = statistics.x, statistics.centered()
+        normed = poly.product(centered, {poly.monomial({value: -0.5}): 1.0})
+        stop = {value, *(v for m in centered for v, _ in m)}
+        ends = poly.reachable(op.results[0])
         why = "what is made of the root is no norm"
-        for end in reachable(op.results[0]):
-            expansion = Expansion(stop)
-            if end.type != found.x.type:
+        for end in ends:
+            if end.type != x.type:
                 continue
-            parts = affine(expansion.of(end), normed, element_tolerance(end))
-            if parts is None or not self.fits(found, parts):
+            expansion = poly.Expansion(stop)
+            parts = affine(expansion.of(end), normed, poly.element_tolerance(end))
+            if parts is None or not fits(statistics, parts):
                 continue
             if expansion.uses_all(op.results[0], end):
-                return self.replace(rewriter, end, found, parts, (*expansion.ops, op))
+                return self.replace(rewriter, end, statistics, parts, (*expansion.ops, op))
             why = "the root is used elsewhere too"
         if remarks.wanted():
-            above = (v.owner for v in reachable(op.results[0]))
-            seen = [*(o for o in above if isinstance(o, Operation)), *made_of(value, found.x)]
-            remarks.missed(found.rule, op, why, loss_us(seen))
-
-    def fits(self, found: Statistics, parts: Affine) -> bool:
-        """Whether scale and bias belong to the norm."""
-        if found.mean is None and parts[1] is not None:
-            return False
-        return all(v is None or is_parameter(v, found.x, found.axes) for v in parts)
+            above = [v.owner for v in ends if isinstance(v.owner, Operation)]
+            remarks.missed(statistics.rule, op, why, loss_us([*above, *made_of(value, x)]))
 
     def replace(
         self,
         rewriter: PatternRewriter,
         end: SSAValue,
-        found: Statistics,
+        statistics: Statistics,
         parts: Affine,
         ops: Sequence[Operation],
     ) -> None:
-        """Put the op in the place of what has been found; it is counted and told."""
+        """Replace `end`, which is computed by `ops`, the last one first."""
         emit = Emit(rewriter, ops[0], ops)
-        scale = parts[0] or emit.number(1.0, found.x)
-        params = {"axis": -found.axes, "epsilon": found.epsilon}
-        if found.mean is None:
-            new = emit(RmsNormOp, found.x, scale, **params)
-        else:
-            new = emit(LayerNormOp, found.x, scale, parts[1], **params)
-        done(found.rule, ops[0])
-        substitute(rewriter, end, new)
+        scale, bias = parts[0] or emit.number(1.0, statistics.x), parts[1]
+        kind = RmsNormOp if statistics.mean is None else LayerNormOp
+        operands = (statistics.x, scale) if statistics.mean is None else (statistics.x, scale, bias)
+        new = emit(kind, *operands, axis=-statistics.axes, epsilon=statistics.epsilon)
+        substitute(statistics.rule, ops[0], rewriter, end, new)
+
+
+def fits(statistics: Statistics, parts: Affine) -> bool:
+    """Whether scale and bias are those of the norm."""
+    if statistics.mean is None and parts[1] is not None:
+        return False
+    return all(v is None or is_parameter(v, statistics.x, statistics.axes) for v in parts)
 
 
 def is_parameter(value: SSAValue, x: SSAValue, axes: int) -> bool:
@@ -270,9 +243,8 @@ def is_parameter(value: SSAValue, x: SSAValue, axes: int) -> bool:
         return False
     if ahead and not isinstance(value.owner, ConstantOp):
         return False
-    return all(a in (1, b) for a, b in zip(shape[::-1], known[::-1], strict=False)) and is_float(
-        element_type(value)
-    )
+    fitting = all(a in (1, b) for a, b in zip(shape[::-1], known[::-1], strict=False))
+    return fitting and is_float(element_type(value))
 
 
 # ---- scale and bias --------------------------------------------------------------------------
@@ -283,8 +255,8 @@ UNSCALED = Number(1.0)
 
 def normalized_axes(norm: TrailingNorm) -> int:
     """How many dimensions a norm goes over."""
-    rank = rank_of(norm.input)
-    return rank - normalize_axis(norm.axis.value.data, rank)
+    axis = norm.axis.value.data
+    return -axis if axis < 0 else rank_of(norm.input) - axis
 
 
 class AddScale(Rule):
@@ -293,17 +265,17 @@ class AddScale(Rule):
     name = "find-scaled-norm"
     pattern = Op(MulOp, Op((LayerNormOp, RmsNormOp), x, UNSCALED, name="norm"), Value("scale"))
 
-    def replace(self, found: Match, emit: Emit) -> SSAValue | None:
-        norm, scale = found.op("norm", TrailingNorm), found["scale"]
+    def replace(self, match: Match, emit: Emit) -> SSAValue | None:
+        norm, scale = match.op("norm", TrailingNorm), match["scale"]
         axes = normalized_axes(norm)
-        if found.root.results[0].type != norm.result.type:
+        if match.root.results[0].type != norm.result.type:
             return None
         if is_parameter(scale, norm.input, axes):
             return emit(type(norm), norm.input, scale, axis=-axes, epsilon=norm.epsilon)
         channels = by_channel(scale, norm.input)
         if not channels or axes != rank_of(norm.input) - 2 or isinstance(norm, RmsNormOp):
             return None
-        scale = emit(ReshapeOp, scale, shape=(channels,), allow_zero=not channels)
+        scale = emit(ReshapeOp, scale, shape=(channels,))
         bias = emit.number(0.0, norm.input, channels)
         return emit(GroupNormOp, norm.input, scale, bias, groups=channels, epsilon=norm.epsilon)
 
@@ -314,29 +286,28 @@ class AddBias(Rule):
     name = "find-biased-norm"
     pattern = Op(AddOp, Op(LayerNormOp, x, Value("scale"), name="norm"), Value("bias"))
 
-    def replace(self, found: Match, emit: Emit) -> SSAValue | None:
-        norm = found.op("norm", LayerNormOp)
+    def replace(self, match: Match, emit: Emit) -> SSAValue | None:
+        norm, bias = match.op("norm", LayerNormOp), match["bias"]
         axes = normalized_axes(norm)
-        same_type = found.root.results[0].type == norm.result.type
-        if not same_type or not is_parameter(found["bias"], norm.input, axes):
+        same_type = match.root.results[0].type == norm.result.type
+        if not same_type or not is_parameter(bias, norm.input, axes):
             return None
-        operands = norm.input, found["scale"], found["bias"]
-        return emit(LayerNormOp, *operands, axis=-axes, epsilon=norm.epsilon)
+        return emit(LayerNormOp, norm.input, match["scale"], bias, axis=-axes, epsilon=norm.epsilon)
 
 
 # ---- group norm ------------------------------------------------------------------------------
 
 
 def by_channel(value: SSAValue, x: SSAValue) -> int | None:
-    """The number of channels (dimension 1 of x) when a value has one element for each."""
+    """The number of channels (dimension 1 of x) if a value has one element for each."""
     shape, rank = shape_of(value), rank_of(x)
     if rank < 3 or not rank - 1 <= len(shape) <= rank:
         return None
-    *ahead, channels = shape[: len(shape) - rank + 2]
-    behind = shape[len(shape) - rank + 2 :]
-    if channels == DYNAMIC or channels != shape_of(x)[1]:
+    channels = shape[1 - rank]
+    others = (*shape[: 1 - rank], *shape[2 - rank :])
+    if channels == DYNAMIC or channels != shape_of(x)[1] or any(d != 1 for d in others):
         return None
-    return channels if all(d == 1 for d in (*ahead, *behind)) else None
+    return channels
 
 
 def is_of_groups(norm: Operation) -> bool:
@@ -361,19 +332,19 @@ class FindGroupNorm(Rule):
     def __init__(self, dimensions: Dimensions) -> None:
         self.dimensions = dimensions
 
-    def replace(self, found: Match, emit: Emit) -> SSAValue | None:
-        reshape = found["grouped"].owner
+    def replace(self, match: Match, emit: Emit) -> SSAValue | None:
+        reshape = match["grouped"].owner
         if not isinstance(reshape, ReshapeOp):
             return None
         source, grouped = self.dimensions.of(reshape.input), self.dimensions.of(reshape.result)
-        after = self.dimensions.of(found.root.results[0])
+        after = self.dimensions.of(match.root.results[0])
         channels, groups = (s[1].number if len(s) > 1 else None for s in (source, grouped))
         if after != source or source[0] != grouped[0] or not channels or not groups:
             return None
         if channels % groups:
             return None
         one, zero = (emit.number(n, reshape.input, channels) for n in (1.0, 0.0))
-        epsilon = found.op("norm", TensorOp).properties["epsilon"]
+        epsilon = match.op("norm", TensorOp).properties["epsilon"]
         return emit(GroupNormOp, reshape.input, one, zero, groups=groups, epsilon=epsilon)
 
 
@@ -382,33 +353,27 @@ class ScaleGroupNorm(Rule):
 
     name = "find-scaled-norm"
     pattern = Op(
-        MulOp, Op(GroupNormOp, x, UNSCALED, Number(0.0, "zero"), name="norm"), Value("scale")
+        MulOp, Op(GroupNormOp, x, UNSCALED, Number(0.0, "bias"), name="norm"), Value("scale")
     )
+    parameter = "scale"
 
-    def replace(self, found: Match, emit: Emit) -> SSAValue | None:
-        norm = found.op("norm", GroupNormOp)
-        channels = by_channel(found["scale"], norm.input)
-        if not channels or found.root.results[0].type != norm.result.type:
+    def replace(self, match: Match, emit: Emit) -> SSAValue | None:
+        norm, parameter = match.op("norm", GroupNormOp), match[self.parameter]
+        channels = by_channel(parameter, norm.input)
+        if not channels or match.root.results[0].type != norm.result.type:
             return None
-        scale = emit(ReshapeOp, found["scale"], shape=(channels,))
+        operands = {n: match[n] for n in ("scale", "bias")}
+        operands[self.parameter] = emit(ReshapeOp, parameter, shape=(channels,))
         params = {"groups": norm.groups, "epsilon": norm.epsilon}
-        return emit(GroupNormOp, norm.input, scale, found["zero"], **params)
+        return emit(GroupNormOp, norm.input, *operands.values(), **params)
 
 
-class AddGroupBias(Rule):
+class AddGroupBias(ScaleGroupNorm):
     """group_norm(x, w) + b, with one number a channel"""
 
     name = "find-biased-norm"
     pattern = Op(AddOp, Op(GroupNormOp, x, Value("scale"), Number(0.0), name="norm"), Value("bias"))
-
-    def replace(self, found: Match, emit: Emit) -> SSAValue | None:
-        norm = found.op("norm", GroupNormOp)
-        channels = by_channel(found["bias"], norm.input)
-        if not channels or found.root.results[0].type != norm.result.type:
-            return None
-        bias = emit(ReshapeOp, found["bias"], shape=(channels,))
-        params = {"groups": norm.groups, "epsilon": norm.epsilon}
-        return emit(GroupNormOp, norm.input, found["scale"], bias, **params)
+    parameter = "bias"
 
 
 @dataclass(frozen=True)
@@ -420,8 +385,7 @@ class FindNormsPass(ModulePass):
     RELATION: ClassVar[Relation] = Ulps()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in op.ops:
-            if isinstance(func, FuncOp) and func.body.blocks:
-                group_norm = FindGroupNorm(Dimensions(func.body))
-                rules = [AddScale(), AddBias(), group_norm, ScaleGroupNorm(), AddGroupBias()]
-                rewrite(func.body, [FindTrailingNorm(), NarrowComputation(), *rules])
+        for func in defined_functions(op):
+            group_norm = FindGroupNorm(Dimensions(func.body))
+            rules = [AddScale(), AddBias(), group_norm, ScaleGroupNorm(), AddGroupBias()]
+            rewrite(func.body, [FindTrailingNorm(), NarrowComputation(), *rules])

@@ -8,8 +8,8 @@ or
 becomes
     %y = graph.rotary_embedding %x, %cos, %sin
 
-The first style has full tables, the second one number a pair. Full tables that are made from
-twice the same half (cos(concat(f, f))) become halves. What only part of the elements go through
+The first style has full tables, the second one number a pair. Full tables that are computed from
+twice the same half (cos(concat(f, f))) become halves. The embedding of a part of the elements
 
     %y = graph.concat (graph.rotary_embedding %x[..., :r]), %x[..., r:]
 
@@ -23,7 +23,6 @@ from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
@@ -34,48 +33,36 @@ from ge.dialects.graph.elementwise import AddOp, DivOp, MulOp, NegOp, SubOp, Una
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp, slice_bounds
-from ge.dialects.support.types import (
-    DYNAMIC,
-    constant_ints,
-    normalize_axis,
-    numel,
-    rank_of,
-    set_type,
-    shape_of,
-)
+from ge.dialects.support.functions import defined_functions
+from ge.dialects.support.types import DYNAMIC, constant_ints, numel, rank_of, set_type, shape_of
 from ge.transforms.analysis.dimensions import Dimensions, Size
-from ge.transforms.graph.composites.widening import NarrowComputation
-from ge.transforms.rewriting.counts import is_enabled
+from ge.transforms.graph.composites.narrow_computation import NarrowComputation
+from ge.transforms.rewriting import matching
 from ge.transforms.rewriting.driver import rewrite
-from ge.transforms.rewriting.matching import (
-    Match,
-    Number,
-    Op,
-    Operand,
-    Pattern,
-    State,
-    Value,
-    number_of,
-)
+from ge.transforms.rewriting.matching import Match, Number, Op, Pattern, State, Value, number_of
 from ge.transforms.rewriting.relations import Relation, Ulps
-from ge.transforms.rewriting.rules import Emit, Rule, Search, done, is_there, substitute
+from ge.transforms.rewriting.rules import Emit, Rule, Search, is_attached, substitute
 
 # ---- parts of a value ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Part:
+class LastPart:
     """`size` elements of the last dimension of a value, from `start` on, every `step`-th."""
 
     of: SSAValue
     start: int
     size: int
-    step: int
-    op: Operation
+    step: int = 1
+
+    def is_half(self, which: int) -> bool:
+        """Whether it is the first or second half, or with step 2 the even or odd elements."""
+        start = which if self.step == 2 else which * self.size
+        return self.start == start and shape_of(self.of)[-1] == 2 * self.size
 
 
-def part(value: SSAValue) -> Part | None:
-    """Which part of the last dimension of another value a slice or the result of a split is."""
+def part(value: SSAValue) -> LastPart | None:
+    """The part of another value that a slice, a gather or the result of a split is."""
     op = value.owner
     if isinstance(op, SliceOp):
         whole, bounds = shape_of(op.input)[-1], op.bounds()
@@ -84,52 +71,46 @@ def part(value: SSAValue) -> Part | None:
         axis, start, end, step = bounds[0]
         if axis != rank_of(op.input) - 1 or start is None or end is None or not step:
             return None
-        first, size = slice_bounds(start, end, step, whole)
-        return Part(op.input, first, size, step, op)
+        return LastPart(op.input, *slice_bounds(start, end, step, whole), step)
     if isinstance(op, SplitOp) and is_last(op.axis.value.data, op.input):
         sizes = [shape_of(p)[-1] for p in op.parts]
         if DYNAMIC in sizes:
             return None
         index = next(i for i, p in enumerate(op.parts) if p is value)
-        return Part(op.input, sum(sizes[:index]), sizes[index], 1, op)
+        return LastPart(op.input, sum(sizes[:index]), sizes[index])
     if isinstance(op, GatherOp) and is_last(op.axis.value.data, op.input):
         index, whole = constant_ints(op.indices), shape_of(op.input)[-1]
         if index is None or rank_of(op.indices) > 0 or whole == DYNAMIC:
             return None
-        return Part(op.input, index[0] % whole, 1, 1, op)
+        return LastPart(op.input, index[0] % whole, 1)
     return None
 
 
 def is_last(axis: int, value: SSAValue) -> bool:
-    return rank_of(value) > 0 and normalize_axis(axis, rank_of(value)) == rank_of(value) - 1
+    return rank_of(value) > 0 and axis in (-1, rank_of(value) - 1)
 
 
-def half(value: SSAValue, which: int) -> Part | None:
-    """The part that a value is when it is the first or second half of another one."""
-    found = part(value)
-    if found is None or found.step != 1 or found.start != which * found.size:
+def half(value: SSAValue, which: int) -> SSAValue | None:
+    """The value of which this one is the first or second half."""
+    p = part(value)
+    return p.of if p is not None and p.step == 1 and p.is_half(which) else None
+
+
+def alternate(value: SSAValue, which: int, dimensions: Dimensions) -> SSAValue | None:
+    """The value of which this one is the even or odd elements: a slice with step 2, or one of
+    pairs that a reshape makes."""
+    p = part(value)
+    if p is not None and p.step == 2 and p.start == which:
+        return p.of if p.is_half(which) else None
+    p = part(value.owner.input if isinstance(value.owner, SqueezeOp | ReshapeOp) else value)
+    if p is None or (p.start, p.size, p.step) != (which, 1, 1):
         return None
-    return found if shape_of(found.of)[-1] == 2 * found.size else None
-
-
-def alternate(value: SSAValue, which: int, dimensions: Dimensions) -> Part | None:
-    """The part that a value is when it has the even or the odd elements of another one: a slice
-    with step 2, or of pairs that a reshape made."""
-    found = part(value)
-    if found is not None and found.step == 2 and found.start == which:
-        return found if shape_of(found.of)[-1] == 2 * found.size else None
-    inner = value.owner.input if isinstance(value.owner, SqueezeOp | ReshapeOp) else value
-    found = part(inner)
-    if found is None or (found.start, found.size, found.step) != (which, 1, 1):
-        return None
-    pairs = found.of.owner
+    pairs = p.of.owner
     if not isinstance(pairs, ReshapeOp) or shape_of(pairs.result)[-1] != 2:
         return None
     x, flat = dimensions.of(pairs.input), dimensions.of(pairs.result)[:-1]
-    count = shape_of(pairs.input)[-1]
-    if count == DYNAMIC or x[:-1] != flat[:-1] or flat != dimensions.of(value):
-        return None
-    return Part(pairs.input, which, count // 2, 2, found.op)
+    known = shape_of(pairs.input)[-1] != DYNAMIC
+    return pairs.input if known and x[:-1] == flat[:-1] and flat == dimensions.of(value) else None
 
 
 class Half(Pattern):
@@ -138,21 +119,18 @@ class Half(Pattern):
     def __init__(self, which: int, interleaved: bool, dimensions: Dimensions) -> None:
         self.which, self.interleaved, self.dimensions = which, interleaved, dimensions
 
-    def find(self, operand: Operand, state: State) -> Iterator[State]:
+    def find(self, operand: matching.Operand, state: State) -> Iterator[State]:
         if not isinstance(operand, SSAValue):
             return
         if self.interleaved:
-            found = alternate(operand, self.which, self.dimensions)
+            x = alternate(operand, self.which, self.dimensions)
         else:
-            found = half(operand, self.which)
-        if found is None:
-            owner = operand.owner if isinstance(operand.owner, Operation) else None
+            x = half(operand, self.which)
+        if x is None:
             which = ("first", "second")[self.which]
-            state.fail(owner, f"an operand does not have the {which} elements of pairs")
-        elif (bound := state.bind("x", found.of)) is None:
-            state.fail(found.op, "the pairs are those of another value")
+            state.fail(operand.owner, "an operand does not have the %s elements of pairs", which)
         else:
-            yield bound
+            yield from state.bind("x", x, "the pairs are those of another value")
 
 
 # ---- the styles ------------------------------------------------------------------------------
@@ -165,7 +143,7 @@ def negative(pattern: Pattern) -> Pattern:
 
 
 class FindRotary(Rule):
-    """Base of the styles."""
+    """Base of the styles; `full` tables have a number for each element, others one a pair."""
 
     name = "find-rotary-embedding"
     nearly = 5
@@ -178,10 +156,9 @@ class FindRotary(Rule):
 
     @abstractmethod
     def build(self, first: Pattern, second: Pattern) -> Op:
-        """The rotation of the pairs (first, second), joined to one tensor."""
+        """The pattern of the rotated pairs (first, second), joined to one tensor."""
 
     def joined(self, first: Pattern, second: Pattern) -> Op:
-        """The op that puts the pairs together again."""
         if not self.interleaved:
             return Op(ConcatOp, (first, second), where=joins_last)
         new = (ReshapeOp, UnsqueezeOp)
@@ -189,14 +166,14 @@ class FindRotary(Rule):
         pairs = Op(ConcatOp, parts, where=joins_pairs, name="pairs")
         return Op(ReshapeOp, pairs, ...)
 
-    def replace(self, found: Match, emit: Emit) -> SSAValue | None:
-        x, tables = found["x"], (found["cos"], found["sin"])
+    def replace(self, match: Match, emit: Emit) -> SSAValue | None:
+        x, tables = match["x"], (match["cos"], match["sin"])
         size = shape_of(x)[-1] if self.full else shape_of(x)[-1] // 2
-        if not self.dimensions.same(found.root.results[0], x):
+        if not self.dimensions.same(match.root.results[0], x):
             return None
         if self.interleaved:
             pairs = (*self.dimensions.of(x)[:-1], Size(shape_of(x)[-1] // 2), Size(2))
-            if self.dimensions.of(found.op("pairs", ConcatOp).result) != pairs:
+            if self.dimensions.of(match.op("pairs", ConcatOp).result) != pairs:
                 return None
         if any(rank_of(t) == 0 or shape_of(t)[-1] != size for t in tables):
             return None
@@ -225,7 +202,7 @@ class FullTables(FindRotary):
 
 
 class HalfTables(FindRotary):
-    """The two elements of the pairs for themselves."""
+    """(a * cos - b * sin, b * cos + a * sin) for the pairs (a, b)"""
 
     full = False
 
@@ -238,7 +215,7 @@ class HalfTables(FindRotary):
 
 
 class PartOfElements(Rule):
-    """Elements that are not rotated pass by."""
+    """The embedding of the first elements, joined with the others"""
 
     name = "find-partial-rotary-embedding"
     pattern = Op(
@@ -247,27 +224,27 @@ class PartOfElements(Rule):
         where=joins_last,
     )
 
-    def replace(self, found: Match, emit: Emit) -> SSAValue | None:
-        front, rest = part(found["front"]), part(found["rest"])
+    def replace(self, match: Match, emit: Emit) -> SSAValue | None:
+        front, rest = part(match["front"]), part(match["rest"])
         if front is None or rest is None or front.of is not rest.of:
             return None
         steps = front.start, front.step, rest.start, rest.step
         whole = shape_of(front.of)[-1]
         if steps != (0, 1, front.size, 1) or front.size + rest.size != whole:
             return None
-        rotary = found.op("rotary", RotaryEmbeddingOp)
+        rotary = match.op("rotary", RotaryEmbeddingOp)
         table = shape_of(rotary.cos)[-1] * (1 if rotary.full_tables.value.data else 2)
         if table != front.size:
             return None
         params = {"interleaved": rotary.interleaved, "full_tables": rotary.full_tables}
-        return emit(RotaryEmbeddingOp, front.of, found["cos"], found["sin"], **params)
+        return emit(RotaryEmbeddingOp, front.of, match["cos"], match["sin"], **params)
 
 
 # ---- tables ----------------------------------------------------------------------------------
 
 
 class HalveTables(Search):
-    """Tables that repeat a half are made from the half alone."""
+    """Compute tables that repeat a half from the half alone."""
 
     names = ("halve-rotary-tables",)
     ops = (RotaryEmbeddingOp,)
@@ -279,27 +256,23 @@ class HalveTables(Search):
         assert isinstance(op, RotaryEmbeddingOp)
         if not op.full_tables.value.data or op.interleaved.value.data:
             return
-        if not is_enabled(self.names[0]):
-            return
         tables = [self.half(t, rewriter) for t in (op.cos, op.sin)]
         if None in tables:
             return
         new = RotaryEmbeddingOp.of(op.input, *tables, location=op.location)
         rewriter.insert(new)
-        done(self.names[0], new)
-        substitute(rewriter, op.result, new.result)
+        substitute(self.names[0], new, rewriter, op.result, new.result)
 
     def half(self, table: SSAValue, rewriter: PatternRewriter) -> SSAValue | None:
-        """The first half of a table whose second half is the same, made where the table is;
-        None when that is not known."""
+        """`make_half` of a table, once."""
         half = self.halves.get(table)
-        if table not in self.halves or (half is not None and not is_there(half)):
+        if table not in self.halves or (half is not None and not is_attached(half)):
             self.halves[table] = half = self.make_half(table, rewriter)
         return half
 
     def make_half(self, table: SSAValue, rewriter: PatternRewriter) -> SSAValue | None:
-        """The first half of a table made of two equal ones, by ops put in where it is made; None
-        where that is not known."""
+        """The first half of a table whose second half is the same, by ops beside those that
+        compute the table; None if that is not known."""
         op = table.owner
         if isinstance(op, ConcatOp):
             first, *rest = op.inputs
@@ -331,9 +304,7 @@ class FindRotaryPass(ModulePass):
     RELATION: ClassVar[Relation] = Ulps()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in op.ops:
-            if not isinstance(func, FuncOp) or not func.body.blocks:
-                continue
+        for func in defined_functions(op):
             dimensions = Dimensions(func.body)
             styles = [
                 kind(dimensions, i) for kind in (FullTables, HalfTables) for i in (False, True)

@@ -8,7 +8,7 @@ becomes
     %y = graph.softmax %x {axis = 2}
 
 and (%x - %m) - log %s becomes graph.log_softmax. Without the maximum, exponentials overflow where
-softmax does not: those are left.
+softmax does not: those stay.
 """
 
 from dataclasses import dataclass
@@ -48,13 +48,11 @@ class FindSoftmax(Rule):
     kind: ClassVar[type[SoftmaxLike]] = SoftmaxOp
     pattern = Op(DivOp, POWERS, SUM)
 
-    def replace(self, found: Match, emit: Emit) -> SSAValue | None:
-        axis = found.op("sum", ReduceOp).reduced_axes()
-        if axis != found.op("max", ReduceOp).reduced_axes() or axis is None:
+    def replace(self, match: Match, emit: Emit) -> SSAValue | None:
+        axis, other = (match.op(n, ReduceOp).reduced_axes() for n in ("sum", "max"))
+        if axis is None or axis != other or match["x"].type != match.root.results[0].type:
             return None
-        if found["x"].type != found.root.results[0].type:
-            return None
-        return emit(self.kind, found["x"], axis=axis[0])
+        return emit(self.kind, match["x"], axis=axis[0])
 
 
 class FindSoftmaxByReciprocal(FindSoftmax):

@@ -9,17 +9,17 @@
 becomes
     %y = graph.attention %q, %k, %v mask %mask {scale = c * c, undefined = "guard"}
 
-The search starts at a softmax over the last dimension. Above it scores may be, in any order that
-the op has, multiplied by numbers, capped (c tanh(s / c)), added to masks and replaced by a number
-where a mask of truth values says so; below it weights may be replaced by 0 where they are nan,
-or where all of a row is masked. Casts to f32 around softmax are what the op does anyway.
-Reshapes that split and join batch and heads may stand between. The second product may be that of
-both sides transposed, V^T P^T = (P V)^T, as where channels come before tokens.
+The search starts at a softmax over the last dimension. Before it the scores may be, in any order
+that the op has, multiplied by numbers, capped (c tanh(s / c)), added to masks and replaced by a
+number where a boolean mask says so; after it the weights may be replaced by 0 where they are nan.
+Casts to f32 around softmax are what the op does anyway. Reshapes that split and join batch and
+heads may stand between. The second matmul may have both sides transposed, V^T P^T = (P V)^T, as
+where channels come before tokens.
 
-What softmax says of rows that are masked as a whole stays as it is: equal weights for a mask that
-adds a large negative number, nan for one of -inf, 0 with the guard (see graph.attention). Where
-sizes are known only at run time, a mask is taken to broadcast to the scores and not the other way
-round, and batches to be equal; the op refuses what is not.
+Rows that are masked as a whole keep their weights: equal ones for a mask that adds a large negative
+number, nan for one of -inf, 0 with the guard (see graph.attention). If sizes are known only at run
+time, a mask is assumed to broadcast to the scores and not the other way round, and batches to be
+equal; the op refuses what is not.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,50 +33,33 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 
+from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.graph.elementwise import (
-    AddOp,
-    CastOp,
-    DivOp,
-    IsNanOp,
-    MulOp,
-    NotOp,
-    SelectOp,
-    TanhOp,
-)
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp, View
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.functions import defined_functions
-from ge.dialects.support.types import (
-    array_ints,
-    element_type,
-    normalize_axis,
-    numel,
-    rank_of,
-    shape_of,
-)
+from ge.dialects.support.types import array_ints, element_type, numel, rank_of, shape_of
 from ge.transforms.analysis.dimensions import ONE, Dimensions, Size, Sizes, volume
 from ge.transforms.graph.composites.absorb_attention_layout import is_empty, target_of
-from ge.transforms.graph.composites.widening import before_widening
+from ge.transforms.graph.composites.narrow_computation import before_widening
 from ge.transforms.rewriting import remarks
-from ge.transforms.rewriting.counts import is_enabled
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.losses import loss_us
 from ge.transforms.rewriting.matching import number_of
 from ge.transforms.rewriting.relations import Relation, Ulps
-from ge.transforms.rewriting.rules import Emit, Search, done, substitute
+from ge.transforms.rewriting.rules import Emit, Search, substitute
 
-MOST_STEPS = 12
+MOST_STEPS = 12  # ops between a matmul and the softmax
 
 RULE = "find-attention"
 
 
 @dataclass(frozen=True)
 class Mask:
-    """What `op` adds to the scores or, for truth values, where they stay; `inverted` where the
-    truth value says which do not."""
+    """What `op` adds to the scores, or a boolean mask of the scores that stay (if `inverted`, of
+    those that do not)."""
 
     value: SSAValue
     op: Operation
@@ -85,10 +68,10 @@ class Mask:
 
 @dataclass(frozen=True)
 class Scores:
-    """What is done to a product of query and transposed key to make scores. `ops` are those
-    passed, the last one first; without a product `why` says where the search ended."""
+    """How scores are computed from a matmul of query and transposed key. `ops` are those on the
+    way, the last one first; without a matmul `why` says where the search ended."""
 
-    product: MatmulOp | None = None
+    matmul: MatmulOp | None = None
     scale: float = 1.0
     softcap: float = 0.0
     masks: tuple[Mask, ...] = ()
@@ -96,21 +79,21 @@ class Scores:
     ops: tuple[Operation, ...] = ()
     why: str = ""
 
-    def ended(self, op: Operation | None, why: str) -> "Scores":
-        return replace(self, why=why if op is None else f"{op.name} {why}")
+    def ended(self, op: Operation, why: str) -> "Scores":
+        return replace(self, why=f"{op.name} {why}")
 
 
 class ScoresSearch:
-    """Goes up from the input of a softmax to the product."""
+    """Goes up from the input of a softmax to the matmul."""
 
     def __init__(self, dimensions: Dimensions) -> None:
         self.dimensions = dimensions
 
     def search(self, value: SSAValue, scores: Scores) -> Scores:
-        """Follow the scores upward from a value to their product, or to what stops the search."""
+        """Follow the scores up from a value to their matmul, or to what stops the search."""
         op = value.owner
         if not isinstance(op, Operation) or len(scores.ops) == MOST_STEPS:
-            return scores.ended(None, "scores are no product")
+            return replace(scores, why="scores are no product")
         if not value.has_one_use():
             return scores.ended(op, "is used elsewhere too")
         if scores.ops and op.parent is not scores.ops[0].parent:
@@ -118,16 +101,16 @@ class ScoresSearch:
         scores = replace(scores, ops=(*scores.ops, op))
         match op:
             case MatmulOp():
-                return replace(scores, product=op)
-            case CastOp() if is_float(element_type(op.input)):
+                return replace(scores, matmul=op)
+            case g.CastOp() if is_float(element_type(op.input)):
                 return self.search(op.input, scores)
             case ReshapeOp() | SqueezeOp() | UnsqueezeOp() if self.keeps_rows(op.input, value):
                 return self.search(op.input, scores)
-            case MulOp() | DivOp():
+            case g.MulOp() | g.DivOp():
                 return self.scaled(op, scores)
-            case TanhOp() if scores.softcap == 0 and scores.scale > 0:
+            case g.TanhOp() if scores.softcap == 0 and scores.scale > 0:
                 return self.search(op.input, replace(scores, softcap=scores.scale))
-            case AddOp() | SelectOp():
+            case g.AddOp() | g.SelectOp():
                 return self.masked(op, scores)
             case _:
                 return scores.ended(op, "is no part of attention")
@@ -136,44 +119,37 @@ class ScoresSearch:
         """Whether a reshape keeps queries and keys as they are."""
         return self.dimensions.of(a)[-2:] == self.dimensions.of(b)[-2:] and rank_of(a) > 1
 
-    def scaled(self, op: MulOp | DivOp, scores: Scores) -> Scores:
+    def scaled(self, op: g.MulOp | g.DivOp, scores: Scores) -> Scores:
         """Follow the scores through a factor that is one number."""
-        for value, factor in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+        for value, factor in op.sides():
             number = number_of(factor)
             if not number or numel(shape_of(factor)) > 1 or rank_of(factor) > rank_of(value):
                 continue
-            if isinstance(op, DivOp) and factor is op.lhs:
-                continue
-            number = number if isinstance(op, MulOp) else 1 / number
+            number = number if isinstance(op, g.MulOp) else 1 / number
             return self.search(value, replace(scores, scale=scores.scale * number))
         return scores.ended(op, "is by more than a number")
 
-    def masked(self, op: AddOp | SelectOp, scores: Scores) -> Scores:
+    def masked(self, op: g.AddOp | g.SelectOp, scores: Scores) -> Scores:
         """Follow the scores through a mask, on the side that has their shape."""
         if scores.scale != 1 or scores.softcap:
             return scores.ended(op, "masks scores that are scaled after it")
         result = scores.ended(op, "has no scores of its result's shape")
         for value, mask, fill in self.choices(op):
             if fill not in (None, scores.fill) and scores.fill is not None:
-                result = scores.ended(
-                    op, f"fills in {fill:g} where another mask has {scores.fill:g}"
-                )
+                why = f"fills in {fill:g} where another mask has {scores.fill:g}"
+                result = scores.ended(op, why)
             elif value.type == op.results[0].type:
-                more = replace(
-                    scores,
-                    masks=(mask, *scores.masks),
-                    fill=scores.fill if fill is None else fill,
-                )
+                fill = scores.fill if fill is None else fill
+                more = replace(scores, masks=(mask, *scores.masks), fill=fill)
                 result = self.search(value, more)
-                if result.product is not None:
+                if result.matmul is not None:
                     break
         return result
 
-    def choices(self, op: AddOp | SelectOp) -> Iterator[tuple[SSAValue, Mask, float | None]]:
+    def choices(self, op: g.AddOp | g.SelectOp) -> Iterator[tuple[SSAValue, Mask, float | None]]:
         """The scores that a mask may be applied to, the mask, and what it fills in."""
-        if isinstance(op, AddOp):
-            yield op.lhs, Mask(op.rhs, op), None
-            yield op.rhs, Mask(op.lhs, op), None
+        if isinstance(op, g.AddOp):
+            yield from ((value, Mask(mask, op), None) for value, mask in op.sides())
             return
         for value, other in ((op.on_true, op.on_false), (op.on_false, op.on_true)):
             number = number_of(other)
@@ -183,21 +159,20 @@ class ScoresSearch:
 
 @dataclass(frozen=True)
 class Weights:
-    """What is done to the result of softmax before it meets the values."""
+    """The ops between a softmax and the matmul with the values, the last one first."""
 
-    product: MatmulOp | None = None
-    turned: bool = False
-    """Whether the product is of values and weights transposed: V^T P^T = (P V)^T."""
+    matmul: MatmulOp | None = None
+    transposed: bool = False  # whether the matmul is V^T P^T = (P V)^T
     undefined: str = "nan"
     ops: tuple[Operation, ...] = ()
     why: str = ""
 
 
-def guarded(value: SSAValue) -> SelectOp | None:
-    """select(is_nan(value), 0, value), where nothing else uses the value."""
+def guarded(value: SSAValue) -> g.SelectOp | None:
+    """select(is_nan(value), 0, value), if nothing else uses the value."""
     users = [use.operation for use in value.uses]
-    selects = [u for u in users if isinstance(u, SelectOp)]
-    tests = [u for u in users if isinstance(u, IsNanOp)]
+    selects = [u for u in users if isinstance(u, g.SelectOp)]
+    tests = [u for u in users if isinstance(u, g.IsNanOp)]
     if len(users) != 2 or not selects or not tests or not tests[0].result.has_one_use():
         return None
     (select,), (test,) = selects, tests
@@ -205,89 +180,88 @@ def guarded(value: SSAValue) -> SelectOp | None:
     return select if zero and select.condition is test.result and select.on_false is value else None
 
 
-def turns_matrices(op: TransposeOp) -> bool:
-    """Whether the op exchanges the last two dimensions and nothing else."""
-    *ahead, a, b = array_ints(op.permutation)
-    return ahead == list(range(len(ahead))) and a > b
+def swapped(rank: int) -> tuple[int, ...]:
+    """The permutation that exchanges the last two dimensions."""
+    return (*range(rank - 2), rank - 1, rank - 2)
+
+
+def keeps_weights(op: Operation, index: int, dimensions: Dimensions) -> bool:
+    """Whether an op on the weights, its operand `index`, leaves the last two dimensions."""
+    if isinstance(op, g.CastOp):
+        return is_float(op.to)
+    if not isinstance(op, View) or index:
+        return False
+    return dimensions.of(op.input)[-2:] == dimensions.of(op.results[0])[-2:]
 
 
 def find_weights(softmax: SoftmaxOp, dimensions: Dimensions) -> Weights:
-    """Go down from a softmax to the product with the values."""
-    value, found = softmax.result, Weights()
+    """Go down from a softmax to the matmul with the values."""
+    value, weights = softmax.result, Weights()
     for _ in range(MOST_STEPS):
         guard = guarded(value)
         if guard is None and not value.has_one_use():
-            return replace(found, why="the weights are used elsewhere too")
+            return replace(weights, why="the weights are used elsewhere too")
         use = value.first_use
         assert use is not None
         op = use.operation if guard is None else guard
         if op.parent is not softmax.parent:
             break
-        found = replace(found, ops=(op, *found.ops))
+        weights = replace(weights, ops=(op, *weights.ops))
         if guard is not None:
-            found = replace(found, undefined="guard")
+            weights = replace(weights, undefined="guard")
         elif isinstance(op, MatmulOp):
             flag = op.transpose_rhs if use.index else op.transpose_lhs
-            if (bool(flag.value.data) != found.turned) == (use.index == 1):
-                return replace(found, product=op, turned=use.index == 1)
+            if (bool(flag.value.data) != weights.transposed) == (use.index == 1):
+                return replace(weights, matmul=op, transposed=use.index == 1)
             break
-        elif found.turned:
+        elif weights.transposed:
             break
-        elif isinstance(op, TransposeOp) and turns_matrices(op):
-            found = replace(found, turned=True)
-        elif not (
-            (isinstance(op, CastOp) and is_float(op.to))
-            or (
-                isinstance(op, View)
-                and use.index == 0
-                and dimensions.of(value)[-2:] == dimensions.of(op.results[0])[-2:]
-            )
-        ):
+        elif isinstance(op, TransposeOp) and array_ints(op.permutation) == swapped(rank_of(value)):
+            weights = replace(weights, transposed=True)
+        elif not keeps_weights(op, use.index, dimensions):
             break
         value = op.results[0]
-    return replace(found, why="the weights are not multiplied by values")
+    return replace(weights, why="the weights are not multiplied by values")
 
 
 # ---- from both sides to the op ---------------------------------------------------------------
 
 
 class NotAttention(Exception):
-    """Why two products and a softmax are not attention."""
+    """Why two matmuls and a softmax are not attention."""
 
 
 @dataclass
-class Builder:
-    """Makes the op's operands; raises NotAttention before anything is emitted: the first run is
-    without `emit`."""
+class AttentionBuilder:
+    """Builds the op from the matmuls `first` and `last`; raises NotAttention before anything is
+    emitted: the first run is without `emit`."""
 
     dimensions: Dimensions
     scores: Scores
     weights: Weights
+    first: MatmulOp
+    last: MatmulOp
     emit: Emit | None = None
 
     def sizes(self, value: SSAValue) -> Sizes:
         return self.dimensions.of(value)
 
     def levels(self) -> dict[Operation, Sizes]:
-        """The sizes after each op from the first product to the second: masks and softmax keep
-        them."""
-        first, last = self.scores.product, self.weights.product
-        assert first is not None
-        assert last is not None
-        current = self.sizes(first.result)
-        levels: dict[Operation, Sizes] = {first: current}
+        """The sizes of the scores and weights after each op from `first` to `last`: masks and
+        softmax keep them."""
+        current = self.sizes(self.first.result)
+        levels: dict[Operation, Sizes] = {self.first: current}
         for op in (*self.scores.ops[-2::-1], *self.weights.ops[:0:-1]):
             current = self.sizes(op.results[0]) if isinstance(op, View) else current
             levels[op] = current
-        size = self.sizes(last.result)[-2 if self.weights.turned else -1]
-        levels[last] = (*current[:-1], size)
+        size = self.sizes(self.last.result)[-2 if self.weights.transposed else -1]
+        levels[self.last] = (*current[:-1], size)
         return levels
 
     def batch_and_heads(self, levels: dict[Operation, Sizes]) -> tuple[Size, Size]:
-        """Sizes that the dimensions before the last two come to, by the first of the values on
-        the way that tells them apart."""
-        first = self.scores.product
-        assert first is not None
+        """The volume of the dimensions before the last two as batch and heads, which the first of
+        the values with four dimensions tells apart."""
+        first = self.first
         ahead = levels[first][:-2]
         if len(ahead) == 2:
             return ahead[0], ahead[1]
@@ -301,22 +275,20 @@ class Builder:
 
     def viewed(self, value: SSAValue, sizes: Sizes) -> SSAValue:
         """The value with these sizes."""
-        given = self.sizes(value)
-        if given == sizes:
+        actual = self.sizes(value)
+        if actual == sizes:
             return value
-        target = target_of(sizes, given)
-        if target is None or volume(given) != volume(sizes):
+        target = target_of(sizes, actual)
+        if target is None or volume(actual) != volume(sizes):
             raise NotAttention("batch and heads are not told apart")
-        return (
-            value
-            if self.emit is None
-            else self.emit(ReshapeOp, value, shape=target, allow_zero=is_empty(sizes))
-        )
+        if self.emit is None:
+            return value
+        return self.emit(ReshapeOp, value, shape=target, allow_zero=is_empty(sizes))
 
     def operand_sizes(
         self, value: SSAValue, transposed: bool, batch: Size, heads: Size
     ) -> tuple[Sizes, Sizes]:
-        """The sizes of a matrix of a product, once it is not transposed, and those that it has as
+        """The sizes of an operand of a matmul, not transposed, and those that it has as
         [B, H, tokens, size]; one head may stand for all."""
         sizes = self.sizes(value)
         if transposed:
@@ -330,19 +302,18 @@ class Builder:
         return sizes, wanted
 
     def operand(self, value: SSAValue, transposed: bool, batch: Size, heads: Size) -> SSAValue:
-        """A matrix of a product as [B, H, tokens, size]."""
+        """An operand of a matmul as [B, H, tokens, size]."""
         sizes, wanted = self.operand_sizes(value, transposed, batch, heads)
         if transposed:
-            order = (*range(len(sizes) - 2), len(sizes) - 1, len(sizes) - 2)
             if self.emit is None:
                 if target_of(wanted, sizes) is None:
                     raise NotAttention("batch and heads are not told apart")
                 return value
-            value = self.emit(TransposeOp, value, permutation=order)
+            value = self.emit(TransposeOp, value, permutation=swapped(len(sizes)))
         return self.viewed(value, wanted)
 
     def mask(self, mask: Mask, level: Sizes, batch: Size, heads: Size) -> SSAValue:
-        """A mask of scores of the given sizes, so that it broadcasts to [B, H, Q, S]."""
+        """A mask of scores of the sizes `level` in a shape that broadcasts to [B, H, Q, S]."""
         value, sizes = mask.value, self.sizes(mask.value)
         padded = (*(ONE,) * (len(level) - len(sizes)), *sizes)
         ahead, tail = padded[:-2], padded[-2:]
@@ -350,28 +321,27 @@ class Builder:
         if (plain and len(sizes) > 4) or (not plain and level[:-2] != (batch, heads)):
             value = self.viewed(value, (*realigned(ahead, level[:-2], batch, heads), *tail))
         if mask.inverted and self.emit is not None:
-            value = self.emit(NotOp, value)
+            value = self.emit(g.NotOp, value)
         return value
 
     def check_types(self, element: Attribute) -> None:
-        """Scores and weights may be of a wider element type than the result, in which they are
-        computed anyway. To round them to a narrower one is not what the op does."""
+        """Scores and weights may be of a wider element type than the result, as they are computed
+        in one anyway; the op does not round them to another one."""
         for op in (*self.weights.ops, *self.scores.ops):
             t = element_type(op.results[0])
             if t != element and bitwidth(t) <= bitwidth(element):
                 raise NotAttention(f"{op.name} has results of another, no wider element type")
 
     def build(self) -> SSAValue | None:
-        """The result of the second product by the op, or None in the run without `emit`."""
-        first, last = self.scores.product, self.weights.product
-        assert first is not None
-        assert last is not None
+        """The value that replaces the result of `last`, None in the run without `emit`."""
+        first, last = self.first, self.last
         levels = self.levels()
         batch, heads = self.batch_and_heads(levels)
-        turned = self.weights.turned
         flags = first.transpose_lhs, first.transpose_rhs, last.transpose_lhs, last.transpose_rhs
-        turn_query, turn_key, *turn_last = (bool(f.value.data) for f in flags)
-        value, turn_value = (last.lhs, not turn_last[0]) if turned else (last.rhs, turn_last[1])
+        turn_query, turn_key, turn_lhs, turn_rhs = (bool(f.value.data) for f in flags)
+        value, turn_value = last.rhs, turn_rhs
+        if self.weights.transposed:
+            value, turn_value = last.lhs, not turn_lhs
         query, key = narrowed_like(last.result, first.lhs, first.rhs)
         for operand in (query, key, value):
             if element_type(operand) != element_type(last.result):
@@ -399,22 +369,20 @@ class Builder:
         )  # fmt: skip
         if levels[last] != sizes:
             result = self.emit(ReshapeOp, result, shape=back, allow_zero=is_empty(levels[last]))
-        if turned:
-            rank = len(levels[last])
-            order = (*range(rank - 2), rank - 1, rank - 2)
-            result = self.emit(TransposeOp, result, permutation=order)
+        if self.weights.transposed:
+            result = self.emit(TransposeOp, result, permutation=swapped(len(levels[last])))
         return result
 
 
 def may_equal(a: Size, b: Size) -> bool:
-    """Whether two sizes are equal, or both known only at run time. (A size that is not known beside
-    one that is may be 1, which a product broadcasts and attention does not.)"""
+    """Whether two sizes are equal, or both known only at run time. (An unknown size beside a known
+    one may be 1, which a matmul broadcasts and attention does not.)"""
     return a == b or (a.number is None and b.number is None)
 
 
 def realigned(ahead: Sizes, level: Sizes, batch: Size, heads: Size) -> Sizes:
-    """The dimensions of a mask before the last two, for scores that have `level` there, as those
-    of batch and heads."""
+    """The dimensions `ahead` of the last two of a mask, for scores that have `level` there, as
+    batch and heads."""
     shown = [(a, m) for a, m in zip(level, ahead, strict=True) if a != ONE]
     if [a for a, _ in shown] == [s for s in (batch, heads) if s != ONE]:
         rest = iter(m for _, m in shown)
@@ -425,14 +393,14 @@ def realigned(ahead: Sizes, level: Sizes, batch: Size, heads: Size) -> Sizes:
 
 
 def narrowed_like(like: SSAValue, *values: SSAValue) -> Sequence[SSAValue]:
-    """The values without casts up, if they are then of another value's element type."""
+    """The values without casts up, if they are then of the element type of `like`."""
     narrow = [before_widening(v) for v in values]
     wanted = element_type(like)
     return narrow if all(element_type(v) == wanted for v in narrow) else values
 
 
 class FindAttention(Search):
-    """Two products with a softmax between them."""
+    """Two matmuls with a softmax between them."""
 
     names = (RULE,)
     ops = (SoftmaxOp,)
@@ -442,29 +410,28 @@ class FindAttention(Search):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         assert isinstance(op, SoftmaxOp)
-        rank = rank_of(op.input)
-        if not is_enabled(RULE) or normalize_axis(op.axis.value.data, rank) != rank - 1:
+        if op.axis.value.data not in (-1, rank_of(op.input) - 1):
             return
         scores = ScoresSearch(self.dimensions).search(op.input, Scores())
         weights = find_weights(op, self.dimensions)
         ops = (*weights.ops, op, *scores.ops)
         if scores.ops and scores.ops[0].parent is not op.parent:
             return  # scores that are computed before a loop stay there
-        if scores.product is None or weights.product is None:
-            if scores.product is not None or weights.product is not None:
+        first, last = scores.matmul, weights.matmul
+        if first is None or last is None:
+            if first is not None or last is not None:
                 remarks.missed(RULE, op, scores.why or weights.why, loss_us(ops))
             return
-        builder = Builder(self.dimensions, scores, weights)
+        builder = AttentionBuilder(self.dimensions, scores, weights, first, last)
         try:
             builder.build()
         except NotAttention as e:
             remarks.missed(RULE, op, str(e), loss_us(ops))
             return
-        builder.emit = Emit(rewriter, weights.product, ops)
+        builder.emit = Emit(rewriter, last, ops)
         new = builder.build()
         assert new is not None
-        done(RULE, op)
-        substitute(rewriter, weights.product.result, new)
+        substitute(RULE, op, rewriter, last.result, new)
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,10 @@
-"""Fusion for the peak of memory, also where it gains no time.
+"""Cheap values that are live at the memory peak are computed in each launch that uses them, also
+where that takes more time: see `recompute_in_users.py`.
 
-A value that is in memory where the block needs the most goes, the largest first: if it is cheap,
-each launch that uses it computes it for itself (`recompute.py`). What it is computed from then
-stays longer, so that must be smaller than the value; and the launches may take `SLOWER` times as
-long.
-
-The peak is that of the order of the launches as it stands. Function arguments and results, which
-are the model's inputs and outputs, are not counted, nor are constants.
+The largest values go first. What a value is computed from then stays live longer, so that must be
+smaller than the value; and the launches may take `SLOWER` times as long. The peak is that of the
+order of the launches as it stands. Function arguments and results, which are the model's inputs
+and outputs, are not counted, nor are constants.
 """
 
 from collections.abc import Mapping
@@ -22,7 +20,13 @@ from ge.transforms.analysis.task_graph import value_graph
 from ge.transforms.analysis.views import storage
 from ge.transforms.fusion.groups import Group
 from ge.transforms.fusion.merging import Merger
-from ge.transforms.fusion.recompute import duplicate_into_users
+from ge.transforms.fusion.recompute_in_users import RecomputingPass, duplicate_into_users
+from ge.transforms.rewriting.counts import declare
+
+RELIEVE_PEAK = declare(
+    "relieve-peak",
+    "as recompute, but for less memory at the peak, at some cost of time",
+)
 
 SLOWER = 1.25
 """How much longer launches may take for less memory."""
@@ -31,12 +35,18 @@ ROUNDS = 4
 """When what was live at the peak has gone, the peak is elsewhere."""
 
 
-def relieve_peak(merger: Merger) -> None:
-    """Take values out of memory where the block needs the most."""
-    for _ in range(ROUNDS):
-        peak = peak_of(merger)
-        if not any([remove(merger, value, peak) for value in peak.live]):
-            return
+@dataclass(frozen=True)
+class RelievePeakPass(RecomputingPass):
+    """Compute cheap values that are live at the memory peak in each launch that uses them."""
+
+    name = "relieve-peak"
+    RULES = (RELIEVE_PEAK,)
+
+    def recompute(self, merger: Merger) -> None:
+        for _ in range(ROUNDS):
+            peak = peak_of(merger)
+            if not any([remove(merger, value, peak) for value in peak.live]):
+                return
 
 
 # ---- analysis ----------------------------------------------------------------------------------
@@ -66,12 +76,12 @@ def peak_of(merger: Merger) -> Peak:
         counts = value in outputs and value not in returned and in_arena(value)
         return byte_size(value.type) if counts else 0
 
-    graph, buffers = value_graph((groups.in_order(group) for group in number), size_of)
+    graph = value_graph((groups.in_order(group) for group in number), size_of)
     profile = graph.live(range(len(graph)))
     at = profile.peak_step
-    live = [v for v, b in buffers.items() if graph.writer[b] <= at <= graph.last_use(b)]
+    live = [v for v, b in graph.buffers.items() if graph.writer[b] <= at <= graph.end(b)]
     live = sorted(filter(size_of, live), key=lambda v: -byte_size(v.type))
-    last = {v: graph.last_use(b) for v, b in buffers.items() if v in outputs}
+    last = {v: graph.end(b) for v, b in graph.buffers.items() if v in outputs}
     return Peak(profile.peak, live, last, number)
 
 
@@ -98,7 +108,7 @@ def remove(merger: Merger, value: SSAValue, peak: Peak) -> bool:
     end = max((peak.number.get(u, 0) for u in users if u is not None), default=0)
     if op is None or kept_longer(merger, op, end, peak) >= byte_size(value.type):
         return False
-    return duplicate_into_users(merger, op, SLOWER)
+    return duplicate_into_users(merger, op, RELIEVE_PEAK, SLOWER)
 
 
 def kept_longer(merger: Merger, op: Operation, end: int, peak: Peak) -> int:
