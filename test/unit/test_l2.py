@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ge.runtime.clock.l2 import L2Cache, AddressRange
+from ge.runtime.clock.l2 import AddressRange, L2Cache
 from ge.runtime.clock.sharing import fair_speeds
 
 A, B, C = (AddressRange("arena", 100 * i, 100 * i + 100) for i in range(3))
