@@ -202,7 +202,6 @@ class Bytes:
         self.put(where, [*cells, *runs.between(at, high)])
 
     def overwrite(self, new: History, low: int, high: int, pitch: int, width: int) -> None:
-        """As `write`, whether or not the parts were asked for."""
         for _ in self.parts(low, high, pitch, width):
             pass
         self.write(new, low, high, pitch, width)

@@ -124,7 +124,6 @@ class CertificateProof:
         return None
 
     def compare(self, name: str, actual: int, what: str) -> None:
-        """Report a number of the certificate that is not the actual one."""
         stated = self.number(name)
         if stated is not None and stated != actual:
             self.report(f"{name} is stated as {stated}, but {what} {actual}")
@@ -154,7 +153,6 @@ class CertificateProof:
         self.check_live()
 
     def measure(self) -> None:
-        """Find out when slots are live, and the bounds."""
         uses = self.uses
         uses.walk(self.func.body.block)
         alignment = max(1, figure(self.func, "alignment") or 1)

@@ -118,7 +118,6 @@ class Needs:
         return distinct_below(broadcast_dims(small, large), self.run(self.counts[result]))
 
     def run(self, count: int) -> int:
-        """How many elements of a tile are contiguous."""
         runs = [p.columns if p.axis == len(p.shape) - 1 else p.places for p in self.products]
         return min(count, *runs) if runs else count
 

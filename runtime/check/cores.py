@@ -92,6 +92,9 @@ class KernelProof:
         self.check_sizes()
         return self.problems
 
+    def report(self, text: str) -> None:
+        self.problems.append(text)
+
     def macs(self, op: TensorOp) -> int:
         return self.body.work_of(op).macs
 
@@ -107,17 +110,16 @@ class KernelProof:
     # ---- tiles and blocks ----
 
     def check_blocks(self) -> None:
-        """A tile is whole fractals, and each block has a core and a tile."""
         assert self.kernel.tiling is not None
         blocks, engine = self.kernel.tiling.blocks.data, self.kernel.engine.data
         cores = self.target.cube_cores if engine is Engine.CUBE else self.target.vector_cores
         if blocks > cores:
-            self.problems.append(
+            self.report(
                 f"{blocks} blocks are more than the {cores} {engine} cores of {self.target.name}"
             )
         if self.products:
             if any(size % FRACTAL for size in self.tile):
-                self.problems.append(f"tile sizes are multiples of {FRACTAL}")
+                self.report(f"tile sizes are multiples of {FRACTAL}")
             count, rows, columns = self.matrices
             m, n = self.tile[:2]
             tiles = count * ceil(rows / m)
@@ -125,7 +127,7 @@ class KernelProof:
         else:
             tiles = ceil(self.elements / self.tile[0])
         if blocks > tiles:
-            self.problems.append(f"{blocks} blocks are more than the {tiles} tiles")
+            self.report(f"{blocks} blocks are more than the {tiles} tiles")
         self.check_whole(blocks)
 
     def check_whole(self, blocks: int) -> None:
@@ -136,7 +138,7 @@ class KernelProof:
             return
         name, size = self.kernel.main.name, self.tile[0]
         if blocks > parts:
-            self.problems.append(
+            self.report(
                 f"{name} may need any element of its operands: it comes apart in {parts} blocks "
                 f"at most, not {blocks}"
             )
@@ -144,11 +146,10 @@ class KernelProof:
         if size < each:
             self.streamed[self.kernel.main] = None
         elif size % each and size < self.elements:
-            self.problems.append(f"a tile of {size} elements cuts the {each} of a part of {name}")
+            self.report(f"a tile of {size} elements cuts the {each} of a part of {name}")
 
     @cached_property
     def main(self) -> TensorOp:
-        """The largest matmul."""
         return max(self.products, key=self.macs)
 
     @cached_property
@@ -176,7 +177,7 @@ class KernelProof:
         limits, align = self.target.core_memories, self.target.core_alignment
         names = [b.name for b in buffers]
         if len(set(names)) != len(names):
-            self.problems.append(f"{memory} has two buffers of one name")
+            self.report(f"{memory} has two buffers of one name")
         known = self.known_names(memory)
         self.problems += [
             f"{memory} {n} is no value of the kernel" for n in names if n not in known
@@ -184,16 +185,14 @@ class KernelProof:
         for b in buffers:
             first, last = self.during(b)
             if not 0 <= first <= last <= self.last_step:
-                self.problems.append(f"{memory} {b.name}: there are no steps {first} to {last}")
+                self.report(f"{memory} {b.name}: there are no steps {first} to {last}")
             if b.bytes < 1 or not b.offsets:
-                self.problems.append(f"{memory} {b.name} has no bytes or no place")
+                self.report(f"{memory} {b.name} has no bytes or no place")
             for offset in b.offsets:
                 if offset < 0 or offset % align:
-                    self.problems.append(
-                        f"{memory} {b.name}: offset {offset} is no multiple of {align}"
-                    )
+                    self.report(f"{memory} {b.name}: offset {offset} is no multiple of {align}")
                 if offset + b.bytes > limits[memory]:
-                    self.problems.append(
+                    self.report(
                         f"{memory} {b.name} ends at byte {offset + b.bytes} of {limits[memory]}"
                     )
 
@@ -212,11 +211,11 @@ class KernelProof:
                 if begin >= high:
                     break
                 if i == j:
-                    self.problems.append(f"{memory}: copies of {one.name} share bytes")
+                    self.report(f"{memory}: copies of {one.name} share bytes")
                 elif self.meet(one, other) and not (
                     begin == low and (self.takes_over(one, other) or self.takes_over(other, one))
                 ):
-                    self.problems.append(
+                    self.report(
                         f"{memory}: {one.name} and {other.name} are in use together and share bytes"
                     )
 
@@ -302,11 +301,11 @@ class KernelProof:
             return
         buffer, name = self.buffer(value), self.names[root]
         if buffer is None:
-            self.problems.append(f"ub: {what} {name}, which has no buffer")
+            self.report(f"ub: {what} {name}, which has no buffer")
             return
         first, last = self.during(buffer)
         if not first <= step <= last:
-            self.problems.append(f"ub: {what} {name}, which is in use from {first} to {last}")
+            self.report(f"ub: {what} {name}, which is in use from {first} to {last}")
 
     # ---- sizes ----
 
@@ -322,14 +321,14 @@ class KernelProof:
             if value in self.arriving:
                 width = max(width, ACCUMULATOR_BYTES)
             if buffer.bytes < count * width:
-                self.problems.append(
+                self.report(
                     f"ub: {name} has {buffer.bytes} bytes, {user} needs {count * width} of it"
                 )
             crosses = value in self.loaded or value in outputs or value in self.arriving
             stays = value in self.loaded and buffer.bytes >= size * width
             single = len(buffer.offsets) < 2 or buffer.steps is not None
             if self.double and crosses and single and not (stays and buffer.steps is None):
-                self.problems.append(f"ub: {name} has no second copy in a double-buffered loop")
+                self.report(f"ub: {name} has no second copy in a double-buffered loop")
 
     def needed(self) -> dict[SSAValue, tuple[int, str]]:
         """The least elements of each value, and what needs them."""
@@ -398,18 +397,18 @@ class KernelProof:
         for memory, name, size, copies in self.own_tiles:
             buffer = next((b for b in self.plan.get(memory, ()) if b.name == name), None)
             if buffer is None:
-                self.problems.append(f"{memory} has no buffer {name}")
+                self.report(f"{memory} has no buffer {name}")
             elif buffer.bytes < size:
-                self.problems.append(f"{memory}: {name} has {buffer.bytes} bytes, its tile {size}")
+                self.report(f"{memory}: {name} has {buffer.bytes} bytes, its tile {size}")
             elif len(buffer.offsets) < copies or buffer.steps is not None:
-                self.problems.append(f"{memory}: {name} is not there {copies} times all the time")
+                self.report(f"{memory}: {name} is not there {copies} times all the time")
         for op in self.body.ops:
             if (
                 op.ACCESS is Access.ROWS
                 and op not in self.prologue
                 and self.columns < self.matrices[2]
             ):
-                self.problems.append(
+                self.report(
                     f"{op.name} needs rows of {self.matrices[2]}, a tile has {self.columns} columns"
                 )
 
@@ -443,7 +442,6 @@ class CoreProof:
         return text + (f", none for {self.dynamic} of unknown shapes" if self.dynamic else "")
 
     def check(self, kernel: KernelOp, target: Target) -> Iterator[str]:
-        """Everything that is wrong with one kernel."""
         if (wrong := engine_problem(kernel)) is not None:
             yield wrong
             return
@@ -486,5 +484,4 @@ def prove_core_plans(module: ModuleOp, target: Target | None = None) -> CoreProo
 
 
 def check_core_plans(module: ModuleOp, target: Target | None = None) -> list[Problem]:
-    """What is wrong with the plans of the kernels of a program; nothing if they are proved."""
     return prove_core_plans(module, target).problems

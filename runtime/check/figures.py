@@ -76,7 +76,6 @@ def _sums(main: FuncOp, target: Target) -> Iterator[str]:
 
 
 def _weights(main: FuncOp) -> Iterator[Problem]:
-    """Weights that are read as several types."""
     types: dict[str, Attribute] = {}
     for op in main.walk():
         if isinstance(op, ConstantOp) and isinstance(value := op.value, WeightAttr):

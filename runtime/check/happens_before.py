@@ -77,7 +77,6 @@ class Epoch:
             self.check_reuse()
 
     def match(self) -> None:
-        """Find the record that each wait is for."""
         last: dict[int, Item] = {}
         waiting: dict[int, list[Item]] = {}
         for item in self.items:
@@ -125,7 +124,6 @@ class Epoch:
         )
 
     def check_reuse(self) -> None:
-        """Report events that are recorded again before all their waits have passed."""
         last: dict[int, Item] = {}
         waits: dict[Item, list[Item]] = {}
         for item in self.items:

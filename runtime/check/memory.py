@@ -194,7 +194,6 @@ class Checker:
         return buffer not in self.func.body.block.args and not isinstance(buffer.owner, ConstantOp)
 
     def write(self, task: int, value: SSAValue) -> None:
-        """Report others that may still be reading or writing bytes that a task writes."""
         step = self.tasks[task]
         span = self.span(value, step.op)
         memory = self.memories.setdefault(span.memory, Bytes())
@@ -287,7 +286,6 @@ class Checker:
             self.report("event", op, f"{text} since the last barrier")
 
     def barrier(self, op: Operation, reads: Iterable[SSAValue], writes: Iterable[SSAValue]) -> None:
-        """All streams are idle while `op` does this."""
         self.epoch += 1
         task = self.new_task(op)
         for value in reads:
@@ -307,7 +305,6 @@ class Checker:
             self.memories[memory] = content.merged(other.get(memory, Bytes()))
 
     def branch(self, op: IfOp) -> None:
-        """Go through both branches from the same state, and join what they wrote."""
         self.barrier(op, access(op).reads, ())
         before = self.state()
         self.walk(op.then.block)

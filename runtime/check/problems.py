@@ -26,7 +26,6 @@ class Problem:
 
 
 def name_of(op: Operation) -> str:
-    """What a message calls an op."""
     return f"launch of @{op.callee}" if isinstance(op, LaunchOp) else op.name
 
 

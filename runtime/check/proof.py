@@ -45,7 +45,6 @@ class Proof:
 
     @property
     def summary(self) -> str:
-        """The outcome in one line."""
         if count := len(self.problems):
             return f"not proved, {count} problem{'s' if count > 1 else ''}"
         return f"proved, {self.proved}"

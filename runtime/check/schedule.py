@@ -140,7 +140,6 @@ class StreamChecker:
         return self.problems
 
     def check_limits(self) -> None:
-        """Report more streams or events than the target has, and events beyond those stated."""
         ops = (op for op in self.func.walk() if isinstance(op, RecordOp | WaitOp))
         events = {op.event.value.data: op for op in ops}
         stated = figure(self.func, "events")

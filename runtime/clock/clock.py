@@ -92,7 +92,6 @@ class TaskBuilder:
         writes: Iterable[SSAValue],
         kernel: KernelOp | None = None,
     ) -> None:
-        """Append a task to its stream; `cores` as in `Task`."""
         events = [self._of[w] for w in issue.waits if w in self._of]
         last = self._last.get(issue.stream)
         reads, writes = tuple(reads), tuple(writes)
@@ -127,7 +126,6 @@ class ProgramClock:
         self._unknown: list[Operation] = []
 
     def main(self, module: ModuleOp) -> Timeline:
-        """The timeline of @main. Raises GeError without one."""
         main = functions(module).get("main")
         if main is None or not main.body.blocks:
             raise GeError("the module has no function @main")
@@ -232,7 +230,6 @@ class ProgramClock:
         builder.add(issue, "vector", (("vector", cost.blocks),), time, (source,), (to,))
 
     def carry(self, builder: TaskBuilder, op: YieldOp) -> None:
-        """Copy what a branch or an iteration yields to its target."""
         for value, place, row in moves(op):
             if place is None or row:
                 continue
@@ -290,7 +287,6 @@ class Simulation:
         self.timeline = Timeline(target, list(tasks))
 
     def run(self) -> Timeline:
-        """Advance from event to event until every task has run."""
         result = self.timeline
         for i, t in enumerate(self.tasks):
             result.bytes += t.time.bytes
@@ -305,7 +301,6 @@ class Simulation:
         return result
 
     def bounds(self) -> tuple[float, float]:
-        """The lower bound for any schedule of these tasks, and their critical path."""
         index = {t: i for i, t in enumerate(self.tasks)}
         jobs = [
             Job(
@@ -324,7 +319,6 @@ class Simulation:
         return max(bound, len(jobs) * self.target.host_launch_us + last), path
 
     def ready(self, i: int) -> None:
-        """All that task i waits for is done."""
         self.launch(i)
 
     def launch(self, i: int) -> None:
@@ -336,7 +330,6 @@ class Simulation:
         heappush(self.launching, (at, i))
 
     def advance(self) -> None:
-        """Go to the next moment at which something happens."""
         then = self.launching[0][0] if self.launching else float("inf")
         for i, rest in self.running.items():
             then = min(then, self.now + rest / self.speeds[i])
@@ -401,7 +394,6 @@ class Simulation:
         self.running[i] = t.time.total_us
 
     def share(self) -> None:
-        """Give each running task its fair share of the bandwidths of HBM and L2."""
         if len(self.running) < 2:
             self.speeds = dict.fromkeys(self.running, 1.0)
             return
@@ -421,7 +413,6 @@ class Simulation:
         return time.bytes / time.total_us, time.l2_bytes / time.total_us
 
     def account(self, then: float) -> None:
-        """Say what the engines do until then."""
         active = {self.tasks[i].engine for i in self.running}
         for engine in active:
             self.timeline.busy_us[engine] += then - self.now

@@ -51,14 +51,12 @@ class _Segment:
     ranges: list[_Range] = field(default_factory=list[_Range])
 
     def exactly(self, place: AddressRange) -> _Range | None:
-        """The range that is this place."""
         i = bisect_left(self.lows, place.low)
         if i < len(self.lows) and self.lows[i] == place.low and self.ranges[i].high == place.high:
             return self.ranges[i]
         return None
 
     def within(self, place: AddressRange) -> slice:
-        """The ranges that have bytes of the place."""
         start = bisect_right(self.lows, place.low) - 1
         if start < 0 or self.ranges[start].high <= place.low:
             start += 1

@@ -41,7 +41,6 @@ class Launched:
         return cls(inputs, cost, engine, cores, list(bytes_read(kernel)))
 
     def time(self, moved: Moved, target: Target) -> TaskTime:
-        """The time of a launch on the cores, worked out once for all that agree in their hits."""
         time = self.times.get(moved)
         if time is None:
             assert isinstance(self.cost, Pipes)

@@ -70,6 +70,8 @@ class IdleGap:
 
 @dataclass(slots=True)
 class Timeline:
+    """What a simulation of tasks came to."""
+
     target: Target
     tasks: list[Task] = field(default_factory=list[Task])
     latency_us: float = 0.0
@@ -92,7 +94,6 @@ class Timeline:
     iterations: int = 1  # iterations of loops, nested ones multiplied, that are shown one by one
 
     def idled(self, gap: IdleGap) -> None:
-        """A compute engine was idle, for the same cause as before or for another one."""
         self.gaps_us[gap.engine][gap.cause] += gap.end_us - gap.start_us
         for last in self.gaps[-len(COMPUTE) :]:
             if (last.engine, last.cause, last.end_us) == (gap.engine, gap.cause, gap.start_us):

@@ -47,7 +47,6 @@ class Traffic:
         return self._moved([(ins[i], size) for i, size in needed], outs)
 
     def copy(self, source: SSAValue, target: SSAValue) -> Moved:
-        """A copy by the cores."""
         access = self._access(source)
         return self._moved([(source, access.size)] if access else [], [target])
 

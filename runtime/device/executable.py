@@ -146,7 +146,6 @@ class Code:
         return {w for i in self.instructions for w in i.writes}
 
     def after(self, index: int, extra: Callable[[], None]) -> None:
-        """Have `extra` run after the step with this index."""
         step, dead = self._steps[index]
 
         def both(registers: Registers) -> None:

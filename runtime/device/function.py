@@ -90,7 +90,6 @@ class Function:
         return array
 
     def _poison(self, func: FuncOp) -> None:
-        """Have the bytes of a slot turn to garbage after its last use."""
         slots: dict[int, SlotOp] = {}
         for op in func.walk():
             if isinstance(op, SlotOp):

@@ -207,7 +207,6 @@ class Translator:
                 raise e if e.where else GeError(e.message, str(place_of(op)), e.hint) from None
 
     def inline(self, op: FusedOp) -> None:
-        """A fused op: the steps of its body, or the kernel that its author wrote."""
         custom = kernels.find_custom(op.kind.data) if isinstance(op, CustomOp) else None
         if custom is not None:
             self.call(op, kernels.on_contiguous(custom))
@@ -264,7 +263,6 @@ class Translator:
             )
 
     def kernel(self, symbol: str) -> "KernelCode":
-        """The code of a kernel, shared by its launches. Raises GeError for an unknown one."""
         if symbol not in self._kernels:
             if symbol not in self.symbols:
                 raise GeError(f"there is no kernel @{symbol}")
@@ -339,7 +337,6 @@ class KernelCode:
         self.code.instructions[:] = merged
 
     def _shared(self) -> set[int]:
-        """The registers of the inputs and of what may be views of them."""
         shared = set(self.inputs)
         for instruction in self.code.instructions:
             call = instruction.action

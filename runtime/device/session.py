@@ -54,7 +54,6 @@ class Port:
 def ports(
     types: Sequence[Attribute], attributes: ArrayAttr[DictionaryAttr] | None, default: str
 ) -> list[Port]:
-    """Names and types of the arguments or results of a function."""
     tables: list[Mapping[str, Attribute]] = [{} for _ in types]
     if attributes is not None:
         tables = [dict(table.data) for table in attributes.data]

@@ -165,7 +165,6 @@ class Sizes:
         return self.known[name]
 
     def of(self, size: int, name: str) -> int:
-        """The size for a dimension that is declared as `size`; `name` is "" without a name."""
         if size != DYNAMIC:
             return size
         if self.scheme in ("same", "one"):
@@ -224,8 +223,6 @@ def nudged(array: Array, seed: int) -> Array:
 
 
 class NudgedPayload:
-    """Weights up to two ULPs off."""
-
     def __init__(self, payload: Payload, seed: int) -> None:
         self.payload, self.seed = payload, seed
 

@@ -79,7 +79,6 @@ class Profiler:
         self.stop()
 
     def record(self, session: "Session", seconds: float) -> None:
-        """Note a run of a session that took so long."""
         entry = self.programs.setdefault(session, Profiled(session))
         entry.runs += 1
         entry.seconds += seconds

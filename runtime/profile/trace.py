@@ -172,7 +172,6 @@ def residences(timeline: Timeline) -> Iterator[Residence]:
 
 
 def _buffers(buffers: Iterable[Residence]) -> Iterator[Event]:
-    """A span for each buffer; those of a segment share a group of tracks."""
     for number, r in enumerate(buffers):
         segment, offset = r.slot.segment.data, r.slot.offset.value.data
         hint = r.slot.result.name_hint
@@ -189,7 +188,6 @@ def _buffers(buffers: Iterable[Residence]) -> Iterator[Event]:
 
 
 def _bytes_live(buffers: Iterable[Residence]) -> Iterator[Event]:
-    """How many bytes of each segment are in use."""
     changes: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for r in buffers:
         changes[r.slot.segment.data] += [(r.start_us, r.bytes), (r.end_us, -r.bytes)]
