@@ -52,10 +52,7 @@ def leading_concats(op: FusedOp) -> list[ConcatOp]:
         if isinstance(member, ConcatOp)
         and member.result in yielded
         and not is_dynamic(member.result.type)
-        and all(arg in outside and arg.has_one_use() for arg in member.inputs)
-        and all(
-            outside[arg].has_one_use() and may_write_directly(outside[arg]) for arg in member.inputs
-        )
+        and all(map(movable, member.inputs))
         and any(isinstance(outside[arg].owner, Operation) for arg in member.inputs)
     ]
 
