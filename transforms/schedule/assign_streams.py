@@ -31,11 +31,12 @@ where a segment needs more events at one time than the target has: one stream ne
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.npu_task.attributes import HBM, HOST, Engine, number
@@ -47,7 +48,9 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.clock.clock import Program
 from ge.runtime.clock.timeline import Timeline
-from ge.transforms.analysis.dependencies import Buffer, Segment, buffers_of, segments
+from ge.transforms.analysis.aliasing import arena_bytes
+from ge.transforms.analysis.dependencies import Segment, segments
+from ge.transforms.analysis.task_graph import TaskGraph, Window, buffer_graph, windows
 from ge.transforms.schedule.events import (
     EventIds,
     Planned,
@@ -57,7 +60,7 @@ from ge.transforms.schedule.events import (
     with_events,
 )
 from ge.transforms.schedule.list_scheduling import ListScheduler, Schedule, Streams, path_lengths
-from ge.transforms.schedule.memory_cap import MemoryCap, memory_orderings, profile
+from ge.transforms.schedule.memory_cap import MemoryCap, memory_orderings
 
 CUBE, VECTOR, DMA_IN, DMA_OUT, CONTROL = range(5)
 STREAMS = 5
@@ -110,13 +113,18 @@ class StreamAssignment:
     def function(self, func: FuncOp) -> None:
         """Schedule the segments of the outermost block, and put all tasks on streams."""
         parts = list(segments(func.body.block))
-        buffers = buffers_of(parts, self.target.hbm_alignment)
-        tasks = [len(p.tasks) if isinstance(p, Segment) else 0 for p in parts]
-        peaks = [profile(b, n).peak for b, n in zip(buffers, tasks, strict=True)]
-        cap = max(self.memory_limit, *peaks)
-        for part, alive in zip(parts, buffers, strict=True):
+        tasks = [p.tasks if isinstance(p, Segment) else [p] for p in parts]
+
+        def size_of(buffer: SSAValue) -> int:
+            outermost = buffer.owner.parent is func.body.block
+            return arena_bytes(buffer, self.target.hbm_alignment) if outermost else 0
+
+        graph = buffer_graph(chain.from_iterable(tasks), size_of)
+        parts_live = list(windows(graph, map(len, tasks)))
+        cap = max(self.memory_limit, *(w.profile().peak for w in parts_live))
+        for part, window in zip(parts, parts_live, strict=True):
             if isinstance(part, Segment):
-                self.segment(part, alive, cap)
+                self.segment(part, window, cap)
             else:
                 self.inside(part)
         if self.clock is not None:
@@ -131,27 +139,28 @@ class StreamAssignment:
                 else:
                     self.inside(part)
 
-    def segment(self, segment: Segment, buffers: Sequence[Buffer], cap: int) -> None:
+    def segment(self, segment: Segment, window: Window, cap: int) -> None:
         """Keep the best schedule of a segment."""
         if self.clock is None:
             self.put(segment, self.in_order(segment, {}))
             return
-        best = self.in_order(segment, memory_orderings(buffers, len(segment.tasks), cap))
-        self.put(segment, self.best(segment, best, buffers, cap)[0])
+        best = self.in_order(segment, memory_orderings(window, cap))
+        self.put(segment, self.best(segment, best, window, cap)[0])
 
     def fastest(self, segment: Segment) -> float:
         """The makespan of the best schedule of a segment, whatever memory it takes."""
-        return self.best(segment, self.in_order(segment, {}), (), 0)[1]
+        anywhere = Window(TaskGraph(), range(len(segment.tasks)), ())
+        return self.best(segment, self.in_order(segment, {}), anywhere, 0)[1]
 
     def best(
-        self, segment: Segment, in_order: Schedule, buffers: Sequence[Buffer], cap: int
+        self, segment: Segment, in_order: Schedule, window: Window, cap: int
     ) -> tuple[Schedule, float]:
         """The fastest schedule of a segment, and its makespan (0 while that is not known)."""
         best, first = in_order, self.time(segment, in_order)
         if len(first.tasks) < len(segment.tasks):  # how long the others take is not known
             return best, 0.0
         fastest = first.latency_us * (1 - GAIN)
-        for schedule in self.candidates(segment, buffers, cap, first):
+        for schedule in self.candidates(segment, window, cap, first):
             try:
                 latency = self.time(segment, schedule).latency_us
             except GeError:  # more events than the target has
@@ -177,7 +186,7 @@ class StreamAssignment:
         return Schedule(order, [0] * len(order), after)
 
     def candidates(
-        self, segment: Segment, buffers: Sequence[Buffer], cap: int, first: Timeline
+        self, segment: Segment, window: Window, cap: int, first: Timeline
     ) -> Iterator[Schedule]:
         """Schedules that may be faster than the order of the program."""
         if first.latency_us <= first.lower_bound_us * (1 + GAIN):
@@ -191,7 +200,7 @@ class StreamAssignment:
         for priority in (paths, in_order):
             own = {engine: list(streams) for engine, streams in engines.items()}
             streams = Streams(list(range(STREAMS, self.streams)), STREAMS_OF_ENGINE, own)
-            memory = MemoryCap(buffers, len(tasks), cap)
+            memory = MemoryCap(window, cap)
             scheduler = ListScheduler(tasks, before, priority, memory, streams, self.target)
             scheduler.play()
             yield scheduler.schedule
