@@ -11,15 +11,11 @@ from ge.dialects.graph.convolution import Convolution
 from ge.dialects.npu_task.core_plan import ACCUMULATOR_BYTES, FRACTAL, PASSING_ROWS, STATISTICS
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import element_type, numel, shape_of
+from ge.dialects.support.types import align_up, element_type, numel, shape_of
 
 
 def width_of(value: SSAValue) -> int:
     return bitwidth(element_type(value)) // 8
-
-
-def fractals(size: int) -> int:
-    return -(-size // FRACTAL) * FRACTAL
 
 
 def has_channels(op: TensorOp) -> bool:
@@ -63,7 +59,7 @@ def tiles_of(op: TensorOp, tile: Sequence[int], copies: int) -> Iterator[tuple[s
         yield from (("l1", "lhs", m * k * width, copies), ("l1", "rhs", k * n * width, copies))
         yield "l0c", "sum", m * n * sums, 1
         return
-    rows, size = min(m, PASSING_ROWS), fractals(op.sizes("query")[3])
+    rows, size = min(m, PASSING_ROWS), align_up(op.sizes("query")[3], FRACTAL)
     yield from (("l1", "query", m * size * width, 1), ("l1", "key", n * size * width, copies))
     yield "l0c", "scores", m * n * sums, 1
     yield from (("ub", name, rows * n * sums, copies) for name in ("scores", "weights"))
@@ -72,7 +68,7 @@ def tiles_of(op: TensorOp, tile: Sequence[int], copies: int) -> Iterator[tuple[s
     if masks:
         yield "ub", "mask", rows * n * sum(map(width_of, masks)), copies
     if isinstance(op, AttentionOp) and op.sizes("value")[3]:
-        size = fractals(op.sizes("value")[3])
+        size = align_up(op.sizes("value")[3], FRACTAL)
         yield "l1", "value", n * size * width, copies
         yield "l1", "weights", m * n * width, copies
         yield "l0c", "sum", m * size * sums, 1

@@ -72,7 +72,6 @@ class Device:
         return cls(sizes, poison)
 
     def view(self, extent: Extent, dtype: np.dtype[Any], shape: Sequence[int]) -> Array:
-        """The bytes of an extent as an array."""
         pool = self.pools[extent.segment]
         return pool[extent.start : extent.end].view(dtype).reshape(shape)
 

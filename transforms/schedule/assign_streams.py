@@ -46,7 +46,7 @@ from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target, target_for
-from ge.runtime.clock.clock import Program
+from ge.runtime.clock.clock import ProgramClock
 from ge.runtime.clock.timeline import Timeline
 from ge.transforms.analysis.aliasing import arena_bytes
 from ge.transforms.analysis.dependencies import Segment, segments
@@ -95,7 +95,7 @@ class StreamAssignment:
     target: Target
     events: EventIds
     streams: int
-    clock: Program | None
+    clock: ProgramClock | None
     """What tells how long a schedule takes; None: the order of the program is kept."""
     memory_limit: int
     used: int = field(init=False)
@@ -105,7 +105,9 @@ class StreamAssignment:
         self.used = min(self.streams, STREAMS)
 
     @classmethod
-    def of(cls, target: Target, engines: dict[str, Engine], clock: Program) -> "StreamAssignment":
+    def of(
+        cls, target: Target, engines: dict[str, Engine], clock: ProgramClock
+    ) -> "StreamAssignment":
         """One that tries all schedules, with the target's streams and events."""
         streams = min(target.max_streams, STREAMS + MORE_STREAMS)
         return cls(engines, target, EventIds(target.max_events), streams, clock, 0)
@@ -288,7 +290,7 @@ class AssignStreamsPass(ModulePass):
 
     def assign(self, module: ModuleOp, func: FuncOp, target: Target) -> None:
         most = 1 if self.single else STREAMS if self.in_order else STREAMS + MORE_STREAMS
-        clock = None if self.single or self.in_order else Program(module, target)
+        clock = None if self.single or self.in_order else ProgramClock(module, target)
         assign_streams(module, func, target, most, clock, self.memory_limit)
 
 
@@ -297,7 +299,7 @@ def assign_streams(
     func: FuncOp,
     target: Target,
     most: int,
-    clock: Program | None,
+    clock: ProgramClock | None,
     memory_limit: int = 0,
 ) -> None:
     """Put a function on `most` streams at the most: in the order that the clock finds best or,

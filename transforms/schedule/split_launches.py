@@ -39,7 +39,7 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import segments as segment_sizes
 from ge.dialects.support.types import element_type, set_type, shape_of, tensor
 from ge.dialects.targets.target import Target, target_for
-from ge.runtime.clock.clock import Program, UnknownShapes, simulate
+from ge.runtime.clock.clock import ProgramClock, UnknownShapes, simulate
 from ge.runtime.costs.tiling import choose_tiling
 from ge.transforms.analysis.dependencies import Segment, segments
 from ge.transforms.schedule.assign_streams import (
@@ -120,7 +120,7 @@ class Splitter:
 
     module: ModuleOp
     target: Target
-    clock: Program
+    clock: ProgramClock
     kernels: dict[str, KernelOp]
     fixed: int = 1
     """The number of pieces of every group, without `counts`."""
@@ -342,7 +342,7 @@ class SplitLaunchesPass(ModulePass):
             split(trial, target, counts=counts)
             if (func := main_function(trial)) is not None:
                 most = STREAMS + MORE_STREAMS
-                assign_streams(trial, func, target, most, Program(trial, target))
+                assign_streams(trial, func, target, most, ProgramClock(trial, target))
             return simulate(trial, target).latency_us
 
         try:
@@ -366,7 +366,7 @@ def splitter(
 ) -> Splitter:
     """What splits the launches of a module, with all that it works on."""
     kernels = {k.sym_name.data: k for k in module.ops if isinstance(k, KernelOp)}
-    return Splitter(module, target, Program(module, target), kernels, pieces, counts)
+    return Splitter(module, target, ProgramClock(module, target), kernels, pieces, counts)
 
 
 def split(
