@@ -52,7 +52,7 @@ class Verification:
             if isinstance(op, FuncOp):
                 self.function(op)
             elif isinstance(op, KernelOp) and self.legal.kernel:
-                self.values, self.types = (TensorType,), {}
+                self.begin((TensorType,))
                 self.block(op.body.block, self.legal.kernel, {})
                 self.apply(op, self.legal.rules)
             else:
@@ -68,10 +68,15 @@ class Verification:
             raise self.fail(func, f"{name} has several blocks; use graph.if and graph.loop")
         if func.body.blocks:
             legal = self.legal if main else self.fused
-            self.values, self.types = legal.values, {}
+            self.begin(legal.values)
             self.block(func.body.block, legal.main, legal.rules if main else {})
         elif main:
             raise self.fail(func, f"{name} has no body")
+
+    def begin(self, values: tuple[type[Attribute], ...]) -> None:
+        """A function or kernel begins, whose values may have these types."""
+        self.values = values
+        self.types.clear()
 
     def block(self, block: Block, allowed: frozenset[type[Operation]], rules: Rules) -> None:
         self.check_types(block.args, block.parent_op())
