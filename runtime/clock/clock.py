@@ -21,7 +21,7 @@ nothing of these (`sync`: issue by the host, barriers).
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 from xdsl.dialects.builtin import ModuleOp
@@ -78,7 +78,6 @@ class Builder:
     """The tasks of the ops between two barriers, with what each has to wait for."""
 
     def __init__(self, regions: Regions) -> None:
-        self.queue = IssueQueue()
         self.tasks: list[Task] = []
         self._of: dict[Issue, Task] = {}
         self._last: dict[int, Task] = {}
@@ -116,11 +115,42 @@ class Builder:
         self.tasks.append(new)
 
 
+def stated(block: Block) -> Iterator[Issue | Operation]:
+    """What the host issues in a block by the streams and events of the IR: tasks, and control flow,
+    before which all tasks end. Raises GeError for what is no part of a program."""
+    queue = IssueQueue()
+    for op in block.ops:
+        if type(op) in PASSIVE:
+            continue
+        if isinstance(op, TensorOp) or (isinstance(op, TASKS) and op.stream is None):
+            what = "fixed on a stream" if isinstance(op, TASKS) else "a task"
+            hint = "compile it with ge-compile first"
+            raise GeError(f"{op.name} is not {what}: not a program", str(place_of(op)), hint)
+        match op:
+            case LaunchOp() | task.CopyOp() | task.TransferOp():
+                yield queue.issue(op)
+            case task.RecordOp():
+                queue.record(op)
+            case task.WaitOp():
+                queue.wait(op)
+            case IfOp() | LoopOp() | YieldOp():
+                queue = IssueQueue()
+                yield op
+            case _:
+                pass
+
+
 class Program:
     """A program as nested sequences of tasks."""
 
-    def __init__(self, module: ModuleOp, target: Target) -> None:
-        self.target = target
+    def __init__(
+        self,
+        module: ModuleOp,
+        target: Target,
+        issued: Mapping[Block, Sequence[Issue | Operation]] | None = None,
+    ) -> None:
+        """`issued`: the schedule, what the host issues in each block; None: that of the IR."""
+        self.target, self.issued = target, issued
         self.kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
         self.notes: list[str] = []
         self.regions = Regions()
@@ -147,43 +177,25 @@ class Program:
     def block(self, block: Block, host_driven: bool) -> Timeline:
         """The timeline of a block: simulated piece by piece, since control flow waits for all that
         was issued before. Raises GeError for what is no part of a program."""
-        return self.sequence(block.ops, host_driven)
-
-    def sequence(self, ops: Iterable[Operation], host_driven: bool) -> Timeline:
-        """The timeline of ops in the order in which the host issues them. Raises as `block`."""
         result = Timeline(self.target)
         builder = Builder(self.regions)
-        for op in ops:
-            if type(op) in PASSIVE:
+        for item in stated(block) if self.issued is None else self.issued.get(block, ()):
+            if isinstance(item, Issue):
+                self.add(builder, item)
                 continue
-            if isinstance(op, TensorOp) or (isinstance(op, TASKS) and op.stream is None):
-                what = "fixed on a stream" if isinstance(op, TASKS) else "a task"
-                hint = "compile it with ge-compile first"
-                raise GeError(f"{op.name} is not {what}: not a program", str(place_of(op)), hint)
-            match op:
-                case LaunchOp() | task.CopyOp() | task.TransferOp():
-                    self.add(builder, builder.queue.issue(op))
-                case task.RecordOp():
-                    builder.queue.record(op)
-                case task.WaitOp():
-                    builder.queue.wait(op)
-                case IfOp() | LoopOp():
-                    result.append(self.run(builder, host_driven))
-                    builder = Builder(self.regions)
-                    found, times = self.branch(op) if isinstance(op, IfOp) else self.loop(op)
-                    result.append(found, times)
-                case YieldOp():
-                    result.append(self.run(builder, host_driven))
-                    builder = Builder(self.regions)
-                    self.carry(builder, op)
-                case _:
-                    pass
+            result.append(self.run(builder, host_driven))
+            builder = Builder(self.regions)
+            if isinstance(item, IfOp):
+                result.append(*self.branch(item))
+            elif isinstance(item, LoopOp):
+                result.append(*self.loop(item))
+            elif isinstance(item, YieldOp):
+                self.carry(builder, item)
         result.append(self.run(builder, host_driven))
         return result
 
     def in_isolation(self, issues: Iterable[Issue]) -> Timeline:
-        """The timeline of tasks as a schedule issues them, when nothing ran before. What the text
-        says of their streams is not looked at."""
+        """The timeline of tasks as a schedule issues them, when nothing ran before."""
         self.traffic = Traffic(self.target.l2_bytes, self.regions)
         builder = Builder(self.regions)
         for issue in issues:
