@@ -19,8 +19,6 @@ from ge.runtime.device.session import Session
 
 
 class Program(BackendRep):
-    """A compiled model: `run` takes the inputs in the order of the model's, or by name."""
-
     def __init__(self, session: Session, outputs: Sequence[str]) -> None:
         self.session, self.outputs = session, outputs
 
@@ -31,7 +29,6 @@ class Program(BackendRep):
         )
 
     def named(self, inputs: Any) -> Mapping[str, Any]:
-        """The inputs by name; ONNX's tests give them as a list, or one alone."""
         if isinstance(inputs, Mapping):
             return cast(Mapping[str, Any], inputs)
         values = cast(Sequence[Any], inputs if isinstance(inputs, list | tuple) else [inputs])
@@ -48,8 +45,6 @@ def members(outputs: dict[str, Any], name: str) -> list[Any]:
 
 
 class Backend(OnnxBackend):
-    """ge as an ONNX backend; the device is the emulated NPU, whatever its name."""
-
     @classmethod
     def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> Program:
         imported = import_model(model)

@@ -73,7 +73,6 @@ def options_from(args: argparse.Namespace, **more: Any) -> Options:
 
 
 def given(args: argparse.Namespace, name: str) -> Any:
-    """What the command line says about an option, None if nothing."""
     return getattr(args, _key(name), None)
 
 

@@ -69,8 +69,7 @@ def version_text(tool: str) -> str:
 class ArgumentParser(argparse.ArgumentParser):
     """The options of a tool. Raises GeError for a command line that it cannot read."""
 
-    more_flags: Iterable[str] = ()
-    """Those that a tool reads by itself."""
+    more_flags: Iterable[str] = ()  # those that a tool reads by itself
 
     def __init__(
         self,
@@ -86,7 +85,6 @@ class ArgumentParser(argparse.ArgumentParser):
         )  # fmt: skip
 
     def section(self, title: str) -> Callable[..., argparse.Action]:
-        """`add_argument` of the group of flags with a title."""
         known = (g for g in self._action_groups if g.title == title)
         return (next(known, None) or self.add_argument_group(title)).add_argument
 

@@ -89,7 +89,6 @@ def compile_input(args: argparse.Namespace) -> int:
 
 
 def watcher(args: argparse.Namespace, options: "Options") -> "Watch":
-    """Makes what validates each pass."""
     from ge.lowering.debugging.validation import Validation
     from ge.lowering.driver.compiler import context
     from ge.lowering.driver.program import Program
@@ -108,7 +107,6 @@ def watcher(args: argparse.Namespace, options: "Options") -> "Watch":
 
 
 def printer(remarks: bool) -> "Handler":
-    """Prints warnings, and remarks if they are asked for."""
     from ge.dialects.support.diagnostics import Diagnostic, Severity
 
     def handle(diagnostic: Diagnostic) -> None:

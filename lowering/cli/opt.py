@@ -68,8 +68,6 @@ def list_passes(names: str, passes: PassTable) -> str:
 
 
 class Driver:
-    """One run of ge-opt."""
-
     def __init__(self, arguments: Sequence[str]) -> None:
         self.options = Options.from_environment()
         self.plugins = (*plugin_files(arguments), *self.options.plugins)
@@ -93,7 +91,6 @@ class Driver:
         return transform_interpreter(self.passes)
 
     def run(self) -> int:
-        """Do what the command line says. Returns the exit status."""
         if self.args.list_passes is not None:
             print(list_passes(self.args.list_passes, self.passes))
             return 0
@@ -221,7 +218,6 @@ class Driver:
                 return ""
 
     def run_passes(self, module: ModuleOp, manager: PassManager) -> None:
-        """Passes see the weights that the module names."""
         if "graph.payload" not in module.attributes:
             manager.run(self.ctx, module)
             return
@@ -231,7 +227,6 @@ class Driver:
             manager.run(self.ctx, module)
 
     def reproducer(self, part: Source) -> str:
-        """The file that repeats what went wrong in a pass."""
         if file := self.args.mlir_pass_pipeline_crash_reproducer:
             return file
         return reproduce(

@@ -23,6 +23,7 @@ environment:
   plugin as with --load-plugin.
 """
 
+# Flags and metavar (none: a switch) -> help
 OPTIONS = {
     "-f --frontend FORMAT": "format of the input: mlir (default)",
     "--split-input-file": "treat the parts between lines `// -----` one by one",
@@ -66,7 +67,6 @@ OPTIONS = {
     "--list-rules": "the rules that passes are made of",
     "-v --version": "print the versions of ge and xDSL",
 }
-"""Flags and metavar (none: a switch) -> help."""
 
 
 def target_of(targets: Collection[str]) -> Callable[[str], ArgSpec]:

@@ -38,7 +38,6 @@ def _field_docs(cls: type) -> dict[str, str]:
 
 
 def summary(cls: type) -> str:
-    """The first paragraph of the docstring on one line."""
     doc = inspect.cleandoc(cls.__doc__ or "") if cls.__doc__ != ModulePass.__doc__ else ""
     text = " ".join(doc.split("\n\n")[0].split())
     return "" if text.startswith(f"{cls.__name__}(") else text  # the dataclass's own

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
     from ge.lowering.pipeline.instrumentation import Progress
 
-PATIENCE = 1.0
-"""Seconds of silence before a bar appears."""
+PATIENCE = 1.0  # seconds of silence before a bar appears
 
 
 @contextmanager

@@ -108,7 +108,6 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def check_flags(args: argparse.Namespace) -> None:
-    """Raise GeError for what --timing-only leaves nothing to do for."""
     from ge.dialects.support.errors import GeError
 
     numeric = {
@@ -134,7 +133,6 @@ def check_writable(paths: Iterable[str], inputs: Iterable[str]) -> None:
 
 
 def machine_of(args: argparse.Namespace, module: "ModuleOp", options: "Options") -> "Target":
-    """The target that is named, or that the module was compiled for."""
     from ge.dialects.targets.target import Target, target_for
     from ge.runtime.device.session import main_of
 
@@ -179,7 +177,6 @@ def load_model(
 
 
 def compiled_for(module: "ModuleOp") -> str | None:
-    """The target that a module has been compiled for."""
     from xdsl.dialects.builtin import StringAttr
 
     from ge.dialects.targets.target import TARGET
@@ -262,14 +259,12 @@ def compute(
 
 
 def wants_time(args: argparse.Namespace) -> bool:
-    """Whether a result is asked for that takes a simulation."""
     return bool(
         args.timing_only or args.trace or args.op_summary or args.op_statistic or args.what_if
     )
 
 
 def time_of(args: argparse.Namespace, module: "ModuleOp", options: "Options") -> "Timeline | None":
-    """The simulated timeline, if it is asked for and can be had."""
     from ge.lowering.levels.level import level_of
     from ge.runtime.clock.clock import UnknownShapes, simulate
 
@@ -312,8 +307,7 @@ def write_profile(
     return report
 
 
-SHOWN_ELEMENTS = 12
-"""Arrays up to this size are shown whole."""
+SHOWN_ELEMENTS = 12  # arrays up to this size are shown whole
 
 
 def output_lines(outputs: "Mapping[str, Array]") -> Iterable[str]:

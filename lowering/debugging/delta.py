@@ -22,8 +22,8 @@ from ge.dialects.npu_task.ops import KernelOp
 
 T = TypeVar("T")
 
+# Whether a module shows what is looked for. It may be no valid module; it is not changed.
 Shows = Callable[[ModuleOp], bool]
-"""Whether a module shows what is looked for. It may be no valid module; it is not changed."""
 
 
 def reduce(module: ModuleOp, shows: Shows, end: float) -> ModuleOp:
@@ -33,13 +33,11 @@ def reduce(module: ModuleOp, shows: Shows, end: float) -> ModuleOp:
 
 
 def ops_of(block: Block) -> list[Operation]:
-    """The ops of a block without its terminator and its constants."""
     last = block.last_op
     return [o for o in block.ops if o is not last and not isinstance(o, ConstantOp)]
 
 
 def read_by(op: Operation) -> Iterator[SSAValue]:
-    """The values that an op and the ops in it read."""
     for inner in op.walk():
         yield from inner.operands
 
@@ -93,7 +91,6 @@ def _defined(op: Operation) -> Iterator[SSAValue]:
 
 
 def _top(op: Operation, block: Block) -> Operation | None:
-    """The op of `block` that `op` is in."""
     current: Operation | None = op
     while current is not None and current.parent is not block:
         current = current.parent_op()
@@ -109,7 +106,6 @@ def _function_around(block: Block) -> FuncOp:
 
 
 def _dims(around: FuncOp, value: SSAValue) -> DictionaryAttr:
-    """The names of an argument's dimensions, if the value is an argument that has them."""
     found: dict[str, Attribute] = {}
     if (
         isinstance(value, BlockArgument)
@@ -122,8 +118,6 @@ def _dims(around: FuncOp, value: SSAValue) -> DictionaryAttr:
 
 
 class _Reduction:
-    """One search. `best` is the smallest module that has been found."""
-
     def __init__(self, shows: Shows, end: float) -> None:
         self.shows, self.end = shows, end
 
@@ -140,7 +134,6 @@ class _Reduction:
         return best
 
     def smallest(self, block: Block) -> ModuleOp | None:
-        """The smallest module that is a part of the block, or of a block in it."""
         ops = ops_of(block)
         if not self.shows(Part(block, ops).module()):
             return None
@@ -173,7 +166,6 @@ class _Reduction:
         return ops[first:high]
 
     def chunks(self, block: Block, ops: list[Operation]) -> list[Operation]:
-        """Without each op that it is shown without."""
         return self.fewest(ops, lambda kept: self.shows(Part(block, kept).module()))
 
     def fewest(self, items: Sequence[T], shows: Callable[[list[T]], bool]) -> list[T]:
@@ -203,7 +195,6 @@ class _Reduction:
         return module
 
     def without_symbols(self, module: ModuleOp, kind: type[Operation]) -> ModuleOp:
-        """Without the functions, or kernels too, that it is shown without."""
         ops = [o for o in module.ops if isinstance(o, kind)]
 
         def part(kept: Sequence[Operation]) -> ModuleOp:

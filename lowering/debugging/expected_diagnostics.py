@@ -48,7 +48,6 @@ def _pattern(text: str, is_regex: bool) -> re.Pattern[str]:
 
 
 def expectations(source: Source) -> list[Expectation]:
-    """The `expected-*` comments of a text."""
     found: list[Expectation] = []
     lines = source.text.split("\n")
     plain = [source.lines_before + i for i, t in enumerate(lines, 1) if not EXPECTED.search(t)]

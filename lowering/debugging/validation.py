@@ -33,36 +33,28 @@ from ge.transforms.rewriting.relations import Relation, relation_of
 
 Outcome = Mapping[str, Array] | GeError
 
-NUDGES = (1, 2, 3)
-"""Runs on inputs that are a few ULPs off, when a pass may round differently."""
+NUDGES = (1, 2, 3)  # runs on inputs that are a few ULPs off, when a pass may round differently
 
 
 class Runner(Protocol):
     """Inputs for a module, and what comes of them (`runtime/device/trials.py`)."""
 
     @property
-    def trials(self) -> Sequence[object]:
-        """Names of the runs."""
-        ...
+    def trials(self) -> Sequence[object]: ...
 
     @property
-    def first(self) -> Sequence[Outcome]:
-        """What the module itself gives."""
-        ...
+    def first(self) -> Sequence[Outcome]: ...
 
     def run(self, module: ModuleOp, nudge: int = 0) -> Sequence[Outcome]:
         """What another module gives; with `nudge`, on inputs a few ULPs off."""
         ...
 
 
-MakeRunner = Callable[[ModuleOp, Payload], Runner]
-"""Raises GeError for a module that cannot be run."""
+MakeRunner = Callable[[ModuleOp, Payload], Runner]  # raises GeError for a module that cannot be run
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Where the numbers differ, for people."""
-
     trial: str
     output: str
     text: str
@@ -104,13 +96,11 @@ def first_difference(
 
 
 def _of(rounds: Sequence[Sequence[Outcome]], trial: int, name: str) -> list[Array]:
-    """One output of one trial in several rounds."""
     outcomes = [outcomes[trial] for outcomes in rounds]
     return [o[name] for o in outcomes if not isinstance(o, GeError)]
 
 
 def structure(module: ModuleOp) -> list[object]:
-    """Equal for modules that compute the same in the same way."""
     numbers: dict[SSAValue | Operation | Block | None, int] = {}
     found: list[object] = []
 
@@ -141,15 +131,13 @@ class Validation(Instrumentation):
 
     make_runner: MakeRunner
     ctx: Context
+    # The weights, or what opens those that a module names
     payload: Payload | Callable[[ModuleOp], Payload]
-    """The weights, or what opens those that a module names."""
+    # Where the test goes that repeats what went wrong; None: validate-PASS.mlir
     output: str | None = None
-    """Where the test goes that repeats what went wrong; None: validate-PASS.mlir."""
     plugins: Sequence[str] = ()
-    seconds: float = 60.0
-    """How long to look for the ops that matter."""
-    passes: int = 0
-    """How many passes have been found right."""
+    seconds: float = 60.0  # how long to look for the ops that matter
+    passes: int = 0  # how many passes have been found right
     runner: Runner | None = None
     _payload: Payload = field(default_factory=_Without)
     _old: ModuleOp | None = None
@@ -198,8 +186,6 @@ class Validation(Instrumentation):
 
 @dataclass
 class Case:
-    """A pass that breaks its relation."""
-
     validation: Validation
     broken: ModulePass
 
@@ -230,7 +216,6 @@ class Case:
         return module, payload
 
     def write(self, path: Path, module: ModuleOp, payload: Payload, found: Difference) -> None:
-        """Write the module as a lit test, its weights beside it if there are any."""
         weights = {k: a for k in weights_of(module) if (a := payload.get(k)) is not None}
         module.attributes.pop(PAYLOAD, None)
         plugins = [f"--load-plugin={Path(p).resolve()}" for p in self.validation.plugins]

@@ -47,11 +47,10 @@ if TYPE_CHECKING:
 
 TEXT, WEIGHTS, ENTRY = "program.mlir", "program.safetensors", "entry.json"
 TEXT_LIMIT = 1 << 30
-CHUNK = 1 << 22
-"""In bytes: what a text of an entry may have, and what is copied at a time."""
+CHUNK = 1 << 22  # in bytes: what a text of an entry may have, and what is copied at a time
 
+# The name of the file with weights, in the attributes of a module
 PAYLOAD = re.compile(r'graph\.payload = ("(?:[^"\\]|\\.)*")')
-"""The name of the file with weights, in the attributes of a module."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +65,7 @@ class Request:
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
     until: str = "program"
     debug_info: bool = False
-    watch: "Watch | None" = None
-    """Makes what watches the passes; nothing comes from the cache then."""
+    watch: "Watch | None" = None  # makes what watches the passes; nothing comes from the cache then
 
     def run(
         self, progress: "Progress | None" = None, tell: Handler = lambda diagnostic: None
@@ -198,8 +196,8 @@ class Unsound(Exception):
     """An entry that does not hold together."""
 
 
+# What reading a damaged entry raises
 WRONG = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, MemoryError)
-"""What reading a damaged entry raises."""
 
 
 def _identity(path: Path) -> list[int] | None:
@@ -229,7 +227,6 @@ def _text(path: Path) -> str:
 
 
 def _copy(source: BinaryIO, target: BinaryIO | None) -> str:
-    """The hash of a file, copied to `target` on the way."""
     digest = sha256()
     while chunk := source.read(CHUNK):
         digest.update(chunk)
@@ -285,7 +282,6 @@ def _restore(request: Request, entry: Path, kept: Mapping[str, Any]) -> None:
 
 
 def _recall(request: Request, entry: Path, kept: Mapping[str, Any]) -> "Program":
-    """The program of an entry, in memory. Raises Unsound."""
     from ge.dialects.graph.ports import HASH
     from ge.dialects.graph.ports import PAYLOAD as ATTRIBUTE
     from ge.lowering.driver.compiler import context
@@ -316,7 +312,6 @@ def _recall(request: Request, entry: Path, kept: Mapping[str, Any]) -> "Program"
 
 
 def _keep(request: Request, entry: Path, program: "Program") -> None:
-    """Keep a program; where that fails, say so."""
     try:
         _store(request, entry, program)
     except (OSError, ValueError, GeError) as e:
@@ -324,7 +319,6 @@ def _keep(request: Request, entry: Path, program: "Program") -> None:
 
 
 def _store(request: Request, entry: Path, program: "Program") -> None:
-    """Keep a program, with what is already written for it. Raises OSError, GeError."""
     if not entry.parent.exists():
         entry.parent.mkdir(0o700, parents=True)
     made = Path(tempfile.mkdtemp(prefix=".new-", dir=entry.parent))

@@ -100,7 +100,6 @@ def lower_verified(
     instrumentations: Sequence[Instrumentation],
     payload: Payload | None,
 ) -> Compilation:
-    """`lower`, for a module that is known to be valid."""
     start = time.perf_counter()
     compilation, last = Compilation(options), Level.named(until)
     target = Target.load(options.target)  # an unknown one is no error of the pass that loads it
@@ -159,14 +158,12 @@ def load(
 
 
 def text_folder(module: ModuleOp, path: Path) -> Path:
-    """Where the weights of a text stand: beside it, or beside the file that it is a link to."""
     file = payload_path(module, path.parent)
     is_here = file is None or file.exists() or not path.is_symlink()
     return path.parent if is_here else path.resolve().parent
 
 
-Watch = Callable[[Program], Sequence[Instrumentation]]
-"""Makes what watches the passes."""
+Watch = Callable[[Program], Sequence[Instrumentation]]  # makes what watches the passes
 
 
 def compile_file(
@@ -215,7 +212,6 @@ def lower_program(
 
 
 def require_static(module: ModuleOp, path: str) -> None:
-    """Raises GeError for inputs with dimensions of unknown size."""
     main = main_function(module)
     types = () if main is None else main.function_type.inputs.data
     if any(is_dynamic(t) for t in types if is_shaped(t)):

@@ -26,23 +26,21 @@ from ge.transforms.memory.over_limit import OverLimitError
 from ge.transforms.memory.recompute_elementwise import COPIES
 from ge.transforms.rewriting.counts import RuleCount
 
+# Each remedy with the level at which it is done, in the order in which they are tried
 REMEDY_LEVELS = {
     "order": Level.TASKS,
     "fuse": Level.FUSED,
     "recompute": Level.TASKS,
     "spill": Level.BUFFERS,
 }
-"""Each remedy with the level at which it is done, in the order in which they are tried."""
 
+# How many times as long the launches may take, if the program takes too long: side by side, they
+# have less room, and data less often in L2
 LESS_SLOW = (1.1, 1.05)
-"""How many times as long the launches may take, if the program takes too long: side by side, they
-have less room, and data less often in L2."""
 
 
 @dataclass
 class Candidate:
-    """A program, and what the report says about how it was made."""
-
     module: ModuleOp
     rules: dict[str, dict[str, RuleCount]]
     ops: dict[str, int]
@@ -97,10 +95,10 @@ class Search:
     stepper: Stepper
     before: ModuleOp
     levels: Sequence[Level]
+    # The passes to the fused level -> the module that they gave
     fused: dict[tuple[ModulePass, ...], Candidate] = field(
         default_factory=dict[tuple[ModulePass, ...], Candidate]
     )
-    """The passes to the fused level -> the module that they gave."""
 
     def candidate(self, module: ModuleOp) -> Candidate:
         return Candidate(module, dict(self.stepper.rules), dict(self.stepper.ops))
@@ -174,13 +172,11 @@ def become(module: ModuleOp, other: ModuleOp) -> None:
 
 
 def is_recomputed(module: ModuleOp) -> bool:
-    """Whether a program computes values again to need less memory."""
     main = main_function(module)
     return main is not None and any(key in main.attributes for key in (RECOMPUTED, COPIES))
 
 
 def is_reordered(module: ModuleOp) -> bool:
-    """Whether the launches of a program have another order than they were written in."""
     main = main_function(module)
     order = None if main is None else main.attributes.get(ORDER)
     return isinstance(order, StringAttr) and order.data != PROGRAM

@@ -39,11 +39,10 @@ class Compilation:
     ops: dict[str, int] = field(default_factory=dict[str, int])
     fusion: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     memory: dict[str, int] = field(default_factory=dict[str, int])
+    # What was done about the memory limit
     remedies: list[Tried] = field(default_factory=list[Tried])
-    """What was done about the memory limit."""
 
     def report(self, model: str) -> dict[str, Any]:
-        """The compiler's part of the report: one JSON object with stable keys."""
         remedies = {"remedies": [asdict(t) for t in self.remedies]} if self.remedies else {}
         return {
             "model": model,
@@ -56,7 +55,6 @@ class Compilation:
         }
 
     def add_counts(self, counts: Mapping[str, RuleCount]) -> None:
-        """Add what rules did to the figures."""
         for rule, number in counts.items():
             entry = self.fusion.setdefault(rule, {"matched": 0, "applied": 0})
             entry["matched"] += number.matched
@@ -71,8 +69,7 @@ class Program:
     payload: Payload
     path: str
     compilation: Compilation = field(default_factory=lambda: Compilation(Options()))
-    reload: "Callable[[], Program] | None" = None
-    """Reads it again, as it was before it was lowered."""
+    reload: "Callable[[], Program] | None" = None  # reads it again, as it was before it was lowered
 
     @property
     def name(self) -> str:
@@ -97,7 +94,6 @@ class Program:
                 out.json(report, self.report())
 
     def summary(self, name: str) -> str:
-        """The figures in a few lines for people."""
         c = self.compilation
         parts = [f"{name}: {c.seconds:.2f} s"]
         parts += [f"{n} {level}" for level, n in c.ops.items()]

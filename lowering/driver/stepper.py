@@ -15,16 +15,15 @@ from ge.lowering.pipeline.pass_manager import Instrumentation, PassManager
 from ge.lowering.pipeline.stages import closed
 from ge.transforms.rewriting.counts import RuleCount, collecting
 
-Path = Mapping[Level, Sequence[ModulePass]]
-"""The passes of each level."""
+Path = Mapping[Level, Sequence[ModulePass]]  # the passes of each level
 
 
 @dataclass
 class LevelCounts(Instrumentation):
     """Counts the work of a module after the last pass of each level at which ops are work."""
 
+    # Number of passes that have run -> the levels that are reached
     ends: Mapping[int, Sequence[Level]]
-    """Number of passes that have run -> the levels that are reached."""
     ops: dict[str, int]
     runs: int = 0
 
@@ -43,11 +42,11 @@ class Stepper:
     ctx: Context
     instrumentations: Sequence[Instrumentation]
     progress: Progress | None = None
+    # All passes that ran, those of ways that were given up included
     records: list[PassRecord] = field(default_factory=list[PassRecord])
-    """All passes that ran, those of ways that were given up included."""
     ops: dict[str, int] = field(default_factory=dict[str, int])
+    # The first of the levels that were done in one go -> what the rules did there
     rules: dict[str, dict[str, RuleCount]] = field(default_factory=dict[str, dict[str, RuleCount]])
-    """The first of the levels that were done in one go -> what the rules did there."""
 
     def run(self, module: ModuleOp, levels: Sequence[Level], path: Path) -> None:
         """Lower a module in place through `levels`, by the passes that `path` has for each."""

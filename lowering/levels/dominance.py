@@ -66,7 +66,6 @@ def _check_graph_of_blocks(region: Region, outer: set[SSAValue]) -> None:
 
 
 def _check_block(block: Block, defined: set[SSAValue]) -> list[SSAValue]:
-    """Check a block and add its values, which it returns, to those defined before."""
     values = list[SSAValue](block.args)
     defined.update(values)
     for op in block.ops:

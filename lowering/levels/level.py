@@ -24,10 +24,8 @@ class Level(StrEnum):
     """Where a module is on its way down; the order is that of the pipeline."""
 
     _value_: str
-    summary: str
-    """What an op is at this level."""
-    step: str
-    """The pass of `lowering/steps` that leads here; none where passes of `transforms` do."""
+    summary: str  # what an op is at this level
+    step: str  # the pass of `lowering/steps` that leads here; none where passes of `transforms` do
 
     GRAPH = "graph", "mathematics on tensors"
     FUSED = "fused", "one op is one kernel launch"
@@ -42,14 +40,12 @@ class Level(StrEnum):
 
     @classmethod
     def named(cls, name: str) -> "Level":
-        """The level of that name. Raises GeError for an unknown one."""
         if name not in list(cls):
             raise GeError(f"there is no level '{name}'", hint=f"use {', '.join(cls)}")
         return cls(name)
 
     @property
     def depth(self) -> int:
-        """How many levels are above."""
         return list(Level).index(self)
 
     def path_to(self, lower: "Level") -> list["Level"]:
@@ -62,15 +58,12 @@ class Level(StrEnum):
 class Legality:
     """What a module may hold at a level, beside what `verify-level` asks for at each."""
 
-    main: "frozenset[type[Operation]]"
-    """The ops of @main."""
-    values: "tuple[type[Attribute], ...]"
-    """The types of the values of @main."""
+    main: "frozenset[type[Operation]]"  # the ops of @main
+    values: "tuple[type[Attribute], ...]"  # the types of the values of @main
     rules: "Rules"
+    # The ops of kernels; none where there are no kernels
     kernel: "frozenset[type[Operation]]" = frozenset()
-    """The ops of kernels; none where there are no kernels."""
-    mark: str = ""
-    """An attribute of @main that no level above has."""
+    mark: str = ""  # an attribute of @main that no level above has
 
 
 @cache

@@ -30,22 +30,19 @@ class Surroundings:
     main: FuncOp
     target: Target
     kernels: Mapping[str, npu.KernelOp]
+    # Events that were recorded before, in program order
     recorded: set[int] = field(default_factory=set[int])
-    """Events that were recorded before, in program order."""
 
     def figure(self, name: str) -> int | None:
-        """An integer that a pass stated on the main function."""
         return figure(self.main, name)
 
 
-Rule = Callable[[Operation, Surroundings], Iterator[str]]
-"""Yields what is wrong with an op."""
+Rule = Callable[[Operation, Surroundings], Iterator[str]]  # yields what is wrong with an op
 
 Rules = Mapping[type[Operation], tuple[Rule, ...]]
 
 
 def constant_size(op: Operation, _: Surroundings) -> Iterator[str]:
-    """A constant in the text has one element, or as many as its type."""
     value = op.properties.get("value")
     if isinstance(value, DenseIntOrFPElementsAttr):
         count, expected = len(cast(Dense, value)), numel(shape_of(op.results[0]))
@@ -74,7 +71,6 @@ def kernel_fits(op: Operation, around: Surroundings) -> Iterator[str]:
 
 
 def launch_matches(op: Operation, around: Surroundings) -> Iterator[str]:
-    """The kernel exists, and operands and results are what it takes and gives."""
     assert isinstance(op, npu.LaunchOp)
     kernel = around.kernels.get(op.callee)
     if kernel is None:
@@ -87,7 +83,6 @@ def launch_matches(op: Operation, around: Surroundings) -> Iterator[str]:
 
 
 def into_empty(op: Operation, _: Surroundings) -> Iterator[str]:
-    """On tensors, a launch writes to new destinations."""
     assert isinstance(op, npu.LaunchOp)
     if not all(isinstance(v.owner, EmptyOp) for v in op.outs):
         yield "an outs operand is no tensor.empty"
@@ -99,7 +94,6 @@ def is_view(op: Operation, _: Surroundings) -> Iterator[str]:
 
 
 def on_buffers(op: Operation, _: Surroundings) -> Iterator[str]:
-    """What the dialect says about views, allocations and what is written."""
     return misuses(op)
 
 
@@ -115,7 +109,6 @@ def on_no_stream(op: Operation, _: Surroundings) -> Iterator[str]:
 
 
 def on_a_stream(op: Operation, around: Surroundings) -> Iterator[str]:
-    """What is issued names one of the streams that @main has, and the target has as many."""
     stream, count = op.properties.get("stream"), around.figure("streams")
     if count is None:
         yield "@main does not say how many streams there are: assign-streams was not run"
@@ -128,7 +121,6 @@ def on_a_stream(op: Operation, around: Surroundings) -> Iterator[str]:
 
 
 def event_in_range(op: Operation, around: Surroundings) -> Iterator[str]:
-    """Events are those that @main has, and are recorded before they are waited for."""
     assert isinstance(op, npu.RecordOp | npu.WaitOp)
     event, count = op.event.value.data, around.figure("events") or 0
     if not 0 <= event < count:
@@ -142,7 +134,6 @@ def event_in_range(op: Operation, around: Surroundings) -> Iterator[str]:
 
 
 def slot_inside(op: Operation, around: Surroundings) -> Iterator[str]:
-    """A slot is within its segment and aligned."""
     assert isinstance(op, npu.SlotOp)
     segment, offset = op.segment.data, op.offset.value.data
     size, end = around.figure(f"{segment}_bytes"), offset + byte_size(op.result.type)

@@ -45,10 +45,9 @@ class Verification:
     around: Surroundings
     legal: Legality = field(init=False)
     fused: Legality = field(init=False)
+    # Types that have been looked at, by identity
     types: dict[int, Attribute] = field(default_factory=dict[int, Attribute])
-    """Types that have been looked at, by identity."""
-    values: tuple[type[Attribute], ...] = ()
-    """What the values around may be."""
+    values: tuple[type[Attribute], ...] = ()  # what the values around may be
 
     def __post_init__(self) -> None:
         self.legal, self.fused = legality()[self.level], legality()[Level.FUSED]
@@ -57,7 +56,6 @@ class Verification:
         return error_at(op, f"not legal at the {self.level} level: {message}")
 
     def module(self, module: ModuleOp) -> None:
-        """Look at each function and kernel. Raises GeError at the first op that is not legal."""
         for op in module.ops:
             if isinstance(op, FuncOp):
                 self.function(op)
@@ -69,8 +67,6 @@ class Verification:
                 raise self.fail(op, f"{op.name} may not stand in a module")
 
     def function(self, func: FuncOp) -> None:
-        """Look at a function: @main by the rules of the level, others hold graph and fused ops.
-        Raises GeError."""
         main = func is self.around.main
         name = f"@{func.sym_name.data}"
         for problem in type_errors(func):
@@ -93,7 +89,6 @@ class Verification:
         rules: Rules,
         defined: set[SSAValue],
     ) -> None:
-        """Check a block in which the values in `defined` may be used."""
         local = list[SSAValue](block.args)
         defined.update(local)
         self.check_types(block.args, block.parent_op())
@@ -120,7 +115,6 @@ class Verification:
                 raise self.fail(op, message)
 
     def check_types(self, values: Iterable[SSAValue], op: Operation | None) -> None:
-        """Raise GeError for a value of a kind that the level has not, or a negative dimension."""
         for value in values:
             t = value.type
             if not isinstance(t, self.values):

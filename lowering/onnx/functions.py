@@ -34,8 +34,7 @@ class Function:
     proto: FunctionProto
     opsets: Mapping[str, int]
     defaults: Mapping[str, AttributeProto] = field(default_factory=dict[str, AttributeProto])
-    anonymous: bool = False
-    """Whether the body's own names mean nothing to the user."""
+    anonymous: bool = False  # whether the body's own names mean nothing to the user
 
 
 def versions(opsets: Iterable[OperatorSetIdProto]) -> dict[str, int]:
@@ -76,8 +75,6 @@ def find_function(node: NodeProto, inputs: Sequence[Value], opset: int) -> Funct
 
 
 class FunctionSchema(Protocol):
-    """The part of an OpSchema that onnx's type stubs leave out."""
-
     function_opset_versions: Sequence[int]
     context_dependent_function_opset_versions: Sequence[int]
 
@@ -105,7 +102,6 @@ def _body(
 
 
 def _type(value: Value) -> TypeProto:
-    """The ONNX type of a value; an empty one for an absent value."""
     if value is None:
         return TypeProto()
     if not isinstance(value, SSAValue):

@@ -22,11 +22,11 @@ from ge.lowering.onnx.scope import Failed, Scope, TooLarge
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import ImportedWeights
 
+# Told what is going on, and how much of how much is done
 Progress: TypeAlias = Callable[[str, int, int], object]
-"""Told what is going on, and how much of how much is done."""
 
+# More nodes than this, functions and constant loops written out, are taken for an attack
 MAX_NODES = 1_000_000
-"""More nodes than this, functions and constant loops written out, are taken for an attack."""
 
 
 @dataclass
@@ -39,8 +39,6 @@ class Imported:
 
 @dataclass(frozen=True)
 class Problem:
-    """A node (or an initializer) that cannot be imported."""
-
     op_type: str
     name: str
     reason: str
@@ -73,7 +71,6 @@ class Importer:
     # ---- what scopes ask for
 
     def unique_key(self, name: str) -> str:
-        """A key for a weight that no other weight has."""
         key = name
         while key in self.keys:
             self.keys[name] += 1
@@ -82,23 +79,19 @@ class Importer:
         return key
 
     def mark(self) -> tuple[int, int]:
-        """The state to which `reset` goes back, before a subgraph that may be imported again."""
         return len(self.payload), len(self.keys)
 
     def reset(self, mark: tuple[int, int]) -> None:
-        """Forget the weights that were made since `mark`."""
         for made, count in zip((self.payload, self.keys), mark, strict=True):
             while len(made) > count:
                 made.popitem()
 
     def function(self, node: NodeProto) -> Function | None:
-        """The model's own function that a node calls."""
         if not self.functions:
             return None
         return self.functions.get(local_key(node.domain, node.op_type, node.overload))
 
     def count_node(self) -> None:
-        """Tell how far the import is. Raises TooLarge for more nodes than a model can have."""
         self.nodes += 1
         if self.progress is not None and self.nodes % 256 == 0:
             self.progress("importing", self.nodes, max(self.nodes, len(self.model.graph.node)))
@@ -178,7 +171,6 @@ def output_values(name: str, value: Value) -> list[tuple[SSAValue, dict[str, Att
 
 
 def upgraded(model: ModelProto) -> ModelProto:
-    """The model at an opset that the handlers read: older ones by ONNX's own converter."""
     for opset in model.opset_import:
         if opset.domain in ("", "ai.onnx") and opset.version < OLDEST_OPSET:
             try:
@@ -193,7 +185,6 @@ def upgraded(model: ModelProto) -> ModelProto:
 
 
 def problems_text(problems: Sequence[Problem]) -> str:
-    """All problems: one in a line, more grouped by op and reason."""
     if len(problems) == 1:
         p = problems[0]
         return f"{p.op_type} '{p.name}': {p.reason}"

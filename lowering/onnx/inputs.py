@@ -29,8 +29,6 @@ class Fixed:
 
 
 class Input:
-    """One input of the model: a tensor, or a sequence of tensors of one type."""
-
     def __init__(self, info: ValueInfoProto, fixed: Fixed) -> None:
         check_name(info.name)
         self.name = info.name
@@ -50,11 +48,9 @@ class Input:
 
     @property
     def dims(self) -> Sequence[TensorShapeProto.Dimension] | None:
-        """The declared dimensions, None when not even their number is known."""
         return self.proto.shape.dim if self.proto.HasField("shape") else None
 
     def size_of(self, dim: TensorShapeProto.Dimension) -> int:
-        """A declared dimension, `?` when nothing fixes it."""
         if dim.HasField("dim_value"):
             return dim.dim_value if dim.dim_value >= 0 else DYNAMIC
         return self.fixed.dims.get(dim.dim_param, DYNAMIC)
@@ -64,7 +60,6 @@ class Input:
         return "[" + ", ".join(d.dim_param or str(d.dim_value) for d in dims) + "]"
 
     def adopt_shape(self, shape: tuple[int, ...]) -> None:
-        """Let a shape that is given for this input fix the symbolic dimensions in it."""
         if self.dims is None:
             return
         if len(self.dims) != len(shape):
@@ -83,7 +78,6 @@ class Input:
                 self.fixed.dims[dim.dim_param] = size
 
     def type(self) -> AnyTensor:
-        """The type of the tensor, or of each member of the sequence."""
         try:
             element = element_of_onnx(self.proto.elem_type)
         except GeError as e:
@@ -101,7 +95,6 @@ class Input:
         return tensor(shape, element)
 
     def argument_names(self) -> list[str]:
-        """The name of each argument of the main function that this input becomes."""
         if self.name in self.fixed.lengths and self.fixed.lengths[self.name] is None:
             return []
         if not self.is_sequence:
@@ -112,7 +105,6 @@ class Input:
         return [f"{self.name}.{i}" for i in range(count)]
 
     def attributes(self, name: str) -> DictionaryAttr:
-        """An argument's name, and the names of its symbolic dimensions."""
         attrs: dict[str, Attribute] = {NAME: StringAttr(name)}
         if self.is_sequence:
             attrs[SEQUENCE] = StringAttr(self.name)
@@ -124,8 +116,6 @@ class Input:
 
 @dataclass
 class Arguments:
-    """The block of the main function, what its arguments are, and the inputs as values."""
-
     block: Block
     attributes: list[DictionaryAttr]
     values: list[Value]

@@ -22,16 +22,15 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import AnyTensor, tensor
 from ge.runtime.data.arrays import Array, dtype_of, row_of_dtype
 
+# A tensor with more elements than this (65B models have 2^29 in one) is taken for damage
 MAX_ELEMENTS = 1 << 40
-"""A tensor with more elements than this (65B models have 2^29 in one) is taken for damage."""
 
-OLDEST_OPSET = 7
-"""Models of older opsets are converted to this one first."""
+OLDEST_OPSET = 7  # models of older opsets are converted to this one first
 
+# ONNX's data type number -> element type
 ONNX_ELEMENTS: dict[int, Attribute] = {
     getattr(TensorProto, row.onnx): row.type for row in ELEMENT_TYPES
 }
-"""ONNX's data type number -> element type."""
 
 ONNX_NUMBERS: dict[Attribute, int] = {t: n for n, t in ONNX_ELEMENTS.items()}
 
@@ -77,7 +76,6 @@ def read_model(path: str | Path) -> ModelProto:
 
 
 def check_header(model: ModelProto, where: str) -> None:
-    """Raises GeError for a message that is not an ONNX model that this version can read."""
     if not model.HasField("graph") or not model.opset_import or not model.graph.output:
         raise GeError(
             "this is not an ONNX model, or it is damaged: no graph with outputs and opset", where
@@ -112,15 +110,13 @@ class Tensors:
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
+        # External files by location, None for one that does not exist
         self.files: dict[str, mmap.mmap | None] = {}
-        """External files by location, None for one that does not exist."""
 
     def external_files(self) -> list[Path]:
-        """Those that were opened."""
         return [] if self.folder is None else [self.folder / name for name in self.files]
 
     def type_of(self, proto: TensorProto) -> AnyTensor:
-        """The type of a tensor. Raises GeError for a bad element type or absurd dimensions."""
         element = element_of_onnx(proto.data_type)
         dims = tuple(proto.dims)
         if any(d < 0 for d in dims) or math.prod(dims) > MAX_ELEMENTS:
@@ -151,7 +147,6 @@ class Tensors:
         return np.frombuffer(data, dtype).reshape(dims)
 
     def sparse(self, proto: SparseTensorProto) -> Array:
-        """A sparse tensor as a dense array."""
         values, indices = self.array(proto.values), self.array(proto.indices)
         dims = tuple(proto.dims)
         if values is None or indices is None:
@@ -166,7 +161,6 @@ class Tensors:
         return result
 
     def _external(self, proto: TensorProto, size: int) -> memoryview | None:
-        """The bytes of a tensor in an external file, None when the file is not there."""
         entries = {e.key: e.value for e in proto.external_data}
         location = entries.get("location", "")
         offset = _number(entries.get("offset", "0"), "offset")
@@ -250,7 +244,6 @@ def unpacked(data: Array, bits: int) -> Array:
 
 
 def _typed(proto: TensorProto, dtype: np.dtype[Any], dims: tuple[int, ...], expected: int) -> Array:
-    """The elements of a tensor that are stored as a list of so many numbers."""
     field = helper.tensor_dtype_to_field(proto.data_type)
     given = len(getattr(proto, field))
     if given != expected:

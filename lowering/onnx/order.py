@@ -8,7 +8,6 @@ from ge.dialects.support.errors import GeError
 
 
 def describe(node: NodeProto) -> str:
-    """A node for people: its op and its name (of its first output, when it has none)."""
     return f"{node.op_type} '{node_name(node)}'"
 
 
@@ -31,14 +30,12 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
 
 
 def reads(node: NodeProto) -> Iterator[str]:
-    """The names that a node reads, in its subgraphs too."""
     yield from (name for name in node.input if name)
     for graph in subgraphs(node):
         yield from captures(graph)
 
 
 def captures(graph: GraphProto) -> Iterator[str]:
-    """The names that a subgraph reads but does not define."""
     own = {v.name for v in (*graph.input, *graph.initializer)}
     own.update(s.values.name for s in graph.sparse_initializer)
     own.update(name for node in graph.node for name in node.output)

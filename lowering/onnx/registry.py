@@ -25,8 +25,8 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import constant_value, element_type, rank_of, shape_of
 from ge.runtime.data.arrays import Array, array_of, dense, type_of
 
+# What an ONNX name stands for: a tensor, a sequence of tensors, or an empty optional
 Value: TypeAlias = SSAValue | tuple[SSAValue, ...] | None
-"""What an ONNX name stands for: a tensor, a sequence of tensors, or an empty optional."""
 Handler: TypeAlias = Callable[["Node"], Any]
 OpT = TypeVar("OpT", bound=TensorOp)
 
@@ -79,8 +79,7 @@ class Node:
         self, proto: NodeProto, inputs: Sequence[Value], opset: int, block: Block, scope: Any = None
     ) -> None:
         self.proto, self.inputs, self.opset, self.block = proto, inputs, opset, block
-        self.scope = scope
-        """The importer's scope, for handlers that import subgraphs."""
+        self.scope = scope  # the importer's scope, for handlers that import subgraphs
         self.attributes = {a.name: a for a in proto.attribute}
         name = proto.name or next((o for o in proto.output if o), proto.op_type)
         self.location: LocationAttr = name_loc(name)
@@ -91,13 +90,11 @@ class Node:
 
     @property
     def converted(self) -> bool:
-        """Whether ONNX's converter made the model from an opset older than the handlers read."""
         return self.scope is not None and self.scope.importer.converted
 
     # ---- inputs
 
     def get(self, index: int) -> SSAValue | None:
-        """Tensor input `index`, None when absent."""
         value = self.inputs[index] if index < len(self.inputs) else None
         if isinstance(value, tuple):
             raise Unsupported(f"input {index} is a sequence where a tensor is expected")
@@ -110,14 +107,12 @@ class Node:
         return value
 
     def sequence(self, index: int) -> tuple[SSAValue, ...]:
-        """Sequence input `index`, known at import."""
         value = self.inputs[index] if index < len(self.inputs) else None
         if not isinstance(value, tuple):
             raise Unsupported(f"input {index} is not a sequence known at import")
         return value
 
     def tensors(self, start: int = 0) -> list[SSAValue]:
-        """All inputs from `start` on, for variadic ops."""
         return [self[i] for i in range(start, len(self.inputs))]
 
     def constant(self, index: int) -> Array | None:
@@ -143,7 +138,6 @@ class Node:
         return element_type(self[index])
 
     def wants(self, output: int) -> bool:
-        """Whether output `output` is asked for."""
         return output < len(self.proto.output) and bool(self.proto.output[output])
 
     # ---- attributes
@@ -194,7 +188,6 @@ class Node:
         return tuple(cast(list[Int], values))
 
     def subgraph(self, name: Str) -> GraphProto:
-        """An attribute that is a graph. Raises Unsupported when it is missing or something else."""
         attribute = self.attributes.get(name)
         if attribute is None or attribute.type != AttributeProto.GRAPH:
             raise Unsupported(f"attribute '{name}' is missing or not a graph")
@@ -203,7 +196,6 @@ class Node:
     # ---- results
 
     def build(self, op: type[OpT], *operands: Any, **params: Any) -> OpT:
-        """Append an op (see TensorOp.of) and return it."""
         return self.add(op.of(*operands, location=self.location, **params))
 
     def add(self, op: OpT) -> OpT:

@@ -42,11 +42,10 @@ from ge.runtime.data.arrays import Array, array_of, dense, type_of
 if TYPE_CHECKING:
     from ge.lowering.onnx.importer import Importer
 
+# Constants up to this size stand in the text; larger ones are keyed into the payload
 INLINE_BYTES = 1024
-"""Constants up to this size stand in the text; larger ones are keyed into the payload."""
 
-SMALL = 4096
-"""Up to so many elements, what depends on constants only is computed during import."""
+SMALL = 4096  # up to so many elements, what depends on constants only is computed during import
 
 
 class Failed(Exception):
@@ -81,11 +80,9 @@ class Scope:
         self.location: LocationAttr | None = parent.location if parent else None
 
     def child(self, arg_types: Sequence[Attribute] = ()) -> "Scope":
-        """The scope of a subgraph that goes to a block of its own."""
         return Scope(self.importer, Block(arg_types=arg_types), self.opsets, self)
 
     def inline(self, graph: GraphProto, arguments: Iterable[Value] = ()) -> list[Value]:
-        """Import a subgraph right here, as if its nodes stood in this graph."""
         return Scope(self.importer, self.block, self.opsets, self).import_graph(graph, arguments)
 
     # ---- names
@@ -108,7 +105,6 @@ class Scope:
         self.values[name] = value
 
     def place(self, name: str) -> LocationAttr:
-        """The location of what the graph calls `name`."""
         if self.location is not None:
             return self.location
         return name_loc(f"{self.prefix}{name}")
@@ -130,12 +126,10 @@ class Scope:
         return op.result
 
     def add_tensor(self, name: str, proto: TensorProto) -> None:
-        """Bind `name` to a tensor of the file."""
         tensors = self.importer.tensors
         self.define(name, self.constant(name, tensors.type_of(proto), tensors.array(proto)))
 
     def add_initializer(self, name: str, proto: TensorProto | SparseTensorProto) -> None:
-        """Bind `name` to an initializer, or report why that cannot be done."""
         try:
             if isinstance(proto, TensorProto):
                 self.add_tensor(name, proto)
@@ -147,7 +141,6 @@ class Scope:
             self.failed.add(name)
 
     def array(self, proto: TensorProto) -> Array:
-        """The elements of a tensor attribute."""
         array = self.importer.tensors.array(proto)
         if array is None:
             raise Unsupported(f"the external data of tensor '{proto.name}' is missing")
@@ -225,7 +218,6 @@ class Scope:
         return [self.lookup(name) for name in outputs]
 
     def import_node(self, proto: NodeProto) -> None:
-        """Import a node and bind its outputs, or report why that cannot be done."""
         self.importer.count_node()
         try:
             inputs = [self.lookup(name) if name else None for name in proto.input]
@@ -247,7 +239,6 @@ class Scope:
         self.failed.update(name for name in proto.output if name)
 
     def _tensor(self, proto: NodeProto) -> bool:
-        """Bind the output of a Constant node that holds a tensor; it may be a weight."""
         found = next((a for a in proto.attribute if a.name in ("value", "sparse_value")), None)
         if found is None or not proto.output:
             return False
@@ -293,7 +284,6 @@ class Scope:
     # ---- functions
 
     def _resolved(self, proto: NodeProto) -> NodeProto:
-        """The node with references to attributes of the function's call replaced by them."""
         if not any(a.ref_attr_name for a in proto.attribute):
             return proto
         result = NodeProto()
@@ -310,7 +300,6 @@ class Scope:
         return result
 
     def _expand(self, proto: NodeProto, function: Function, inputs: Sequence[Value]) -> list[Value]:
-        """Import the body of a function in place of a call."""
         if function.key in self.calls:
             raise Unsupported(f"function '{proto.op_type}' calls itself")
         body = function.proto
@@ -328,7 +317,6 @@ class Scope:
 
 
 def _outputs(result: object) -> list[Value]:
-    """What a handler returned, as one value for each output."""
     if result is None or isinstance(result, SSAValue):
         return [result]
     return list(cast(Sequence[Value], result))

@@ -44,8 +44,8 @@ class PassRecord:
     ops: int
 
 
+# Called before each pass with its name, its number and the number of passes
 Progress = Callable[[str, int, int], None]
-"""Called before each pass with its name, its number and the number of passes."""
 
 
 @dataclass
@@ -181,8 +181,7 @@ class Dumps(Instrumentation):
     done."""
 
     folder: Path
-    detail: int
-    """See `Options.dump_graph`."""
+    detail: int  # see `Options.dump_graph`
     number: int = 0
 
     def __post_init__(self) -> None:

@@ -22,8 +22,7 @@ IMPORT, OPT, COMPILE, RUN, CHECK = "ge-import", "ge-opt", "ge-compile", "ge-run"
 LAUNCHES = "the target and its launches"
 MEMORY = "memory"
 MODEL = "the model"
-TOLD = "what is told, and checked"
-"""Titles of groups of flags."""
+TOLD = "what is told, and checked"  # titles of groups of flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +74,10 @@ def option(
 
 
 def facts_of(field: "dataclasses.Field[Any]") -> Facts:
-    """What `option` said about a field."""
     return field.metadata["facts"]
 
 
 def flags_of(field: "dataclasses.Field[Any]") -> list[str]:
-    """Its flags, the usual one first."""
     return facts_of(field).flags.split() or ["--" + field.name.replace("_", "-")]
 
 
@@ -210,7 +207,6 @@ class Options:
 
     @property
     def plugins(self) -> tuple[str, ...]:
-        """The files of `custom_pass`."""
         return tuple(dict.fromkeys(p for p in self.custom_pass.split(os.pathsep) if p))
 
     @classmethod
@@ -234,7 +230,6 @@ class Options:
         return cls(**values)
 
     def of_program(self) -> dict[str, Any]:
-        """Those that programs follow from."""
         fields = (f for f in dataclasses.fields(self) if facts_of(f).in_program)
         return {f.name: getattr(self, f.name) for f in fields}
 

@@ -24,8 +24,8 @@ from xdsl.utils.lexer import Input, Span
 from ge.dialects.support.errors import GeError
 from ge.lowering.text.values import did_you_mean
 
+# Pass name -> function that imports and returns its class
 PassTable = Mapping[str, Callable[[], type[ModulePass]]]
-"""Pass name -> function that imports and returns its class."""
 
 TOKEN = re.compile(
     r"""\s*(?:(?P<quoted>"(?:\\.|[^"\\])*"|'[^']*')
@@ -238,7 +238,6 @@ def require_pass(name: str, available: PassTable) -> str:
 
 @cache
 def _type_hints(cls: type[ModulePass]) -> dict[str, Any]:
-    """The types of a pass's fields, which are text until they are asked for."""
     return get_type_hints(cls)
 
 
@@ -303,5 +302,4 @@ def text_of(p: ModulePass) -> PassText:
 
 
 def pipeline_text(passes: Iterable[ModulePass]) -> str:
-    """The text that `read_pipeline` takes for these passes."""
     return f"builtin.module({','.join(str(text_of(p)) for p in passes)})"

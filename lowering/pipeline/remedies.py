@@ -16,11 +16,9 @@ from dataclasses import dataclass, replace
 
 from ge.transforms.memory.over_limit import OverLimitError
 
-SLOWER = 1.2
-"""How many times as long a program may take for recomputation at memory level 3."""
+SLOWER = 1.2  # how many times as long a program may take for recomputation at memory level 3
 
-RETRIES = 3
-"""How often a remedy is asked for more, where the plan that it leads to has gaps."""
+RETRIES = 3  # how often a remedy is asked for more, where the plan that it leads to has gaps
 
 
 @dataclass(frozen=True)
@@ -29,17 +27,16 @@ class Remedies:
     time after `recompute` and after `spill`; 0: nothing is done."""
 
     limit: int = 0
+    # Whether the launches have the other order: chosen for memory below memory level 2, that
+    # of the program from there on
     order: bool = False
-    """Whether the launches have the other order: chosen for memory below memory level 2, that of
-    the program from there on."""
     fuse: bool = False
     recompute: int = 0
     spill: int = 0
+    # How many times as long the launches may take at memory level 3, one after the other, for
+    # what is computed again; 1: nothing is
     slower: float = SLOWER
-    """How many times as long the launches may take at memory level 3, one after the other, for what
-    is computed again; 1: nothing is."""
-    elementwise: bool = True
-    """Whether elementwise values are computed again before fusion, too."""
+    elementwise: bool = True  # whether elementwise values are computed again before fusion, too
 
     @property
     def any(self) -> bool:
@@ -61,19 +58,18 @@ class Tried:
         return f"{self.remedy}: {WHAT[self.remedy]} {saved}"
 
 
+# Each remedy in words, in the order in which they are tried
 WHAT = {
     "order": "another order of the launches",
     "fuse": "fusion for memory",
     "recompute": "computing values again",
     "spill": "host memory for buffers",
 }
-"""Each remedy in words, in the order in which they are tried."""
 
-IN_BYTES = ("recompute", "spill")
-"""Those that do as much as it takes."""
+IN_BYTES = ("recompute", "spill")  # those that do as much as it takes
 
+# Makes the program anew; the bytes of its arena. Raises OverLimitError.
 Attempt = Callable[[Remedies], int]
-"""Makes the program anew; the bytes of its arena. Raises OverLimitError."""
 
 
 def find_fit(

@@ -53,18 +53,16 @@ from ge.transforms.rewriting.sequence import PassSequence
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
 from ge.transforms.schedule.split_launches import SplitLaunchesPass
 
+# Steps of the search for the smallest packing at memory level 3: about 6 seconds
 SEARCH_LONG = 30_000
-"""Steps of the search for the smallest packing at memory level 3: about 6 seconds."""
 
+# Steps at lower levels, where the quick methods leave a gap: about half a second. Most gaps of
+# real graphs close in a few hundred.
 SEARCH_BRIEFLY = 3_000
-"""Steps at lower levels, where the quick methods leave a gap: about half a second. Most gaps of
-real graphs close in a few hundred."""
 
-SEARCH_FOR_LIMIT = 15_000
-"""Steps where the program did not fit."""
+SEARCH_FOR_LIMIT = 15_000  # steps where the program did not fit
 
-SLOWER_FOR_LIMIT = 2.0
-"""How many times as long the tasks may take where the program did not fit."""
+SLOWER_FOR_LIMIT = 2.0  # how many times as long the tasks may take where the program did not fit
 
 Passes = list[ModulePass]
 
@@ -98,12 +96,10 @@ def enabled(passes: Iterable[ModulePass], disabled: Collection[str]) -> Iterator
 
 
 def pipeline(options: Options) -> Passes:
-    """The default pipeline: all stages, each closed by a check that its level is legal."""
     return [p for level, passes in stages(options).items() for p in closed(level, passes, options)]
 
 
 def closed(level: Level, passes: Passes, options: Options) -> Passes:
-    """The passes of a level, and the check of what they lead to."""
     return [*passes, VerifyLevelPass(level)] if options.verify else passes
 
 
@@ -144,7 +140,6 @@ def composites(options: Options) -> Passes:
 
 
 def clean_up(options: Options) -> Passes:
-    """The passes that simplify the graph; conservative: those that keep every bit."""
     if options.fusion == "off":
         return []
     exact = options.fusion == "conservative"
@@ -178,7 +173,6 @@ def to_fused(options: Options, remedies: Remedies) -> Passes:
 
 
 def recomputes(options: Options, remedies: Remedies) -> bool:
-    """Whether values are computed again where that pays, limit or none."""
     return options.memory > 2 and remedies.slower > 1
 
 
@@ -227,6 +221,7 @@ def to_program(options: Options, remedies: Remedies) -> Passes:
 
 # ---- what is left out ------------------------------------------------------------------------
 
+# Passes that a program cannot do without, where the options have them run
 REQUIRED = frozenset(
     (
         *("prune-outputs", "infer-shapes", "prepare-weights", "lower-to-tasks"),
@@ -234,7 +229,6 @@ REQUIRED = frozenset(
         *("plan-memory", "assign-offsets", "check-capacity", "certify-plan"),
     )
 )
-"""Passes that a program cannot do without, where the options have them run."""
 
 
 def check_switches(options: Options, available: Collection[str]) -> None:

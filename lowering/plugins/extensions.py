@@ -55,7 +55,6 @@ _registry = ContextVar("registry", default=Registry())  # one for all threads of
 
 
 def registered() -> Universe:
-    """What `register_pass` and `register_dialect` have added."""
     return _registry.get().universe
 
 
@@ -96,8 +95,6 @@ def register_pass(pass_or_name: Any, /, level: str = "fused") -> Any:
 
 
 def _pass_of(name: str, function: GraphFunction, level: str) -> type[ModulePass]:
-    """The pass that runs a function on the module."""
-
     def apply(self: ModulePass, ctx: Context, op: ModuleOp) -> None:
         from ge.transforms.fusion.user_rules import Graph  # brings numpy
 
@@ -159,7 +156,6 @@ def _line_in(error: BaseException, path: str) -> str:
 
 
 def _universes(module: ModuleType) -> Iterator[Universe]:
-    """What a plugin's top level defines."""
     for value in list(vars(module).values()):
         if isinstance(value, Universe):
             yield value
@@ -239,7 +235,6 @@ def left_out(what: str, error: Exception) -> None:
 
 
 def _added(plugins: Sequence[str]) -> Universe:
-    """What the plugin files define and what is registered."""
     added = Universe()
     for path in dict.fromkeys(plugins):
         for part in _universes(_run_file(path)):

@@ -18,6 +18,7 @@ DIALECTS = {
     "npu_task": "dialects.npu_task:NpuTask",
 }
 
+# Room -> its passes: `fuse-linear` is the class FuseLinearPass in the file fuse_linear.py
 PASSES = {
     "transforms.fusion": (
         "fuse-attention",
@@ -85,17 +86,14 @@ PASSES = {
     ),
     "lowering.steps": tuple(level.step for level in Level if level.step),
 }
-"""Room -> its passes: `fuse-linear` is the class FuseLinearPass in the file fuse_linear.py."""
 
 
 def lazy(place: str) -> Callable[[], Any]:
-    """A getter that imports `MODULE:NAME` of ge when it is called."""
     module, _, name = place.partition(":")
     return lambda: getattr(import_module(f"ge.{module}"), name)
 
 
 def pass_place(room: str, name: str) -> str:
-    """`MODULE:CLASS` of a pass."""
     cls = "".join(word.capitalize() for word in name.split("-"))
     return f"{room}.{name.replace('-', '_')}:{cls}Pass"
 

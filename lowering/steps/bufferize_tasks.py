@@ -71,7 +71,6 @@ from ge.transforms.analysis.views import view_offsets, whole_of
 
 
 def buffer_type(tensor: SSAValue, space: SpaceAttr = HBM) -> MemRefType[Attribute]:
-    """The type of a buffer for a tensor."""
     return _buffer_type(tensor_type(tensor), space)
 
 
@@ -84,23 +83,21 @@ def _buffer_type(tensor: AnyTensor, space: SpaceAttr) -> MemRefType[Attribute]:
 class Bufferization:
     """The buffers of one function's tensors. Blocks are rewritten in place, in order."""
 
-    share_io: bool = False
-    """Whether the function takes and returns buffers of the device."""
+    share_io: bool = False  # whether the function takes and returns buffers of the device
     buffers: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    # Buffer that is a view -> the buffer that it is a part of, and its first element there
     views: dict[SSAValue, tuple[SSAValue, int]] = field(
         default_factory=dict[SSAValue, tuple[SSAValue, int]]
     )
-    """Buffer that is a view -> the buffer that it is a part of, and its first element there."""
+    # Tensor -> the buffer that it has to be computed into
     places: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """Tensor -> the buffer that it has to be computed into."""
+    # Tensors whose buffers hold a result of the model
     outputs: set[SSAValue] = field(default_factory=set[SSAValue])
-    """Tensors whose buffers hold a result of the model."""
 
+    # Ops on tensors that have been replaced, in order
     done: list[Operation] = field(default_factory=list[Operation])
-    """Ops on tensors that have been replaced, in order."""
 
     def function(self, func: FuncOp) -> None:
-        """Put @main on buffers. Raises GeError when it does not end in func.return."""
         block = func.body.block
         returned = block.last_op
         if not isinstance(returned, FuncReturnOp):
@@ -122,7 +119,6 @@ class Bufferization:
         func.properties["function_type"] = FunctionType.from_lists(list(block.arg_types), results)
 
     def inputs(self, args: Sequence[SSAValue]) -> Iterator[Operation]:
-        """Turn arguments into host buffers; yields the ops that bring them to the device."""
         for arg in args:
             device = buffer_type(arg)
             set_type(arg, device if self.share_io else buffer_type(arg, HOST))
@@ -139,7 +135,6 @@ class Bufferization:
                 yield CopyOp(arg, alloc.memref)
 
     def visit(self, op: Operation) -> None:
-        """Replace one op on tensors by ops on buffers."""
         assert op.parent is not None
         new = tuple(self.replacement(op))
         for n in new:
@@ -170,7 +165,6 @@ class Bufferization:
                 return self.view(op, offsets)
 
     def constant(self, op: ConstantOp) -> Iterator[Operation]:
-        """The constant as a buffer."""
         new = ConstantOp(op.value, buffer_type(op.result))
         new.result.name_hint = op.result.name_hint
         self.buffers[op.result] = new.result
@@ -311,7 +305,6 @@ class Bufferization:
         self.done.append(last)
 
     def results(self, op: FuncReturnOp) -> Iterator[Operation]:
-        """Bring what the function returns to the host."""
         returned: list[SSAValue] = []
         for value in op.operands:
             buffer = self.buffers[value]
@@ -336,8 +329,8 @@ class Bufferization:
         return made and numel(shape_of(owner)) == numel(shape_of(buffer))
 
 
+# What computes its static results into buffers that it is given
 COMPUTED = (LaunchOp, GraphIfOp, GraphLoopOp)
-"""What computes its static results into buffers that it is given."""
 
 
 def _alloc(t: MemRefType[Attribute], io: bool = False) -> AllocOp:
@@ -347,7 +340,6 @@ def _alloc(t: MemRefType[Attribute], io: bool = False) -> AllocOp:
 
 
 def _in_space(buffer: SSAValue, space: SpaceAttr) -> MemRefType[Attribute]:
-    """The type of a contiguous copy of a buffer in a memory space."""
     return MemRefType(element_type(buffer), shape_of(buffer), NoneAttr(), space)
 
 

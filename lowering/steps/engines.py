@@ -70,7 +70,6 @@ def an_instance(op: TensorOp) -> TensorOp | None:
 
 
 def _copy(op: TensorOp) -> TensorOp:
-    """The op in a block of its own; what constants define stays constant."""
     block = Block()
     inside: dict[SSAValue, SSAValue] = {}
     for value in op.operands:
@@ -99,7 +98,6 @@ def is_unranked(value: SSAValue) -> bool:
 
 
 def _values(op: Operation) -> list[SSAValue]:
-    """Operands and results of an op, and the values in its regions."""
     values: list[SSAValue] = [*op.operands]
     for inner in op.walk():
         values.extend(inner.results)

@@ -58,11 +58,10 @@ from ge.lowering.steps.engines import choose_engine, is_unranked
 from ge.runtime.costs.tiling import choose_tiling
 from ge.transforms.analysis.views import view_offsets
 
+# Constants in the text up to this size become part of the kernels that read them
 SMALL_BYTES = 1024
-"""Constants in the text up to this size become part of the kernels that read them."""
 
-CONTROL = (IfOp, LoopOp, YieldOp, FuncReturnOp)
-"""What keeps its form at this level."""
+CONTROL = (IfOp, LoopOp, YieldOp, FuncReturnOp)  # what keeps its form at this level
 
 
 def small_constant(value: SSAValue) -> Dense | None:
@@ -95,7 +94,6 @@ def _body_structure(block: Block) -> Hashable:
 
 
 def base_name(op: Operation) -> str:
-    """`linear` for `fused_op.linear`."""
     return op.name.rpartition(".")[2]
 
 
@@ -104,8 +102,7 @@ class Lowering:
     """Lowers one function, collecting the kernels and constants it needs."""
 
     target: Target
-    symbols: set[str]
-    """Names that are taken."""
+    symbols: set[str]  # names that are taken
     kernels: dict[Hashable, KernelOp] = field(default_factory=dict[Hashable, KernelOp])
     constants: dict[Hashable, ConstantOp] = field(default_factory=dict[Hashable, ConstantOp])
     counts: dict[str, int] = field(default_factory=dict[str, int])
@@ -134,7 +131,6 @@ class Lowering:
                 self.launch(op)
 
     def launch(self, op: TensorOp) -> None:
-        """Replace an op by the launch of its kernel."""
         check_ranked(op)
         sunk = {v: c for v in op.operands if (c := small_constant(v)) is not None}
         inputs = list(dict.fromkeys(v for v in op.operands if v not in sunk))
@@ -165,7 +161,6 @@ class Lowering:
         inputs: Sequence[SSAValue],
         sunk: dict[SSAValue, DenseIntOrFPElementsAttr],
     ) -> KernelOp:
-        """A kernel with `op` (which is detached) as its body."""
         block = Block(arg_types=[v.type for v in inputs])
         inside: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
         for value, attr in sunk.items():
@@ -182,7 +177,6 @@ class Lowering:
         return kernel
 
     def new_name(self, op: TensorOp) -> str:
-        """A name for the kernel of an op that no other symbol has."""
         base = base_name(op)
         number = self.counts.get(base, 0)
         while (name := f"{base}_{number}") in self.symbols:
@@ -203,7 +197,6 @@ class Lowering:
 
 
 def check_ranked(op: Operation) -> None:
-    """Raises GeError when the number of dimensions of a result is not known."""
     for result in op.results:
         if is_unranked(result):
             raise error_at(op, f"the number of dimensions of the result of {op.name} is not known")
@@ -215,7 +208,6 @@ def _location(value: SSAValue) -> LocationAttr:
 
 
 def symbols_of(module: ModuleOp) -> set[str]:
-    """The symbols that a module defines."""
     names: list[Attribute | None] = [op.properties.get("sym_name") for op in module.ops]
     return {n.data for n in names if isinstance(n, StringAttr)}
 

@@ -22,6 +22,7 @@ from ge.dialects.support.errors import GeError
 from ge.lowering.text.printing import head_text
 from ge.lowering.text.reading import Source, describe
 
+# Function -> its local variable that holds the op an exception is about
 BLAMED = {
     "verify": "self",
     "verify_": "self",
@@ -29,19 +30,15 @@ BLAMED = {
     "emit_error": "self",
     "match_and_rewrite": "op",
 }
-"""Function -> its local variable that holds the op an exception is about."""
 
-LONGEST = 4000
-"""Characters of a line of a message."""
+LONGEST = 4000  # characters of a line of a message
 
-PLUGIN = "ge_plugin_"
-"""What the names of the modules of plugin files begin with."""
+PLUGIN = "ge_plugin_"  # what the names of the modules of plugin files begin with
 
+# The beginning of the note of an exception that names the file which repeats it
 REPRODUCER = "reproducer: "
-"""The beginning of the note of an exception that names the file which repeats it."""
 
-CONTEXT = re.compile(r"(in|after) pass '.*'")
-"""The note that says which pass was running."""
+CONTEXT = re.compile(r"(in|after) pass '.*'")  # the note that says which pass was running
 
 PLACE = re.compile(r"^(?P<file>.*?):(?P<line>\d+)(?::(?P<column>\d+))?$")
 
@@ -85,7 +82,6 @@ class Sources:
 
 
 def _shortened(line: str) -> str:
-    """A line that names something huge, without the middle."""
     half = LONGEST // 2
     return line if len(line) <= LONGEST else f"{line[:half]} ... {line[-half:]}"
 
@@ -100,7 +96,6 @@ def _window(line: str, column: int, width: int = 160) -> tuple[str, int]:
 
 
 def _frames(error: BaseException) -> Iterator[FrameType]:
-    """The frames that an exception went through, the innermost first."""
     frames = list[FrameType]()
     entry = error.__traceback__
     while entry is not None:
@@ -130,7 +125,6 @@ def _root(error: BaseException) -> BaseException:
 
 
 def _place_of_span(span: "Span[str] | Span[bytes]") -> Place:
-    """Where a span starts; the end of the input is right after its last character."""
     text = span.input.content
     if span.start >= len(text):
         end = len(text.rstrip())
@@ -241,7 +235,6 @@ def _notes(op: Operation | None, internal: bool, reproducer: str) -> tuple[Diagn
 
 
 def show_traceback(error: BaseException, debug: bool = False) -> None:
-    """Print Python's traceback if `--debug` or GE_DEBUG asks for it."""
     if debug or debugging():
         traceback.print_exception(error)
 

@@ -22,15 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Staged:
-    """A file that is written to `path` to become `target`."""
-
     path: Path
     target: Path
-    descriptor: int = -1
-    """Of a file that has no name yet; whoever is killed leaves none behind."""
+    descriptor: int = -1  # of a file that has no name yet; whoever is killed leaves none behind
 
     def place(self) -> None:
-        """Raises OSError."""
         if self.descriptor >= 0:
             os.fchmod(self.descriptor, _mode(self.target))
             name = self.target.with_name(f".ge-{os.urandom(8).hex()}")
@@ -67,7 +63,6 @@ class Outputs:
         self._staged: list[_Staged] = []
 
     def stage(self, path: Path | str) -> Path:
-        """The file to write instead of `path`."""
         if not str(path) or str(path).endswith("/"):
             raise GeError(f"cannot write '{path}': it is no name of a file")
         path = Path(path)
@@ -93,7 +88,6 @@ class Outputs:
             raise _cannot_write(path, e) from None
 
     def text(self, path: Path | str, text: str | Callable[[TextIO], object]) -> None:
-        """Write a text, or what a function writes to the open file."""
         try:
             with open(self.stage(path), "w", encoding="utf-8") as file:
                 if isinstance(text, str):
@@ -104,7 +98,6 @@ class Outputs:
             raise _cannot_write(path, e) from None
 
     def binary(self, path: Path | str, write: Callable[[BinaryIO], object]) -> None:
-        """Write what a function writes to the open file."""
         try:
             with open(self.stage(path), "wb") as file:
                 write(file)
@@ -112,7 +105,6 @@ class Outputs:
             raise _cannot_write(path, e) from None
 
     def npz(self, path: Path | str, arrays: Mapping[str, "Array"]) -> None:
-        """Write arrays by name."""
         import numpy as np
 
         def write(file: BinaryIO) -> None:
@@ -207,16 +199,10 @@ def write_module(
     """Write a module, and beside it the weights that it refers to as NAME.safetensors. Standard
     output ("-") and devices have no place for weights beside them: they are left out."""
     from xdsl.dialects.builtin import StringAttr
-    from xdsl.printer import Printer
 
-    from ge.dialects.graph.ports import (
-        HASH,
-        PAYLOAD,
-    )
-    from ge.runtime.data.weights import (
-        weights_of,
-        write_safetensors,
-    )
+    from ge.dialects.graph.ports import HASH, PAYLOAD
+    from ge.lowering.text.printing import TextPrinter
+    from ge.runtime.data.weights import weights_of, write_safetensors
 
     path = Path(path)
     before = {key: module.attributes.pop(key, None) for key in (PAYLOAD, HASH)}
@@ -237,7 +223,7 @@ def write_module(
             out.binary(file, write_weights)
 
     def write(file: TextIO) -> None:
-        Printer(file, print_debuginfo=locations).print_op(module)
+        TextPrinter(stream=file, print_debuginfo=locations).print_op(module)
         file.write("\n")
 
     if str(path) == "-":

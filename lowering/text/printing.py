@@ -16,13 +16,39 @@ def _element_count(attr: Any) -> int:
     return 1 if data[:size] * (len(data) // size) == data else len(data) // size
 
 
-class ElidingPrinter(Printer):
-    """Prints `dense_resource<__elided__>` for a constant of more than `limit` elements."""
+class TextPrinter(Printer):
+    """Prints `dense_resource<__elided__>` for a constant of more than `limit` elements, and builds
+    the text of equal attributes once: most of a program's text is types that repeat."""
 
-    limit: int | None = None
+    def __init__(self, *, limit: int | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self.limit = limit
+        self.attributes: dict[Attribute, str] = {}
+
+    def print_string(self, text: str, *, indent: int | None = None) -> None:
+        if "\n" in text or self.stream is None:
+            super().print_string(text, indent=indent)
+        else:
+            self._current_column += len(text)
+            self.stream.write(text)
 
     def print_attribute(self, attribute: Attribute) -> None:
-        """As upstream; a constant with many elements as LLVM's tools elide it."""
+        if self.printing_location:  # what is printed then depends on where it stands
+            self.print_new_attribute(attribute)
+            return
+        text = self.attributes.get(attribute)
+        if text is None:
+            out, self.stream = self.stream, StringIO()
+            try:
+                self.print_new_attribute(attribute)
+                text = self.stream.getvalue()
+            finally:
+                self.stream = out
+            if "\n" not in text:  # its lines are indented for this place
+                self.attributes[attribute] = text
+        self.print_string(text, indent=0)
+
+    def print_new_attribute(self, attribute: Attribute) -> None:
         elements = cast(Any, attribute)
         if (
             self.limit is not None
@@ -45,13 +71,13 @@ def op_text(
 ) -> str:
     """The text of an op; constants of more than `elide` elements are left out."""
     out = StringIO()
-    printer = ElidingPrinter(
+    printer = TextPrinter(
         stream=out,
         print_generic_format=generic,
         print_debuginfo=debuginfo,
         print_properties_as_attributes=properties_as_attributes,
+        limit=elide,
     )
-    printer.limit = elide
     printer.print_op(op)
     return out.getvalue()
 

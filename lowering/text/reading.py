@@ -51,8 +51,8 @@ from ge.lowering.text.values import did_you_mean
 
 STDIN = "<stdin>"
 TEXT_LIMIT, CHUNK = 1 << 30, 1 << 20  # bytes
+# Python frames; xDSL takes about ten for each nested region, four for each nested attribute
 RECURSION_LIMIT = 20_000
-"""Python frames; xDSL takes about ten for each nested region, four for each nested attribute."""
 
 NOT_ABOUT_THE_TEXT = (
     ParseError,  # has its place already
@@ -63,22 +63,20 @@ NOT_ABOUT_THE_TEXT = (
     PyRDLError,
 )
 
-DENSE_LIMIT = 1 << 24
-"""Elements of one `dense<...>`; xDSL expands even a splat."""
+DENSE_LIMIT = 1 << 24  # elements of one `dense<...>`; xDSL expands even a splat
 
 ALIAS = re.compile(r"[#!][A-Za-z_][\w$.-]*")
 LOCATION_ALIAS = re.compile(r"^#[\w$.-]+\s*=\s*loc\(", re.MULTILINE)
-ALIAS_LIMIT = 1 << 24
-"""Characters that an alias may stand for."""
+ALIAS_LIMIT = 1 << 24  # characters that an alias may stand for
 
 SPLIT_MARKER = re.compile(r"^[ \t]*// -----.*$", re.MULTILINE)
 CODE = re.compile(r"^\s*(?!//)\S", re.MULTILINE)
 OP_NAME = re.compile(r'"?([\w.$]*)"?')
+# Types whose meaning depends on their text alone; most of the types of a program
 SIMPLE_TYPE = re.compile(
     r"(?:tensor|memref)<(?:(?:[0-9]+|\?)x)*[a-z]+[0-9]+"
     r"(?:, strided<\[[0-9, ]*\](?:, offset: [0-9]+)?>)?(?:, #npu_task<space [a-z]+>)?>"
 )
-"""Types whose meaning depends on their text alone; most of the types of a program."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,6 @@ class Source:
     lines_before: int = 0
 
     def split(self) -> list["Source"]:
-        """The parts between lines `// -----`."""
         parts: list[Source] = []
         start = line = 0
         for match in SPLIT_MARKER.finditer(self.text):
@@ -102,7 +99,6 @@ class Source:
 
     @property
     def has_code(self) -> bool:
-        """Whether there is anything but blanks and comments."""
         return CODE.search(self.text) is not None
 
 
@@ -147,8 +143,6 @@ class Bits(Parser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage]
     xDSL prints inf, nan and some large values so, but reads the number itself."""
 
     def to_type(self, parser: Any, type: AnyFloat | IntegerType | IndexType | ComplexType) -> Any:
-        """As upstream; a hexadecimal number is the bits of a float. Raises ParseError for too
-        many."""
         if not isinstance(type, AnyFloat) or self.is_negative:
             return super().to_type(parser, type)
         bits, size = self.to_int(parser), type.compile_time_size
@@ -198,7 +192,6 @@ class LocatingParser(Parser):
         return FileLineColLoc(self._file, IntAttr(line), IntAttr(column))
 
     def _fail(self, start: int, end: int, error: Exception, subject: str = "") -> NoReturn:
-        """Raise a bare exception again, as a ParseError with a position."""
         message = describe(error)
         raise ParseError(
             Span(start, end, self.lexer.input), f"{subject} {message}" if subject else message
@@ -232,7 +225,6 @@ class LocatingParser(Parser):
         return op
 
     def _op_name(self) -> tuple[int, int, str]:
-        """Start, end and name of the innermost op that is being parsed."""
         start = self._op_names[-1] if self._op_names else self.pos
         match = OP_NAME.match(self.lexer.input.content, start)
         assert match is not None

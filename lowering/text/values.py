@@ -29,12 +29,10 @@ def quantity(text: str) -> int:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Names with commas between them."""
     return tuple(name for part in text.split(",") if (name := part.strip()))
 
 
 def _split(text: str, flag: str, example: str) -> tuple[str, str]:
-    """NAME and value; a name may contain `=`."""
     name, equals, value = text.rpartition("=")
     if not equals or not name:
         raise GeError(f"{flag} {text}: expected NAME={example}")

@@ -2,7 +2,7 @@
 // RUN: not ge-opt %t.none.mlir 2>&1 | filecheck %s --check-prefix=NONE
 // NONE: ge-opt: error: cannot open '{{.*}}.none.mlir': No such file or directory
 // RUN: not ge-opt %S 2>&1 | filecheck %s --check-prefix=FOLDER
-// FOLDER: ge-opt: error: cannot open '{{.*}}': Is a directory
+// FOLDER: {{.*}}tools: error: this is not a file; - reads standard input
 // RUN: not ge-opt %models/if_cond.tiny.onnx 2>&1 | filecheck %s --check-prefix=ONNX
 // ONNX: if_cond.tiny.onnx:{{[0-9]+:[0-9]+}}: error: byte 0x{{..}} is not UTF-8 text; an ONNX model is read by ge-import
 // RUN: printf '' | not ge-opt 2>&1 | filecheck %s --check-prefix=EMPTY

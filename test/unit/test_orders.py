@@ -26,7 +26,7 @@ def graphs(draw: st.DrawFn, most: int = 20) -> TaskGraph:
 def is_valid(graph: TaskGraph, order: list[int]) -> bool:
     place = {t: i for i, t in enumerate(order)}
     return sorted(order) == list(range(len(graph))) and all(
-        place[graph.writer[b]] < place[t] for t in order for b in graph.needs[t]
+        place[graph.writer[b]] < place[t] for t in order for b in graph.operands[t]
     )
 
 

@@ -65,13 +65,13 @@ def test_plans_are_sound(
     written: set[int] = set()
     first: list[int] = []
     for step in plan.steps:
-        assert written.issuperset(graph.needs[step.task])
-        assert step.fills.issubset(graph.makes[step.task])
+        assert written.issuperset(graph.operands[step.task])
+        assert step.fills.issubset(graph.results[step.task])
         written |= step.fills
         if step.again:
             assert costs[step.task] is not None
         else:
-            assert step.fills == frozenset(graph.makes[step.task])
+            assert step.fills == frozenset(graph.results[step.task])
             first.append(step.task)
     assert first == sorted(set(first))
     for b, readers in enumerate(graph.readers):  # what is read, or returned, is there

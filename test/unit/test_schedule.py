@@ -22,12 +22,13 @@ from ge.runtime.check.happens_before import HappensBefore
 from ge.runtime.check.memory import check_plan
 from ge.runtime.check.schedule import check_schedule
 from ge.runtime.clock.clock import Program, simulate
-from ge.transforms.analysis.dependencies import Buffer, Segment, segments
+from ge.transforms.analysis.dependencies import Segment, segments
+from ge.transforms.analysis.task_graph import TaskGraph, Window, windows
 from ge.transforms.memory.plan_memory import PlanMemoryPass
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
 from ge.transforms.schedule.events import add_orderings
 from ge.transforms.schedule.list_scheduling import ListScheduler, Streams, path_lengths
-from ge.transforms.schedule.memory_cap import MemoryCap, memory_orderings, profile
+from ge.transforms.schedule.memory_cap import MemoryCap, memory_orderings
 from ge.transforms.schedule.split_launches import best_streams
 
 TARGET = Target.load()
@@ -238,7 +239,7 @@ def test_a_schedule_does_not_depend_on_an_earlier_run() -> None:
             tasks,
             segment.before,
             path_lengths([t.time.total_us for t in tasks], segment.before, TARGET.launch_us),
-            MemoryCap((), len(tasks), 0),
+            MemoryCap(window(len(tasks)), 0),
             Streams(list(range(5, 17)), 8, {"dma_in": [2], "vector": [1]}),
             TARGET,
         )
@@ -251,17 +252,23 @@ def test_a_schedule_does_not_depend_on_an_earlier_run() -> None:
 # ---- the limit ---------------------------------------------------------------------------------
 
 
+def window(tasks: int, *buffers: tuple[int, list[int]]) -> Window:
+    """Tasks, and buffers of so many bytes with the tasks that use them."""
+    graph = TaskGraph()
+    for _ in range(tasks):
+        graph.task()
+    for size, (writer, *readers) in sorted(buffers, key=lambda b: b[1][0]):
+        buffer = graph.buffer(size, writer)
+        for reader in readers:
+            graph.read(buffer, reader)
+    return next(windows(graph, [tasks]))
+
+
 def test_a_task_out_of_order_must_leave_a_way_for_the_others() -> None:
     """0 makes 4 bytes for 2, which makes 4 more; 1 makes 4 bytes that 3 needs. With 8 bytes, 1 may
     not start before 2 has read what 0 made, although there is room for it."""
-    buffers = [
-        Buffer(4, [0, 2], held=False, kept=False),
-        Buffer(4, [1, 3], held=False, kept=False),
-        Buffer(4, [2, 3], held=False, kept=False),
-    ]
-    assert profile(buffers, 4).peak == 12
-    order = [buffers[0], Buffer(4, [3, 4], False, False), Buffer(4, [2, 4], False, False)]
-    memory = MemoryCap(order, 5, 8)
+    assert window(4, (4, [0, 2]), (4, [1, 3]), (4, [2, 3])).profile().peak == 12
+    memory = MemoryCap(window(5, (4, [0, 2]), (4, [3, 4]), (4, [2, 4])), 8)
     memory.start(0)
     memory.finish(0)
     assert memory.live == 4
@@ -274,8 +281,7 @@ def test_a_task_out_of_order_must_leave_a_way_for_the_others() -> None:
 
 
 def test_bytes_come_from_those_who_used_them_last() -> None:
-    buffers = [Buffer(4, [0, 1], False, False), Buffer(4, [2, 3], False, False)]
-    memory = MemoryCap(buffers, 4, 4)
+    memory = MemoryCap(window(4, (4, [0, 1]), (4, [2, 3])), 4)
     for task in (0, 1):
         assert memory.start(task) == []
         memory.finish(task)
@@ -309,10 +315,21 @@ def test_orderings_beyond_the_limit_change_nothing(text: str) -> None:
     assert str(module) == before
 
 
-@pytest.mark.parametrize("held", [False, True])
-def test_peak_of_the_program_order(held: bool) -> None:
-    buffers = [Buffer(4, [1], held, False), Buffer(2, [], True, True), Buffer(8, [2], False, False)]
-    assert profile(buffers, 3).peak == 10
+@pytest.mark.parametrize("begun", [False, True])
+def test_peak_of_the_program_order(begun: bool) -> None:
+    """Windows of one, three and one task: 4 bytes are used in the second one, 2 in none between the
+    first and the last one, 8 at the end of the second one."""
+    program = window(5, (4, [0, 2] if begun else [2]), (2, [0, 4]), (8, [3]), (0, [1, 4]))
+    before, middle, after = windows(program.graph, (1, 3, 1))
+    assert middle.profile().bytes == [6 if begun else 2, 6, 10]
+    assert [program.graph.bytes[b] for b in middle.buffers] == ([4, 2, 8] if begun else [2, 4, 8])
+    assert middle.users(middle.buffers[-1]) == [2]
+    assert (before.profile().peak, after.profile().peak) == (6 if begun else 2, 2)
+
+
+def test_no_task_is_a_window_of_what_is_live_there() -> None:
+    first, none, last = windows(window(2, (4, [0, 1]), (8, [0])).graph, (1, 0, 1))
+    assert [w.profile().bytes for w in (first, none, last)] == [[12], [4], [4]]
 
 
 def test_events_beyond_the_limit_are_an_error() -> None:
@@ -335,5 +352,4 @@ def test_events_beyond_the_limit_are_an_error() -> None:
 def test_all_that_begin_a_buffer_wait_for_its_bytes():
     """Tasks 1 and 2 may write parts of one buffer on different streams, the second one first: both
     wait for who had the bytes before."""
-    first, parts = (Buffer(512, users, held=False, kept=False) for users in ([0], [1, 2]))
-    assert memory_orderings([first, parts], 3, 512) == {1: [0], 2: [0]}
+    assert memory_orderings(window(3, (512, [0]), (512, [1, 2])), 512) == {1: [0], 2: [0]}

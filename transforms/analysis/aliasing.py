@@ -1,26 +1,27 @@
-"""What ops on buffers read and write, and where the buffers of a block are used."""
+"""What ops on memrefs read and write, and which buffers the arena holds."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from ge.dialects.npu_task.attributes import HBM, is_dynamic
-from ge.dialects.npu_task.memory import Task, access, owner_of
+from ge.dialects.npu_task.memory import Task, access
 from ge.dialects.npu_task.program_info import IO
+from ge.dialects.support.types import align_up, byte_size
 
 
-def in_hbm(op: Operation) -> bool:
-    """Whether an op allocates a buffer of the device whose size is known."""
-    if not isinstance(op, AllocOp):
+def in_arena(op: object) -> bool:
+    """Whether an op allocates a buffer that the arena will hold: of the device, of a known size."""
+    if not isinstance(op, AllocOp) or IO in op.attributes:
         return False
     return op.memref.type.memory_space == HBM and not is_dynamic(op.memref.type)
 
 
-def in_arena(op: Operation) -> bool:
-    """Whether an op allocates a buffer that the arena will hold."""
-    return in_hbm(op) and IO not in op.attributes
+def arena_bytes(buffer: SSAValue, alignment: int = 1) -> int:
+    """The bytes of the arena that a buffer takes; 0 if it is elsewhere."""
+    return align_up(byte_size(buffer.type), alignment) if in_arena(buffer.owner) else 0
 
 
 def accesses(op: Operation) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:
@@ -30,6 +31,15 @@ def accesses(op: Operation) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:
         reads, writes, new = access(op)
         return reads, (*writes, *new)
     return op.operands, op.results if op.regions else ()
+
+
+def all_accesses(op: Operation) -> Iterator[SSAValue]:
+    """The memrefs that an op reads or writes, or one inside of it does."""
+    for inner in op.walk():
+        if not isinstance(inner, ReinterpretCastOp):
+            reads, writes = accesses(inner)
+            yield from reads
+            yield from writes
 
 
 def users_of(buffer: SSAValue) -> Iterator[Operation]:
@@ -42,39 +52,16 @@ def users_of(buffer: SSAValue) -> Iterator[Operation]:
 
 
 def erase_unused(ops: Iterable[Operation]) -> None:
-    """Erase the ops, those in front last, whose results nobody uses."""
+    """Erase the ops, the last ones first, whose results nobody uses."""
     for op in reversed(list(ops)):
         if all(r.first_use is None for r in op.results):
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)
 
 
-@dataclass
-class Uses:
-    """Where the buffers of a block are used: the positions in `ops` of the first and of the last
-    op that reads or writes them, or has one inside that does; and where they are allocated."""
-
-    ops: list[Operation]
-    first: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
-    last: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
-    places: dict[Operation, int] = field(default_factory=dict[Operation, int])
-
-    def add(self, buffer: SSAValue, position: int) -> None:
-        self.first.setdefault(buffer, position)
-        self.last[buffer] = position
-
-
-def find_uses(block: Block, of_block: dict[Block, Uses]) -> Uses:
-    """The uses in a block; `of_block` gets those of it and of blocks inside, outer ones first."""
-    uses = of_block[block] = Uses(list(block.ops))
-    for position, op in enumerate(uses.ops):
-        if isinstance(op, AllocOp):
-            uses.places[op] = position
-        if isinstance(op, ReinterpretCastOp):
-            continue
-        for value in {v for values in accesses(op) for v in values}:
-            uses.add(owner_of(value), position)
-        for region in op.regions:
-            for buffer in find_uses(region.block, of_block).last:
-                uses.add(buffer, position)
-    return uses
+def ops_by_block(body: Block) -> dict[Block, list[Operation]]:
+    """The ops of a block and of those inside of it, outer blocks first."""
+    ops: dict[Block, list[Operation]] = {}
+    for op in body.walk():
+        if op.parent is not None:
+            ops.setdefault(op.parent, []).append(op)
+    return ops

@@ -1,21 +1,19 @@
 """Lifetimes of buffers, bounded by happens-before.
 
-Tasks of one stream run one after the other; events order tasks of different streams. So "A is dead
-when B begins" means: every task that uses A is done before the first task that writes B starts, in
-every run of the program. Program order alone does not give that. Each task has a vector clock (how
-many tasks of each stream are done before it starts), read from streams, events and barriers in one
-walk; uses of A are done before B starts where B's clock covers them.
+Tasks of one stream run one after the other; events order tasks of different streams. Buffer A is
+dead when buffer B begins if, in every run, each task that uses A ends before the first task that
+writes B starts. Program order alone does not ensure that. One walk of the program gives each task a
+vector clock (see `happens_before.py`): A is dead where the clock covers all uses of A.
 
 Branches and loops are barriers: all streams are idle before and after them and between their
-blocks. A buffer that is allocated outside of one and used inside is live through all of it (a
-loop comes back to it); one that is allocated inside is live between its uses there.
+blocks. A buffer that is allocated outside of one and used inside is live throughout; one that is
+allocated inside is live between its uses there.
 
-Several streams may begin a buffer side by side, each with a part of it: it begins where the first
-of them may.
+Several streams may write parts of a buffer first: it begins at the minimum of their clocks.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.memref import AllocOp
@@ -32,47 +30,41 @@ from ge.transforms.analysis.live_profile import LiveProfile
 
 @dataclass(slots=True, eq=False)
 class Lifetime:
-    """When one buffer is in use. Positions count tasks and barriers in program order."""
+    """When a buffer is live. Positions count tasks and barriers in program order."""
 
-    op: Operation
-    """The allocation or slot."""
+    op: Operation  # the allocation or slot
     bytes: int
-    depth: int
-    """How many regions that is in."""
+    depth: int  # regions around `op`
     start: int = -1
-    """Position of the first use; -1: none."""
     end: int = -1
-    """Position of the last use."""
+    """Positions of the first and the last use; -1: none."""
     stream: int = -1
     """Stream of the first use; the number of streams for a barrier."""
     before: Clock = ()
-    """How many tasks of each stream are done when the first use begins."""
+    """The clock when the first use begins."""
     uses: list[int] = field(default_factory=list[int])
-    """The number of the last task of each stream that uses it."""
+    """Of each stream the number of its last task that uses the buffer."""
     first_tasks: dict[int, Operation] = field(default_factory=dict[int, Operation])
-    """Stream -> the first task there that uses it."""
     last_tasks: dict[int, Operation] = field(default_factory=dict[int, Operation])
-    """Stream -> the last task there that uses it."""
+    """Stream -> the first and the last task there that use the buffer."""
     first_use: Operation | None = None
     last_use: Operation | None = None
-    """The first and the last op that uses it, in program order."""
 
     @property
     def buffer(self) -> SSAValue:
         return self.op.results[0]
 
-    def is_done(self, clock: Clock) -> bool:
-        """Whether all uses are done where the clock is this one."""
+    def is_over(self, clock: Clock) -> bool:
+        """Whether a clock covers all uses."""
         return all(use <= done for use, done in zip(self.uses, clock, strict=True))
 
-
-@dataclass(slots=True)
-class Frame:
-    """A branch or loop that is being walked, and the outer buffers used in it."""
-
-    position: int
-    before: Clock
-    used: dict[Lifetime, None] = field(default_factory=dict[Lifetime, None])
+    def begin(self, op: Operation, position: int, stream: int, before: Clock) -> None:
+        """A stream, or a barrier, uses the buffer for the first time."""
+        if self.start < 0:
+            self.start, self.stream, self.before = position, stream, before
+            self.first_use = op
+        elif any(b > done for b, done in zip(self.before, before, strict=True)):
+            self.before = tuple(map(min, zip(self.before, before, strict=True)))
 
 
 class Liveness:
@@ -85,11 +77,12 @@ class Liveness:
         self.position = 0
         self.order = HappensBefore(streams)
         self.events: dict[int, Clock] = {}
-        self.frames: list[Frame] = []
+        self.control: list[dict[Lifetime, None]] = []
+        """Of each branch and loop around the op that is visited the outer buffers used inside."""
         self.walk(body)
-        found = self.by_value.values()
-        self.buffers = sorted((b for b in found if b.start >= 0), key=lambda b: b.start)
-        self.unused = [b for b in found if b.start < 0]
+        lives = self.by_value.values()
+        self.buffers = sorted((b for b in lives if b.start >= 0), key=lambda b: b.start)
+        self.unused = [b for b in lives if b.start < 0]
 
     # ---- the walk
 
@@ -101,7 +94,7 @@ class Liveness:
                     if self.planned(op):
                         (buffer,) = op.results
                         size = byte_size(buffer.type)
-                        life = Lifetime(op, size, len(self.frames), uses=[0] * self.streams)
+                        life = Lifetime(op, size, len(self.control), uses=[0] * self.streams)
                         self.by_value[buffer] = life
                 case RecordOp():
                     self.events[op.event.value.data] = self.order.clock(self.stream(op))
@@ -110,7 +103,7 @@ class Liveness:
                 case _ if isinstance(op, Task):
                     self.task(op)
                 case _ if op.regions:
-                    self.control(op)
+                    self.branch(op)
                 case _ if op is block.last_op:
                     self.barrier(op, self.used_by(op))
                 case _:
@@ -122,68 +115,59 @@ class Liveness:
         return op.stream.value.data
 
     def wait(self, op: WaitOp) -> None:
-        """The stream has seen all that was issued before the event. Raises GeError for an event
-        that nobody recorded."""
+        """Raises GeError for an event that was not recorded."""
         stream = self.stream(op)
-        happened = self.events.get(op.event.value.data)
-        if happened is None:
+        event = self.events.get(op.event.value.data)
+        if event is None:
             text = f"event {op.event.value.data} is waited for, but was not recorded"
             raise error_at(op, text, "run assign-streams again")
-        self.order.wait(stream, happened)
+        self.order.wait(stream, event)
 
     def task(self, op: Task) -> None:
-        """A task extends the lives of what it uses, and is one more step of its stream's clock."""
         stream = self.stream(op)
         before = tuple(self.order.clocks[stream])
         number = self.order.issue(stream)
         self.position += 1
-        for life in self.used_by(op):
-            if life.depth < len(self.frames):
-                self.frames[life.depth].used[life] = None
-                continue
+        for life in self.inner(self.used_by(op)):
             if stream not in life.first_tasks:
-                self.begin(life, op, stream, before)
+                life.first_tasks[stream] = op
+                life.begin(op, self.position, stream, before)
             life.end = self.position
             life.uses[stream] = number
             life.last_tasks[stream] = life.last_use = op
-            life.first_use = life.first_use or op
 
-    def begin(self, life: Lifetime, op: Task, stream: int, before: Clock) -> None:
-        """A stream uses a buffer for the first time, when the tasks in `before` are done."""
-        life.first_tasks[stream] = op
-        if life.start < 0:
-            life.start, life.stream, life.before = self.position, stream, before
-        elif any(b > done for b, done in zip(life.before, before, strict=True)):
-            life.before = tuple(map(min, zip(life.before, before, strict=True)))
+    def inner(self, lives: Iterable[Lifetime]) -> Iterator[Lifetime]:
+        """The buffers that are allocated at the depth of the walk. The others are used by the
+        branch or loop of their block that is being walked."""
+        for life in lives:
+            if life.depth < len(self.control):
+                self.control[life.depth][life] = None
+            else:
+                yield life
 
-    def control(self, op: Operation) -> None:
-        """Control flow waits for all streams; what is used inside and made outside lives through
-        all of it."""
-        used = self.used_by(op)
+    def branch(self, op: Operation) -> None:
+        """A branch or loop waits for all streams; outer buffers that are used inside are live
+        throughout."""
+        used = dict.fromkeys(self.used_by(op))
         before = self.barrier(op, ())
-        frame = Frame(self.position, before, dict.fromkeys(used))
-        self.frames.append(frame)
+        position = self.position
+        self.control.append(used)
         for region in op.regions:
             for block in region.blocks:
                 self.walk(block)
-        self.frames.pop()
-        for life in frame.used:
+        self.control.pop()
+        for life in used:
             if life.start < 0:
-                life.start, life.stream, life.before = frame.position, self.streams, before
-                life.first_use = op
-        self.barrier(op, frame.used)
+                life.begin(op, position, self.streams, before)
+        self.barrier(op, used)
 
     def barrier(self, op: Operation, used: Iterable[Lifetime]) -> Clock:
         """All streams wait for each other; `op` uses `used` then. Returns the clock before."""
         before = self.order.barrier()
         self.position += 1
-        for life in used:
-            if life.depth < len(self.frames):
-                self.frames[life.depth].used[life] = None
-                continue
+        for life in self.inner(used):
             if life.start < 0:
-                life.start, life.stream, life.before = self.position, self.streams, before
-                life.first_use = op
+                life.begin(op, self.position, self.streams, before)
             life.end = self.position
             life.last_use = op
             life.uses = list(self.order.issued)
@@ -197,10 +181,9 @@ class Liveness:
     # ---- conflicts
 
     def conflicts(self) -> list[list[range]]:
-        """For each buffer the later ones that may be written before its uses are done, as ranges
-        of indices into `groups`. A clock only grows along a stream: they lie side by side. (Where
-        another stream begins a buffer earlier, those before it in its group count as begun then.)
-        """
+        """For each buffer the later ones that may be written while it is live: for each of the
+        `groups` a range of indices, as clocks only grow along a stream. (Where another stream
+        begins a buffer earlier, those before it in its group count as begun then.)"""
         groups = self.groups()
         befores = [self.nondecreasing(group) for group in groups]
         passed = [0] * len(groups)
@@ -230,17 +213,17 @@ class Liveness:
         return groups
 
     def live_at_peak(self, alignment: int) -> list[Lifetime]:
-        """The buffers that are live when the most bytes are, in the order of the program."""
+        """The buffers that are live when the most bytes are, in program order."""
         lives = ((align_up(b.bytes, alignment), b.start, b.end) for b in self.buffers)
         step = LiveProfile.of(lives, self.position + 1).peak_step
         return [b for b in self.buffers if b.start <= step <= b.end]
 
 
 def _first_after(life: Lifetime, befores: Sequence[Clock], first: int) -> int:
-    """The first place in a group, from `first` on, whose buffer begins after `life` is done.
-    Searches in growing steps: the answer is near as a rule."""
+    """The first index, from `first` on, at which a lifetime is over. Searches in growing steps: the
+    answer is near as a rule."""
     low, high, step = first, first, 1
-    while high < len(befores) and not life.is_done(befores[high]):
+    while high < len(befores) and not life.is_over(befores[high]):
         low, high, step = high + 1, high + step, 2 * step
     high = min(high, len(befores))
-    return bisect_left(befores, True, low, high, key=life.is_done)
+    return bisect_left(befores, True, low, high, key=life.is_over)

@@ -65,12 +65,12 @@ def peak_of(merger: Merger) -> Peak:
         counts = value in outputs and value not in returned and in_arena(value)
         return byte_size(value.type) if counts else 0
 
-    graph, buffers = value_graph((groups.in_order(group) for group in number), size_of)
+    graph = value_graph((groups.in_order(group) for group in number), size_of)
     profile = graph.live(range(len(graph)))
     at = profile.peak_step
-    live = [v for v, b in buffers.items() if graph.writer[b] <= at <= graph.last_use(b)]
+    live = [v for v, b in graph.buffers.items() if graph.writer[b] <= at <= graph.end(b)]
     live = sorted(filter(size_of, live), key=lambda v: -byte_size(v.type))
-    last = {v: graph.last_use(b) for v, b in buffers.items() if v in outputs}
+    last = {v: graph.end(b) for v, b in graph.buffers.items() if v in outputs}
     return Peak(live, last, number)
 
 

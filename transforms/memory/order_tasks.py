@@ -10,10 +10,9 @@ becomes
     %1 = npu_task.launch @wide_0 ins(%y : ...) ...
     %3 = npu_task.launch @sum_0 ins(%1 : ...) ...
 
-`orders.py` makes the orders; the order of the program stays where none needs less. Buffers of
-the model's results, constants and values of unknown size do not count. Branches and loops are
-tasks that need all that is used inside; what is inside of them keeps its order. The function says
-which order it has: `npu_task.order`.
+`orders.py` computes several orders; the order of the program stays where none has a lower peak.
+Buffers of the model's results, constants and values of unknown size do not count. A branch or loop
+is one task, whose ops keep their order. `npu_task.order` of the function names its order.
 """
 
 from dataclasses import dataclass
@@ -37,16 +36,14 @@ from ge.transforms.analysis.views import storage, whole_of
 from ge.transforms.memory.orders import ORDERS, best_order
 
 PROGRAM = "program"
-"""The order that the tasks were written in."""
 
 TASKS = (LaunchOp, IfOp, LoopOp)
-"""What is put in order; constants, destinations and views go where they are needed."""
+"""The ops that are reordered; constants, destinations and views move in front of their users."""
 
 
 def task_graph(block: Block, alignment: int) -> tuple[TaskGraph, list[Operation]]:
-    """The tasks of a block and the buffers between them, whose sizes are multiples of the
-    alignment. Where results of the model are parts of buffers, the last task is the terminator: it
-    takes them to the host, when all others are done."""
+    """The graph of the tasks of a block, and the tasks; sizes are aligned. Where results of the
+    model are parts of buffers, the terminator is the last task: it copies them to the host."""
     last = block.last_op
     returned = last.operands if isinstance(block.parent_op(), FuncOp) and last is not None else ()
     results = {whole_of(v) for v in returned}
@@ -56,29 +53,28 @@ def task_graph(block: Block, alignment: int) -> tuple[TaskGraph, list[Operation]
         return align_up(byte_size(value.type), alignment) if counts else 0
 
     tasks: list[Operation] = [op for op in block.ops if isinstance(op, TASKS)]
-    graph, buffers = value_graph(([op] for op in tasks), size_of)
+    graph = value_graph(([op] for op in tasks), size_of)
     parts = {storage(v) for v in results} - results
-    if last is not None and not parts.isdisjoint(buffers):
+    if last is not None and not parts.isdisjoint(graph.buffers):
         tasks.append(last)
-        return_parts(graph, [b for value, b in buffers.items() if value in parts])
+        return_parts(graph, [b for value, b in graph.buffers.items() if value in parts])
     return graph, tasks
 
 
 def return_parts(graph: TaskGraph, buffers: list[int]) -> None:
     """Add a task that reads these buffers after all other tasks."""
-    ends = [t for t, made in enumerate(graph.makes) if not any(graph.readers[b] for b in made)]
-    number = graph.task()
-    for task in ends:
-        if not graph.makes[task]:
+    sinks = [t for t, made in enumerate(graph.results) if not any(graph.readers[b] for b in made)]
+    last = graph.task()
+    for task in sinks:
+        if not graph.results[task]:
             graph.buffer(0, task)
-        graph.read(graph.makes[task][0], number)
+        graph.read(graph.results[task][0], last)
     for b in buffers:
-        graph.read(b, number)
+        graph.read(b, last)
 
 
 def rearrange(block: Block, tasks: list[Operation]) -> None:
-    """Put the tasks of a block in this order, each after the ops that it needs; a terminator stays
-    the last op."""
+    """Put the tasks of a block in this order, each after the ops that define its operands."""
     last = block.last_op
     rest = [op for op in block.ops if op is not last or not op.has_trait(IsTerminator)]
     for op in rest:
@@ -88,9 +84,9 @@ def rearrange(block: Block, tasks: list[Operation]) -> None:
 
     def place(op: Operation) -> None:
         for value in used_by(op):
-            maker = value.owner
-            if isinstance(maker, Operation) and maker not in placed and maker in loose:
-                place(maker)
+            source = value.owner
+            if isinstance(source, Operation) and source in loose and source not in placed:
+                place(source)
         placed.add(op)
         order.append(op)
 
@@ -106,20 +102,20 @@ def rearrange(block: Block, tasks: list[Operation]) -> None:
 
 @dataclass(frozen=True)
 class OrderTasksPass(ModulePass):
-    """Put the tasks of @main in the order that needs the least memory at one time, of several."""
+    """Reorder the tasks of @main to lower peak memory."""
 
     name = "order-tasks"
 
     target: str = ""
     """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
     orders: tuple[str, ...] = tuple(ORDERS)
-    """Orders that are tried: program, depth-first, memory-greedy, critical-path."""
+    """Candidates: program, depth-first, memory-greedy, critical-path."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         unknown = [n for n in self.orders if n not in ORDERS]
         if unknown or not self.orders:
-            what = f"there is no order '{unknown[0]}'" if unknown else "no order is named"
-            raise GeError(what, hint=f"orders: {', '.join(ORDERS)}")
+            message = f"there is no order '{unknown[0]}'" if unknown else "no order is named"
+            raise GeError(message, hint=f"orders: {', '.join(ORDERS)}")
         if (main := main_function(op)) is None:
             return
         alignment = target_for(main, self.target).hbm_alignment

@@ -22,12 +22,14 @@ later passes see that the launch writes what it reads.
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from ge.dialects.npu_task.attributes import HBM, is_dynamic
 from ge.dialects.npu_task.control import LoopOp, YieldOp
@@ -36,7 +38,8 @@ from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import IO
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import array_ints, element_type, numel, shape_of
-from ge.transforms.analysis.aliasing import Uses, find_uses
+from ge.transforms.analysis.aliasing import ops_by_block
+from ge.transforms.analysis.task_graph import TaskGraph, buffer_graph
 from ge.transforms.memory.pinning import check_kinds, pinned_buffers
 
 
@@ -48,70 +51,67 @@ class Overwriting:
     inputs: bool
     pinned: Set[Operation]
     """Allocations of buffers that share bytes with nothing."""
-    uses: dict[Block, Uses] = field(default_factory=dict[Block, Uses])
+    ops: dict[Block, list[Operation]] = field(default_factory=dict[Block, list[Operation]])
+    graphs: dict[Block, TaskGraph] = field(default_factory=dict[Block, TaskGraph])
+    """The task graph of the ops of a block."""
+    positions: dict[Operation, int] = field(default_factory=dict[Operation, int])
     allowed: dict[str, set[tuple[int, int]]] = field(
         default_factory=dict[str, set[tuple[int, int]]]
     )
 
     def function(self, body: Block) -> None:
         """Rewrite a function. What loops carry comes first, of inner loops before outer ones."""
-        find_uses(body, self.uses)
-        for uses in reversed(self.uses.values()):
-            for op in uses.ops:
+        self.ops = ops_by_block(body)
+        for block, ops in self.ops.items():
+            self.graphs[block] = buffer_graph(ops, lambda _: 0)
+            self.positions |= {op: i for i, op in enumerate(ops)}
+        for ops in reversed(self.ops.values()):
+            for op in ops:
                 if isinstance(op, LoopOp):
                     self.carried(op)
-        self.block(body)
-
-    def block(self, block: Block) -> None:
-        """Rewrite a block, then those inside."""
-        uses = self.uses[block]
-        for position, op in enumerate(uses.ops):
+        for op in list(body.walk()):
             match op:
                 case LaunchOp():
-                    self.launch(op, Place(block, position, uses, self.pinned))
+                    self.launch(op)
                 case CopyOp():
-                    self.copy(op, Place(block, position, uses, self.pinned))
+                    self.copy(op)
                 case _:
-                    for region in op.regions:
-                        self.block(region.block)
+                    pass
 
     def may_overwrite(self, op: LaunchOp) -> set[tuple[int, int]]:
-        """Pairs of destination and operand that the kernel may have in one place."""
-        found = self.allowed.get(op.callee)
-        if found is None:
+        """Pairs of destination and operand that the kernel may have in one buffer."""
+        pairs = self.allowed.get(op.callee)
+        if pairs is None:
             kernel = self.kernels[op.callee]
             static = [r for r, t in enumerate(kernel.output_types) if not is_dynamic(t)]
-            pairs = kernel.in_place_pairs()
-            found = {(static.index(r), i) for r, i in pairs if r in static}
-            self.allowed[op.callee] = found
-        return found
+            pairs = {(static.index(r), i) for r, i in kernel.in_place_pairs() if r in static}
+            self.allowed[op.callee] = pairs
+        return pairs
 
-    def launch(self, op: LaunchOp, place: "Place") -> None:
+    def launch(self, op: LaunchOp) -> None:
         """Let the results of a launch take the buffers of its operands."""
         for out, operand in sorted(self.may_overwrite(op)):
             result, source = op.outs[out], op.ins[operand]
-            if not place.is_new(result) or not place.dies(source, self.inputs):
+            if not self.is_new(result, op) or not self.dies(source, op):
                 continue
             buffer = owner_of(source)
-            touched = [v for i, v in enumerate(op.operands) if i != operand]
-            if all(owner_of(v) is not buffer for v in touched) and fits(result, source):
-                place.take(result, source, op)
+            others = (v for i, v in enumerate(op.operands) if i != operand)
+            if all(owner_of(v) is not buffer for v in others) and fits(result, source):
+                self.take(result, source, op)
 
-    def copy(self, op: CopyOp, place: "Place") -> None:
+    def copy(self, op: CopyOp) -> None:
         """The target of a copy is the source, if nobody needs the source later."""
-        source = op.source
-        if not place.is_new(op.target) or not place.dies(source, self.inputs):
-            return
-        if source.type == op.target.type and fits(op.target, source):
-            place.take(op.target, source, op)
-            op.detach()
-            op.erase()
+        source, target = op.source, op.target
+        if self.is_new(target, op) and self.dies(source, op) and source.type == target.type:
+            if fits(target, source):
+                self.take(target, source, op)
+                Rewriter.erase_op(op)
 
     def carried(self, loop: LoopOp) -> None:
         """What the body computes for the next iteration is written into the carried buffer, if
         nothing reads it any more by then."""
         body = loop.body.block
-        uses, order = self.uses[body], array_ints(loop.order)
+        graph, order = self.graphs[body], array_ints(loop.order)
         last = body.last_op
         assert isinstance(last, YieldOp)
         for i, arg in enumerate(body.args[LOOP_ARGUMENTS:]):
@@ -121,8 +121,8 @@ class Overwriting:
                 continue
             if alloc in self.pinned or buffer.owner in self.pinned:
                 continue
-            first, read = uses.first[value], uses.last.get(buffer, -1)
-            writer = uses.ops[first]
+            first, read = graph.first_use(value), graph.last_use(buffer)
+            writer = self.ops[body][first]
             if value.type != arg.type or not isinstance(writer, LaunchOp):
                 continue
             if value not in writer.outs or read > first:
@@ -131,8 +131,8 @@ class Overwriting:
                 continue
             if any(v is value for j, v in enumerate(last.values) if j != 1 + i):
                 continue
+            graph.merge(buffer, value)
             replace(value, arg, alloc)
-            uses.last[buffer] = len(uses.ops)
 
     def in_place(self, op: LaunchOp, result: SSAValue, source: SSAValue) -> bool:
         """Whether a launch may write a result over an operand, the only one in that buffer."""
@@ -144,39 +144,31 @@ class Overwriting:
             and (op.outs.index(result), inside[0]) in self.may_overwrite(op)
         )
 
-
-@dataclass
-class Place:
-    """A task in its block, and the uses of buffers there."""
-
-    block: Block
-    position: int
-    uses: Uses
-    pinned: Set[Operation]
-
-    def is_new(self, value: SSAValue) -> bool:
-        """Whether this is a buffer of the block which the task is the first to use."""
-        op = value.owner
-        return (
-            isinstance(op, AllocOp)
-            and op.parent is self.block
-            and op.memref.type.memory_space == HBM
-            and op not in self.pinned
-            and self.uses.first.get(value) == self.position
+    def is_new(self, value: SSAValue, task: Operation) -> bool:
+        """Whether a task is the first one to use a buffer of its block."""
+        return self.may_move(value.owner, task) and (
+            self.graph(task).first_use(value) == self.positions[task]
         )
 
-    def dies(self, value: SSAValue, inputs: bool) -> bool:
-        """Whether the buffer of a value is one of the block which the task is the last to use."""
+    def dies(self, value: SSAValue, task: Operation) -> bool:
+        """Whether a task is the last one to use the buffer of a value, which is of its block."""
         buffer = owner_of(value)
         op = buffer.owner
         return (
-            isinstance(op, AllocOp)
-            and op.parent is self.block
-            and op.memref.type.memory_space == HBM
-            and op not in self.pinned
-            and (inputs or IO not in op.attributes)
-            and self.uses.last.get(buffer) == self.position
+            self.may_move(op, task)
+            and (self.inputs or IO not in op.attributes)
+            and self.graph(task).last_use(buffer) == self.positions[task]
         )
+
+    def graph(self, task: Operation) -> TaskGraph:
+        assert task.parent is not None
+        return self.graphs[task.parent]
+
+    def may_move(self, op: Operation | Block, task: Operation) -> TypeGuard[AllocOp]:
+        """Whether an op allocates, in the block of a task, a buffer that may share bytes."""
+        if not isinstance(op, AllocOp) or op.parent is not task.parent:
+            return False
+        return op.memref.type.memory_space == HBM and op not in self.pinned
 
     def take(self, result: SSAValue, source: SSAValue, task: Operation) -> None:
         """Put a result into the buffer of `source`, which is an output of the model from then on
@@ -187,14 +179,14 @@ class Place:
         assert isinstance(new, AllocOp)
         if IO in old.attributes:
             new.attributes[IO] = UnitAttr()
-        self.uses.last[buffer] = self.uses.last[result]
-        place = next((v for v in (buffer, source) if v.type == result.type), None)
-        if place is None:
+        self.graph(task).merge(buffer, result)
+        same = next((v for v in (buffer, source) if v.type == result.type), None)
+        if same is None:
             cast = whole(buffer, result)
             cast.location, cast.result.name_hint = task.location, result.name_hint
-            self.block.insert_op_before(cast, task)
-            place = cast.result
-        replace(result, place, old)
+            Rewriter.insert_op(cast, InsertPoint.before(task))
+            same = cast.result
+        replace(result, same, old)
 
 
 def fits(result: SSAValue, source: SSAValue) -> bool:
@@ -218,8 +210,7 @@ def replace(value: SSAValue, new: SSAValue, alloc: AllocOp) -> None:
             if isinstance(use.operation, ReinterpretCastOp):
                 use.operation.operands[use.index] = cast.source
     value.replace_all_uses_with(new)
-    alloc.detach()
-    alloc.erase()
+    Rewriter.erase_op(alloc)
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def orderings(liveness: Liveness, sizes: Sequence[int], offsets: Sequence[int]) 
     for i, life in enumerate(liveness.buffers):
         for j in held.replace(offsets[i], offsets[i] + sizes[i], i):
             other = liveness.buffers[j]
-            if not other.is_done(life.before):
+            if not other.is_over(life.before):
                 for task in life.first_tasks.values():
                     result.setdefault(task, []).extend(other.last_tasks.values())
     return result

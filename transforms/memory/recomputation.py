@@ -126,9 +126,9 @@ class Execution:
         graph = self.graph
         for task in range(len(graph)):
             self.now = task
-            needs = graph.needs[task]
+            needs = graph.operands[task]
             self.recompute([b for b in needs if not self.present[b]], needs)
-            self.step(task, frozenset(graph.makes[task]))
+            self.step(task, frozenset(graph.results[task]))
             for b in needs:
                 self.used[b] += 1
             self.unpin(needs)
@@ -140,12 +140,12 @@ class Execution:
         """Bring back buffers that the next task needs, and keep those that it needs."""
         chain = self.chain(missing) if missing else NOTHING_RUNS
         for task in chain.tasks:
-            self.pin(self.graph.needs[task])
+            self.pin(self.graph.operands[task])
         self.pin(needs)
         for task in chain.tasks:
-            made = self.graph.makes[task]
+            made = self.graph.results[task]
             self.step(task, frozenset(b for b in made if not self.present[b]), again=True)
-            self.unpin(self.graph.needs[task])
+            self.unpin(self.graph.operands[task])
 
     def step(self, task: int, fills: frozenset[int], again: bool = False) -> None:
         """One run of a task, which needs room for what it fills."""
@@ -232,7 +232,7 @@ class Execution:
         distance = max(self.next_use(b) - self.now, 1)
         size = graph.bytes[b]
         if self.shared:
-            others = (o for o in graph.makes[graph.writer[b]] if o != b)
+            others = (o for o in graph.results[graph.writer[b]] if o != b)
             size += sum(graph.bytes[o] for o in others if soon < self.own_use(o) < inf)
         return chain.us / (size * distance**self.exponent)
 
@@ -264,7 +264,7 @@ class Execution:
             if cost is None or (gone >= 0 and len(tasks) > LONGEST):
                 return Chain((), (), inf)
             us += 0.0 if self.shared and self.owed[task] else cost
-            for b in graph.needs[task]:
+            for b in graph.operands[task]:
                 if self.present[b] and b != gone:
                     leaves[b] = None
                 else:
@@ -281,12 +281,12 @@ def without_dead_steps(graph: TaskGraph, steps: Sequence[Step]) -> list[Step]:
     wanted: set[int] = set()
     kept: list[Step] = []
     for step in reversed(steps):
-        made = graph.makes[step.task]
+        made = graph.results[step.task]
         sink = any(not graph.bytes[b] or not graph.readers[b] for b in made)
         if made and not sink and wanted.isdisjoint(step.fills):
             continue
         wanted -= step.fills
-        wanted.update(graph.needs[step.task])
+        wanted.update(graph.operands[step.task])
         kept.append(step)
     return kept[::-1]
 
@@ -297,9 +297,9 @@ def peak_of(graph: TaskGraph, steps: Sequence[Step]) -> int:
     current: dict[int, int] = {}
     for step in steps:
         run = runs.task()
-        for b in graph.needs[step.task]:
+        for b in graph.operands[step.task]:
             runs.read(current[b], run)
-        for b in graph.makes[step.task]:
+        for b in graph.results[step.task]:
             new = runs.buffer(graph.bytes[b], run)
             if b in step.fills:
                 current[b] = new

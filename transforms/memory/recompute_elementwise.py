@@ -3,37 +3,37 @@
     %0 = graph.conv %x, %w ...
     %1 = graph.mul %0, %s
     %2 = graph.relu %1
-    ...                                   (here the most is in memory: %1 and %2 among it)
+    ...                                   (memory peak: %1 and %2 are live)
     %7 = graph.mul %1, %6
     %8 = graph.conv %2, %6 ...
 becomes
     %0 = graph.conv %x, %w ...
     %1 = graph.mul %0, %s
     %2 = graph.relu %1
-    ...                                   (%0 is in memory)
+    ...                                   (memory peak: %0 is live)
     %1b = graph.mul %0, %s
     %7 = graph.mul %1b, %6
     %2b = graph.relu %1b
     %8 = graph.conv %2b, %6 ...
 
-In a training step the place is where backward begins. What is kept there is a minimum cut: the
-fewest bytes from which elementwise ops, views and movement of data give all that is needed later
-(as for PyTorch: He and others, "Min-cut optimal recomputation", AOTAutograd 2022). It comes before
-fusion: the copies join the launches that need them, where they cost no more than a read.
+In a training step the peak is where the backward pass begins. The values that stay live across it
+are a minimum cut: the fewest bytes from which elementwise ops, views and data movement compute all
+that is used later (as in PyTorch: He et al., "Min-cut optimal recomputation", AOTAutograd 2022). At
+most `DEPTH` ops in a row are recomputed, and nothing changes where less than `LEAST` is saved.
 
-What is before the place and what is behind it have different phases (`fused_op.phase`): they do
-not share launches, which would bring values that are needed late into memory early, these copies
-among them. Nothing is done where little would be saved. Only pure ops are repeated, with at most
-`DEPTH` in a row.
+The pass runs before fusion, so that copies are fused into the launches that use them. Ops before
+and after the peak get different phases (`fused_op.phase`) and are not fused with each other: a
+fused copy would otherwise be computed before the peak.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator, Pure
 
 from ge.dialects.fused_op import PHASE
@@ -42,7 +42,7 @@ from ge.dialects.support.access import Access
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, has_size
-from ge.transforms.analysis.live_profile import LiveProfile
+from ge.transforms.analysis.aliasing import erase_unused
 from ge.transforms.analysis.task_graph import used_by, value_graph
 from ge.transforms.analysis.views import view_offsets, whole_of
 from ge.transforms.memory.minimum_cut import UNLIMITED, Network
@@ -50,24 +50,20 @@ from ge.transforms.memory.minimum_cut import UNLIMITED, Network
 CHEAP = (Access.POINTWISE, Access.VIEW, Access.MOVEMENT)
 
 COPIES = "fused_op.recomputed"
-"""Attribute of a function: how many ops are there to compute something again."""
+"""Attribute of a function: the number of recomputing ops."""
 
-DEPTH = 8
-"""Ops in a row, views not counted, that one value may take to be computed again."""
-
-LEAST = 0.05
-"""Share of the bytes kept that has to be saved."""
+DEPTH = 8  # ops, views not counted
+LEAST = 0.05  # of the bytes live at the peak
 
 SMALL = 1e-3
-"""Share of the bytes kept up to which a value is kept rather than computed again."""
+"""Values of up to this share of the bytes live at the peak are not recomputed."""
 
 WINDOW = 64
-"""Ops after which a copy is made anew for the next user."""
+"""Ops after which the next user gets a new copy."""
 
 
 def is_cheap(op: Operation) -> bool:
-    """Whether an op may be repeated: it gives the same each time, and costs little more than to
-    read its operands."""
+    """Whether an op is pure and costs little more than to read its operands."""
     return (
         isinstance(op, TensorOp)
         and op.ACCESS in CHEAP
@@ -78,44 +74,30 @@ def is_cheap(op: Operation) -> bool:
     )
 
 
-# ---- what is kept --------------------------------------------------------------------------------
+# ---- what stays live -----------------------------------------------------------------------------
 
 
-class Timeline:
-    """The ops of a block in order, and until when their values are needed."""
+def peak_of(block: Block, ops: Sequence[Operation]) -> tuple[int, int]:
+    """The op before which the most bytes are live that it or later ops use, and the bytes. Results
+    of the block and constants do not count."""
+    end = block.last_op
+    returned = {whole_of(v) for v in (() if end is None else end.operands)}
 
-    def __init__(self, block: Block) -> None:
-        self.block, self.ops = block, list(block.ops)
-        self.place = {op: i for i, op in enumerate(self.ops)}
-        graph, buffers = value_graph(([op] for op in self.ops), size_of)
-        end = block.last_op
-        returned = {whole_of(v) for v in (() if end is None else end.operands)}
-        self.last = {
-            value: graph.last_use(b)
-            for value, b in buffers.items()
-            if value not in returned and not isinstance(value.owner, ConstantOp)
-        }
-        """Value with memory of its own that is no result -> the last op that uses it."""
+    def counted(value: SSAValue) -> int:
+        return 0 if value in returned or isinstance(value.owner, ConstantOp) else size_of(value)
 
-    def fullest(self) -> tuple[int, int]:
-        """The op before which the most bytes are kept for it and later ones, and the bytes."""
-        lives = ((size_of(v), self.before(v) + 1, last) for v, last in self.last.items())
-        profile = LiveProfile.of(lives, len(self.ops) + 1)
-        return profile.peak_step, profile.peak
-
-    def before(self, value: SSAValue) -> int:
-        """The defining op's place; -1 for arguments."""
-        return self.place[value.owner] if isinstance(value.owner, Operation) else -1
+    profile = value_graph(([op] for op in ops), counted).live_between()
+    return profile.peak_step + 1, profile.peak
 
 
 def size_of(value: SSAValue) -> int:
     return byte_size(value.type) if has_size(value) else 0
 
 
-def cheap_values(timeline: Timeline, end: int) -> set[SSAValue]:
-    """The values made before `end` that few cheap ops make from others."""
+def cheap_values(ops: Iterable[Operation]) -> set[SSAValue]:
+    """The results of ops that at most `DEPTH` cheap ops compute from other values."""
     depth: dict[SSAValue, int] = {}
-    for op in timeline.ops[:end]:
+    for op in ops:
         if is_cheap(op):
             steps = max((depth.get(v, 0) for v in op.operands), default=0)
             steps += view_offsets(op) is None
@@ -125,42 +107,44 @@ def cheap_values(timeline: Timeline, end: int) -> set[SSAValue]:
 
 
 def price(value: SSAValue, cheap: set[SSAValue], small: float) -> int:
-    """What it costs to keep a value: its bytes, and a little more where it would not be in memory
-    without that, as all that makes and uses it may share a launch; nothing for `small` bytes."""
+    """The cost of keeping a value live: 16 for each byte, 17 if it would not be in memory without
+    that because all that defines and uses it may be fused, 0 for up to `small` bytes."""
     if isinstance(value.owner, Block | ConstantOp) or size_of(value) <= small:
         return 0
     stored = value not in cheap or not all(is_cheap(use.operation) for use in value.uses)
     return size_of(value) * (16 if stored else 17)
 
 
-def least_kept(timeline: Timeline, end: int, cheap: set[SSAValue], small: float) -> set[SSAValue]:
-    """The values to keep for the ops from `end` on: the fewest bytes from which cheap ops give all
-    that these need; values of `small` bytes are kept anyhow."""
+def least_live(
+    before: Container[SSAValue], later: Iterable[Operation], cheap: set[SSAValue], small: float
+) -> set[SSAValue]:
+    """Of the values `before` the peak the fewest bytes from which cheap ops compute all that the
+    `later` ops use; values of up to `small` bytes cost nothing."""
     network = Network()
     source, sink = network.node(), network.node()
     nodes: dict[SSAValue, int] = {}
-    todo = list(dict.fromkeys(v for op in timeline.ops[end:] for v in used_by(op)))
-    todo = [v for v in todo if timeline.before(v) < end]
+    used = dict.fromkeys(v for op in later for v in used_by(op) if v in before)
+    stack = list(used)
 
     def node(value: SSAValue) -> int:
-        """Where a value comes in; the next node is where it goes out."""
+        """The node at which a value comes in; at the next one it goes out."""
         if value not in nodes:
             into, out = network.node(), network.node()
             nodes[value] = into
             network.edge(into, out, price(value, cheap, small))
             if value in cheap:
-                todo.append(value)
+                stack.append(value)
             else:
                 network.edge(source, into, UNLIMITED)
         return nodes[value]
 
-    for value in list(todo):
+    for value in used:
         network.edge(node(value) + 1, sink, UNLIMITED)
-    done: set[SSAValue] = set()
-    while todo:
-        value = todo.pop()
-        if value in cheap and value not in done:
-            done.add(value)
+    visited: set[SSAValue] = set()
+    while stack:
+        value = stack.pop()
+        if value in cheap and value not in visited:
+            visited.add(value)
             assert isinstance(value.owner, Operation)
             for operand in value.owner.operands:
                 network.edge(node(operand) + 1, node(value), UNLIMITED)
@@ -175,88 +159,76 @@ def is_vector_work(op: Operation) -> bool:
     return isinstance(op, TensorOp) and op.ACCESS in (*CHEAP, Access.ROWS) and not op.regions
 
 
+LATER = IntegerAttr(1, i64)
+
+Key = tuple[SSAValue, Operation | None]
+"""A value, and the op of the vector unit that its copy is for: a launch may fuse it. Other ops
+share copies (None)."""
+
+
 @dataclass
 class Copies:
-    """Copies of cheap ops, before those that need them. An op of the vector unit has its own, which
-    its launch may take in; all others share some."""
+    """Copies of cheap ops, before their users."""
 
-    timeline: Timeline
-    again: set[SSAValue]
-    """The values that are computed again."""
-    made: dict[tuple[SSAValue, Operation | None], tuple[SSAValue, int]] = field(
-        default_factory=dict[tuple[SSAValue, Operation | None], tuple[SSAValue, int]]
-    )
-    """Value, and for whom (None: for all that share it) -> its latest copy, and the place of the op
-    that needed that."""
+    recomputed: set[SSAValue]
+    latest: dict[Key, tuple[SSAValue, int]] = field(default_factory=dict[Key, tuple[SSAValue, int]])
+    """The latest copy of a value, and the position of its last user."""
     count: int = 0
-    """How many ops there are."""
 
-    def serve(self, op: Operation) -> None:
+    def serve(self, op: Operation, position: int) -> None:
         """Let an op use copies."""
-        whom = op if is_vector_work(op) else None
         for inner in op.walk():
             for i, value in enumerate(inner.operands):
-                if value in self.again:
-                    inner.operands[i] = self.copy(value, op, whom)
+                if value in self.recomputed:
+                    inner.operands[i] = self.copy(value, op, position)
 
-    def copy(self, value: SSAValue, user: Operation, whom: Operation | None) -> SSAValue:
+    def copy(self, value: SSAValue, user: Operation, position: int) -> SSAValue:
         """What an op uses in place of a value."""
-        if value not in self.again:
+        if value not in self.recomputed:
             return value
-        now = self.timeline.place[user]
-        known = self.made.get((value, whom))
-        if known is None or now - known[1] > WINDOW:
-            maker = value.owner
-            assert isinstance(maker, Operation)
-            new = maker.clone({v: self.copy(v, user, whom) for v in maker.operands})
-            new.location = maker.location
+        reader = user if is_vector_work(user) else None
+        copy, last = self.latest.get((value, reader), (value, -WINDOW - 1))
+        if position - last > WINDOW:
+            op = value.owner
+            assert isinstance(op, Operation)
+            new = op.clone({v: self.copy(v, user, position) for v in op.operands})
+            new.location = op.location
             new.attributes[PHASE] = LATER
-            self.timeline.block.insert_op_before(new, user)
+            Rewriter.insert_op(new, InsertPoint.before(user))
             self.count += 1
-            for old, result in zip(maker.results, new.results, strict=True):
-                self.made[old, whom] = result, now
-        copy, _ = self.made[value, whom]
-        self.made[value, whom] = copy, now
+            for old, result in zip(op.results, new.results, strict=True):
+                self.latest[old, reader] = result, position
+            copy, _ = self.latest[value, reader]
+        self.latest[value, reader] = copy, position
         return copy
 
 
-LATER = IntegerAttr(1, i64)
-
-
-def recompute(timeline: Timeline, end: int, kept: set[SSAValue], cheap: set[SSAValue]) -> int:
-    """Have the ops from `end` on use copies of all cheap values that are not kept; returns how many
-    copies there are."""
-    again = {v for v in cheap if v not in kept}
-    later = timeline.ops[end:]
-    copies = Copies(timeline, again)
-    for op in later:
-        copies.serve(op)
+def recompute(ops: Sequence[Operation], end: int, recomputed: set[SSAValue]) -> int:
+    """Have the ops from `end` on use copies of values; returns the number of copies."""
+    copies = Copies(recomputed)
+    for position, op in enumerate(ops[end:]):
+        copies.serve(op, position)
         if not op.has_trait(IsTerminator):
             op.attributes[PHASE] = LATER
-    for op in reversed(timeline.ops[:end]):
-        if is_cheap(op) and all(r.first_use is None for r in op.results):
-            op.detach()
-            op.erase()
+    erase_unused(filter(is_cheap, ops[:end]))
     return copies.count
-
-
-def kept_bytes(values: Iterable[SSAValue]) -> int:
-    return sum(size_of(v) for v in values if not isinstance(v.owner, Block | ConstantOp))
 
 
 @dataclass(frozen=True)
 class RecomputeElementwisePass(ModulePass):
-    """Compute cheap values of @main again instead of keeping them where the most is kept."""
+    """Recompute cheap values of @main instead of keeping them live across the memory peak."""
 
     name = "recompute-elementwise"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if (main := main_function(op)) is None:
             return
-        timeline = Timeline(main.body.block)
-        end, before = timeline.fullest()
-        cheap = cheap_values(timeline, end)
-        kept = least_kept(timeline, end, cheap, SMALL * before)
-        if kept_bytes(kept) < (1 - LEAST) * before:
-            copies = recompute(timeline, end, kept, cheap)
-            main.attributes[COPIES] = IntegerAttr(copies, i64)
+        block = main.body.block
+        ops = list(block.ops)
+        end, peak = peak_of(block, ops)
+        cheap = cheap_values(ops[:end])
+        before = {*block.args, *(r for o in ops[:end] for r in o.results)}
+        live = least_live(before, ops[end:], cheap, SMALL * peak)
+        live_bytes = sum(size_of(v) for v in live if not isinstance(v.owner, Block | ConstantOp))
+        if live_bytes < (1 - LEAST) * peak:
+            main.attributes[COPIES] = IntegerAttr(recompute(ops, end, cheap - live), i64)

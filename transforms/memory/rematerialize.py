@@ -102,7 +102,7 @@ class Rematerialization:
         for op in (*outs, again):
             op.location = launch.location
             insert_before(op, before)
-        made = self.graph.makes[step.task]
+        made = self.graph.results[step.task]
         for b, old, new in zip(made, launch.results_, again.results_, strict=True):
             if b in step.fills:
                 new.name_hint = old.name_hint

@@ -1,5 +1,4 @@
-"""Buffers that nobody needs for a while are copied to host memory and back, so that the device
-stays below a limit.
+"""Copy buffers to host memory and back while they are not used, to stay below a memory limit.
 
     npu_task.launch @exp_0 ins(%x : ...) outs(%0 : memref<64xf32, hbm>)
     (launches that need much memory)
@@ -13,22 +12,24 @@ becomes
     npu_task.copy %h to %3 : ...
     npu_task.launch @add_0 ins(%3, %1 : ...) outs(%2 : ...)
 
-`spilling.py` chooses which ones, and when: in program order, before tasks are on streams. The
-copies run on the streams of the DMA engines, beside launches. What is live inside of a branch or
-loop counts with it, and all that is used inside stays through it. A buffer that was not written
-since it came back is not copied to the host again. The function says how many bytes go to the host:
-`npu_task.spilled_bytes`.
+`spilling.py` chooses buffers and times, in program order, before tasks are on streams. The copies
+run on the streams of the DMA engines, beside launches. What is allocated inside of a branch or loop
+counts while it runs, and a buffer that is used inside is live throughout. A buffer that was not
+written since it came back is not copied to the host again. `npu_task.spilled_bytes` of the function
+is the number of bytes copied to the host.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import groupby
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import LocationAttr, MemRefType, ModuleOp, NoneAttr
+from xdsl.dialects.builtin import MemRefType, ModuleOp, NoneAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from ge.dialects.npu_task.attributes import HOST, number
 from ge.dialects.npu_task.memory import Task, owner_of
@@ -38,67 +39,52 @@ from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import segments
-from ge.dialects.support.types import align_up, byte_size, element_type, numel, shape_of
+from ge.dialects.support.types import byte_size, element_type, numel, shape_of
 from ge.dialects.targets.target import target_for
-from ge.transforms.analysis.aliasing import accesses, erase_unused, in_arena
+from ge.transforms.analysis.aliasing import (
+    accesses,
+    all_accesses,
+    arena_bytes,
+    erase_unused,
+    in_arena,
+)
+from ge.transforms.analysis.task_graph import buffer_graph
 from ge.transforms.memory.pinning import check_kinds, pinned_buffers
-from ge.transforms.memory.spilling import Buffer, Gap, choose, live_bytes
+from ge.transforms.memory.spilling import Absence, SpillProblem, choose
 
 
-@dataclass
-class Steps:
-    """The steps of a block, and the buffers of the arena that are allocated in it."""
+def spill_problem(
+    block: Block, tasks: Sequence[Operation], alignment: int, pinned: Collection[Operation]
+) -> SpillProblem:
+    """The buffers that are allocated in a block, and the tasks that use them."""
 
-    block: Block
-    alignment: int
-    pinned: Collection[Operation] = ()
-    ops: list[Operation] = field(default_factory=list[Operation])
-    inside: list[int] = field(default_factory=list[int])
-    """For each step the bytes that are live at one time of what is allocated inside of it."""
-    buffers: dict[SSAValue, Buffer] = field(default_factory=dict[SSAValue, Buffer])
+    def size_of(buffer: SSAValue) -> int:
+        may_leave = buffer.owner.parent is block and buffer.owner not in pinned
+        return arena_bytes(buffer, alignment) if may_leave else 0
 
-    def __post_init__(self) -> None:
-        for op in self.block.ops:
-            if isinstance(op, AllocOp) and in_arena(op) and op not in self.pinned:
-                size = align_up(byte_size(op.memref.type), self.alignment)
-                self.buffers[op.memref] = Buffer(size)
-            elif isinstance(op, Task) or op.regions:
-                self.add(op)
-
-    def add(self, op: Operation) -> None:
-        """Note which buffers a step uses. One with regions may read and write all of them."""
-        step = len(self.ops)
-        self.ops.append(op)
-        self.inside.append(self.peak_inside(op))
-        reads, writes = accesses(op)
-        if op.regions:
-            reads = writes = [v for inner in op.walk() for v in inner.operands]
-        for value in reads:
-            self.use(value, step)
-        for value in writes:
-            if (buffer := self.use(value, step)) is not None:
-                buffer.writes.append(step)
-                if not op.regions and buffer.whole < 0 and is_whole(value):
-                    buffer.whole = step
-
-    def location(self, buffer: SSAValue) -> LocationAttr:
-        """Where what a buffer holds comes from."""
-        uses = self.buffers[buffer].uses
-        return self.ops[uses[0]].location
-
-    def use(self, value: SSAValue, step: int) -> Buffer | None:
-        """Note that a step uses the buffer of a value; None for one that is not planned."""
-        buffer = self.buffers.get(owner_of(value))
-        if buffer is not None and buffer.uses[-1:] != [step]:
-            buffer.uses.append(step)
-        return buffer
-
-    def peak_inside(self, op: Operation) -> int:
-        """The most bytes that what is allocated in the regions of an op has live at one time."""
+    def peak_inside(op: Operation) -> int:
         blocks = (b for region in op.regions for b in region.blocks)
-        found = (Steps(b, self.alignment, self.pinned) for b in blocks)
-        peaks = (live_bytes(list(s.buffers.values()), s.inside).max(initial=0) for s in found)
-        return int(max(peaks, default=0))
+        peaks = (spill_problem(b, tasks_of(b), alignment, pinned).peak() for b in blocks)
+        return max(peaks, default=0)
+
+    graph = buffer_graph(tasks, size_of)
+    problem = SpillProblem(graph, list(map(peak_inside, tasks)))
+    filled: set[int] = set()
+    for i, op in enumerate(tasks):
+        for value in all_accesses(op) if op.regions else accesses(op)[1]:
+            buffer = graph.buffers[owner_of(value)]
+            if not graph.bytes[buffer]:
+                continue
+            problem.writes[buffer].append(i)
+            if buffer not in filled:
+                problem.defined[buffer] = i
+            if not op.regions and is_whole(value):
+                filled.add(buffer)
+    return problem
+
+
+def tasks_of(block: Block) -> list[Operation]:
+    return [op for op in block.ops if isinstance(op, Task) or op.regions]
 
 
 def is_whole(value: SSAValue) -> bool:
@@ -108,77 +94,73 @@ def is_whole(value: SSAValue) -> bool:
 
 @dataclass
 class Spill:
-    """Takes one buffer to the host and back, in its gaps."""
+    """Copies one buffer to the host and back."""
 
-    steps: Steps
+    tasks: Sequence[Operation]
     original: SSAValue
-    buffer: Buffer
+    users: Sequence[int]
+    writes: Sequence[int]
+    """The tasks that use the buffer, and those that write it."""
     moved: int = 0
     """Bytes copied to the host."""
     host: SSAValue | None = None
     """Where its value is on the host; None where that is not the last one."""
 
-    def apply(self, gaps: Sequence[Gap]) -> None:
-        """Insert the copies of all gaps of the buffer, in order."""
-        current = self.original
-        since = 0
-        for gap, end in zip(gaps, (*(g.next for g in gaps[1:]), len(self.steps.ops)), strict=True):
-            if any(since <= w <= gap.use for w in self.buffer.writes):
+    def apply(self, absences: Sequence[Absence]) -> None:
+        """Insert the copies of all absences of the buffer, in order."""
+        current, since = self.original, 0
+        ends = (*(a.next for a in absences[1:]), len(self.tasks))
+        for absence, end in zip(absences, ends, strict=True):
+            if any(since <= w <= absence.use for w in self.writes):
                 self.host = None
-            host = self.host or self.store(current, self.steps.ops[gap.use])
-            current = self.load(host, self.steps.ops[gap.load])
-            since = gap.next
+            host = self.host or self.store(current, self.tasks[absence.use])
+            current = self.load(host, self.tasks[absence.load])
+            since = absence.next
             views: dict[SSAValue, SSAValue] = {self.original: current}
-            for use in self.buffer.uses:
-                if gap.next <= use < end:
-                    self.redirect(self.steps.ops[use], views)
+            for user in self.users:
+                if absence.next <= user < end:
+                    self.redirect(self.tasks[user], views)
 
     def store(self, source: SSAValue, after: Operation) -> SSAValue:
-        """Copy to a new buffer of the host after a step."""
+        """Copy to a new buffer of the host after a task."""
         t = MemRefType(element_type(source), shape_of(source), NoneAttr(), HOST)
         alloc = allocation(t)
-        self.insert((alloc, CopyOp(source, alloc.memref)), after, before=False)
+        self.insert((alloc, CopyOp(source, alloc.memref)), InsertPoint.after(after))
         self.host = alloc.memref
         self.moved += byte_size(t)
         return alloc.memref
 
     def load(self, host: SSAValue, before: Operation) -> SSAValue:
-        """Copy to a new buffer of the device before a step."""
+        """Copy to a new buffer of the device before a task."""
         alloc = allocation(self.original.type)
         alloc.memref.name_hint = self.original.name_hint
-        self.insert((alloc, CopyOp(host, alloc.memref)), before, before=True)
+        self.insert((alloc, CopyOp(host, alloc.memref)), InsertPoint.before(before))
         return alloc.memref
 
     def redirect(self, op: Operation, views: dict[SSAValue, SSAValue]) -> None:
-        """Let a step use the buffer in its new place."""
+        """Let a task use another buffer, and views of that one."""
         for inner in op.walk():
             for i, operand in enumerate(inner.operands):
-                maker = operand.owner
-                if isinstance(maker, Operation) and maker.parent is self.steps.block:
+                if isinstance(operand, OpResult) and operand.op.parent is op.parent:
                     if owner_of(operand) is self.original:
-                        inner.operands[i] = self.in_place(operand, op, views)
+                        inner.operands[i] = self.view(operand, op, views)
 
-    def in_place(
-        self, value: SSAValue, before: Operation, views: dict[SSAValue, SSAValue]
-    ) -> SSAValue:
-        """What shows the buffer in its new place as `value` does in the first one."""
+    def view(self, value: SSAValue, before: Operation, views: dict[SSAValue, SSAValue]) -> SSAValue:
+        """The view of the other buffer that corresponds to `value`."""
         if value not in views:
             assert isinstance(value.owner, ReinterpretCastOp)
-            source = self.in_place(value.owner.source, before, views)
+            source = self.view(value.owner.source, before, views)
             cast = value.owner.clone({value.owner.source: source})
             cast.result.name_hint = value.name_hint
-            self.insert((cast,), before, before=True)
+            self.insert((cast,), InsertPoint.before(before))
             views[value] = cast.result
         return views[value]
 
-    def insert(self, ops: tuple[Operation, ...], place: Operation, before: bool) -> None:
-        """Insert ops next to a step, with the location of the buffer."""
+    def insert(self, ops: Sequence[Operation], point: InsertPoint) -> None:
+        """Insert ops that have the location of the buffer."""
         for op in ops:
-            op.location = self.steps.location(self.original)
-        if before:
-            self.steps.block.insert_ops_before(ops, place)
-        else:
-            self.steps.block.insert_ops_after(ops, place)
+            op.location = self.tasks[self.users[0]].location
+        Rewriter.insert_op(ops, point)
 
 
 def allocation(t: Attribute) -> AllocOp:
@@ -188,29 +170,27 @@ def allocation(t: Attribute) -> AllocOp:
 def spill(func: FuncOp, limit: int, alignment: int, pinned: Collection[Operation] = ()) -> None:
     """Insert copies so that no task of a function has more than `limit` bytes live, or as near to
     it as that gets."""
-    steps = Steps(func.body.block, alignment, pinned)
-    buffers = list(steps.buffers.values())
-    before = int(live_bytes(buffers, steps.inside).max(initial=0))
+    tasks = tasks_of(func.body.block)
+    problem = spill_problem(func.body.block, tasks, alignment, pinned)
+    graph, before = problem.graph, problem.peak()
     if before <= limit:
         return
-    gaps, peak = choose(buffers, steps.inside, limit)
-    if not gaps:
+    absences, peak = choose(problem, limit)
+    if not absences:
         return
-    of_buffer: dict[int, list[Gap]] = {}
-    for gap in gaps:
-        of_buffer.setdefault(gap.buffer, []).append(gap)
-    values = list(steps.buffers)
+    values = list(graph.buffers)
     moved = 0
-    for i, mine in of_buffer.items():
-        one = Spill(steps, values[i], buffers[i])
-        one.apply(mine)
-        moved += one.moved
-    erase_unused(op for op in steps.block.ops if isinstance(op, ReinterpretCastOp))
+    for b, of_buffer in groupby(absences, lambda a: a.buffer):
+        users = (graph.writer[b], *graph.readers[b])
+        spill = Spill(tasks, values[b], users, problem.writes[b])
+        spill.apply(list(of_buffer))
+        moved += spill.moved
+    erase_unused(op for op in func.body.block.ops if isinstance(op, ReinterpretCastOp))
     func.attributes[SPILLED] = number(moved)
     remark(
         func,
-        f"{len(gaps)} times a buffer is away, {moved} bytes go to the host: at most {peak} bytes "
-        f"are alive at one time, before {before}; the limit is {limit}",
+        f"{len(absences)} times a buffer is away, {moved} bytes go to the host: at most {peak} "
+        f"bytes are alive at one time, before {before}; the limit is {limit}",
     )
 
 
@@ -236,6 +216,6 @@ class SpillBuffersPass(ModulePass):
         if self.no_reuse:
             check_kinds(self.no_reuse, ctx.loaded_ops)
         alignment = target_for(main, self.target).hbm_alignment
-        pinned = [p for p in pinned_buffers(op, main, self.no_reuse) if in_arena(p)]
-        kept = sum(align_up(byte_size(p.memref.type), alignment) for p in pinned)
-        spill(main, max(self.limit - kept, 0), alignment, set(pinned))
+        pinned = dict.fromkeys(filter(in_arena, pinned_buffers(op, main, self.no_reuse)))
+        pinned_bytes = sum(arena_bytes(p.memref, alignment) for p in pinned)
+        spill(main, max(self.limit - pinned_bytes, 0), alignment, pinned)

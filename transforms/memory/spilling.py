@@ -1,48 +1,56 @@
 """Which buffers leave device memory, and when, so that a program stays below a limit. Nothing here
 changes a program.
 
-Steps are tasks in program order. A buffer that no step needs between two of its uses may be away
-then: it is copied to the host after the first one and back before the second one. Steps over the
-limit are looked at in order; there the buffer goes whose bytes stay free for the longest: those
-that are missing, times the steps up to its next use (for equal sizes the farthest next use first,
-which is best: Belady, "A study of replacement algorithms for a virtual-storage computer", 1966).
+A task graph in program order says when buffers are used. Between two uses a buffer may be away: it
+is copied to the host after the first one and back before the second one. Tasks over the limit are
+visited in order; at each the buffer leaves that frees the most bytes for the longest: the missing
+bytes times the tasks up to its next use (for equal sizes the farthest next use first, which is
+optimal: Belady, "A study of replacement algorithms for a virtual-storage computer", 1966).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
-from ge.transforms.analysis.live_profile import LiveProfile
+from ge.transforms.analysis.task_graph import TaskGraph
 
-Profile = np.ndarray[tuple[int], np.dtype[np.int64]]
-"""Bytes for each step."""
+Bytes = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 LEAD = 32
-"""Steps that a copy back may come before the use that it is for."""
+"""Tasks between a copy back and the use that it is for, at most."""
+
+
+@dataclass
+class SpillProblem:
+    """The tasks of a block and the buffers of the arena that may leave it."""
+
+    graph: TaskGraph
+    inside: Sequence[int]
+    """Of each task the bytes live at one time that are allocated inside of it."""
+    writes: list[list[int]] = field(init=False)
+    """Of each buffer the tasks that write it."""
+    defined: list[int] = field(init=False)
+    """Of each buffer the first task after which none of its undefined bytes is written any more: a
+    copy before would copy them."""
+
+    def __post_init__(self) -> None:
+        self.writes = [[] for _ in self.graph.bytes]
+        self.defined = [-1] * len(self.graph.bytes)
+
+    def live_bytes(self) -> Bytes:
+        """The bytes live at each task."""
+        live = self.graph.live(range(len(self.graph))).bytes
+        return np.array(live, np.int64) + np.array(self.inside, np.int64)
+
+    def peak(self) -> int:
+        return int(self.live_bytes().max(initial=0))
 
 
 @dataclass(slots=True, eq=False)
-class Buffer:
-    """A buffer of the arena."""
-
-    bytes: int
-    uses: list[int] = field(default_factory=list[int])
-    """The steps that read or write it, in order, each once."""
-    writes: list[int] = field(default_factory=list[int])
-    """Those that write it."""
-    whole: int = -1
-    """The first step that writes all of it; -1: none."""
-
-    def is_written(self, step: int) -> bool:
-        """Whether all that is ever written has its value after a step: a copy of it is one of
-        values only."""
-        return 0 <= self.whole <= step or not self.writes or self.writes[-1] <= step
-
-
-@dataclass(slots=True, eq=False)
-class Gap:
-    """A buffer is away from after step `use` until `load`, for step `next`."""
+class Absence:
+    """A buffer is away from after task `use` until `load`, for task `next`."""
 
     buffer: int
     use: int
@@ -50,65 +58,55 @@ class Gap:
     load: int
 
 
-def live_bytes(buffers: Sequence[Buffer], inside: Sequence[int]) -> Profile:
-    """The bytes live at each step; `inside` are those that a step needs for itself alone."""
-    lives = ((b.bytes, b.uses[0], b.uses[-1]) for b in buffers if b.uses)
-    return np.array(LiveProfile.of(lives, len(inside)).bytes, np.int64) + np.array(inside, np.int64)
-
-
-def gaps_of(buffers: Sequence[Buffer]) -> list[Gap]:
-    """Where buffers could be away, by their first step."""
-    found = [
-        Gap(i, use, after, after)
-        for i, b in enumerate(buffers)
-        for use, after in zip(b.uses, b.uses[1:], strict=False)
-        if after - use > 1 and b.bytes and b.is_written(use)
+def possible_absences(problem: SpillProblem) -> list[Absence]:
+    """Where buffers could be away, by their first task."""
+    graph = problem.graph
+    absences = [
+        Absence(b, use, after, after)
+        for b, size in enumerate(graph.bytes)
+        for use, after in pairwise((graph.writer[b], *graph.readers[b]))
+        if after - use > 1 and size and problem.defined[b] <= use
     ]
-    return sorted(found, key=lambda g: g.use)
+    return sorted(absences, key=lambda a: a.use)
 
 
-def choose(buffers: Sequence[Buffer], inside: Sequence[int], limit: int) -> tuple[list[Gap], int]:
-    """The gaps in which buffers are away so that no step has more than `limit` bytes live, or as
-    near to it as that gets, and the most bytes that are live then."""
-    bytes_live = live_bytes(buffers, inside)
-    waiting = gaps_of(buffers)[::-1]
-    open_gaps: list[Gap] = []
-    chosen: list[Gap] = []
-    for step in range(len(inside)):
-        open_gaps = [g for g in open_gaps if g.next > step]
-        while waiting and waiting[-1].use < step:
-            if (gap := waiting.pop()).next > step:
-                open_gaps.append(gap)
-        while open_gaps and (missing := int(bytes_live[step]) - limit) > 0:
-            best = max(
-                open_gaps, key=lambda g: min(missing, buffers[g.buffer].bytes) * (g.next - step)
-            )
-            open_gaps.remove(best)
-            bytes_live[best.use + 1 : best.next] -= buffers[best.buffer].bytes
+def choose(problem: SpillProblem, limit: int) -> tuple[list[Absence], int]:
+    """The absences with which no task has more than `limit` bytes live, or as near to it as that
+    gets, and the most bytes that are live then."""
+    size, bytes_live = problem.graph.bytes, problem.live_bytes()
+    waiting = possible_absences(problem)[::-1]
+    possible: list[Absence] = []
+    chosen: list[Absence] = []
+    for task in range(len(bytes_live)):
+        possible = [a for a in possible if a.next > task]
+        while waiting and waiting[-1].use < task:
+            if (absence := waiting.pop()).next > task:
+                possible.append(absence)
+        while possible and (missing := int(bytes_live[task]) - limit) > 0:
+            best = max(possible, key=lambda a: min(missing, size[a.buffer]) * (a.next - task))
+            possible.remove(best)
+            bytes_live[best.use + 1 : best.next] -= size[best.buffer]
             chosen.append(best)
-    kept = _needed(buffers, chosen, bytes_live, limit)
-    return kept, int(bytes_live.max(initial=0))
+    needed = _needed(size, chosen, bytes_live, limit)
+    return needed, int(bytes_live.max(initial=0))
 
 
 def _needed(
-    buffers: Sequence[Buffer],
-    chosen: Sequence[Gap],
-    bytes_live: Profile,
-    limit: int,
-) -> list[Gap]:
-    """The gaps without those that the others made needless, the copies back as early as memory
-    allows: they run beside the steps before."""
-    kept: list[Gap] = []
-    for gap in sorted(chosen, key=lambda g: g.next):
-        size = buffers[gap.buffer].bytes
-        if int(bytes_live[gap.use + 1 : gap.next].max(initial=0)) + size <= limit:
-            bytes_live[gap.use + 1 : gap.next] += size
+    size: Sequence[int], chosen: Sequence[Absence], bytes_live: Bytes, limit: int
+) -> list[Absence]:
+    """The absences without those that the others made needless, the copies back as early as memory
+    allows: they run beside the tasks before."""
+    needed: list[Absence] = []
+    for absence in sorted(chosen, key=lambda a: a.next):
+        away = bytes_live[absence.use + 1 : absence.next]
+        if int(away.max(initial=0)) + size[absence.buffer] <= limit:
+            away += size[absence.buffer]
         else:
-            kept.append(gap)
-    for gap in kept:
-        size = buffers[gap.buffer].bytes
-        earliest = max(gap.use + 2, gap.next - LEAD)
-        while gap.load > earliest and int(bytes_live[gap.load - 1]) + size <= limit:
-            gap.load -= 1
-            bytes_live[gap.load] += size
-    return sorted(kept, key=lambda g: (g.buffer, g.use))
+            needed.append(absence)
+    for absence in needed:
+        earliest = max(absence.use + 2, absence.next - LEAD)
+        bytes_ = size[absence.buffer]
+        while absence.load > earliest and int(bytes_live[absence.load - 1]) + bytes_ <= limit:
+            absence.load -= 1
+            bytes_live[absence.load] += bytes_
+    return sorted(needed, key=lambda a: (a.buffer, a.use))

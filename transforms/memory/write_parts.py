@@ -1,4 +1,4 @@
-"""What is concatenated is written into its part of the result: nothing is launched for it.
+"""Kernels write their results directly into a concatenation, which is then not launched.
 
     %1 = memref.alloc() : memref<2x3xf32, hbm>
     npu_task.launch @exp_0 ins(%a : ...) outs(%1 : ...)
@@ -13,19 +13,19 @@ becomes
     %2 = memref.reinterpret_cast %3 to offset: [3], sizes: [2, 5], strides: [8, 1] : ...
     npu_task.launch @neg_0 ins(%b : ...) outs(%2 : ...)
 
-The kernels that write and read an operand must do with rows that lie apart
-(`KernelOp.accepts_strided`). A part is a row of stretches of memory; each stretch has to be at
-least `SHORTEST` bytes long. An operand that has to be elsewhere (an input or output of the model, a
-constant, what control flow makes, what is concatenated twice) is copied into its part, a task that
-is no launch; an input of the model goes right into an output of the model that it is a part of,
-such as the cache of attention. The launch stays where more would be copied than written in place.
+The kernels that write and read an operand must accept strided rows (`KernelOp.accepts_strided`),
+and each contiguous run of an operand in the result has at least `SHORTEST` bytes. An operand that
+cannot move (an input or output of the model, a constant, a result of control flow, one that is
+concatenated twice) is copied to its place in the result. An input of the model moves if the result
+is an output of the model (the cache of attention). Nothing changes where more bytes would be copied
+than are written in place.
 
-The result exists from when its first part is written. So that the peak does not grow, an operand is
-placed in an arena buffer only if it is made at most `NEAR` tasks before, and the bytes that are
-reserved early fit below the most that is live between two tasks of the block.
+The result is live from the first write to it. So that the peak does not rise, operands in the arena
+move only if they are written at most `NEAR` tasks earlier and the bytes that are reserved early fit
+below the most that is live between two tasks of the block.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from math import prod
@@ -33,8 +33,9 @@ from math import prod
 from xdsl.context import Context
 from xdsl.dialects.builtin import MemRefType, ModuleOp, StridedLayoutAttr
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.npu_task.attributes import HBM
@@ -44,54 +45,48 @@ from ge.dialects.npu_task.program_info import IO
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import byte_size, element_type, normalize_axis, numel, shape_of
-from ge.transforms.analysis.aliasing import Uses, find_uses, in_arena
+from ge.transforms.analysis.aliasing import arena_bytes, in_arena, ops_by_block
 from ge.transforms.analysis.live_profile import LiveProfile
+from ge.transforms.analysis.task_graph import TaskGraph, buffer_graph
 
-SHORTEST = 32
-"""Bytes that the DMA moves at least (alignment of on-core memory)."""
-
-NEAR = 64
-"""How many tasks before a concatenation an operand may be made to have its place there."""
+SHORTEST = 32  # bytes: the least that a DMA moves (alignment of on-core memory)
+NEAR = 64  # tasks
 
 
 @dataclass(frozen=True)
-class Part:
-    """Where an operand lies in the result: stretches of `length` elements, `pitch` apart, from
-    element `offset` on."""
+class Placement:
+    """An operand in the result: runs of `length` elements, `pitch` apart, from element `offset`."""
 
     offset: int
     length: int
     pitch: int
 
-    def place(self, index: int) -> int:
-        """The element of the result that an element of the operand is."""
-        return self.offset + index // self.length * self.pitch + index % self.length
-
     def view(
         self, offset: int, sizes: Sequence[int], strides: Sequence[int]
     ) -> tuple[int, list[int]] | None:
-        """Offset and strides in the result of a view of the operand; None where it has none: a
-        dimension would have to step from stretch to stretch and within one."""
-        found: list[int] = []
+        """Offset and strides in the result of a view of the operand; None where a dimension would
+        have to step from run to run as well as within one."""
+        placed: list[int] = []
         within = offset % self.length
         for n, stride in zip(sizes, strides, strict=True):
             if stride % self.length == 0:
-                found.append(stride // self.length * self.pitch)
+                placed.append(stride // self.length * self.pitch)
             else:
-                found.append(stride)
+                placed.append(stride)
                 within += (n - 1) * stride
-        return (self.place(offset), found) if within < self.length else None
+        start = self.offset + offset // self.length * self.pitch + offset % self.length
+        return (start, placed) if within < self.length else None
 
 
 @dataclass
 class Joining:
-    """One concatenation whose operands get their parts of the result."""
+    """A concatenation whose operands move into the result."""
 
     op: LaunchOp
     position: int
-    parts: list[Part]
+    placements: list[Placement]
     alloc: AllocOp
-    direct: dict[int, AllocOp] = field(default_factory=dict[int, AllocOp])
+    moved: dict[int, AllocOp] = field(default_factory=dict[int, AllocOp])
     """Operand -> the allocation that becomes a view of the result."""
 
     @property
@@ -102,47 +97,40 @@ class Joining:
         return byte_size(self.op.ins[index].type)
 
 
-def profile_of(uses: Uses) -> LiveProfile:
-    """The bytes of the arena that are live after each op of a block."""
-    lives = (
-        (byte_size(buffer.type), first, uses.last[buffer] - 1)
-        for buffer, first in uses.first.items()
-        if isinstance(op := buffer.owner, AllocOp) and in_arena(op)
-    )
-    return LiveProfile.of(lives, len(uses.ops) + 1)
-
-
 @dataclass
 class PartWriting:
     """Works on the blocks of one function."""
 
     kernels: Mapping[str, KernelOp]
     strided: dict[str, bool] = field(default_factory=dict[str, bool])
-    """Whether a kernel takes rows that lie apart, for those seen so far."""
+    """Whether a kernel accepts strided rows, for those asked so far."""
 
-    def block(self, block: Block, uses: Uses) -> None:
+    def block(self, ops: Sequence[Operation]) -> None:
         """Rewrite the concatenations of a block in order: one may be an operand of another."""
+        graph = buffer_graph(ops, arena_bytes)
+        positions = {op: i for i, op in enumerate(ops) if isinstance(op, AllocOp)}
         profile: LiveProfile | None = None
-        for position, op in enumerate(uses.ops):
-            if not isinstance(op, LaunchOp) or (parts := self.parts(op)) is None:
+        for position, op in enumerate(ops):
+            if not isinstance(op, LaunchOp) or (placements := self.placements(op)) is None:
                 continue
             alloc = op.outs[0].owner
-            if not isinstance(alloc, AllocOp) or alloc.parent is not block:
+            if not isinstance(alloc, AllocOp) or alloc not in positions:
                 continue
-            if uses.first.get(alloc.memref) != position:
+            if graph.first_use(alloc.memref) != position:
                 continue
-            joining = Joining(op, position, parts, alloc)
-            self.choose(joining, uses)
+            joining = Joining(op, position, placements, alloc)
+            self.choose(joining)
             if in_arena(alloc):
-                profile = profile or profile_of(uses)
-                reserve(joining, uses, profile)
-            copied = [i for i in range(len(op.ins)) if i not in joining.direct]
-            least = sum(map(joining.size, joining.direct))
-            if joining.direct and (len(copied) < 2 or sum(map(joining.size, copied)) <= least):
-                join(joining, uses)
+                profile = profile or graph.live_between()
+                reserve(joining, graph, profile)
+            copied = [i for i in range(len(op.ins)) if i not in joining.moved]
+            least = sum(map(joining.size, joining.moved))
+            if joining.moved and (len(copied) < 2 or sum(map(joining.size, copied)) <= least):
+                join(joining, graph, positions)
 
-    def parts(self, op: LaunchOp) -> list[Part] | None:
-        """The parts of a concatenation; None for any other launch, and where one is too short."""
+    def placements(self, op: LaunchOp) -> list[Placement] | None:
+        """Where the operands of a concatenation are in the result; None for any other launch, and
+        where a run is too short."""
         main = self.kernels[op.callee].main
         if not isinstance(main, ConcatOp) or len(op.ins) != len(main.inputs) or len(op.outs) != 1:
             return None
@@ -154,30 +142,29 @@ class PartWriting:
         if any(n == 0 or (n * width < SHORTEST and not whole) for n in lengths) or not prod(shape):
             return None
         offsets = accumulate(lengths, initial=0)
-        return [Part(o, n, sum(lengths)) for o, n in zip(offsets, lengths, strict=False)]
+        return [Placement(o, n, sum(lengths)) for o, n in zip(offsets, lengths, strict=False)]
 
-    def choose(self, joining: Joining, uses: Uses) -> None:
-        """Find the operands that may have their place in the result."""
-        op = joining.op
+    def choose(self, joining: Joining) -> None:
+        """Find the operands that may move."""
+        op, block, to_output = joining.op, joining.alloc.parent, IO in joining.alloc.attributes
         for i, value in enumerate(op.ins):
             alloc = owner_of(value).owner
-            if not isinstance(alloc, AllocOp) or alloc.parent is not joining.alloc.parent:
-                continue
-            if alloc in joining.direct.values() or alloc.memref.type.memory_space != HBM:
-                continue
-            if numel(shape_of(alloc.memref)) != numel(shape_of(value)):
-                continue
-            if IO in alloc.attributes and not (IO in joining.alloc.attributes and is_input(alloc)):
-                continue
-            if element_type(alloc.memref) == element_type(value) and self.movable(
-                alloc, joining.parts[i], op
+            if (
+                isinstance(alloc, AllocOp)
+                and alloc.parent is block
+                and alloc not in joining.moved.values()
+                and alloc.memref.type.memory_space == HBM
+                and numel(shape_of(alloc.memref)) == numel(shape_of(value))
+                and (IO not in alloc.attributes or (to_output and is_input(alloc)))
+                and element_type(alloc.memref) == element_type(value)
+                and self.movable(alloc, joining.placements[i], op)
             ):
-                joining.direct[i] = alloc
+                joining.moved[i] = alloc
 
-    def movable(self, alloc: AllocOp, part: Part, concat: LaunchOp) -> bool:
-        """Whether all that uses a buffer can use it as a part of another one."""
+    def movable(self, alloc: AllocOp, placement: Placement, concat: LaunchOp) -> bool:
+        """Whether all users of a buffer can use it as a part of another one."""
         shape = shape_of(alloc.memref)
-        if part.view(0, shape, row_major(shape)) is None:
+        if placement.view(0, shape, row_major(shape)) is None:
             return False
         todo: list[SSAValue] = [alloc.memref]
         while todo:
@@ -185,7 +172,7 @@ class PartWriting:
                 user = use.operation
                 match user:
                     case ReinterpretCastOp():
-                        if part.view(*geometry(user)) is None:
+                        if placement.view(*geometry(user.result)) is None:
                             return False
                         todo.append(user.result)
                     case LaunchOp():
@@ -211,88 +198,64 @@ def is_input(alloc: AllocOp) -> bool:
     return any(copy.target is alloc.memref for copy in copies)
 
 
-def geometry(cast: ReinterpretCastOp) -> tuple[int, Sequence[int], Sequence[int]]:
-    """Offset, sizes and strides of a view, in elements."""
-    view = view_of(cast.result)
+def geometry(value: SSAValue) -> tuple[int, Sequence[int], Sequence[int]]:
+    """Offset, sizes and strides of a memref in its buffer, in elements."""
+    view = view_of(value)
     return view.offset, view.sizes, view.strides
 
 
-def reserve(joining: Joining, uses: Uses, profile: LiveProfile) -> None:
-    """Keep only those operands in their places for which there is room from when they are made:
-    from the last one on, since each begins the life of the result earlier."""
-    total = byte_size(joining.result.type)
-    made = {i: uses.first[alloc.memref] for i, alloc in joining.direct.items()}
-    end = joining.position
-    kept: dict[int, AllocOp] = {}
-    for i in sorted(made, key=lambda i: made[i], reverse=True):
-        near = joining.position - made[i] <= NEAR
-        if not near or not profile.reserve(made[i], end, total - joining.size(i)):
+def reserve(joining: Joining, graph: TaskGraph, profile: LiveProfile) -> None:
+    """Move only those operands for which there is room from their first write on: from the last one
+    on, since each begins the lifetime of the result earlier."""
+    total, end = byte_size(joining.result.type), joining.position
+    first = {i: graph.first_use(alloc.memref) for i, alloc in joining.moved.items()}
+    moved: dict[int, AllocOp] = {}
+    for i in sorted(first, key=lambda i: first[i], reverse=True):
+        near = joining.position - first[i] <= NEAR
+        if not near or not profile.reserve(first[i], end, total - joining.size(i)):
             break
-        kept[i], end = joining.direct[i], made[i]
-    joining.direct = kept
+        moved[i], end = joining.moved[i], first[i]
+    joining.moved = moved
 
 
-def join(joining: Joining, uses: Uses) -> None:
+def join(joining: Joining, graph: TaskGraph, positions: dict[AllocOp, int]) -> None:
     """Make the chosen operands views of the result, copy the others, and erase the launch."""
-    block, op, result = joining.op.parent, joining.op, joining.result
-    assert block is not None
-    start = min(uses.first[alloc.memref] for alloc in joining.direct.values())
-    places = {alloc: uses.places[alloc] for alloc in joining.direct.values()}
-    before = min(places, key=lambda alloc: places[alloc])
+    op, result, allocs = joining.op, joining.result, joining.moved.values()
+    before = min(allocs, key=lambda alloc: positions[alloc])
     joining.alloc.detach()
-    block.insert_op_before(joining.alloc, before)
-    uses.first[result], uses.places[joining.alloc] = start, places[before]
-    for i, part in enumerate(joining.parts):
-        alloc = joining.direct.get(i)
-        if alloc is None:
-            block.insert_ops_before(tuple(copied(op, i, part, result)), op)
-        else:
-            move(alloc, part, result, joining.alloc)
-    op.detach()
-    op.erase()
+    Rewriter.insert_op(joining.alloc, InsertPoint.before(before))
+    positions[joining.alloc] = positions[before]
+    graph.begin(result, min(graph.first_use(alloc.memref) for alloc in allocs))
+    for i, placement in enumerate(joining.placements):
+        if (alloc := joining.moved.get(i)) is not None:
+            move(alloc, placement, joining.alloc)
+            continue
+        shape = shape_of(op.ins[i])
+        view = part_view(result, placement, 0, shape, row_major(shape))
+        copy = CopyOp(op.ins[i], view.result)
+        view.location = copy.location = op.location
+        Rewriter.insert_op((view, copy), InsertPoint.before(op))
+    Rewriter.erase_op(op)
 
 
-def copied(op: LaunchOp, index: int, part: Part, result: SSAValue) -> Iterator[Operation]:
-    """The copy of an operand into its part."""
-    shape = shape_of(op.ins[index])
-    placed = part.view(0, shape, row_major(shape))
-    assert placed is not None
-    view = strided_view(result, placed, op.ins[index].type)
-    copy = CopyOp(op.ins[index], view.result)
-    for new in (view, copy):
-        new.location = op.location
-        yield new
-
-
-def move(alloc: AllocOp, part: Part, result: SSAValue, after: AllocOp) -> None:
-    """Have all that uses a buffer use its part of the result instead."""
-    shape = shape_of(alloc.memref)
-    placed = part.view(0, shape, row_major(shape))
-    assert placed is not None
-    whole = strided_view(result, placed, alloc.memref.type)
-    whole.location, whole.result.name_hint = alloc.location, alloc.memref.name_hint
-    assert after.parent is not None
-    after.parent.insert_op_after(whole, after)
-    todo: list[SSAValue] = [alloc.memref]
-    while todo:
-        for use in list(todo.pop().uses):
+def move(alloc: AllocOp, placement: Placement, joined: AllocOp) -> None:
+    """Have all users of a buffer use its part of the result of a concatenation."""
+    whole = view_like(alloc, placement, joined.memref)
+    Rewriter.insert_op(whole, InsertPoint.after(joined))
+    stack: list[SSAValue] = [alloc.memref]
+    while stack:
+        for use in list(stack.pop().uses):
             cast = use.operation
-            if not isinstance(cast, ReinterpretCastOp):
-                continue
-            todo.append(cast.result)
-            placed = part.view(*geometry(cast))
-            assert placed is not None
-            assert cast.parent is not None
-            new = strided_view(result, placed, cast.result.type)
-            new.location, new.result.name_hint = cast.location, cast.result.name_hint
-            cast.parent.insert_op_before(new, cast)
-            for user in list(cast.result.uses):
-                if not isinstance(user.operation, ReinterpretCastOp):
-                    user.operation.operands[user.index] = new.result
+            if isinstance(cast, ReinterpretCastOp):
+                stack.append(cast.result)
+                new = view_like(cast, placement, joined.memref)
+                Rewriter.insert_op(new, InsertPoint.before(cast))
+                for user in list(cast.result.uses):
+                    if not isinstance(user.operation, ReinterpretCastOp):
+                        user.operation.operands[user.index] = new.result
     erase_views(alloc.memref)
     alloc.memref.replace_all_uses_with(whole.result)
-    alloc.detach()
-    alloc.erase()
+    Rewriter.erase_op(alloc)
 
 
 def erase_views(value: SSAValue) -> None:
@@ -300,19 +263,31 @@ def erase_views(value: SSAValue) -> None:
     for use in list(value.uses):
         if isinstance(cast := use.operation, ReinterpretCastOp):
             erase_views(cast.result)
-            cast.detach()
-            cast.erase()
+            Rewriter.erase_op(cast)
 
 
-def strided_view(
-    buffer: SSAValue, placed: tuple[int, list[int]], like: Attribute
+def view_like(
+    op: AllocOp | ReinterpretCastOp, placement: Placement, buffer: SSAValue
 ) -> ReinterpretCastOp:
-    """A view of a buffer with the element type and shape of a memref type."""
-    assert isinstance(like, MemRefType)
-    offset, strides = placed
-    shape = like.get_shape()
-    t = MemRefType(element_type(buffer), shape, StridedLayoutAttr(strides, offset), HBM)
-    return ReinterpretCastOp(buffer, (), (), (), [offset], shape, strides, t)
+    """A view of the result of a concatenation in place of an operand or a view of it."""
+    (value,) = op.results
+    new = part_view(buffer, placement, *geometry(value))
+    new.location, new.result.name_hint = op.location, value.name_hint
+    return new
+
+
+def part_view(
+    buffer: SSAValue,
+    placement: Placement,
+    offset: int,
+    sizes: Sequence[int],
+    strides: Sequence[int],
+) -> ReinterpretCastOp:
+    placed = placement.view(offset, sizes, strides)
+    assert placed is not None
+    start, steps = placed
+    t = MemRefType(element_type(buffer), sizes, StridedLayoutAttr(steps, start), HBM)
+    return ReinterpretCastOp(buffer, (), (), (), [start], sizes, steps, t)
 
 
 @dataclass(frozen=True)
@@ -325,13 +300,10 @@ class WritePartsPass(ModulePass):
         if (main := main_function(op)) is None:
             return
         kernels = {k.sym_name.data: k for k in op.ops if isinstance(k, KernelOp)}
-        found: dict[Block, Uses] = {}
-        find_uses(main.body.block, found)
         writing = PartWriting(kernels)
-        for block, uses in found.items():
-            writing.block(block, uses)
+        for ops in ops_by_block(main.body.block).values():
+            writing.block(ops)
         used = {launch.callee for launch in main.walk() if isinstance(launch, LaunchOp)}
         for name, kernel in kernels.items():
             if name not in used:
-                kernel.detach()
-                kernel.erase()
+                Rewriter.erase_op(kernel)

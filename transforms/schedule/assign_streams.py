@@ -31,11 +31,12 @@ where a segment needs more events at one time than the target has: one stream ne
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.npu_task.attributes import HBM, HOST, Engine, number
@@ -48,7 +49,9 @@ from ge.dialects.targets.target import Target, target_for
 from ge.runtime.clock.clock import Program
 from ge.runtime.clock.issue import Issue
 from ge.runtime.clock.timeline import Timeline
-from ge.transforms.analysis.dependencies import Buffer, Segment, buffers_of, segments
+from ge.transforms.analysis.aliasing import arena_bytes
+from ge.transforms.analysis.dependencies import Segment, segments
+from ge.transforms.analysis.task_graph import TaskGraph, Window, buffer_graph, windows
 from ge.transforms.schedule.events import (
     EventIds,
     Planned,
@@ -58,7 +61,7 @@ from ge.transforms.schedule.events import (
     with_events,
 )
 from ge.transforms.schedule.list_scheduling import ListScheduler, Schedule, Streams, path_lengths
-from ge.transforms.schedule.memory_cap import MemoryCap, memory_orderings, profile
+from ge.transforms.schedule.memory_cap import MemoryCap, memory_orderings
 
 CUBE, VECTOR, DMA_IN, DMA_OUT, CONTROL = range(5)
 STREAMS = 5
@@ -132,13 +135,18 @@ class StreamAssignment:
     def function(self, func: FuncOp) -> None:
         """Schedule all tasks of a function."""
         parts = list(segments(func.body.block))
-        buffers = buffers_of(parts, self.target.hbm_alignment)
-        tasks = [len(p.tasks) if isinstance(p, Segment) else 0 for p in parts]
-        peaks = [profile(b, n).peak for b, n in zip(buffers, tasks, strict=True)]
-        self.cap = max(self.memory_limit, *peaks)
-        for part, live in zip(parts, buffers, strict=True):
+        tasks = [p.tasks if isinstance(p, Segment) else [p] for p in parts]
+
+        def size_of(buffer: SSAValue) -> int:
+            outermost = buffer.owner.parent is func.body.block
+            return arena_bytes(buffer, self.target.hbm_alignment) if outermost else 0
+
+        graph = buffer_graph(chain.from_iterable(tasks), size_of)
+        live = list(windows(graph, map(len, tasks)))
+        self.cap = max(self.memory_limit, *(w.profile().peak for w in live))
+        for part, window in zip(parts, live, strict=True):
             if isinstance(part, Segment):
-                self.issue(func.body.block, part, self.schedule(part, live))
+                self.issue(func.body.block, part, self.schedule(part, window))
             else:
                 self.inside(func.body.block, part)
 
@@ -179,26 +187,25 @@ class StreamAssignment:
             func.attributes[CAP] = number(self.cap)
         state(func, streams=self.used, events=self.events.count)
 
-    def schedule(self, segment: Segment, buffers: Sequence[Buffer]) -> Schedule:
+    def schedule(self, segment: Segment, window: Window) -> Schedule:
         """The best schedule of a segment of the outermost block."""
         if self.clock is None:
             return self.in_order(segment, {})
-        first = self.in_order(segment, memory_orderings(buffers, len(segment.tasks), self.cap))
-        return self.best(segment, first, buffers)[0]
+        first = self.in_order(segment, memory_orderings(window, self.cap))
+        return self.best(segment, first, window)[0]
 
     def fastest(self, segment: Segment) -> float:
         """The makespan of the best schedule of a segment, whatever memory it takes."""
-        return self.best(segment, self.in_order(segment, {}), ())[1]
+        anywhere = Window(TaskGraph(), range(len(segment.tasks)), ())
+        return self.best(segment, self.in_order(segment, {}), anywhere)[1]
 
-    def best(
-        self, segment: Segment, in_order: Schedule, buffers: Sequence[Buffer]
-    ) -> tuple[Schedule, float]:
+    def best(self, segment: Segment, in_order: Schedule, window: Window) -> tuple[Schedule, float]:
         """The fastest schedule of a segment, and its makespan (0 while that is not known)."""
         best, first = in_order, self.time(segment, in_order)
         if len(first.tasks) < len(segment.tasks):  # the time of the others is not known
             return best, 0.0
         fastest = first.latency_us * (1 - GAIN)
-        for schedule in self.candidates(segment, buffers, first):
+        for schedule in self.candidates(segment, window, first):
             try:
                 latency = self.time(segment, schedule).latency_us
             except GeError:  # more events than the target has
@@ -223,9 +230,7 @@ class StreamAssignment:
             return schedule
         return Schedule(order, [0] * len(order), after)
 
-    def candidates(
-        self, segment: Segment, buffers: Sequence[Buffer], first: Timeline
-    ) -> Iterator[Schedule]:
+    def candidates(self, segment: Segment, window: Window, first: Timeline) -> Iterator[Schedule]:
         """Schedules that may be faster than the order of the program."""
         if first.latency_us <= first.lower_bound_us * (1 + GAIN):
             return
@@ -240,7 +245,7 @@ class StreamAssignment:
         for priority in (paths, in_order):
             own = {engine: list(streams) for engine, streams in engines.items()}
             streams = Streams(list(range(STREAMS, self.streams)), STREAMS_OF_ENGINE, own)
-            memory = MemoryCap(buffers, len(tasks), self.cap)
+            memory = MemoryCap(window, self.cap)
             scheduler = ListScheduler(tasks, before, priority, memory, streams, self.target)
             scheduler.play()
             yield scheduler.schedule
@@ -257,13 +262,17 @@ class StreamAssignment:
 
     def planned(self, segment: Segment, schedule: Schedule) -> list[Planned]:
         """The tasks of a segment in the order of issue."""
+        if schedule.planned:
+            return schedule.planned
         position = {i: at for at, i in enumerate(schedule.order)}
         before = [
             [position[j] for j in (*segment.before[i], *schedule.after.get(i, ()))]
             for i in schedule.order
         ]
         tasks = [segment.tasks[i] for i in schedule.order]
-        return plan(tasks, [schedule.stream[i] for i in schedule.order], before, self.streams)
+        streams = [schedule.stream[i] for i in schedule.order]
+        schedule.planned = plan(tasks, streams, before, self.streams)
+        return schedule.planned
 
     def engine_stream(self, op: Operation) -> int:
         """The stream of the op's engine, where each engine has its own. Copies within the device

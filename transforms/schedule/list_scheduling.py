@@ -20,6 +20,7 @@ from heapq import heapify, heappop, heappush
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.clock import Simulation
 from ge.runtime.clock.timeline import Task
+from ge.transforms.schedule.events import Planned
 from ge.transforms.schedule.memory_cap import MemoryCap
 
 LOOK_AHEAD = 16  # candidates of an engine that are looked at while those before cannot start
@@ -43,6 +44,8 @@ class Schedule:
     stream: list[int]  # of each task, not in the order of issue
     # Task -> those that it waits for because it takes their memory.
     after: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
+    # The tasks in the order of issue, once it is known what they wait for.
+    planned: list[Planned] = field(default_factory=list[Planned])
 
 
 def path_lengths(

@@ -20,30 +20,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ge.transforms.analysis.dependencies import Buffer
-from ge.transforms.analysis.live_profile import LiveProfile
-
-
-def profile(buffers: Sequence[Buffer], tasks: int) -> LiveProfile:
-    """The bytes live at each task in program order (at least one step)."""
-    end = max(tasks, 1) - 1
-    lives = (
-        (
-            b.bytes,
-            0 if b.held or not b.users else b.users[0],
-            end if b.kept or not b.users else b.users[-1],
-        )
-        for b in buffers
-    )
-    return LiveProfile.of(lives, end + 1)
+from ge.transforms.analysis.task_graph import Window
 
 
 @dataclass(slots=True, eq=False)
 class Life:
     """A buffer while the schedule runs."""
 
-    buffer: Buffer
+    bytes: int
+    users: Sequence[int]
     allocated: bool
+    live_after: bool  # when the segment ends
     unfinished: int  # users that are not done
     pending: list[int]  # users in program order, without the last ones that have started
     before: tuple[int, ...] = ()  # the tasks that used its bytes before it
@@ -52,25 +39,26 @@ class Life:
 class MemoryCap:
     """Which tasks may start under a limit of `cap` bytes, and for which ones they wait."""
 
-    def __init__(self, buffers: Sequence[Buffer], tasks: int, cap: int) -> None:
+    def __init__(self, window: Window, cap: int) -> None:
         self.cap = cap
-        self.started = [False] * tasks
+        self.started = [False] * len(window)
         self.frontier = 0  # the first task in program order that has not started
         # Bytes live at each task when those that have not started run in program order.
-        self.rest = np.array(profile(buffers, tasks).bytes, np.int64)
-        self.lives: list[list[Life]] = [[] for _ in range(tasks)]
+        self.rest = np.array(window.profile().bytes, np.int64)
+        self.lives: list[list[Life]] = [[] for _ in self.started]
         self.live = 0
-        for b in buffers:
-            life = Life(b, b.held or not b.users, len(b.users), list(b.users))
-            self.live += b.bytes if life.allocated else 0
-            for user in b.users:
+        for b in window.buffers:
+            size, users, begun = window.graph.bytes[b], window.users(b), window.live_before(b)
+            life = Life(size, users, begun, window.live_after(b), len(users), list(users))
+            self.live += size if begun else 0
+            for user in users:
                 self.lives[user].append(life)
         # Free bytes with the tasks that used them last; first those that are free longest.
         self.free: deque[tuple[int, tuple[int, ...]]] = deque([(cap - self.live, ())])
 
     def needs(self, task: int) -> int:
         """The bytes that a task allocates."""
-        return sum(life.buffer.bytes for life in self.lives[task] if not life.allocated)
+        return sum(life.bytes for life in self.lives[task] if not life.allocated)
 
     def allows(self, task: int) -> bool:
         """Whether a task may start now."""
@@ -88,10 +76,10 @@ class MemoryCap:
         rest = self.rest[first : task + 1].copy()
         for life in self.lives[task]:
             if not life.allocated:
-                rest[: life.buffer.users[0] - first] += life.buffer.bytes
+                rest[: life.users[0] - first] += life.bytes
             last = self.last(life, task)
-            if not life.buffer.kept and last < task:
-                rest[max(last + 1 - first, 0) :] -= life.buffer.bytes
+            if not life.live_after and last < task:
+                rest[max(last + 1 - first, 0) :] -= life.bytes
         return rest
 
     def start(self, task: int) -> list[int]:
@@ -119,9 +107,9 @@ class MemoryCap:
         """A task is done: its buffers without further users are free."""
         for life in self.lives[task]:
             life.unfinished -= 1
-            if not life.unfinished and not life.buffer.kept:
-                self.live -= life.buffer.bytes
-                self.free.append((life.buffer.bytes, tuple(life.buffer.users)))
+            if not life.unfinished and not life.live_after:
+                self.live -= life.bytes
+                self.free.append((life.bytes, tuple(life.users)))
 
     def last(self, life: Life, task: int) -> int:
         """The last user of a buffer, in program order, that has not started when `task` has; -1:
@@ -132,12 +120,12 @@ class MemoryCap:
         return next((u for u in reversed(pending) if u != task and not self.started[u]), -1)
 
 
-def memory_orderings(buffers: Sequence[Buffer], tasks: int, cap: int) -> dict[int, list[int]]:
+def memory_orderings(window: Window, cap: int) -> dict[int, list[int]]:
     """For tasks in program order those that they wait for to stay below a limit that this order
     keeps, whatever the streams."""
-    memory = MemoryCap(buffers, tasks, cap)
+    memory = MemoryCap(window, cap)
     after: dict[int, list[int]] = {}
-    for task in range(tasks):
+    for task in range(len(window)):
         if users := memory.start(task):
             after[task] = users
         memory.finish(task)

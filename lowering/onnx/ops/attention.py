@@ -33,7 +33,6 @@ def _heads_first(n: Node, index: int, heads: str) -> SSAValue:
 
 
 def _positions(n: Node) -> dict[str, Param]:
-    """The attributes that keep keys out by position."""
     windows: dict[str, Param] = {
         "left_window": n.int("left_window_size", -1),
         "right_window": n.int("right_window_size", -1),
@@ -42,7 +41,6 @@ def _positions(n: Node) -> dict[str, Param]:
 
 
 def _offset(n: Node) -> tuple[SSAValue | None, int | None]:
-    """The position of the first query, after the keys of the cache: as value or as number."""
     past = n.get(4)
     if past is None:
         return None, None

@@ -16,18 +16,16 @@ from ge.dialects.support.types import DYNAMIC, normalize_axis, shape_of
 from ge.lowering.onnx.registry import Node, Unsupported, Value, onnx_op
 from ge.lowering.onnx.scope import Failed, Scope
 
-OPSET = 18
-"""The opset of nodes that this file makes itself."""
+OPSET = 18  # the opset of nodes that this file makes itself
 
+# Exporters say "no limit" with the largest int64; a trip count from here on is none
 FOREVER = 1 << 40
-"""Exporters say "no limit" with the largest int64; a trip count from here on is none."""
 
-MAX_UNROLLED = 1024
-"""Most rounds of a loop that is written out at import."""
+MAX_UNROLLED = 1024  # most rounds of a loop that is written out at import
 
+# Imports a loop's body into a scope; its arguments are the iteration number, the condition and
+# the carried values, its results the next condition, the next carried values and scan slices
 Body: TypeAlias = Callable[[Scope, Sequence[Value]], list[Value]]
-"""Imports a loop's body into a scope; its arguments are the iteration number, the condition and
-the carried values, its results the next condition, the next carried values and scan slices."""
 
 
 def sizes(values: Sequence[Value]) -> list[int | None]:
@@ -38,7 +36,6 @@ def sizes(values: Sequence[Value]) -> list[int | None]:
 
 
 def flat(values: Sequence[Value]) -> list[SSAValue]:
-    """The tensors of all values in order."""
     return [t for v in values for t in (v if isinstance(v, tuple) else (cast(SSAValue, v),))]
 
 
@@ -49,14 +46,12 @@ def grouped(tensors: Sequence[SSAValue], form: Sequence[int | None]) -> list[Val
 
 
 def apply(n: Node, scope: Scope, op_type: str, *inputs: Value, **attributes: Any) -> SSAValue:
-    """Add what an ONNX op of one result does to values, at the place of node `n`."""
     name = n.proto.name or n.proto.output[0]
     proto = helper.make_node(op_type, [""] * len(inputs), [name], name, **attributes)
     return cast(SSAValue, scope.call(proto, inputs, OPSET)[0])
 
 
 def end(scope: Scope, values: Sequence[SSAValue]) -> Region:
-    """The block of a scope, ended, as a region."""
     scope.block.add_op(YieldOp(*values))
     return Region(scope.block)
 
@@ -175,7 +170,6 @@ def unroll(
 
 
 def stack(n: Node, scope: Scope, slices: Sequence[SSAValue], axis: int = 0) -> SSAValue:
-    """The slices along a new axis."""
     axes = n.const(np.array([axis]))
     return apply(
         n, scope, "Concat", *(apply(n, scope, "Unsqueeze", s, axes) for s in slices), axis=axis
@@ -198,7 +192,6 @@ def scan(n: Node) -> list[Value]:
 def make_scan(
     n: Node, states: Sequence[SSAValue], sequences: Sequence[SSAValue], reverse: Sequence[int]
 ) -> list[Value]:
-    """A loop whose body picks the slices of this round from the sequences."""
     if not sequences:
         raise Unsupported("it has nothing to scan")
     scope = cast(Scope, n.scope)
@@ -228,7 +221,6 @@ def make_scan(
 
 
 def length(n: Node, scope: Scope, value: SSAValue, axis: int) -> SSAValue:
-    """The size of a dimension, as a scalar."""
     size = shape_of(value)[axis]
     if size != DYNAMIC:
         return n.const(np.int64(size))
@@ -274,7 +266,6 @@ def batched_scan(n: Node) -> list[Value]:
 
 @onnx_op("SequenceMap")
 def sequence_map(n: Node) -> list[Value]:
-    """The body once for each member; tensors beside the sequences are the same for all."""
     scope, first = cast(Scope, n.scope), n.sequence(0)
     results: list[list[Value]] = []
     for i in range(len(first)):

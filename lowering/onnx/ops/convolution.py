@@ -23,8 +23,7 @@ from ge.dialects.support.types import (
 from ge.lowering.onnx.ops.linear import as_f32, centered, dequantized, quantized, same_width
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
 
-END = 2**63 - 1
-"""As the bound of a slice: the end of the dimension."""
+END = 2**63 - 1  # as the bound of a slice: the end of the dimension
 
 AUTO_PADS = {"SAME_UPPER": "same_upper", "SAME_LOWER": "same_lower"}
 
@@ -52,7 +51,6 @@ def window_params(n: Node, kernel: Shape, spatial: Shape | None = None) -> dict[
 
 
 def unless(values: Sequence[int], default: int) -> Sequence[int] | None:
-    """The values, None when all are the default."""
     return None if set(values) <= {default} else values
 
 
@@ -165,7 +163,6 @@ def causal_conv(n: Node) -> tuple[SSAValue, SSAValue]:
 
 
 def activated(n: Node, value: SSAValue) -> SSAValue:
-    """The value behind the activation that the node has built in. Raises Unsupported."""
     activation = n.str("activation", "none")
     if activation == "none":
         return value

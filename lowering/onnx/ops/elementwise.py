@@ -17,6 +17,7 @@ from ge.lowering.onnx.model import element_of_onnx
 from ge.lowering.onnx.registry import Handler, Node, Unsupported, onnx_op
 from ge.runtime.data.arrays import dtype_of, float_limits
 
+# ONNX op type -> the graph op with the same operands and no attributes
 _SAME: dict[str, type[TensorOp]] = {
     "Abs": g.AbsOp, "Neg": g.NegOp, "Sign": g.SignOp, "Floor": g.FloorOp, "Ceil": g.CeilOp,
     "Round": g.RoundOp, "Reciprocal": g.ReciprocalOp, "Sqrt": g.SqrtOp, "Exp": g.ExpOp,
@@ -30,7 +31,6 @@ _SAME: dict[str, type[TensorOp]] = {
     "BitwiseAnd": g.AndOp, "BitwiseOr": g.OrOp, "BitwiseXor": g.XorOp,
     "Where": g.SelectOp,
 }  # fmt: skip
-"""ONNX op type -> the graph op with the same operands and no attributes."""
 
 
 def _same(op: type[TensorOp]) -> Handler:

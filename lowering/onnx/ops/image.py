@@ -8,13 +8,11 @@ from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
 
 
 def floats(n: Node, index: int) -> list[float] | None:
-    """The elements of an input if they are known at import."""
     array = n.constant(index)
     return None if array is None else [float(v) for v in array.reshape(-1)]
 
 
 def given(n: Node, index: int) -> SSAValue | None:
-    """Input `index`; None when absent, or empty, which stands for absent."""
     value = n.get(index)
     return None if value is None or n.shape(index) == (0,) else value
 

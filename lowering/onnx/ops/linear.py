@@ -101,7 +101,6 @@ def as_f32(n: Node, value: SSAValue) -> SSAValue:
 
 
 def quantized(n: Node, value: SSAValue, index: int) -> SSAValue:
-    """`value` with the scale and zero point that are inputs `index` and the next."""
     scale = as_f32(n, n[index])
     return n.emit(QuantizeOp, value, scale, n[index + 1], to=n.element(index + 1))
 

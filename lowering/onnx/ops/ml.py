@@ -48,7 +48,6 @@ def label_encoder(n: Node) -> SSAValue:
 
 
 def _table(n: Node, name: str) -> tuple[Array, Array]:
-    """The keys or the values of a table, and the default value that goes with them."""
     for kind, dtype in _DTYPES.items():
         if f"{name}_{kind}s" in n.attributes:
             default = n.attribute(f"default_{kind}")

@@ -43,7 +43,6 @@ def _cast(n: Node, x: SSAValue, to: Attribute) -> SSAValue:
 
 
 def _stash_type(n: Node) -> Attribute:
-    """The element type of the statistics."""
     return element_of_onnx(n.int("stash_type", TensorProto.FLOAT))
 
 

@@ -13,7 +13,6 @@ from ge.lowering.onnx.registry import Node, onnx_op
 
 
 def _granularity(n: Node) -> dict[str, Param]:
-    """`axis` and `block_size`, where scale has more than one element."""
     scale, block = n.shape(1), n.int("block_size")
     if is_static(scale) and numel(scale) == 1 and not block:
         return {}
@@ -21,7 +20,6 @@ def _granularity(n: Node) -> dict[str, Param]:
 
 
 def _type_attribute(n: Node, name: str) -> Attribute | None:
-    """The element type that an integer attribute names, None where it is 0 or absent."""
     data_type = n.int(name)
     if data_type == TensorProto.UNDEFINED:
         return None

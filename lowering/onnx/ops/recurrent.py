@@ -8,6 +8,7 @@ from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.support.inference import Param
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
 
+# ONNX's name in lower case -> ours, and the defaults of alpha and beta where they are used
 _ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
     "relu": ("relu", None, None),
     "tanh": ("tanh", None, None),
@@ -21,7 +22,6 @@ _ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
     "softsign": ("softsign", None, None),
     "softplus": ("softplus", None, None),
 }
-"""ONNX's name in lower case -> ours, and the defaults of alpha and beta where they are used."""
 
 
 def _activations(n: Node) -> dict[str, Param]:

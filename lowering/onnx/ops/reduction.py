@@ -49,7 +49,6 @@ def axes_of(n: Node) -> tuple[tuple[int, ...] | None, SSAValue | None]:
 
 
 def of_one_element(n: Node, kind: str) -> SSAValue:
-    """The reduction of each element by itself."""
     if kind in ("l1", "l2"):
         return n.emit(e.AbsOp, n[0])
     if kind == "log_sum":

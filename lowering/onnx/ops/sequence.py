@@ -11,8 +11,7 @@ from ge.dialects.support.types import DYNAMIC
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
 
 Sequence = tuple[SSAValue, ...]
-One = tuple[Sequence]
-"""What a handler returns whose only output is a sequence."""
+One = tuple[Sequence]  # what a handler returns whose only output is a sequence
 
 
 MOST_PARTS = 1 << 16

@@ -65,7 +65,6 @@ def flatten(n: Node) -> SSAValue:
 
 
 def product(n: Node, start: int, end: int) -> SSAValue:
-    """The product of input 0's dimensions from start to end, as a vector of one element."""
     part = n.emit(g.ShapeOfOp, n[0], start=start, end=end)
     return n.emit(ReduceOp, part, kind="prod")
 
@@ -146,7 +145,6 @@ def constant_of_shape(n: Node) -> SSAValue:
 
 
 def number(value: np.generic) -> Attribute:
-    """A numpy scalar as an attribute of its own type."""
     element = element_of(value.dtype)
     if is_float(element):
         return FloatAttr(float(value), cast(AnyFloat, element))

@@ -46,7 +46,6 @@ class Arithmetic:
         return self.n.emit(g.SqrtOp, a)
 
     def mix(self, weight: float, a: Operand, b: Operand) -> SSAValue:
-        """weight a + (1 - weight) b"""
         return self.add(self.mul(weight, a), self.mul(1 - weight, b))
 
     def first_step(self, count: SSAValue, then: Operand, otherwise: Operand) -> SSAValue:
@@ -55,8 +54,8 @@ class Arithmetic:
         return self.n.emit(g.SelectOp, first, self.value(then), self.value(otherwise))
 
 
+# Rate, count of steps, and (tensor, gradient, state...) to the new (tensor, state...)
 Step = Callable[[Node, SSAValue, SSAValue, list[SSAValue]], tuple[SSAValue, ...]]
-"""Rate, count of steps, and (tensor, gradient, state...) to the new (tensor, state...)."""
 
 
 def for_each_tensor(n: Node, states: int, step: Step) -> tuple[SSAValue, ...]:
@@ -75,7 +74,6 @@ def momentum(n: Node) -> tuple[SSAValue, ...]:
 def momentum_step(
     n: Node, rate: SSAValue, count: SSAValue, tensors: list[SSAValue]
 ) -> tuple[SSAValue, ...]:
-    """The new x and v of one step of gradient descent with momentum."""
     x, gradient, v = tensors
     c, alpha = Arithmetic(n, x), n.float("alpha")
     gradient = c.add(c.mul(n.float("norm_coefficient"), x), gradient)
