@@ -12,10 +12,10 @@ from ge.dialects.graph.support.window import Window
 from ge.dialects.support.types import Shape, element_type
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.kernels import Fn, kernel
-from ge.runtime.kernels.correlation import Correlation, Product
+from ge.runtime.kernels.correlation import Correlation, Matmul
 from ge.runtime.kernels.linear import (
     Converted,
-    Kept,
+    DerivedArrays,
     compute_dtype,
     exact_dtype,
     exact_matmul,
@@ -35,7 +35,7 @@ def into(a: Array, b: Array, out: Array) -> None:
 
 def arithmetic(
     x: Array, w: Array, terms: int, dtype: np.dtype[Any]
-) -> tuple[np.dtype[Any], Product]:
+) -> tuple[np.dtype[Any], Matmul]:
     """The dtype to compute sums of `terms` products in, and how to multiply."""
     if dtype.kind not in "iu":
         return compute_dtype(x), into
@@ -49,7 +49,7 @@ def arithmetic(
 @kernel(g.ConvOp, into=True, blocks=True)
 def conv(op: g.ConvOp) -> Fn:
     groups, dtype = op.groups, dtype_of(element_type(op.result))
-    weight, bands, channels = Converted(), Kept(), op.channel_axis
+    weight, bands, channels = Converted(), DerivedArrays(), op.channel_axis
 
     @lru_cache(maxsize=8)
     def window_of(image: Shape, size: Shape) -> tuple[Window, Shape]:

@@ -168,7 +168,7 @@ def clamp(op: g.ClampOp) -> Fn:
             return np.maximum(x, low.reshape(()), out=out)
         least, most = low.reshape(())[()], high.reshape(())[()]  # copies: `out` may be a limit
         if x.dtype != BFLOAT16:  # of which np.clip would make float32
-            return np.clip(x, least, most, out=out)
+            return x.clip(least, most, out=out)
         return np.minimum(np.maximum(x, least, out=out), most, out=out)
 
     return run

@@ -21,25 +21,25 @@ from ge.runtime.kernels import Fn, kernel
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
-class Kept:
-    """What is made of read-only arrays: they are weights, and come again in the next run. It is
-    kept as long as they live. Launches with different weights may share a kernel."""
+class DerivedArrays:
+    """Caches arrays computed from read-only ones for as long as these live: they are weights, and
+    come again in the next run. Launches with different weights may share a kernel."""
 
     def __init__(self) -> None:
         self.results: dict[tuple[int, Hashable], tuple[ref[Array], Array]] = {}
 
-    def __call__(self, x: Array, form: Hashable, make: Callable[[], Array]) -> Array:
+    def __call__(self, x: Array, form: Hashable, compute: Callable[[], Array]) -> Array:
         key = id(x), form
-        if (known := self.results.get(key)) is not None:
-            return known[1]
-        result = make()
+        if (cached := self.results.get(key)) is not None:
+            return cached[1]
+        result = compute()
         if not x.flags.writeable:
             result.flags.writeable = False
             self.results[key] = ref(x, lambda _: self.results.pop(key, None)), result
         return result
 
 
-class Converted(Kept):
+class Converted(DerivedArrays):
     """Converts arrays to another dtype, transposes their matrices if asked for, with the elements
     in order in memory."""
 

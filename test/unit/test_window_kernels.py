@@ -56,6 +56,7 @@ CONVS = [
     (3, (3, 1, 5, 3), (21, 9), [1, 2], [2, 1, 2, 1], [1, 1], 3),
     (3, (6, 1, 3, 3), (19, 8), [2, 1], [0, 2, 1, 0], [2, 3], 3),
     (3, (6, 1, 3, 3), (7, 7), [2, 2], [1] * 4, [1, 1], 3),
+    (2, (2, 1, 2, 5), (6, 3), [1, 1], [3, 4, 2, 6], [1, 2], 2),
     (2, (3, 2, 2, 2, 2), (4, 4, 5), [1, 2, 1], [0] * 6, [1, 1, 2], 1),
 ]
 
@@ -65,6 +66,7 @@ CONVS = [
 @pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int8])
 def test_conv(case: Any, block_bytes: int, dtype: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(correlation, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(correlation, "BAND_COLUMNS", 3)
     channels, weight, size, strides, pads, dilations, group = case
     rng = np.random.default_rng(0)
     x = rng.integers(-9, 9, (2, channels, *size)).astype(dtype)
