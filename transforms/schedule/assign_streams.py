@@ -15,7 +15,7 @@ becomes
     npu_task.launch @relu_0 on 1 ins(%1 : ...) outs(%3 : ...)
 
 Of each segment (the tasks of a block between two barriers) the fastest of several schedules by the
-clock is taken:
+clock is chosen:
 - the order of the program, one stream for each engine;
 - list scheduling (`list_scheduling.py`) with the longest path to the end as the priority, and with
   the order of the program as the priority, on several streams for each engine, so that independent
@@ -118,7 +118,7 @@ class StreamAssignment:
     engines: Mapping[str, Engine]  # of each kernel
     target: Target
     streams: int
-    clock: Program | None  # times schedules; None: the order of the program is taken
+    clock: Program | None  # times schedules; None: the order of the program stays
     memory_limit: int = 0
     events: EventIds = field(init=False)
     used: int = field(init=False)  # streams that have tasks, or could have
@@ -171,11 +171,12 @@ class StreamAssignment:
         """What the host issues in each block, for the clock."""
         result: dict[Block, list[Issue | Operation]] = {}
         for block, parts in self.blocks.items():
-            issues = result[block] = []
+            issues: list[Issue | Operation] = []
             for part in parts:
                 issues += part.tasks if isinstance(part, IssuedSegment) else [part]
             if block.last_op is not None and not block.last_op.regions:
                 issues.append(block.last_op)
+            result[block] = issues
         return result
 
     def write(self, func: FuncOp) -> None:

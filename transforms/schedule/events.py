@@ -128,6 +128,7 @@ def put_events(ops: Sequence[Operation]) -> None:
 
 
 def remove_events(func: FuncOp) -> None:
+    """Erase all records and waits of a function."""
     for op in list(func.walk()):
         if isinstance(op, RecordOp | WaitOp):
             op.detach()
