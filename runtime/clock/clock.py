@@ -11,7 +11,7 @@
 - `cost.py` models a task's time in isolation, with what L2 has of its operands when it is issued
   (`l2.py`). Tasks that run together share the bandwidths of HBM and of L2 (`sharing.py`).
 - Of a branch the longer side counts, and what it leaves in L2. A loop counts as often as its
-  constant trip count says, each iteration like the first; a loop that ends by its data counts once.
+  constant trip count says, each iteration like the first; without one it counts once.
   `Timeline.notes` says where that happened.
 
 Idle time is that of the busiest of the two compute engines, by what went on meanwhile: the other
