@@ -21,7 +21,7 @@ from ge.lowering.pipeline.options import Options
 from ge.runtime.check.happens_before import HappensBefore
 from ge.runtime.check.memory import check_plan
 from ge.runtime.check.schedule import check_schedule
-from ge.runtime.clock.clock import Program, simulate
+from ge.runtime.clock.clock import ProgramClock, simulate
 from ge.transforms.analysis.dependencies import Segment, segments
 from ge.transforms.analysis.task_graph import TaskGraph, Window, windows
 from ge.transforms.memory.plan_memory import PlanMemoryPass
@@ -136,9 +136,9 @@ def test_schedules_are_never_slower_than_the_program_order(text: str) -> None:
 def check_that_the_search_writes_nothing(module: ModuleOp) -> None:
     """The clock times a schedule that is nowhere in the IR, as it does afterwards from the IR."""
     before, func = str(module), main(module)
-    streams = best_streams(Program(module, TARGET), TARGET)
+    streams = best_streams(ProgramClock(module, TARGET), TARGET)
     streams.function(func)
-    latency = Program(module, TARGET, streams.issues()).main(module).latency_us
+    latency = ProgramClock(module, TARGET, streams.issues()).main(module).latency_us
     assert str(module) == before
     streams.write(func)
     assert str(module) != before

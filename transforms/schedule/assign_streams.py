@@ -46,7 +46,7 @@ from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target, target_for
-from ge.runtime.clock.clock import Program
+from ge.runtime.clock.clock import ProgramClock
 from ge.runtime.clock.issue import Issue
 from ge.runtime.clock.timeline import Timeline
 from ge.transforms.analysis.aliasing import arena_bytes
@@ -118,7 +118,7 @@ class StreamAssignment:
     engines: Mapping[str, Engine]  # of each kernel
     target: Target
     streams: int
-    clock: Program | None  # times schedules; None: the order of the program stays
+    clock: ProgramClock | None  # times schedules; None: the order of the program stays
     memory_limit: int = 0
     events: EventIds = field(init=False)
     used: int = field(init=False)  # streams that have tasks, or could have
@@ -315,7 +315,7 @@ class AssignStreamsPass(ModulePass):
 
     def assign(self, module: ModuleOp, func: FuncOp, target: Target) -> None:
         most = 1 if self.single else STREAMS if self.in_order else STREAMS + MORE_STREAMS
-        clock = None if self.single or self.in_order else Program(module, target)
+        clock = None if self.single or self.in_order else ProgramClock(module, target)
         engines = {k.sym_name.data: k.engine.data for k in module.ops if isinstance(k, KernelOp)}
         remove_events(func)
         assignment = StreamAssignment(engines, target, most, clock, self.memory_limit)

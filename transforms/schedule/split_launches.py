@@ -40,7 +40,7 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import segments as segment_sizes
 from ge.dialects.support.types import element_type, set_type, shape_of, tensor
 from ge.dialects.targets.target import Target, target_for
-from ge.runtime.clock.clock import Program, UnknownShapes
+from ge.runtime.clock.clock import ProgramClock, UnknownShapes
 from ge.runtime.costs.tiling import choose_tiling
 from ge.transforms.analysis.dependencies import Segment, segments
 from ge.transforms.schedule.assign_streams import (
@@ -113,7 +113,7 @@ class Splitter:
 
     module: ModuleOp
     target: Target
-    clock: Program
+    clock: ProgramClock
     kernels: dict[str, KernelOp]
     fixed: int = 1  # the number of pieces of every group, without `counts`
     counts: Mapping[Hashable, int] | None = None  # key of a group -> the number of its pieces, or 1
@@ -328,10 +328,10 @@ class SplitLaunchesPass(ModulePass):
         def latency(counts: Mapping[Hashable, int]) -> float:
             trial = module.clone()
             split(trial, target, counts=counts)
-            streams = best_streams(Program(trial, target), target)
+            streams = best_streams(ProgramClock(trial, target), target)
             if (func := main_function(trial)) is not None:
                 streams.function(func)
-            return Program(trial, target, streams.issues()).main(trial).latency_us
+            return ProgramClock(trial, target, streams.issues()).main(trial).latency_us
 
         try:
             fastest = latency({}) * (1 - WHOLE_GAIN)
@@ -346,7 +346,7 @@ class SplitLaunchesPass(ModulePass):
         return counts
 
 
-def best_streams(clock: Program, target: Target) -> StreamAssignment:
+def best_streams(clock: ProgramClock, target: Target) -> StreamAssignment:
     """The search for streams that tries all schedules."""
     engines = {name: kernel.engine.data for name, kernel in clock.kernels.items()}
     return StreamAssignment(engines, target, STREAMS + MORE_STREAMS, clock)
@@ -359,7 +359,7 @@ def splitter(
     counts: Mapping[Hashable, int] | None = None,
 ) -> Splitter:
     kernels = {k.sym_name.data: k for k in module.ops if isinstance(k, KernelOp)}
-    return Splitter(module, target, Program(module, target), kernels, pieces, counts)
+    return Splitter(module, target, ProgramClock(module, target), kernels, pieces, counts)
 
 
 def split(
