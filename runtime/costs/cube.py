@@ -196,7 +196,7 @@ class CubeKernel:
             Windows.of(main) if target.unfolds_windows else None,
         )
 
-    @property
+    @cached_property
     def width(self) -> int:
         return bitwidth(self.element) // 8
 
@@ -219,8 +219,10 @@ class CubeKernel:
     def step_sizes(self, m: int, n: int) -> set[int]:
         """Sizes of k for a tile: the largest, and that of the next larger powers of two, with
         which the first operands come sooner."""
-        sizes = self.largest_k(m, n), self.largest_k(power_above(m), power_above(n))
-        return {k for k in sizes if k}
+        first, powers = self.largest_k(m, n), (power_above(m), power_above(n))
+        if not first or powers == (m, n):  # larger tiles do not fit either
+            return {first} - {0}
+        return {first, self.largest_k(*powers)} - {0}
 
     def sizes(self, extent: int) -> list[int]:
         """Tile sizes for an extent: those of the target up to the first that holds all of it, or
@@ -245,7 +247,7 @@ class CubeKernel:
         fits = most >= unit and self.ub_bytes(m, n, 2) <= t.ub_bytes
         return min(most // unit * unit, round_up(self.p.k, unit)) if fits else 0
 
-    @property
+    @cached_property
     def accumulator(self) -> int:
         return max(ACCUMULATOR_BYTES, self.width)
 
@@ -271,8 +273,12 @@ class CubeKernel:
 
     @cached_property
     def _parts_bytes(self) -> dict[tuple[int, int, int], int]:
-        """What has been found out by `ub_bytes` for rows, columns and buffers."""
         return {}
+
+    @cached_property
+    def _is_in_ub(self) -> bool:
+        """Whether the matmul itself has buffers in UB."""
+        return any(b[0] == "ub" for b in self.own_buffers(FRACTAL, FRACTAL, FRACTAL, 1))
 
     def ub_bytes(self, m: int, n: int, buffers: int) -> int:
         """Bytes in UB."""
@@ -282,6 +288,8 @@ class CubeKernel:
             self._parts_bytes[key] = sum(
                 part.peak(tile, buffers, align, columns) for part, tile, columns in self.parts(m, n)
             )
+        if not self._is_in_ub:
+            return self._parts_bytes[key]
         own = sum(
             round_up(size, align) * copies
             for memory, _, size, copies in self.own_buffers(m, n, FRACTAL, buffers)
