@@ -15,7 +15,7 @@ from ge.dialects.graph import control as graph
 from ge.dialects.npu_task import control
 from ge.dialects.npu_task import ops as task
 from ge.dialects.npu_task.attributes import data_type, is_dynamic
-from ge.dialects.npu_task.memory import Move, is_writable, moves, owner_of, source_of, view_of
+from ge.dialects.npu_task.memory import BlockMove, is_writable, moves, owner_of, source_of, view_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, byte_size
 from ge.runtime.data.arrays import Array, dtype_of
@@ -175,7 +175,7 @@ class _BlockEnd:
         ways = (
             list(moves(op))
             if isinstance(op, control.YieldOp)
-            else [Move(v, None) for v in op.operands]
+            else [BlockMove(v, None) for v in op.operands]
         )
         placed = [m for m in ways if m.target is not None]
         self.targets = [(t.use(m.target), m.row) for m in placed if m.target is not None]
