@@ -40,7 +40,7 @@ Dims = Sequence[tuple[int, bool]]
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The tile of a product: some places of its result in a row, by some columns."""
+    """The tile of a matmul: some contiguous places of its result, by some columns."""
 
     shape: Shape
     axis: int
@@ -48,7 +48,7 @@ class Columns:
     places: int  # 0 where places of one tile do not lie next to each other
 
     def below(self, shape: Shape) -> int:
-        """Distinct elements of a value of this shape, broadcast to the product, in the tile."""
+        """Distinct elements of a value of this shape, broadcast to the matmul, in the tile."""
         dims = broadcast_dims(shape, self.shape)
         columns = self.columns if dims[self.axis][1] else 1
         others = [d for i, d in enumerate(dims) if i != self.axis]
@@ -87,21 +87,21 @@ class Needs:
     def needed(self, op: TensorOp, index: int, result: SSAValue) -> int:
         """Elements of an operand that a tile of the result needs."""
         count, size = self.counts[result], numel(shape_of(op.operands[index]))
-        made = max(numel(shape_of(result)), 1)
-        ratio = -(-count * size // made)
+        total = max(numel(shape_of(result)), 1)
+        ratio = -(-count * size // total)
         match op.ACCESS:
             case Access.VIEW:
                 return 0 if index else count
             case Access.MOVEMENT if isinstance(op, BroadcastToOp):
                 return self.broadcast(op, index, result) if not index else 0
             case Access.MOVEMENT:
-                return ratio if size < made else 0 if index else count
+                return ratio if size < total else 0 if index else count
             case Access.LOOKUP:
                 return self.broadcast(op, index, result) if index else count
             case Access.POINTWISE:
                 return max(ratio, self.broadcast(op, index, result))
             case Access.ROWS:
-                return self.rows(op, index, count, made)
+                return self.rows(op, index, count, total)
             case Access.WINDOW if isinstance(op, Pooling) and not index:
                 return self.window(op, count)
             case _:
@@ -121,12 +121,12 @@ class Needs:
         runs = [p.columns if p.axis == len(p.shape) - 1 else p.places for p in self.products]
         return min(count, *runs) if runs else count
 
-    def rows(self, op: TensorOp, index: int, count: int, made: int) -> int:
+    def rows(self, op: TensorOp, index: int, count: int, total: int) -> int:
         """Whole rows; all of what is as long as one."""
         rows, size = rows_of(op), numel(shape_of(op.operands[index]))
         if rows is None or rows.length < 1:
             return 0
-        touched = -(-count * rows.count // made)
+        touched = -(-count * rows.count // total)
         if self.share(rows.count * rows.length) < rows.length:
             self.streamed[op] = None
             return min(count, rows.length) if size == rows.length and index else 0

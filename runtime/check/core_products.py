@@ -1,5 +1,5 @@
-"""Products of matrices as the proof of core plans sees them: their sizes, and what a tile of one
-keeps in each memory of a core."""
+"""Matmuls as the proof of core plans sees them: their sizes, and what a tile of one keeps in each
+memory of a core."""
 
 from collections.abc import Iterator, Sequence
 
@@ -23,7 +23,7 @@ def has_channels(op: TensorOp) -> bool:
 
 
 def column_axis(op: TensorOp) -> int:
-    """The dimension of a product's result that its right-hand side has columns for."""
+    """The dimension of a matmul's result that its right-hand side has columns for."""
     last = max(len(shape_of(op.results[0])) - 1, 0)
     return min(1, last) if has_channels(op) else last
 
@@ -34,7 +34,7 @@ def groups_of(op: TensorOp) -> int:
 
 
 def extents(op: TensorOp) -> tuple[int, int, int]:
-    """How many products of matrices an op is, and the rows and columns of the result of each."""
+    """How many matmuls an op is, and the rows and columns of the result of each."""
     shape = shape_of(op.results[0])
     if isinstance(op, AttentionLike):
         batch, heads, queries, _ = op.sizes("query")
@@ -49,7 +49,7 @@ def extents(op: TensorOp) -> tuple[int, int, int]:
 
 
 def tiles_of(op: TensorOp, tile: Sequence[int], copies: int) -> Iterator[tuple[str, str, int, int]]:
-    """Memory, name, bytes and copies of each buffer that a tile of a product asks for; `copies` of
+    """Memory, name, bytes and copies of each buffer that a tile of a matmul asks for; `copies` of
     what is filled while the other one is in use."""
     m, n, k = tile
     width = width_of(op.operands[0])

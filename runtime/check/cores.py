@@ -154,8 +154,8 @@ class KernelProof:
 
     @cached_property
     def matrices(self) -> tuple[int, int, int]:
-        """How many products of matrices there are, and rows and columns of each: products of one
-        size stand side by side, others in a row."""
+        """How many matmuls there are, and rows and columns of each: those of one size stand side by
+        side, others in a row."""
         sizes = [extents(op) for op in self.products]
         count, rows, columns = extents(self.main)
         depths = {self.macs(op) // max(prod(extents(op)), 1) for op in self.products}
@@ -341,8 +341,7 @@ class KernelProof:
         return needs
 
     def parts(self) -> Iterator[tuple[Needs, str]]:
-        """What passes UB tile by tile: all of a vector kernel; of a product what comes before
-        it, and what follows it."""
+        """What passes UB by tiles: all of a vector kernel; prologue and epilogue of a matmul."""
         if not self.products:
             tile = min(self.tile[0], self.elements)
             yield Needs(self.body.ops, self.elements, tile), f"a tile of {tile} elements"
@@ -361,7 +360,7 @@ class KernelProof:
             yield Needs(after, elements, tile, columns), f"{rows} rows of {self.columns} columns"
 
     def tile_of(self, op: TensorOp, rows: int) -> Columns:
-        """The part of a tile that is of one product."""
+        """The part of a tile that belongs to one matmul."""
         shape, axis = shape_of(op.results[0]), column_axis(op)
         own, total = extents(op)[2], self.matrices[2]
         if isinstance(op, AttentionLike):
@@ -373,7 +372,7 @@ class KernelProof:
 
     @cached_property
     def prologue(self) -> list[TensorOp]:
-        """What operands of products are computed from."""
+        """The ops that operands of matmuls are computed by."""
         sources = {v for op in self.products for v in op.operands}
         ops: list[TensorOp] = []
         for op in reversed(self.body.ops):

@@ -366,10 +366,10 @@ class Checker:
             span = self.span(scan, op)
             memory = self.memories.setdefault(span.memory, Bytes())
             for low, high, pitch, width in span.runs:
-                kept = [p for p in memory.stretches(low, high) if keep(p[2], span.buffer)]
+                unchanged = [p for p in memory.stretches(low, high) if keep(p[2], span.buffer)]
                 new = History(span.buffer if lost is None else lost, task)
                 memory.overwrite(new, low, high, pitch, width)
-                for begin, end, history in kept:
+                for begin, end, history in unchanged:
                     memory.overwrite(history, begin, end, end - begin, end - begin)
 
 

@@ -11,7 +11,7 @@
 - `cost.py` models a task's time in isolation, with what L2 has of its operands when it is issued
   (`l2.py`). Tasks that run together share the bandwidths of HBM and of L2 (`sharing.py`).
 - Of a branch the longer side counts, and what it leaves in L2. A loop counts as often as its
-  constant trip count says, each iteration like the first; a loop that ends by its data counts once.
+  constant trip count says, each iteration like the first; without one it counts once.
   `Timeline.notes` says where that happened.
 
 Idle time is that of the busiest of the two compute engines, by what went on meanwhile: the other
@@ -20,7 +20,7 @@ nothing of these (`sync`: issue by the host, barriers).
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 from xdsl.dialects.builtin import ModuleOp
@@ -76,7 +76,6 @@ class TaskBuilder:
     """The tasks of an epoch (what is issued between two barriers), with what each waits for."""
 
     def __init__(self, regions: Regions) -> None:
-        self.queue = IssueQueue()
         self.tasks: list[Task] = []
         self._of: dict[Issue, Task] = {}
         self._last: dict[int, Task] = {}
@@ -113,11 +112,42 @@ class TaskBuilder:
         self.tasks.append(new)
 
 
+def stated(block: Block) -> Iterator[Issue | Operation]:
+    """What the host issues in a block by the streams and events of the IR: tasks, and control flow,
+    before which all tasks end. Raises GeError for what is no part of a program."""
+    queue = IssueQueue()
+    for op in block.ops:
+        if type(op) in PASSIVE:
+            continue
+        if isinstance(op, TensorOp) or (isinstance(op, TASKS) and op.stream is None):
+            what = "fixed on a stream" if isinstance(op, TASKS) else "a task"
+            hint = "compile it with ge-compile first"
+            raise GeError(f"{op.name} is not {what}: not a program", str(place_of(op)), hint)
+        match op:
+            case LaunchOp() | task.CopyOp() | task.TransferOp():
+                yield queue.issue(op)
+            case task.RecordOp():
+                queue.record(op)
+            case task.WaitOp():
+                queue.wait(op)
+            case IfOp() | LoopOp() | YieldOp():
+                queue = IssueQueue()
+                yield op
+            case _:
+                pass
+
+
 class ProgramClock:
     """A program as nested sequences of tasks."""
 
-    def __init__(self, module: ModuleOp, target: Target) -> None:
-        self.target = target
+    def __init__(
+        self,
+        module: ModuleOp,
+        target: Target,
+        issued: Mapping[Block, Sequence[Issue | Operation]] | None = None,
+    ) -> None:
+        """`issued`: the schedule, what the host issues in each block; None: that of the IR."""
+        self.target, self.issued = target, issued
         self.kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
         self.notes: list[str] = []
         self.regions = Regions()
@@ -141,40 +171,27 @@ class ProgramClock:
         return timeline
 
     def block(self, block: Block, host_driven: bool) -> Timeline:
-        """The timeline of a block, simulated epoch by epoch: control flow waits for all that was
-        issued before. Raises GeError for what is no part of a program."""
+        """The timeline of a block: simulated piece by piece, since control flow waits for all that
+        was issued before. Raises GeError for what is no part of a program."""
         result = Timeline(self.target)
         builder = TaskBuilder(self.regions)
-        for op in block.ops:
-            if type(op) in PASSIVE:
+        for item in stated(block) if self.issued is None else self.issued.get(block, ()):
+            if isinstance(item, Issue):
+                self.add(builder, item)
                 continue
-            if isinstance(op, TensorOp) or (isinstance(op, TASKS) and op.stream is None):
-                what = "fixed on a stream" if isinstance(op, TASKS) else "a task"
-                hint = "compile it with ge-compile first"
-                raise GeError(f"{op.name} is not {what}: not a program", str(place_of(op)), hint)
-            match op:
-                case LaunchOp() | task.CopyOp() | task.TransferOp():
-                    self.add(builder, builder.queue.issue(op))
-                case task.RecordOp():
-                    builder.queue.record(op)
-                case task.WaitOp():
-                    builder.queue.wait(op)
-                case IfOp() | LoopOp():
-                    result.append(self.run(builder, host_driven))
-                    builder = TaskBuilder(self.regions)
-                    result.append(*(self.branch(op) if isinstance(op, IfOp) else self.loop(op)))
-                case YieldOp():
-                    result.append(self.run(builder, host_driven))
-                    builder = TaskBuilder(self.regions)
-                    self.carry(builder, op)
-                case _:
-                    pass
+            result.append(self.run(builder, host_driven))
+            builder = TaskBuilder(self.regions)
+            if isinstance(item, IfOp):
+                result.append(*self.branch(item))
+            elif isinstance(item, LoopOp):
+                result.append(*self.loop(item))
+            elif isinstance(item, YieldOp):
+                self.carry(builder, item)
         result.append(self.run(builder, host_driven))
         return result
 
     def in_isolation(self, issues: Iterable[Issue]) -> Timeline:
-        """The timeline of tasks as a schedule issues them, on an idle device. Streams in the IR do
-        not matter."""
+        """The timeline of tasks as a schedule issues them, when nothing ran before."""
         self.traffic = Traffic(self.target.l2_bytes, self.regions)
         builder = TaskBuilder(self.regions)
         for issue in issues:

@@ -16,7 +16,7 @@ from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.interleave import random_order
 from ge.runtime.device.interpreter import Translator
-from ge.runtime.device.memory import POISON, Device, Extent, Lifetime, dead_after, extent_of
+from ge.runtime.device.memory import POISON, Device, SegmentRange, SlotUse, dead_after, extent_of
 from ge.runtime.device.program_ops import bound_outputs
 
 
@@ -104,12 +104,12 @@ class Function:
             for slot in (slots[r] for r in registers if r in slots):
                 first, _ = spans.get(slot, (i, i))
                 spans[slot] = first, i
-        lifetimes = [Lifetime(extent_of(slot), *span) for slot, span in spans.items()]
+        lifetimes = [SlotUse(extent_of(slot), *span) for slot, span in spans.items()]
         for i, extents in dead_after(lifetimes).items():
             if i < len(touched):
                 self.code.after(i, self._filler(extents))
 
-    def _filler(self, extents: Sequence[Extent]) -> Callable[[], None]:
+    def _filler(self, extents: Sequence[SegmentRange]) -> Callable[[], None]:
         views = [self.device.bytes(e) for e in extents]
 
         def fill() -> None:

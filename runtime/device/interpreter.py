@@ -47,13 +47,7 @@ from ge.runtime.device.memory import Device
 OpT = TypeVar("OpT", bound=Operation)
 Handler = Callable[["Translator", Any], None]
 
-TERMINATORS: tuple[type[Operation], ...] = (
-    FuncReturnOp,
-    ReturnOp,
-    FusedYieldOp,
-    GraphYieldOp,
-    YieldOp,
-)
+TERMINATORS = (FuncReturnOp, ReturnOp, FusedYieldOp, GraphYieldOp, YieldOp)
 
 _HANDLERS: dict[type[Operation], Handler] = {}
 

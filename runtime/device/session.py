@@ -206,7 +206,7 @@ def check_outputs(
         listing = ", ".join(map(str, expected)) or "none"
         raise GeError(f"there is no output '{unknown[0]}'", hint=f"outputs: {listing}")
     arrays = [outputs.get(port.name) for port in expected]
-    seen = list(inputs)
+    others = list(inputs)
     for port, array in zip(expected, arrays, strict=True):
         if array is None:
             continue
@@ -214,9 +214,9 @@ def check_outputs(
             raise GeError(problem.replace("input", "output", 1))
         if not array.flags.c_contiguous or not array.flags.writeable:
             raise GeError(f"the array for output '{port.name}' is not contiguous and writeable")
-        if any(np.may_share_memory(array, other) for other in seen):
+        if any(np.may_share_memory(array, other) for other in others):
             raise GeError(f"the array for output '{port.name}' shares memory with another one")
-        seen.append(array)
+        others.append(array)
     return arrays
 
 
@@ -232,7 +232,7 @@ def _native(value: Any, element: Attribute) -> Array:
 
 
 def _mismatch(port: Port, array: Array, sizes: dict[str, tuple[int, str]]) -> str | None:
-    """What is wrong with an input. `sizes` holds the symbolic dimensions seen so far."""
+    """What is wrong with an input. `sizes` holds the symbolic dimensions of the inputs before."""
     if array.dtype != dtype_of(port.element):
         return f"input '{port.name}' is {array.dtype}, not {dtype_of(port.element)}"
     shape, want = shape_text(array.shape), str(port)
