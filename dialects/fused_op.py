@@ -1,8 +1,8 @@
 """The `fused_op` dialect: one op is one kernel launch.
 
-The body holds the `graph` ops that the launch computes; what is inside has no memory outside the
-core. The op's name tells the algorithm of the kernel: `linear` and `conv` run the body's tail on
-the tile that the cube just produced, `region` streams elementwise ops through the vector unit.
+Values of the body have no memory outside the core. The op's name is the algorithm of the kernel:
+`linear` and `conv` run the body's tail on the tile that the cube just produced, `region` streams
+elementwise ops through the vector unit.
 
     %y = fused_op.linear(%x, %w, %b) : (tensor<8x64xf32>, ...) -> tensor<8x32xf32> {
     ^bb0(%0: tensor<8x64xf32>, %1: tensor<64x32xf32>, %2: tensor<32xf32>):
@@ -48,24 +48,22 @@ from ge.dialects.support.types import (
 )
 from ge.dialects.support.work import Work
 
+# attribute of ops: a number, 0 where absent; ops of two phases do not share a launch
 PHASE = "fused_op.phase"
-"""Attribute of ops: a number, 0 where there is none. Ops of two phases do not share a launch."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Body:
-    """What one launch computes: ops in order, the values that they read from memory, and those
-    that they leave there. It need not be an op yet: rules weigh up bodies before they make one."""
+    """What one launch computes: ops in order, their operands and results in memory. It need not be
+    an op yet: rules compare bodies before they build one."""
 
     ops: Sequence[TensorOp]
     inputs: Sequence[SSAValue]
     outputs: Sequence[SSAValue]
-    kind: str = ""
-    """The name of a user's kernel, see `CustomOp`."""
+    kind: str = ""  # of `CustomOp`
+    # caches that bodies of the same ops share: the work of ops, and equal numbers of equal ops
     works: dict[TensorOp, Work] = field(default_factory=dict[TensorOp, Work])
-    """Work of ops that has been found already; bodies of the same ops may share it."""
     numbers: dict[TensorOp, int] = field(default_factory=dict[TensorOp, int])
-    """Numbers that equal ops have in common, known already; shared like `works`."""
 
     @classmethod
     def of(cls, op: "TensorOp | Body") -> "Body":
@@ -84,7 +82,6 @@ class Body:
         return all(isinstance(v.type, TensorType) and is_static(shape_of(v)) for v in values)
 
     def work_of(self, op: TensorOp) -> Work:
-        """The work of one op of the body. Raises ValueError for a dynamic shape."""
         work = self.works.get(op)
         if work is None:
             work = self.works[op] = op.static_work()
@@ -98,7 +95,7 @@ class Body:
             return None
 
     def static_work(self) -> Work:
-        """The work of the ops inside, and one reading of each input and writing of each output."""
+        """The work of the ops; each input is read and each output written once."""
         if self.kind and (work := USER_KERNELS.get().work.get(self.kind)):
             return work(self)
         inner = [self.work_of(op) for op in self.ops]
@@ -109,9 +106,9 @@ class Body:
         return Work(sum(w.macs for w in inner), sum(w.vector for w in inner), read, written)
 
     def whole_parts(self) -> int | None:
-        """In how many parts what may need any element of its operands comes apart, so that each
-        needs its own part only: along the leading axes of the result that it can be cut along.
-        None where every op needs but some elements of its operands. Shapes are static."""
+        """In how many independent parts the launch of an op that may need any element of its
+        operands can be split, along leading axes of its result; None for other launches. Shapes are
+        static."""
         whole = [op for op in self.ops if op.ACCESS is Access.WHOLE and needs_elements(op)]
         if not whole:
             return None
@@ -124,7 +121,7 @@ class Body:
         return max(parts, 1)
 
     def bytes_read(self) -> dict[SSAValue, int]:
-        """Bytes of each input that cross the memory: what the ops need of it, each byte once."""
+        """Bytes of each input that the ops need, each byte once."""
         read = dict.fromkeys(self.inputs, 0)
         for op in self.ops:
             for i, value in enumerate(op.operands):
@@ -134,7 +131,6 @@ class Body:
 
 
 def needs_elements(op: TensorOp) -> bool:
-    """Whether an op reads more than scalars and shapes."""
     return any(numel(shape_of(v)) > 1 and not is_shape_like(v) for v in op.operands)
 
 
@@ -152,7 +148,7 @@ class YieldOp(GeOp):
 
 
 class FusedOp(SplitInterface, ABC):
-    """Base of the fused ops: isolated body of graph ops, one block, ends in `fused_op.yield`."""
+    """Base of the fused ops."""
 
     inputs = var_operand_def()
     outputs = var_result_def()
@@ -168,8 +164,7 @@ class FusedOp(SplitInterface, ABC):
         cls, ops: Sequence[Operation], results: Sequence[SSAValue], **properties: Attribute
     ) -> Self:
         """A fused op (not inserted yet) whose body are clones of `ops`, in their order, yielding
-        the clones of `results`; values from outside become its inputs. The last op's location
-        is the fused op's."""
+        the clones of `results`; values from outside become its inputs."""
         inside = {r for op in ops for r in op.results}
         inputs = list(dict.fromkeys(v for op in ops for v in op.operands if v not in inside))
         block = Block(arg_types=[v.type for v in inputs])
@@ -197,7 +192,6 @@ class FusedOp(SplitInterface, ABC):
 
     @property
     def members(self) -> list[TensorOp]:
-        """The ops of the body, in order, without the terminator."""
         return [op for op in self.body.block.ops if isinstance(op, TensorOp)]
 
     def infer(self) -> Sequence[Attribute]:
@@ -218,13 +212,12 @@ class FusedOp(SplitInterface, ABC):
         return all(op.accepts_strided() for op in self.members)
 
     def local_parts(self, index: int) -> int | None:
-        """As the ops of the body say, in parts that hold those of each op on the way from the
-        input to a result: their greatest common divisor."""
-        found = self.following(self.block.args[index]) if Body.of(self).is_static else None
-        return None if found is None else gcd(*(found.get(v, 0) for v in self.yielded))
+        """The greatest common divisor over the ops between the input and a result."""
+        parts = self.following(self.block.args[index]) if Body.of(self).is_static else None
+        return None if parts is None else gcd(*(parts.get(v, 0) for v in self.yielded))
 
     def in_place_pairs(self) -> Iterator[tuple[int, int]]:
-        """All that follows from the input needs it part by part, and the result is among it."""
+        """All that depends on the input needs it chunk by chunk, and the result depends on it."""
         if not Body.of(self).is_static:
             return
         for i, (arg, value) in enumerate(zip(self.block.args, self.inputs, strict=True)):
@@ -233,9 +226,8 @@ class FusedOp(SplitInterface, ABC):
                 yield from ((r, i) for r in fitting if self.yielded[r] in following)
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        """Found backwards from the results: an op inside comes apart as those after it need its
-        result. Not where one needs all of what another one computes, which each part would have
-        to compute again."""
+        """Propagated backwards from the results. None where an op needs all of what another one
+        computes, which each part would have to compute again."""
         needed: dict[SSAValue, int | None] = dict.fromkeys(self.yielded, axis)
         for op in reversed(self.members):
             if not (mine := {needed[r] for r in op.results if r in needed}) or not op.operands:
@@ -251,8 +243,8 @@ class FusedOp(SplitInterface, ABC):
         return tuple(needed.get(a) for a in self.block.args)
 
     def on(self, inputs: Sequence[SSAValue]) -> Self:
-        """The same op (not inserted yet) on inputs of other shapes, with the types inside inferred
-        anew. Raises VerifyException where an op inside does not take them."""
+        """A clone (not inserted yet) on inputs of other shapes. Raises VerifyException where an op
+        inside does not take them."""
         block = Block(arg_types=[v.type for v in inputs])
         mapping: dict[SSAValue, SSAValue] = dict(zip(self.block.args, block.args, strict=True))
         for op in self.members:
@@ -271,47 +263,46 @@ class FusedOp(SplitInterface, ABC):
         return new
 
     def following(self, arg: SSAValue) -> dict[SSAValue, int] | None:
-        """What follows from an input of the body, and in how many parts both can be cut so that
-        each needs the part at its place only; None when something needs the others."""
-        found = {arg: prod(shape_of(arg))}
+        """The values that depend on an input of the body, and in how many chunks both can be cut so
+        that chunk i reads chunk i only; None when something reads others."""
+        chunks = {arg: prod(shape_of(arg))}
         for op in self.members:
             for index, operand in enumerate(op.operands):
-                if operand not in found:
+                if operand not in chunks:
                     continue
                 if (parts := op.local_parts(index)) is None:
                     return None
                 for result in op.results:
-                    found[result] = gcd(found.get(result, 0), found[operand], parts)
-        return found
+                    chunks[result] = gcd(chunks.get(result, 0), chunks[operand], parts)
+        return chunks
 
 
 @irdl_op_definition
 class LinearOp(FusedOp):
-    """Products of matrices, of one left-hand side if there are several, and what works on their
-    tiles on the way out: bias, scale, activation, gate, residual, stores to other addresses."""
+    """Matmuls, of one left-hand side if there are several, and ops on their tiles on the way out:
+    bias, scale, activation, gate, residual, stores to other addresses."""
 
     name = "fused_op.linear"
 
 
 @irdl_op_definition
 class ConvOp(FusedOp):
-    """A convolution and what works on its tiles on the way out: bias, activation, residual, pad,
-    pool."""
+    """A convolution and ops on its tiles on the way out: bias, activation, residual, pad, pool."""
 
     name = "fused_op.conv"
 
 
 @irdl_op_definition
 class NormOp(FusedOp):
-    """Norms of rows that stay on the core, with what makes the rows and what follows."""
+    """Norms of rows that stay on the core, with the ops around them."""
 
     name = "fused_op.norm"
 
 
 @irdl_op_definition
 class FlashAttentionOp(FusedOp):
-    """Attention by tiles with online softmax: the scores are never in memory (Dao et al.,
-    arXiv 2205.14135; Milakov and Gimelshein, arXiv 1805.02867)."""
+    """Attention by tiles with online softmax (Dao et al., arXiv 2205.14135; Milakov and Gimelshein,
+    arXiv 1805.02867)."""
 
     name = "fused_op.flash_attention"
 
@@ -325,30 +316,27 @@ class RegionOp(FusedOp):
 
 @dataclass(frozen=True, slots=True)
 class UserKernels:
-    """What users say of their kernels, by the kind of `CustomOp`."""
+    """By the kind of `CustomOp`: the function of arrays that runs it, and the work of one launch
+    where its author states it."""
 
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict[str, Callable[..., Any]])
-    """The function of arrays that runs it."""
     work: dict[str, Callable[[Body], Work]] = field(
         default_factory=dict[str, Callable[[Body], Work]]
     )
-    """What one launch costs, where its author says so."""
 
 
 USER_KERNELS = ContextVar("USER_KERNELS", default=UserKernels())
-"""The registry in use; a test sets one of its own."""
 
 
 @irdl_op_definition
 class CustomOp(FusedOp):
-    """A launch of a kernel that a user wrote (`ge.FusedOp`), known by its `kind`. The body says
-    what it computes: it is run where the kernel is not loaded, and the kernel is checked by it."""
+    """A launch of a kernel that a user wrote (`ge.FusedOp`). The body computes the same: it is run
+    where the kernel is not loaded, and the kernel is checked by it."""
 
     name = "fused_op.custom"
     kind = prop_def(StringAttr)
 
     def in_place_pairs(self) -> Iterator[tuple[int, int]]:
-        """Nothing is known of the user's kernel."""
         return iter(())
 
     def accepts_strided(self) -> bool:

@@ -1,14 +1,12 @@
 """Activation functions: elementwise ops that neural networks put behind their layers."""
 
-from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import FloatAttr, StringAttr
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import FloatAttr
 from xdsl.irdl import irdl_op_definition, prop_def
-from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.elementwise_bases import Binary, FloatUnary, Unary
+from ge.dialects.support.choices import choice_def
 
 
 @irdl_op_definition
@@ -42,15 +40,8 @@ class GeluOp(FloatUnary):
     "tanh" (Hendrycks and Gimpel, arXiv 1606.08415) or "sigmoid" (x * sigmoid(1.702 x))."""
 
     name = "graph.gelu"
-    approximate = prop_def(StringAttr, default_value=StringAttr("none"))
+    approximate = choice_def("approximate", ("none", "tanh", "sigmoid"), "none")
     VECTOR_COST: ClassVar = 14
-
-    def infer(self) -> Sequence[Attribute]:
-        if self.approximate.data not in ("none", "tanh", "sigmoid"):
-            raise VerifyException(
-                f'approximate is "none", "tanh" or "sigmoid", not "{self.approximate.data}"'
-            )
-        return super().infer()
 
 
 @irdl_op_definition

@@ -5,9 +5,10 @@ in a row), Q queries, S keys, E elements of a query or key, V elements of a valu
 [B, H, Q, E], `key` [B, K, S, E], `value` [B, K, S, V], the result [B, H, Q, V]; each of them has
 heads and tokens exchanged ([B, Q, H, E] ...) where its flag `..._tokens_first` is set.
 
-The scores are scale * query key^T, capped by `softcap`. Then the `masks` change them one by one
-(each broadcasts to [B, H, Q, S]): a float mask is added; where a mask of i1 is false, the score
-becomes `fill`. At last a key j is left out for query i if
+The scores s are scale * query key^T (scale is 1 / sqrt(E) when absent), with a positive `softcap`
+they become softcap * tanh(s / softcap). Then the `masks` change them one by one (each broadcasts to
+[B, H, Q, S]): a float mask is added; where a mask of i1 is false, the score becomes `fill`. At last
+a key j is left out for query i if
  - `causal` and j > p, where p = offset + i is the query's position among the keys;
  - j < p - left_window or j > p + right_window, for windows that are not negative;
  - j >= key_lengths of its batch. Without an offset the queries are then the last of these keys.
@@ -27,7 +28,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, StringAttr, i1, i64
+from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, i1, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -41,9 +42,17 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.normalization import check_broadcast_to, check_floats
-from ge.dialects.graph.support.parameters import INT, GraphOp, parameter
+from ge.dialects.graph.support.parameters import (
+    INT,
+    TYPES,
+    GraphOp,
+    check_broadcast_to,
+    check_floats,
+    optional,
+    parameter,
+)
 from ge.dialects.support.access import Access, aligned_axes
+from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.interfaces import SplitInterface
 from ge.dialects.support.types import (
@@ -61,31 +70,21 @@ from ge.dialects.support.types import (
 from ge.dialects.support.work import Work
 
 STAGES = ("raw", "capped", "biased", "weights")
-UNDEFINED = ("zero", "nan", "guard")
 
 _OFF = BoolAttr.from_bool(False)
 
 _OPTIONS = (
     "(`mask` $masks^ `:` type($masks))? "
-    "(`key_lengths` $key_lengths^ `:` type($key_lengths))? "
-    + parameter("offset")
-    + " attr-dict `:` "
+    f"{optional('key_lengths')} {parameter('offset')} attr-dict `:`"
 )
 
 
-def merge(what: str, *dims: int) -> int:
-    """The one size that all dims have. Raises VerifyException naming `what` on a clash."""
-    result = DYNAMIC
-    for d in dims:
-        try:
-            result = merge_dims(result, d)
-        except VerifyException:
-            raise VerifyException(f"{what} differ: {result} and {d}") from None
-    return result
+def merge(what: str, a: int, b: int) -> int:
+    return merge_dims(a, b, f"{what} differ: {a} and {b}")
 
 
 class AttentionLike(GraphOp, SplitInterface, ABC):
-    """Base: query, key, and which keys take part."""
+    """Ops with a query, keys, and masks on their scores."""
 
     query = operand_def()
     key = operand_def()
@@ -94,11 +93,9 @@ class AttentionLike(GraphOp, SplitInterface, ABC):
     offset_value = opt_operand_def()
     offset = opt_prop_def(INT)
     scale = opt_prop_def(FloatAttr)
-    """Factor of the scores; 1 / sqrt(E) when absent."""
     softcap = prop_def(FloatAttr, default_value=FloatAttr(0.0, 64))
-    """When positive, scores s become softcap * tanh(s / softcap), before any mask."""
     fill = prop_def(FloatAttr, default_value=FloatAttr(float("-inf"), 64))
-    undefined = prop_def(StringAttr, default_value=StringAttr("zero"))
+    undefined = choice_def("undefined", ("zero", "nan", "guard"), "zero")
     causal = prop_def(BoolAttr, default_value=_OFF)
     left_window = prop_def(IntegerAttr, default_value=IntegerAttr(-1, i64))
     right_window = prop_def(IntegerAttr, default_value=IntegerAttr(-1, i64))
@@ -107,13 +104,11 @@ class AttentionLike(GraphOp, SplitInterface, ABC):
     result = result_def()
     PARAMETERS: ClassVar = {"offset_value": "offset"}
     ALWAYS_MACS: ClassVar = True
-    KEYED: ClassVar[tuple[str, ...]] = ("key",)
-    """Operands that have a token for each key."""
+    KEYED: ClassVar[tuple[str, ...]] = ("key",)  # operands that have a token for each key
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     def sizes(self, name: str) -> Shape:
-        """Batch, heads, tokens and elements of an operand or the result, in whatever order it
-        has them."""
+        """Batch, heads, tokens and elements of an operand or the result, in this order."""
         value: SSAValue = getattr(self, name)
         shape = shape_of(value)
         if len(shape) != 4:
@@ -127,9 +122,6 @@ class AttentionLike(GraphOp, SplitInterface, ABC):
     def scores_shape(self) -> Shape:
         """[B, H, Q, S], once all but `value` is known to fit together."""
         check_floats(self.query, self.key)
-        if self.undefined.data not in UNDEFINED:
-            text = ", ".join(UNDEFINED)
-            raise VerifyException(f'undefined is one of {text}, not "{self.undefined.data}"')
         (b, heads, queries, e), (kb, key_heads, keys, ke) = self.sizes("query"), self.sizes("key")
         merge("sizes of query and key", e, ke)
         if DYNAMIC not in (heads, key_heads) and heads % max(key_heads, 1):
@@ -139,8 +131,7 @@ class AttentionLike(GraphOp, SplitInterface, ABC):
         return shape
 
     def check_masks(self, shape: Shape) -> None:
-        """Raise VerifyException unless masks broadcast to `shape` (batch, heads, queries, keys) and
-        the lengths and the offset are integers."""
+        """Masks broadcast to `shape` (batch, heads, queries, keys); the others are integers."""
         for mask in self.masks:
             if element_type(mask) != i1 and not is_float(element_type(mask)):
                 raise VerifyException(f"mask is i1 or a float, not {element_type(mask)}")
@@ -154,30 +145,29 @@ class AttentionLike(GraphOp, SplitInterface, ABC):
                 raise VerifyException(f"key_lengths is a vector, not {shape_text(lengths)}")
             merge("batches of query and key_lengths", shape[0], lengths[0])
         if self.offset_value is not None:
-            given = shape_of(self.offset_value)
-            if not is_static(given) or numel(given) != 1:
-                raise VerifyException(f"offset has one element, not shape {shape_text(given)}")
+            shape = shape_of(self.offset_value)
+            if not is_static(shape) or numel(shape) != 1:
+                raise VerifyException(f"offset has one element, not shape {shape_text(shape)}")
 
     def dimension(self, name: str, index: int) -> int:
-        """Where an operand or the result has batch, heads, tokens and elements, and back."""
+        """The axis of batch, heads, tokens or elements of an operand or the result, and back."""
         return (0, 2, 1, 3)[index] if self.tokens_first(name) else index
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        """Batch, heads where each has a key head of its own, and queries where their positions do
-        not matter."""
+        """Batch, heads that each have a key head, and queries where positions do not count."""
         cut = self.dimension("result", axis)
         windows = (self.left_window, self.right_window)
-        placed = self.causal.value.data or any(w.value.data >= 0 for w in windows)
-        if cut == 3 or (cut == 2 and placed):
+        positional = self.causal.value.data or any(w.value.data >= 0 for w in windows)
+        if cut == 3 or (cut == 2 and positional):
             return None
         if cut == 1 and self.sizes("query")[1] != self.sizes("key")[1]:
             return None
-        found: list[int | None] = [self.dimension("query", cut)]
-        found += [None if cut == 2 else self.dimension(name, cut) for name in self.KEYED]
-        found += aligned_axes(cut, 4, self.masks)
-        found += [] if self.key_lengths is None else [0 if cut == 0 else None]
-        found += [] if self.offset_value is None else [None]
-        return tuple(found)
+        axes: list[int | None] = [self.dimension("query", cut)]
+        axes += [None if cut == 2 else self.dimension(name, cut) for name in self.KEYED]
+        axes += aligned_axes(cut, 4, self.masks)
+        axes += [] if self.key_lengths is None else [0 if cut == 0 else None]
+        axes += [] if self.offset_value is None else [None]
+        return tuple(axes)
 
     def scores_work(self, size: int) -> Work:
         """Work of `size` multiply-accumulates for each score, and of softmax."""
@@ -186,7 +176,6 @@ class AttentionLike(GraphOp, SplitInterface, ABC):
 
 
 def swap_heads(shape: Shape) -> Shape:
-    """The shape with heads and tokens exchanged."""
     batch, a, b, size = shape
     return batch, b, a, size
 
@@ -209,8 +198,8 @@ class AttentionOp(AttentionLike):
     ROUNDED_ONCE: ClassVar = 3
     result_tokens_first = prop_def(BoolAttr, default_value=_OFF)
     assembly_format = (
-        "$query `,` $key `,` $value " + _OPTIONS + "type($query) `,` type($key) `,` "
-        "type($value) `->` type($result)"
+        f"$query `,` $key `,` $value {_OPTIONS} type($query) `,` type($key) `,` type($value) "
+        "`->` type($result)"
     )
 
     def infer(self) -> Sequence[Attribute]:
@@ -241,14 +230,12 @@ class AttentionScoresOp(AttentionLike):
     (after softmax)."""
 
     name = "graph.attention_scores"
-    stage = prop_def(StringAttr)
+    stage = choice_def("stage", STAGES)
     assembly_format = (
-        "$stage $query `,` $key " + _OPTIONS + "type($query) `,` type($key) `->` type($result)"
+        f"$stage $query `,` $key {_OPTIONS} type($query) `,` type($key) `->` type($result)"
     )
 
     def infer(self) -> Sequence[Attribute]:
-        if self.stage.data not in STAGES:
-            raise VerifyException(f'stage is one of {", ".join(STAGES)}, not "{self.stage.data}"')
         return (tensor(self.scores_shape(), element_type(self.query)),)
 
     def static_work(self) -> Work:
@@ -279,7 +266,7 @@ class RotaryEmbeddingOp(GraphOp):
         """The other element of a pair lies in the same row."""
         return numel(shape_of(self.input)[:-1]) if index == 0 else None
 
-    assembly_format = "$input `,` $cos `,` $sin attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$input `,` $cos `,` $sin {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         for value in self.operands:

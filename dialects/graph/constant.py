@@ -1,4 +1,4 @@
-"""Constants: small ones as `dense<...>` in the text, weights by key into the payload."""
+"""Constants: small ones as `dense<...>` in the IR, weights by key into the payload."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -19,8 +19,8 @@ from ge.dialects.support.work import Work
 
 @irdl_attr_definition
 class WeightAttr(Data[str]):
-    """The key of a tensor in the payload (a safetensors file beside the text).
-    Text: `#graph.weight<"encoder.0.weight">`."""
+    """The key of a tensor in the payload (a safetensors file beside the IR):
+    `#graph.weight<"encoder.0.weight">`."""
 
     name = "graph.weight"
 
@@ -36,11 +36,8 @@ class WeightAttr(Data[str]):
 
 @irdl_op_definition
 class ConstantOp(TensorOp, HasFolderInterface):
-    """A tensor that is known before the program runs.
-
-    `graph.constant dense<1.0> : tensor<f32>` (in the text; meant for about 1 KiB and less) or
-    `graph.constant #graph.weight<"key"> : tensor<768x768xf32>` (in the payload).
-    """
+    """`graph.constant dense<1.0> : tensor<f32>` (in the IR; for about 1 KiB and less) or
+    `graph.constant #graph.weight<"key"> : tensor<768x768xf32>` (in the payload)."""
 
     name = "graph.constant"
     value = prop_def(Attribute)
@@ -53,7 +50,7 @@ class ConstantOp(TensorOp, HasFolderInterface):
 
     @property
     def key(self) -> str | None:
-        """The payload key, None for a constant in the text."""
+        """The payload key, None for a constant in the IR."""
         return self.value.data if isinstance(self.value, WeightAttr) else None
 
     def infer(self) -> Sequence[Attribute]:

@@ -1,9 +1,9 @@
 """Control flow: `graph.if` and `graph.loop` hold regions of graph ops and see the values around
 them. They have no kernels: the interpreter runs their regions.
 
-A value that comes together from several places (two branches, or the start and the end of a
-loop's body) has the most precise type that covers them all: dimensions that differ become `?`;
-where even the ranks differ it is unranked (`tensor<*xf32>`), which ops that need a rank refuse.
+The results of two branches, and a loop's carried values, have the most precise type that covers all
+their sources: dimensions that differ become `?`; where even the ranks differ it is unranked
+(`tensor<*xf32>`), which ops that need a rank refuse.
 """
 
 from collections.abc import Sequence
@@ -48,17 +48,13 @@ from ge.dialects.support.types import (
 from ge.dialects.support.work import Work
 
 ITERATION = tensor((), i64)
-"""The type of a loop's iteration number."""
-
 CONDITION = tensor((), i1)
-"""The type of a truth value."""
 
 TENSORS = (TensorType, UnrankedTensorType)
 
 
 def join(a: Attribute, b: Attribute, what: str) -> Attribute:
-    """The most precise tensor type that covers both: unranked where the ranks differ. `what`
-    names the place in an error."""
+    """The most precise tensor type that covers both; `what` names them in an error."""
     if a == b:
         return a
     if not (isinstance(a, TENSORS) and isinstance(b, TENSORS)):
@@ -75,7 +71,6 @@ def join(a: Attribute, b: Attribute, what: str) -> Attribute:
 
 
 def stacked(length: int, value: SSAValue) -> Attribute:
-    """The type of `length` tensors along a new first dimension."""
     t = value.type
     if isinstance(t, UnrankedTensorType):
         return cast(Attribute, t)
@@ -83,14 +78,14 @@ def stacked(length: int, value: SSAValue) -> Attribute:
 
 
 def check_single(value: SSAValue, element: Attribute, what: str) -> None:
-    """Check that a value is a scalar, or a tensor of one element, of this element type."""
+    """Raises VerifyException unless a value has one element, of this type."""
     if element_type(value) != element or any(d not in (1, DYNAMIC) for d in shape_of(value)):
         raise VerifyException(f"{what} must be one {element}, not {value.type}")
 
 
 @irdl_op_definition
 class YieldOp(GeOp):
-    """The values with which a branch or the body of a loop ends."""
+    """The end of a branch or of a loop's body."""
 
     name = "graph.yield"
     values = var_operand_def()
@@ -104,7 +99,7 @@ class YieldOp(GeOp):
 
 
 def yielded(region: Region, what: str) -> Sequence[SSAValue]:
-    """What the single block of a region yields."""
+    """The operands of the region's terminator; `what` names the region in an error."""
     last = region.block.last_op
     if not isinstance(last, YieldOp):
         raise VerifyException(f"{what} must end in graph.yield")
@@ -152,8 +147,8 @@ class IfOp(TensorOp):
 
 @irdl_op_definition
 class LoopOp(TensorOp):
-    """Runs its body again and again: at most `trip_count` times, and as long as the condition
-    holds; without a limit that is given, that limit does not end the loop.
+    """Runs its body at most `trip_count` times, and as long as the condition holds; one that is
+    absent does not end the loop.
 
         %h, %ys = graph.loop (%i, %go) trip %n : tensor<i64> while %c : tensor<i1>
             carry (%x = %h0 : tensor<2xf32>) -> (tensor<2xf32>, tensor<?x2xf32>) {
@@ -163,8 +158,7 @@ class LoopOp(TensorOp):
     The body's arguments are the iteration number, the condition and the carried values. It yields
     the next condition, the next carried values and a slice of each scan result. The results are
     the last carried values and the scan results (the slices stacked along a new first dimension).
-    A carried value whose shape changes from round to round has `?` there: `%x : tensor<?xf32> =
-    %h0 : tensor<2xf32>`.
+    A carried value whose shape changes has `?` there: `%x : tensor<?xf32> = %h0 : tensor<2xf32>`.
     """
 
     name = "graph.loop"
@@ -195,7 +189,7 @@ class LoopOp(TensorOp):
         return [*self.carried_types(), *scans]
 
     def check_arguments(self) -> None:
-        """The body's arguments cover what comes in and what comes around."""
+        """The body's arguments cover the initial values and those of the next iterations."""
         args = self.body.block.args
         expected = (ITERATION, CONDITION, *(v.type for v in self.carried))
         if len(args) != len(expected):
@@ -210,9 +204,9 @@ class LoopOp(TensorOp):
                 raise VerifyException(f"argument {arg.index} is {arg.type}, but gets {t}")
 
     def carried_types(self) -> list[Attribute]:
-        """The types that cover each carried value before the first and after each round.
-        When one is more general than the body's argument, the argument must take it on and the
-        types in the body be inferred again."""
+        """The types that cover each carried value before the first and after each iteration. When
+        one is more general than the body's argument, that must take it on and the types in the body
+        be inferred again."""
         last = yielded(self.body, "the body")[1:]
         return [
             join(a.type, b.type, f"carried value {i}")
@@ -220,7 +214,7 @@ class LoopOp(TensorOp):
         ]
 
     def length(self) -> int:
-        """The number of rounds, `?` when it is known only at run time."""
+        """The number of iterations."""
         trips = None if self.trip_count is None else constant_ints(self.trip_count)
         if trips is None or not self.is_counted():
             return DYNAMIC

@@ -19,8 +19,18 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.linear import product_element
-from ge.dialects.graph.support.parameters import INT, INTS, dims, parameter, partial_ints
-from ge.dialects.graph.support.window import WINDOW, Window, WindowedOp, agree, spatial_dims
+from ge.dialects.graph.support.parameters import (
+    ENDING,
+    INT,
+    INTS,
+    TYPES,
+    check_floats,
+    check_shape,
+    dims,
+    parameter,
+    partial_ints,
+)
+from ge.dialects.graph.support.window import WINDOW, Window, WindowedOp, spatial_dims
 from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.interfaces import SplitInterface
 from ge.dialects.support.types import (
@@ -34,35 +44,14 @@ from ge.dialects.support.types import (
     shape_of,
     shape_text,
     tensor,
+    times,
 )
 from ge.dialects.support.work import Work
 
 
-def check_vector(value: SSAValue | None, name: str, size: int, element: Attribute) -> None:
-    """Raises VerifyException unless the value is absent or a vector of this size and type."""
-    if value is None:
-        return
-    shape = shape_of(value)
-    if not agree(shape, (size,)):
-        raise VerifyException(
-            f"{name} has shape {shape_text(shape)}, expected {shape_text((size,))}"
-        )
-    if element_type(value) != element:
-        raise VerifyException(f"{name} has element type {element_type(value)}, expected {element}")
-
-
-def check_same_dim(a: int, b: int, text: str) -> int:
-    """The dimension that is known to be both. Raises VerifyException with `text` on a clash."""
-    try:
-        return merge_dims(a, b)
-    except VerifyException:
-        raise VerifyException(text) from None
-
-
 class Convolution(WindowedOp, ABC):
-    """Base: input, weight, optional bias for each output channel, `group` equal parts of the
-    channels that do not see each other. With `input_channels_last` the input is [batch,
-    spatial..., channels]; the result never is."""
+    """`group` equal parts of the channels are independent. With `input_channels_last` the input is
+    [batch, spatial..., channels]; the result never is."""
 
     input = operand_def()
     weight = operand_def()
@@ -71,22 +60,17 @@ class Convolution(WindowedOp, ABC):
     input_channels_last = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     result = result_def()
     ALWAYS_MACS: ClassVar = True
-    assembly_format = (
-        "$input `,` $weight (`bias` $bias^)? "
-        f"{WINDOW} attr-dict `:` functional-type(operands, results)"
-    )
+    assembly_format = f"$input `,` $weight (`bias` $bias^)? {WINDOW} {TYPES}"
 
     @property
     def groups(self) -> int:
         return self.group.value.data
 
     def window(self) -> Window:
-        """The window that the weight's spatial dimensions make."""
         return self.window_over(shape_of(self.weight)[2:])
 
     @property
     def channel_axis(self) -> int:
-        """The dimension of the input that is the channels."""
         return rank_of(self.input) - 1 if self.input_channels_last.value.data else 1
 
     def input_shape(self) -> Shape:
@@ -97,7 +81,7 @@ class Convolution(WindowedOp, ABC):
         return (shape[0], shape[-1], *shape[1:-1])
 
     def spatial(self) -> Shape:
-        """The input's spatial dimensions, once input, weight and group are known to fit."""
+        """The input's spatial dimensions; VerifyException unless the weight and group fit them."""
         spatial, weight = spatial_dims(self.input_shape()), shape_of(self.weight)
         if len(weight) != len(spatial) + 2:
             raise VerifyException(
@@ -119,7 +103,7 @@ class Convolution(WindowedOp, ABC):
 @irdl_op_definition
 class ConvOp(Convolution, SplitInterface):
     """Convolution (cross-correlation): y[n, m, p] = bias[m] + the sum over input channels c of
-    the group and kernel places k of weight[m, c, k] * x[n, c, p * stride - pad + k * dilation].
+    the group and kernel indices k of weight[m, c, k] * x[n, c, p * stride - pad + k * dilation].
     Weight: [output channels, input channels / group, kernel...]. 8-bit integers give i32."""
 
     name = "graph.conv"
@@ -127,8 +111,8 @@ class ConvOp(Convolution, SplitInterface):
     def infer(self) -> Sequence[Attribute]:
         spatial, weight, window = self.spatial(), shape_of(self.weight), self.window()
         batch, channels = self.input_shape()[:2]
-        expected = DYNAMIC if weight[1] == DYNAMIC else weight[1] * self.groups
-        check_same_dim(
+        expected = times(weight[1], self.groups)
+        merge_dims(
             channels,
             expected,
             f"input has {channels} channels, but a weight of shape {shape_text(weight)} with "
@@ -136,7 +120,7 @@ class ConvOp(Convolution, SplitInterface):
         )
         self.check_divides(weight[0], "output channels")
         element = product_element(self.input, self.weight)
-        check_vector(self.bias, "bias", weight[0], element)
+        check_shape(self.bias, "bias", (weight[0],), element)
         output = window.resolved(spatial).output(spatial)
         return (tensor((batch, weight[0], *output), element),)
 
@@ -157,7 +141,7 @@ class ConvOp(Convolution, SplitInterface):
 @irdl_op_definition
 class ConvTransposeOp(Convolution):
     """Transposed convolution, the gradient of `graph.conv` for its input: each input element adds
-    its multiple of the kernel to the output, at its place * stride - pad.
+    its multiple of the kernel to the output, at its index * stride - pad.
     Weight: [input channels, output channels / group, kernel...]. `output_padding` lengthens the
     output at the end; `auto_pad` asks for input * stride outputs."""
 
@@ -165,11 +149,10 @@ class ConvTransposeOp(Convolution):
     output_padding = opt_prop_def(INTS)
 
     def extra(self) -> Shape:
-        """The output padding."""
         return self.window_ints("output_padding", rank_of(self.weight) - 2, 0, least=0)
 
     def transposed_window(self, kernel: Shape) -> Window:
-        """The window with the pads that `auto_pad` means: they do not depend on the input."""
+        """The pads that `auto_pad` means do not depend on the input."""
         window = self.window_over(kernel)
         if not window.auto_pad or not is_static(kernel):
             return window
@@ -180,7 +163,7 @@ class ConvTransposeOp(Convolution):
     def infer(self) -> Sequence[Attribute]:
         spatial, weight, extra = self.spatial(), shape_of(self.weight), self.extra()
         batch, channels = self.input_shape()[:2]
-        check_same_dim(
+        merge_dims(
             channels,
             weight[0],
             f"input has {channels} channels, but a weight of shape {shape_text(weight)} takes "
@@ -188,8 +171,8 @@ class ConvTransposeOp(Convolution):
         )
         self.check_divides(channels, "input channels")
         element = product_element(self.input, self.weight)
-        out_channels = DYNAMIC if weight[1] == DYNAMIC else weight[1] * self.groups
-        check_vector(self.bias, "bias", out_channels, element)
+        out_channels = times(weight[1], self.groups)
+        check_shape(self.bias, "bias", (out_channels,), element)
         window = self.transposed_window(weight[2:])
         output = [transposed_dim(window, extra, i, size) for i, size in enumerate(spatial)]
         return (tensor((batch, out_channels, *output), element),)
@@ -213,7 +196,7 @@ def transposed_dim(window: Window, extra: Shape, i: int, size: int) -> int:
 @irdl_op_definition
 class DeformConvOp(WindowedOp):
     """Deformable convolution of two spatial dimensions (arXiv 1811.11168): like `graph.conv`,
-    but each kernel place of each output place is moved by its own `offset` (row, column), read
+    but each kernel element of each output element has its own `offset` (row, column), read
     by bilinear interpolation, zero outside, and multiplied by `mask`.
     Offset: [batch, offset_group * kernel size * 2, output...], mask half of its channels."""
 
@@ -228,9 +211,9 @@ class DeformConvOp(WindowedOp):
     result = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
-        "$input `,` $weight `,` $offset (`bias` $bias^ `:` type($bias))? "
-        f"(`mask` $mask^ `:` type($mask))? {WINDOW} attr-dict "
-        "`:` type($input) `,` type($weight) `,` type($offset) `->` type($result)"
+        "$input `,` $weight `,` $offset (`bias` $bias^ `:` type($bias))? (`mask` $mask^ `:` "
+        f"type($mask))? {WINDOW} attr-dict `:` type($input) `,` type($weight) `,` type($offset) "
+        "`->` type($result)"
     )
 
     def window(self) -> Window:
@@ -259,22 +242,12 @@ class DeformConvOp(WindowedOp):
         if not is_float(element):
             raise VerifyException(f"element type {element} is not supported")
         output = self.window().resolved(shape[2:]).output(shape[2:])
-        places = parts * prod(weight[2:])
-        self.check_places(self.offset, "offset", (shape[0], 2 * places, *output), element)
-        if self.mask is not None:
-            self.check_places(self.mask, "mask", (shape[0], places, *output), element)
-        check_vector(self.bias, "bias", weight[0], element)
+        channels = parts * prod(weight[2:])
+        check_shape(self.offset, "offset", (shape[0], 2 * channels, *output))
+        check_shape(self.mask, "mask", (shape[0], channels, *output))
+        check_floats(self.input, self.offset, self.mask)
+        check_shape(self.bias, "bias", (weight[0],), element)
         return (tensor((shape[0], weight[0], *output), element),)
-
-    def check_places(self, value: SSAValue, name: str, expected: Shape, element: Attribute) -> None:
-        """Raise VerifyException unless an operand has the expected shape and element type."""
-        shape = shape_of(value)
-        if not agree(shape, expected):
-            raise VerifyException(
-                f"{name} has shape {shape_text(shape)}, expected {shape_text(expected)}"
-            )
-        if element_type(value) != element:
-            raise VerifyException(f"element types differ: {element} and {element_type(value)}")
 
     def static_work(self) -> Work:
         weight = shape_of(self.weight)
@@ -286,7 +259,7 @@ class DeformConvOp(WindowedOp):
 @irdl_op_definition
 class Col2ImOp(WindowedOp):
     """The sum of overlapping blocks: column l of the input, [batch, channels * block size, L],
-    is a block of `block_shape` that is added to the image at the l-th place of the window."""
+    is a block of `block_shape` that is added to the image at the l-th position of the window."""
 
     name = "graph.col2im"
     input = operand_def()
@@ -301,8 +274,7 @@ class Col2ImOp(WindowedOp):
     }
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
-        f"$input {parameter('image_shape')} {parameter('block_shape')} {WINDOW} attr-dict "
-        "`:` type($input) `->` type($result)"
+        f"$input {parameter('image_shape')} {parameter('block_shape')} {WINDOW} {ENDING}"
     )
 
     def infer(self) -> Sequence[Attribute]:
@@ -326,11 +298,10 @@ class Col2ImOp(WindowedOp):
             raise VerifyException(
                 f"{shape[2]} blocks given, but the window has {prod(window.output(image))} places"
             )
-        channels = DYNAMIC if shape[1] == DYNAMIC else shape[1] // prod(block)
+        channels = shape[1] if shape[1] == DYNAMIC else shape[1] // prod(block)
         return (tensor((shape[0], channels, *image), element),)
 
     def size(self, name: str, operand: SSAValue | None) -> Shape:
-        """The dimensions that a parameter names, `?` each when they come at run time."""
         if (known := partial_ints(self, name)) is not None:
             return dims(known)
         if operand is None:

@@ -17,22 +17,23 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.shape import ENDING
 from ge.dialects.graph.support.parameters import (
+    ENDING,
     INT,
     INTS,
+    TYPES,
     Elements,
     GraphOp,
     Movement,
     ShapeComputation,
-    check_indices,
     check_same_element,
     check_scalar,
     dims,
     elements_of,
     parameter,
     partial_ints,
-    vector_length,
+    scalar_parameter,
+    vector_parameter,
 )
 from ge.dialects.support.access import Access
 from ge.dialects.support.element_types import is_float
@@ -49,8 +50,7 @@ from ge.dialects.support.types import (
 )
 from ge.dialects.support.work import Work
 
-CREATED = " attr-dict `->` type($result)"
-"""The end of an assembly format of an op without tensor operands other than parameters."""
+CREATED = " attr-dict `->` type($result)"  # the end of the format of ops that have parameters only
 
 
 @irdl_op_definition
@@ -65,9 +65,7 @@ class RangeOp(GraphOp, ShapeComputation):
     result = result_def()
     ACCESS: ClassVar = Access.POINTWISE
     VECTOR_COST: ClassVar = 2
-    assembly_format = (
-        "$start `,` $limit `,` $delta attr-dict `:` functional-type(operands, results)"
-    )
+    assembly_format = f"$start `,` $limit `,` $delta {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         for operand, name in zip(self.operands, ("start", "limit", "delta"), strict=True):
@@ -106,7 +104,7 @@ def scalar(value: SSAValue) -> float | None:
 
 
 class Created(GraphOp, ABC):
-    """Base of ops that have a `shape` and no other operand."""
+    """Ops that have a `shape` and no other operand."""
 
     shape_value = opt_operand_def()
     shape = opt_prop_def(INTS)
@@ -114,11 +112,8 @@ class Created(GraphOp, ABC):
     PARAMETERS: ClassVar = {"shape_value": "shape"}
 
     def created_shape(self) -> Shape | None:
-        """The shape, `?` where unknown; None when the rank is."""
-        if self.shape_value is not None:
-            vector_length(self.shape_value, "shape")
-        elif self.shape is None:
-            raise VerifyException("the shape is missing")
+        """None when the rank is unknown."""
+        vector_parameter(self, "shape", "the shape is missing")
         shape = partial_ints(self, "shape")
         if shape is None:
             return None
@@ -136,7 +131,7 @@ class FillOp(Created, ShapeComputation):
 
     name = "graph.fill"
     value = prop_def(FloatAttr | IntegerAttr)
-    assembly_format = "$value " + parameter("shape") + CREATED
+    assembly_format = f"$value {parameter('shape')} {CREATED}"
 
     def infer(self) -> Sequence[Attribute]:
         shape, element = self.created_shape(), self.value.type
@@ -156,7 +151,7 @@ class EyeOp(Created):
     name = "graph.eye"
     element = prop_def(Attribute)
     diagonal = prop_def(INT, default_value=IntegerAttr(0, i64))
-    assembly_format = "$element " + parameter("shape") + "(`diagonal` $diagonal^)?" + CREATED
+    assembly_format = f"$element {parameter('shape')}(`diagonal` $diagonal^)?{CREATED}"
 
     def infer(self) -> Sequence[Attribute]:
         shape = self.created_shape()
@@ -179,12 +174,10 @@ class TriOp(Movement):
     upper = prop_def(BoolAttr)
     result = result_def()
     PARAMETERS: ClassVar = {"k_value": "k"}
-    assembly_format = "$input " + parameter("k") + ENDING
+    assembly_format = f"$input {parameter('k')} {ENDING}"
 
     def infer(self) -> Sequence[Attribute]:
         if len(shape_of(self.input)) < 2:
             raise VerifyException(f"expected one matrix or several, not {self.input.type}")
-        if self.k_value is not None:
-            check_indices(self.k_value, "k")
-            check_scalar(self.k_value, "k")
+        scalar_parameter(self, "k")
         return (self.input.type,)

@@ -16,16 +16,15 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
     GraphOp,
+    check_float,
     check_indices,
     check_same_element,
     check_scalar,
 )
-from ge.dialects.support.element_types import is_float
 from ge.dialects.support.types import (
     DYNAMIC,
     byte_size,
     constant_ints,
-    element_type,
     merge_dims,
     shape_of,
     tensor,
@@ -36,13 +35,13 @@ from ge.dialects.support.work import Work
 @irdl_op_definition
 class NonMaxSuppressionOp(GraphOp):
     """The boxes that remain when, in the order of descending score, each box drops the later ones
-    that overlap it: whose intersection over union with it is above `iou_threshold` (0 if absent).
+    whose intersection over union with it is above `iou_threshold` (0 if absent).
 
     `boxes` is [batch, n, 4]: two opposite corners (y, x, y, x), or with `center_point_box` the
-    center and the size (x, y, width, height). `scores` is [batch, classes, n]; each class is
-    treated by itself, only scores above `score_threshold` count, and at most `max_output` boxes
-    are taken (none if it is absent). The result has a row (batch, class, box) for each box taken,
-    so that their number is known only at run time.
+    center and the size (x, y, width, height). `scores` is [batch, classes, n]; classes are
+    independent, only scores above `score_threshold` count, and at most `max_output` boxes
+    remain (none if it is absent). The result has a row (batch, class, box) for each of them: their
+    number is known only at run time.
     """
 
     name = "graph.non_max_suppression"
@@ -57,8 +56,8 @@ class NonMaxSuppressionOp(GraphOp):
     assembly_format = (
         "$boxes `,` $scores (`max_output` `(` $max_output^ `:` type($max_output) `)`)? "
         "(`iou_threshold` `(` $iou_threshold^ `:` type($iou_threshold) `)`)? "
-        "(`score_threshold` `(` $score_threshold^ `:` type($score_threshold) `)`)? "
-        "attr-dict `:` type($boxes) `,` type($scores) `->` type($result)"
+        "(`score_threshold` `(` $score_threshold^ `:` type($score_threshold) `)`)? attr-dict "
+        "`:` type($boxes) `,` type($scores) `->` type($result)"
     )
 
     def dims(self) -> tuple[int, int, int]:
@@ -72,8 +71,7 @@ class NonMaxSuppressionOp(GraphOp):
 
     def infer(self) -> Sequence[Attribute]:
         self.dims()
-        if not is_float(element_type(self.boxes)):
-            raise VerifyException(f"element type {element_type(self.boxes)} is not supported")
+        check_float(self.boxes)
         check_same_element(self.boxes, self.scores)
         if self.max_output is not None:
             check_scalar(self.max_output, "max_output")
@@ -85,11 +83,11 @@ class NonMaxSuppressionOp(GraphOp):
         return (tensor((DYNAMIC, 3), i64),)
 
     def static_work(self) -> Work:
-        """Of each class a sort and, for every box taken, the overlap with all others."""
+        """Of each class a sort and, for every box that remains, the overlap with all others."""
         batch, classes, boxes = self.dims()
         if DYNAMIC in (batch, classes, boxes):
             raise ValueError("the number of boxes is not known")
         limit = None if self.max_output is None else constant_ints(self.max_output)
-        taken = batch * classes * min(boxes, limit[0] if limit else boxes)
+        rows = batch * classes * min(boxes, limit[0] if limit else boxes)
         read = sum(byte_size(o.type) for o in self.operands)
-        return Work(0, batch * classes * boxes * 16 + taken * boxes * 12, read, taken * 24)
+        return Work(0, batch * classes * boxes * 16 + rows * boxes * 12, read, rows * 24)

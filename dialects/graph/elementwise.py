@@ -1,14 +1,11 @@
-"""Elementwise ops: one result element from the element(s) at the same place, numpy broadcasting.
-
-`VECTOR_COST` is the number of vector instructions for one
-element (transcendental functions are short polynomials on the vector unit).
-"""
+"""Elementwise ops with numpy broadcasting. `VECTOR_COST` is the number of vector instructions for
+one element (transcendental functions are short polynomials on the vector unit)."""
 
 from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import BoolAttr, StringAttr, i1
+from xdsl.dialects.builtin import BoolAttr, i1
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute
 from xdsl.irdl import (
@@ -33,8 +30,9 @@ from ge.dialects.graph.support.elementwise_bases import (
     is_bits,
     is_number,
 )
-from ge.dialects.graph.support.parameters import GraphOp
+from ge.dialects.graph.support.parameters import ENDING, TYPES, GraphOp, check_same_element
 from ge.dialects.support.access import Access
+from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import bitwidth, is_float, is_integer
 from ge.dialects.support.interfaces import Permuted, PermuteInterface
 from ge.dialects.support.types import broadcast, element_type, shape_of, tensor
@@ -207,7 +205,7 @@ class PowOp(Elementwise, HasFolderInterface):
     rhs = operand_def()
     result = result_def()
     VECTOR_COST: ClassVar = 10
-    assembly_format = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$lhs `,` $rhs {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         for operand in self.operands:
@@ -284,12 +282,7 @@ class ShiftOp(Binary):
     VECTOR_PROGRAM: ClassVar = True
     NEUTRAL: ClassVar = staticmethod(f.zero)
     ACCEPTS = staticmethod(is_integer)
-    direction = prop_def(StringAttr)
-
-    def infer(self) -> Sequence[Attribute]:
-        if self.direction.data not in ("left", "right"):
-            raise VerifyException(f'direction is "left" or "right", not "{self.direction.data}"')
-        return super().infer()
+    direction = choice_def("direction", ("left", "right"))
 
 
 PREDICATES = ("eq", "ne", "lt", "le", "gt", "ge")
@@ -300,19 +293,12 @@ class CompareOp(Binary):
     """lhs `predicate` rhs, as i1; any comparison with nan is false, but for "ne"."""
 
     name = "graph.compare"
-    predicate = prop_def(StringAttr)
+    predicate = choice_def("predicate", PREDICATES)
     ACCEPTS = staticmethod(any_type)
-    assembly_format = "$predicate $lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$predicate $lhs `,` $rhs {TYPES}"
 
     def result_element(self) -> Attribute:
         return i1
-
-    def infer(self) -> Sequence[Attribute]:
-        if self.predicate.data not in PREDICATES:
-            raise VerifyException(
-                f'predicate is one of {", ".join(PREDICATES)}, not "{self.predicate.data}"'
-            )
-        return super().infer()
 
     def fold(self) -> f.Folded:
         if self.lhs is not self.rhs or is_float(element_type(self.lhs)):
@@ -324,8 +310,6 @@ class CompareOp(Binary):
 
 
 class FloatTest(Unary, ABC):
-    """Base of ops that say of each float whether something is true."""
-
     ACCEPTS = staticmethod(is_float)
 
     def result_element(self) -> Attribute:
@@ -357,15 +341,12 @@ class SelectOp(Elementwise, HasFolderInterface):
     on_true = operand_def()
     on_false = operand_def()
     result = result_def()
-    assembly_format = (
-        "$condition `,` $on_true `,` $on_false attr-dict `:` functional-type(operands, results)"
-    )
+    assembly_format = f"$condition `,` $on_true `,` $on_false {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         if element_type(self.condition) != i1:
             raise VerifyException(f"condition is i1, not {element_type(self.condition)}")
-        if (a := element_type(self.on_true)) != (b := element_type(self.on_false)):
-            raise VerifyException(f"element types differ: {a} and {b}")
+        check_same_element(self.on_true, self.on_false)
         shape = broadcast(*(shape_of(o) for o in self.operands))
         return (tensor(shape, element_type(self.on_true)),)
 
@@ -373,14 +354,14 @@ class SelectOp(Elementwise, HasFolderInterface):
         known = f.splat(self.condition)
         if known is None and self.on_true is not self.on_false:
             return None
-        taken, other = self.on_true, self.on_false
+        value, other = self.on_true, self.on_false
         if known == 0:
-            taken, other = other, taken
-        shape = shape_of(taken)
-        plain = taken.type == self.result.type and all(
-            f.broadcasts_into(shape_of(v), shape) or v is taken for v in (self.condition, other)
+            value, other = other, value
+        shape = shape_of(value)
+        same = value.type == self.result.type and all(
+            f.broadcasts_into(shape_of(v), shape) or v is value for v in (self.condition, other)
         )
-        return (taken,) if plain else None
+        return (value,) if same else None
 
 
 @irdl_op_definition
@@ -398,18 +379,15 @@ class ClampOp(GraphOp, PermuteInterface, HasFolderInterface):
     VECTOR_COST: ClassVar = 2
     assembly_format = (
         "$input (`low` `(` $low^ `:` type($low) `)`)? (`high` `(` $high^ `:` type($high) `)`)? "
-        "attr-dict `:` type($input) `->` type($result)"
+        f"{ENDING}"
     )
 
     def infer(self) -> Sequence[Attribute]:
         for limit in (self.low, self.high):
             if limit is None:
                 continue
-            if element_type(limit) != element_type(self.input):
-                raise VerifyException(
-                    f"element types differ: {element_type(self.input)} and {element_type(limit)}"
-                )
-            if any(d not in (1,) for d in shape_of(limit)):
+            check_same_element(self.input, limit)
+            if any(d != 1 for d in shape_of(limit)):
                 raise VerifyException(f"a limit is a scalar, not {limit.type}")
         return (self.input.type,)
 
@@ -433,7 +411,7 @@ class CastOp(Unary):
     ACCEPTS = staticmethod(any_type)
     TAKES_STORED: ClassVar = True
     to = prop_def(Attribute)
-    assembly_format = "$input `to` $to attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$input `to` $to {TYPES}"
 
     def result_element(self) -> Attribute:
         return self.to
@@ -455,7 +433,7 @@ class BitcastOp(Unary):
     name = "graph.bitcast"
     ACCEPTS = staticmethod(any_type)
     to = prop_def(Attribute)
-    assembly_format = "$input `to` $to attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$input `to` $to {TYPES}"
 
     def result_element(self) -> Attribute:
         if bitwidth(self.to) != bitwidth(element_type(self.input)):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from math import floor
 from typing import ClassVar, cast
 
-from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, FloatAttr, StringAttr, f64, i1
+from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, FloatAttr, f64, i1
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -19,7 +19,9 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
+    ENDING,
     INTS,
+    TYPES,
     GraphOp,
     dims,
     distinct_axes,
@@ -28,6 +30,7 @@ from ge.dialects.graph.support.parameters import (
 )
 from ge.dialects.graph.support.window import spatial_dims
 from ge.dialects.support.access import Access
+from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -47,29 +50,16 @@ NO = BoolAttr.from_bool(False)
 
 INTERPOLATIONS = ("nearest", "linear", "cubic")
 COORDINATES = (
-    "half_pixel",
-    "half_pixel_symmetric",
-    "pytorch_half_pixel",
-    "align_corners",
-    "asymmetric",
-    "tf_half_pixel_for_nn",
-    "tf_crop_and_resize",
-)
+    "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
+    "tf_half_pixel_for_nn", "tf_crop_and_resize",
+)  # fmt: skip
 NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 POLICIES = ("stretch", "not_larger", "not_smaller")
 PADDINGS = ("zeros", "border", "reflection")
 
 
-def check_choices(*choices: tuple[str, StringAttr, Sequence[str]]) -> None:
-    """Raises VerifyException for the first property that is none of its choices."""
-    for name, value, known in choices:
-        if value.data not in known:
-            raise VerifyException(f'{name} is one of {", ".join(known)}, not "{value.data}"')
-
-
 def scaled_dim(size: int, scale: float) -> int:
-    """floor(size * scale), the product rounded to float32 as ONNX implementations do. Raises
-    VerifyException for a scale that is not positive, or too large."""
+    """floor(size * scale), the product rounded to float32 as ONNX implementations do."""
     if not (scale > 0 and size * scale < 2**63):
         raise VerifyException(f"cannot resize {size} elements by scale {scale}")
     (product,) = struct.unpack("f", struct.pack("f", size * scale))
@@ -77,8 +67,7 @@ def scaled_dim(size: int, scale: float) -> int:
 
 
 def fitted_scale(size: Shape, target: Shape, policy: str) -> float:
-    """The one scale of all axes that "not_larger" or "not_smaller" chooses; 1 where all are
-    empty."""
+    """The one scale of all axes under "not_larger" or "not_smaller"; 1 where all are empty."""
     scales = [t / s for t, s in zip(target, size, strict=True) if s]
     return (min if policy == "not_larger" else max)(scales, default=1.0)
 
@@ -87,7 +76,7 @@ def fitted_scale(size: Shape, target: Shape, policy: str) -> float:
 class ResizeOp(GraphOp):
     """The input resampled along `axes` (all when absent), to `sizes` or by `scales`.
 
-    Place i of the result reads the input around a coordinate that `coordinates` gives, for input
+    Index i of the result reads the input around the coordinate that `coordinates` names, for input
     size n, scale s and result size m = n * s. Where scales are stated m may be fractional, as in
     ONNX's reference implementation and node tests (onnxruntime takes the whole number):
       half_pixel (i + 0.5) / s - 0.5; half_pixel_symmetric the same about the image's centre;
@@ -109,31 +98,25 @@ class ResizeOp(GraphOp):
     scales = opt_prop_def(DenseArrayBase.constr(f64))
     sizes = opt_prop_def(INTS)
     axes = opt_prop_def(INTS)
-    mode = prop_def(StringAttr, default_value=StringAttr("nearest"))
-    coordinates = prop_def(StringAttr, default_value=StringAttr("half_pixel"))
-    nearest_mode = prop_def(StringAttr, default_value=StringAttr("round_prefer_floor"))
+    mode = choice_def("mode", INTERPOLATIONS, "nearest")
+    coordinates = choice_def("coordinates", COORDINATES, "half_pixel")
+    nearest_mode = choice_def("nearest_mode", NEAREST, "round_prefer_floor")
     cubic_coeff_a = prop_def(FloatAttr, default_value=FloatAttr(-0.75, 64))
     exclude_outside = prop_def(BoolAttr, default_value=NO)
     antialias = prop_def(BoolAttr, default_value=NO)
     extrapolation_value = prop_def(FloatAttr, default_value=FloatAttr(0.0, 64))
-    keep_aspect_ratio_policy = prop_def(StringAttr, default_value=StringAttr("stretch"))
+    keep_aspect_ratio_policy = choice_def("keep_aspect_ratio_policy", POLICIES, "stretch")
     result = result_def()
     ACCESS: ClassVar = Access.WINDOW
     PARAMETERS: ClassVar = {"scales_value": "scales", "sizes_value": "sizes"}
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
-        "$input (`roi` $roi^ `:` type($roi))? "
-        f"{parameter('scales')} {parameter('sizes')} attr-dict "
-        "`:` type($input) `->` type($result)"
+        f"$input (`roi` $roi^ `:` type($roi))? {parameter('scales')} {parameter('sizes')} {ENDING}"
     )
 
     def resized_axes(self) -> tuple[int, ...]:
-        """The axes, counted from the front."""
-        rank = len(shape_of(self.input))
-        axes = self.ints("axes")
-        if axes is None:
-            return tuple(range(rank))
-        return distinct_axes(axes, rank)
+        axes, rank = self.ints("axes"), len(shape_of(self.input))
+        return tuple(range(rank)) if axes is None else distinct_axes(axes, rank)
 
     def scale_values(self) -> tuple[float, ...] | None:
         """The scales, None when they are absent or known only at run time."""
@@ -145,13 +128,7 @@ class ResizeOp(GraphOp):
         return tuple(float(v) for v in cast(Sequence[float], known.get_values()))
 
     def check(self) -> None:
-        """Raise VerifyException for attributes and operands that do not go together."""
-        check_choices(
-            ("mode", self.mode, INTERPOLATIONS),
-            ("coordinates", self.coordinates, COORDINATES),
-            ("nearest_mode", self.nearest_mode, NEAREST),
-            ("keep_aspect_ratio_policy", self.keep_aspect_ratio_policy, POLICIES),
-        )
+        """Raises VerifyException for attributes and operands that do not go together."""
         targets = (self.scales, self.scales_value, self.sizes, self.sizes_value)
         if sum(t is not None for t in targets) != 1:
             raise VerifyException("exactly one of 'scales' and 'sizes' is given")
@@ -184,11 +161,11 @@ class ResizeOp(GraphOp):
     def targets(self, size: Shape) -> Sequence[int]:
         """The sizes of the resized axes, which are now `size`."""
         scales, sizes = self.scale_values(), partial_ints(self, "sizes")
-        given = scales if sizes is None else sizes
-        if given is None:
+        targets = scales if sizes is None else sizes
+        if targets is None:
             return [DYNAMIC] * len(size)
-        if len(given) != len(size):
-            raise VerifyException(f"{len(given)} targets are given for {len(size)} axes")
+        if len(targets) != len(size):
+            raise VerifyException(f"{len(targets)} targets are given for {len(size)} axes")
         if sizes is not None:
             return self.bounded_sizes(size, dims(sizes))
         assert scales is not None
@@ -231,17 +208,13 @@ class GridSampleOp(GraphOp):
     name = "graph.grid_sample"
     input = operand_def()
     grid = operand_def()
-    mode = prop_def(StringAttr, default_value=StringAttr("linear"))
-    padding_mode = prop_def(StringAttr, default_value=StringAttr("zeros"))
+    mode = choice_def("mode", INTERPOLATIONS, "linear")
+    padding_mode = choice_def("padding_mode", PADDINGS, "zeros")
     align_corners = prop_def(BoolAttr, default_value=NO)
     result = result_def()
-    assembly_format = "$input `,` $grid attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$input `,` $grid {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
-        check_choices(
-            ("mode", self.mode, INTERPOLATIONS),
-            ("padding_mode", self.padding_mode, PADDINGS),
-        )
         shape, grid = shape_of(self.input), shape_of(self.grid)
         rank = len(spatial_dims(shape))
         if len(grid) != len(shape) or grid[-1] not in (rank, DYNAMIC):
@@ -251,12 +224,8 @@ class GridSampleOp(GraphOp):
             )
         if not is_float(element_type(self.grid)):
             raise VerifyException(f"the grid is of floats, not {element_type(self.grid)}")
-        try:
-            batch = merge_dims(shape[0], grid[0])
-        except VerifyException:
-            raise VerifyException(
-                f"input and grid differ in batch size: {shape[0]} and {grid[0]}"
-            ) from None
+        text = f"input and grid differ in batch size: {shape[0]} and {grid[0]}"
+        batch = merge_dims(shape[0], grid[0], text)
         return (tensor((batch, shape[1], *grid[1:-1]), element_type(self.input)),)
 
     def static_work(self) -> Work:
@@ -268,7 +237,7 @@ class GridSampleOp(GraphOp):
 @irdl_op_definition
 class AffineGridOp(GraphOp):
     """The grid (see `graph.grid_sample`) of an affine map: `theta` [batch, rank, rank + 1] times
-    the coordinates of each place of an image of `size` [batch, channels, spatial...]."""
+    the coordinates of each pixel of an image of `size` [batch, channels, spatial...]."""
 
     name = "graph.affine_grid"
     theta = operand_def()

@@ -4,7 +4,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import BoolAttr, IntegerAttr, StringAttr, UnrankedTensorType, i1, i64
+from xdsl.dialects.builtin import BoolAttr, IntegerAttr, UnrankedTensorType, i1, i64
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     irdl_op_definition,
@@ -16,27 +16,31 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.reduction import check_choice
-from ge.dialects.graph.shape import ENDING
 from ge.dialects.graph.support.parameters import (
+    ENDING,
     INT,
+    TYPES,
     Elements,
     Movement,
     ShapeComputation,
     check_indices,
     check_length,
+    check_parameter,
     check_same_element,
     check_scalar,
     element_axis,
     elements_of,
     parameter,
+    scalar_parameter,
     vector_length,
 )
 from ge.dialects.support.access import Access
+from ge.dialects.support.choices import choice_def
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
+    agree,
     byte_size,
     constant_ints,
     element_type,
@@ -50,34 +54,28 @@ from ge.dialects.support.types import (
 )
 from ge.dialects.support.work import Work
 
-ZERO, NONE = IntegerAttr(0, i64), StringAttr("none")
-REDUCTIONS = ("none", "add", "mul", "max", "min")
+ZERO = IntegerAttr(0, i64)
 
 
 def merge_shapes(a: Shape, b: Shape, names: str) -> Shape:
     """The one shape that is known to be equal to both."""
-    try:
-        return tuple(merge_dims(x, y) for x, y in zip(a, b, strict=True))
-    except (VerifyException, ValueError):
-        raise VerifyException(
-            f"shapes of {names} differ: {shape_text(a)} and {shape_text(b)}"
-        ) from None
+    if not agree(a, b):
+        raise VerifyException(f"shapes of {names} differ: {shape_text(a)} and {shape_text(b)}")
+    return tuple(map(merge_dims, a, b))
 
 
 # ---- gather ----------------------------------------------------------------------------------
 
 
 class Picking(Movement, ABC):
-    """Base of ops that pick elements by indices; negative indices count from the end."""
+    """Ops that pick elements by indices; negative indices count from the end."""
 
     ACCESS: ClassVar = Access.LOOKUP
-    NAMES_PLACES: ClassVar = True
+    TAKES_INDICES: ClassVar = True
     input = operand_def()
     indices = operand_def()
     result = result_def()
-    assembly_format = (
-        "$input `,` $indices (`axis` $axis^)? attr-dict `:` functional-type(operands, results)"
-    )
+    assembly_format = f"$input `,` $indices (`axis` $axis^)? {TYPES}"
 
 
 @irdl_op_definition
@@ -126,7 +124,7 @@ class GatherElementsOp(Picking):
 
 
 def check_inside(indices: Shape, shape: Shape, axis: int) -> None:
-    """Raises VerifyException when indices go beyond the input in a dimension other than `axis`."""
+    """Indices do not go beyond the input in a dimension other than `axis`."""
     if len(indices) != len(shape):
         raise VerifyException(f"ranks of input and indices differ: {len(shape)} and {len(indices)}")
     for i, (d, limit) in enumerate(zip(indices, shape, strict=True)):
@@ -141,10 +139,7 @@ class GatherNdOp(Picking):
 
     name = "graph.gather_nd"
     batch_dims = prop_def(INT, default_value=ZERO)
-    assembly_format = (
-        "$input `,` $indices (`batch_dims` $batch_dims^)? "
-        "attr-dict `:` functional-type(operands, results)"
-    )
+    assembly_format = f"$input `,` $indices (`batch_dims` $batch_dims^)? {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         shape, indices = shape_of(self.input), shape_of(self.indices)
@@ -168,33 +163,28 @@ def check_depth(depth: int, rank: int) -> None:
 
 
 def replaced_parts(op: TensorOp, index: int) -> int | None:
-    """`TensorOp.local_parts` of a copy of operand 0 in which elements are replaced: those that
-    are not need themselves only."""
+    """`TensorOp.local_parts` of a copy of operand 0 in which elements are replaced."""
     return numel(shape_of(op.operands[0])) if index == 0 else None
 
 
 class Placing(Movement, ABC):
-    """Base of ops that put updates into a copy of the input; negative indices count from the
-    end. `reduction` "add", "mul", "max" or "min" combines them with what is there; with "none"
-    the last of several updates of one place wins."""
+    """Ops that put updates into a copy of the input; negative indices count from the end.
+    `reduction` combines them with the elements there; with "none" the last of several updates of
+    one element wins."""
 
     ACCESS: ClassVar = Access.WHOLE
-    NAMES_PLACES: ClassVar = True
+    TAKES_INDICES: ClassVar = True
     input = operand_def()
     indices = operand_def()
     updates = operand_def()
-    reduction = prop_def(StringAttr, default_value=NONE)
+    reduction = choice_def("reduction", ("none", "add", "mul", "max", "min"), "none")
     result = result_def()
-    assembly_format = (
-        "$input `,` $indices `,` $updates (`reduction` $reduction^)? "
-        "attr-dict `:` functional-type(operands, results)"
-    )
+    assembly_format = f"$input `,` $indices `,` $updates (`reduction` $reduction^)? {TYPES}"
 
     def local_parts(self, index: int) -> int | None:
         return replaced_parts(self, index)
 
     def check_operands(self) -> None:
-        check_choice("reduction", self.reduction.data, REDUCTIONS)
         check_indices(self.indices, "indices")
         check_same_element(self.input, self.updates)
 
@@ -211,8 +201,7 @@ class ScatterElementsOp(Placing):
     name = "graph.scatter_elements"
     axis = prop_def(INT, default_value=ZERO)
     assembly_format = (
-        "$input `,` $indices `,` $updates (`axis` $axis^)? (`reduction` $reduction^)? "
-        "attr-dict `:` functional-type(operands, results)"
+        f"$input `,` $indices `,` $updates (`axis` $axis^)? (`reduction` $reduction^)? {TYPES}"
     )
 
     def infer(self) -> Sequence[Attribute]:
@@ -249,24 +238,22 @@ class TensorScatterOp(Movement):
     "linear" must not come to it."""
 
     ACCESS: ClassVar = Access.WHOLE
-    NAMES_PLACES: ClassVar = True
+    TAKES_INDICES: ClassVar = True
     name = "graph.tensor_scatter"
     input = operand_def()
     updates = operand_def()
     write_indices = opt_operand_def()
     axis = prop_def(INT, default_value=IntegerAttr(-2, i64))
-    mode = prop_def(StringAttr, default_value=StringAttr("linear"))
+    mode = choice_def("mode", ("linear", "circular"), "linear")
     result = result_def()
     assembly_format = (
-        "$input `,` $updates (`at` $write_indices^)? (`axis` $axis^)? (`mode` $mode^)? "
-        "attr-dict `:` functional-type(operands, results)"
+        f"$input `,` $updates (`at` $write_indices^)? (`axis` $axis^)? (`mode` $mode^)? {TYPES}"
     )
 
     def local_parts(self, index: int) -> int | None:
         return replaced_parts(self, index)
 
     def infer(self) -> Sequence[Attribute]:
-        check_choice("mode", self.mode.data, ("linear", "circular"))
         check_same_element(self.input, self.updates)
         shape, updates = shape_of(self.input), shape_of(self.updates)
         axis = element_axis(self.axis.value.data, len(shape))
@@ -301,7 +288,7 @@ class NonZeroOp(Movement):
     name = "graph.nonzero"
     input = operand_def()
     result = result_def()
-    assembly_format = "$input" + ENDING
+    assembly_format = f"$input {ENDING}"
 
     def infer(self) -> Sequence[Attribute]:
         return (tensor((rank_of(self.input), DYNAMIC), i64),)
@@ -313,15 +300,13 @@ class CompressOp(Movement):
     vector of i1 that may be shorter, holds."""
 
     ACCESS: ClassVar = Access.WHOLE
-    NAMES_PLACES: ClassVar = True
+    TAKES_INDICES: ClassVar = True
     name = "graph.compress"
     input = operand_def()
     condition = operand_def()
     axis = opt_prop_def(INT)
     result = result_def()
-    assembly_format = (
-        "$input `,` $condition (`axis` $axis^)? attr-dict `:` functional-type(operands, results)"
-    )
+    assembly_format = f"$input `,` $condition (`axis` $axis^)? {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         shape = list(shape_of(self.input))
@@ -348,7 +333,7 @@ class UniqueOp(Movement):
     first = result_def()
     inverse = result_def()
     counts = result_def()
-    assembly_format = "$input (`axis` $axis^)? attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$input (`axis` $axis^)? {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         shape, element = list(shape_of(self.input)), element_type(self.input)
@@ -358,8 +343,8 @@ class UniqueOp(Movement):
         else:
             axis = element_axis(self.axis.value.data, len(shape))
             count, shape[axis] = shape[axis], DYNAMIC
-        found = tensor((DYNAMIC,), i64)
-        return (tensor(shape, element), found, tensor((count,), i64), found)
+        indices = tensor((DYNAMIC,), i64)
+        return (tensor(shape, element), indices, tensor((count,), i64), indices)
 
 
 # ---- one-hot and order -----------------------------------------------------------------------
@@ -380,9 +365,8 @@ class OneHotOp(Movement):
     result = result_def()
     PARAMETERS: ClassVar = {"depth_value": "depth"}
     assembly_format = (
-        "$indices `,` $values "
-        + parameter("depth")
-        + "(`axis` $axis^)? attr-dict `:` type($indices) `,` type($values) `->` type($result)"
+        f"$indices `,` $values {parameter('depth')} (`axis` $axis^)? attr-dict `:` "
+        "type($indices) `,` type($values) `->` type($result)"
     )
 
     def infer(self) -> Sequence[Attribute]:
@@ -390,10 +374,8 @@ class OneHotOp(Movement):
         if len(pair := shape_of(self.values)) != 1 or pair[0] not in (2, DYNAMIC):
             raise VerifyException(f"values are two elements, off and on, not {self.values.type}")
         axis = element_axis(self.axis.value.data, len(shape) + 1)
-        if self.depth_value is not None:
-            check_scalar(self.depth_value, "depth")
-        elif self.depth is None:
-            raise VerifyException("the depth is missing")
+        if (value := check_parameter(self, "depth", "the depth is missing")) is not None:
+            check_scalar(value, "depth")
         depth = self.ints("depth")
         if depth is not None and depth[0] < 0:
             raise VerifyException(f"depth is {depth[0]}")
@@ -421,23 +403,18 @@ class TopKOp(Movement):
     indices = result_def()
     PARAMETERS: ClassVar = {"k_value": "k"}
     assembly_format = (
-        "$input "
-        + parameter("k")
-        + "(`axis` $axis^)? attr-dict `:` type($input) `->` type($values) `,` type($indices)"
+        f"$input {parameter('k')} (`axis` $axis^)? attr-dict `:` type($input) `->` "
+        "type($values) `,` type($indices)"
     )
 
     def infer(self) -> Sequence[Attribute]:
         shape = list(shape_of(self.input))
         axis = element_axis(self.axis.value.data, len(shape))
-        if self.k_value is not None:
-            check_indices(self.k_value, "k")
-            check_scalar(self.k_value, "k")
-        elif self.k is None:
-            raise VerifyException("k is missing")
-        k = self.ints("k")
-        if k is not None and (k[0] < 0 or shape[axis] not in (DYNAMIC, max(k[0], shape[axis]))):
-            raise VerifyException(f"k is {k[0]} for axis {axis} of {shape_text(shape)}")
-        shape[axis] = DYNAMIC if k is None else k[0]
+        k = scalar_parameter(self, "k", "k is missing")
+        assert k is not None
+        if k != DYNAMIC and (k < 0 or shape[axis] not in (DYNAMIC, max(k, shape[axis]))):
+            raise VerifyException(f"k is {k} for axis {axis} of {shape_text(shape)}")
+        shape[axis] = k
         return (tensor(shape, element_type(self.input)), tensor(shape, i64))
 
     def static_work(self) -> Work:

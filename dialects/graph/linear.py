@@ -1,4 +1,4 @@
-"""Products of matrices: matmul, einsum, determinant."""
+"""Linear algebra: matmul, einsum, determinant."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -14,11 +14,12 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.support.parameters import GraphOp
+from ge.dialects.graph.support.parameters import TYPES, GraphOp, check_float, check_same_element
 from ge.dialects.support.access import aligned_axes
 from ge.dialects.support.element_types import bitwidth, check_computed, is_float, is_integer
 from ge.dialects.support.interfaces import SplitInterface
 from ge.dialects.support.types import (
+    DYNAMIC,
     Shape,
     broadcast,
     broadcast_dims,
@@ -34,8 +35,7 @@ from ge.dialects.support.work import Work
 
 def product_element(lhs: SSAValue, rhs: SSAValue) -> Attribute:
     """The element type of a sum of products: that of the operands, i32 for integers of at most
-    8 bits (which may differ in sign and width). Raises VerifyException for element types that do
-    not multiply."""
+    8 bits (which may differ in sign and width)."""
     a, b = element_type(lhs), element_type(rhs)
     if all(is_integer(t) and bitwidth(t) == 8 for t in (a, b)):
         return i32
@@ -49,8 +49,8 @@ def product_element(lhs: SSAValue, rhs: SSAValue) -> Attribute:
 
 @irdl_op_definition
 class MatmulOp(GraphOp, SplitInterface):
-    """Matrix product of the last two dimensions, which `transpose_lhs` and `transpose_rhs`
-    exchange first; the dimensions before them broadcast. Integers of at most 8 bits give i32."""
+    """Matmul of the last two dimensions, which `transpose_lhs` and `transpose_rhs` exchange first;
+    the dimensions before them broadcast. Integers of at most 8 bits give i32."""
 
     name = "graph.matmul"
     lhs = operand_def()
@@ -61,10 +61,10 @@ class MatmulOp(GraphOp, SplitInterface):
     TAKES_STORED: ClassVar = True
     IS_MATMUL: ClassVar = True
     ALWAYS_MACS: ClassVar = True
-    assembly_format = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$lhs `,` $rhs {TYPES}"
 
     def dimensions(self) -> tuple[Shape, int, int, int]:
-        """Batch dimensions and M, N, K of the products [M, K] x [K, N]."""
+        """Batch dimensions and M, N, K of [M, K] x [K, N]."""
         lhs, rhs = shape_of(self.lhs), shape_of(self.rhs)
         if min(len(lhs), len(rhs)) < 2:
             raise VerifyException(
@@ -72,14 +72,12 @@ class MatmulOp(GraphOp, SplitInterface):
             )
         m, k = lhs[:-3:-1] if self.transpose_lhs.value.data else lhs[-2:]
         k_rhs, n = rhs[:-3:-1] if self.transpose_rhs.value.data else rhs[-2:]
-        try:
-            k = merge_dims(k, k_rhs)
-        except VerifyException:
+        if DYNAMIC not in (k, k_rhs) and k != k_rhs:
             raise VerifyException(
                 f"cannot multiply {shape_text(lhs)} by {shape_text(rhs)}: "
                 f"{k} columns meet {k_rhs} rows"
-            ) from None
-        return broadcast(lhs[:-2], rhs[:-2]), m, n, k
+            )
+        return broadcast(lhs[:-2], rhs[:-2]), m, n, merge_dims(k, k_rhs)
 
     def infer(self) -> Sequence[Attribute]:
         batch, m, n, _ = self.dimensions()
@@ -103,8 +101,8 @@ Labels = tuple[str, ...]
 
 
 def parse_equation(equation: str, ranks: Sequence[int]) -> tuple[list[Labels], Labels]:
-    """The label of each dimension of the operands and of the result. The dimensions that an
-    ellipsis stands for are labelled "0", "1", ... so that the last of them agree."""
+    """The label of each dimension of the operands and of the result. Dimensions of an ellipsis are
+    labelled "0", "1", ... so that the last of them agree."""
     text, arrow, target = equation.replace(" ", "").partition("->")
     terms = text.split(",")
     if len(terms) != len(ranks):
@@ -140,7 +138,7 @@ class EinsumOp(GraphOp):
     inputs = var_operand_def()
     result = result_def()
     IS_MATMUL: ClassVar = True
-    assembly_format = "$equation $inputs attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$equation $inputs {TYPES}"
 
     def label_sizes(self) -> tuple[dict[str, int], Labels]:
         """The size of each label, and the labels of the result."""
@@ -166,14 +164,10 @@ class EinsumOp(GraphOp):
     def infer(self) -> Sequence[Attribute]:
         if not self.inputs:
             raise VerifyException("expected at least one operand")
-        element = element_type(self.inputs[0])
-        for operand in self.inputs[1:]:
-            if element_type(operand) != element:
-                raise VerifyException(
-                    f"element types differ: {element} and {element_type(operand)}"
-                )
+        for operand in self.inputs:
+            check_same_element(self.inputs[0], operand)
         sizes, target = self.label_sizes()
-        return (tensor((sizes[label] for label in target), element),)
+        return (tensor((sizes[label] for label in target), element_type(self.inputs[0])),)
 
     def static_work(self) -> Work:
         sizes, target = self.label_sizes()
@@ -190,19 +184,16 @@ class DetOp(GraphOp):
     name = "graph.det"
     input = operand_def()
     result = result_def()
-    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$input {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
-        shape, element = shape_of(self.input), element_type(self.input)
-        if not is_float(element):
-            raise VerifyException(f"element type {element} is not supported")
+        check_float(self.input)
+        shape = shape_of(self.input)
         if len(shape) < 2:
             raise VerifyException(f"a matrix has two dimensions, got shape {shape_text(shape)}")
-        try:
-            merge_dims(*shape[-2:])
-        except VerifyException:
-            raise VerifyException(f"a matrix of {shape[-2]} x {shape[-1]} is not square") from None
-        return (tensor(shape[:-2], element),)
+        rows, columns = shape[-2:]
+        merge_dims(rows, columns, f"a matrix of {rows} x {columns} is not square")
+        return (tensor(shape[:-2], element_type(self.input)),)
 
     def static_work(self) -> Work:
         shape = shape_of(self.input)

@@ -15,13 +15,12 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.support.parameters import GraphOp
+from ge.dialects.graph.support.parameters import TYPES, GraphOp, check_broadcast_to, check_floats
 from ge.dialects.support.access import Access, Rows, aligned_axes, rows_along
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.interfaces import Permuted, PermuteInterface, RowsInterface, SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
-    Shape,
     element_type,
     merge_dims,
     normalize_axis,
@@ -32,18 +31,8 @@ from ge.dialects.support.types import (
 )
 
 
-def check_floats(*values: SSAValue | None) -> None:
-    """Raises VerifyException unless all values are of one float element type."""
-    given = [element_type(v) for v in values if v is not None]
-    for t in given:
-        if not is_float(t):
-            raise VerifyException(f"element type {t} is not supported; it must be a float")
-        if t != given[0]:
-            raise VerifyException(f"element types differ: {given[0]} and {t}")
-
-
 def axis_of(axis: int, value: SSAValue) -> int:
-    """The axis counted from the front. Raises VerifyException for one that `value` lacks."""
+    """The axis counted from the front."""
     if rank_of(value) == 0:
         raise VerifyException("a tensor of rank 0 has no axis")
     return normalize_axis(axis, rank_of(value))
@@ -53,21 +42,20 @@ def axis_of(axis: int, value: SSAValue) -> int:
 
 
 class SoftmaxLike(GraphOp, RowsInterface, SplitInterface, PermuteInterface, ABC):
-    """Base: one distribution along `axis`, or with `flatten` over `axis` and all axes after it."""
+    """One distribution along `axis`, or with `flatten` over `axis` and all axes after it."""
 
     input = operand_def()
     axis = prop_def(IntegerAttr, default_value=IntegerAttr(-1, i64))
     flatten = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     result = result_def()
     VECTOR_COST: ClassVar = 8
-    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$input {TYPES}"
 
     def rows(self) -> Rows:
         shape, axis = shape_of(self.input), axis_of(self.axis.value.data, self.input)
         return rows_along(shape, range(axis, len(shape)) if self.flatten.value.data else (axis,))
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        """All axes but those of a row."""
         first = axis_of(self.axis.value.data, self.input)
         inside = axis >= first if self.flatten.value.data else axis == first
         return None if inside else (axis,)
@@ -111,8 +99,8 @@ class HardmaxOp(SoftmaxLike):
 
 
 class TrailingNorm(GraphOp, RowsInterface, SplitInterface, ABC):
-    """Base: statistics over `axis` and all axes after it; scale and bias broadcast to the input.
-    They may be of another float element type: what is computed is rounded once, at the end."""
+    """Statistics over `axis` and all axes after it; scale and bias broadcast to the input. They may
+    be of another float element type: what is computed is rounded once, at the end."""
 
     input = operand_def()
     scale = operand_def()
@@ -128,7 +116,6 @@ class TrailingNorm(GraphOp, RowsInterface, SplitInterface, ABC):
         return rows_along(shape, range(axis_of(self.axis.value.data, self.input), len(shape)))
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        """The axes before those of a row."""
         if axis >= axis_of(self.axis.value.data, self.input):
             return None
         return aligned_axes(axis, len(shape_of(self.input)), self.operands)
@@ -142,17 +129,6 @@ class TrailingNorm(GraphOp, RowsInterface, SplitInterface, ABC):
         return (self.input.type,)
 
 
-def check_broadcast_to(small: Shape, large: Shape, name: str) -> None:
-    """Raises VerifyException unless `small` broadcasts to exactly `large`."""
-    first = len(large) - len(small)
-    if first < 0 or any(
-        a not in (1, b) and DYNAMIC not in (a, b) for a, b in zip(small, large[first:], strict=True)
-    ):
-        raise VerifyException(
-            f"{name} of shape {shape_text(small)} does not broadcast to {shape_text(large)}"
-        )
-
-
 @irdl_op_definition
 class LayerNormOp(TrailingNorm):
     """(x - mean) / sqrt(variance + epsilon) * scale + bias, with the population's variance
@@ -163,9 +139,7 @@ class LayerNormOp(TrailingNorm):
     input = operand_def()
     scale = operand_def()
     bias = opt_operand_def()
-    assembly_format = (
-        "$input `,` $scale (`,` $bias^)? attr-dict `:` functional-type(operands, results)"
-    )
+    assembly_format = f"$input `,` $scale (`,` $bias^)? {TYPES}"
 
 
 @irdl_op_definition
@@ -174,15 +148,15 @@ class RmsNormOp(TrailingNorm):
 
     name = "graph.rms_norm"
     VECTOR_COST: ClassVar = 4
-    assembly_format = "$input `,` $scale attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$input `,` $scale {TYPES}"
 
 
 # ---- normalization by channel ------------------------------------------------------------------
 
 
 def check_channels(input: SSAValue, **parameters: SSAValue) -> int:
-    """The number of channels (dimension 1) of the input, which each parameter is a vector of.
-    Raises VerifyException for other shapes and for element types that are not floats."""
+    """The number of channels (dimension 1) of the input: each parameter is a vector of so many
+    floats."""
     shape = shape_of(input)
     if len(shape) < 2:
         raise VerifyException(f"the input has batch and channels first, not {shape_text(shape)}")
@@ -190,14 +164,10 @@ def check_channels(input: SSAValue, **parameters: SSAValue) -> int:
     for name, value in parameters.items():
         if not is_float(element_type(value)):
             raise VerifyException(f"{name} is a float, not {element_type(value)}")
-        given = shape_of(value)
-        if len(given) != 1:
-            raise VerifyException(f"{name} is a vector, not {shape_text(given)}")
-        try:
-            channels = merge_dims(channels, given[0])
-        except VerifyException:
-            text = f"{name} has {given[0]} elements for {channels} channels"
-            raise VerifyException(text) from None
+        if len(vector := shape_of(value)) != 1:
+            raise VerifyException(f"{name} is a vector, not {shape_text(vector)}")
+        text = f"{name} has {vector[0]} elements for {channels} channels"
+        channels = merge_dims(channels, vector[0], text)
     return channels
 
 
@@ -217,7 +187,7 @@ class GroupNormOp(GraphOp, RowsInterface, SplitInterface):
     VECTOR_COST: ClassVar = 6
     NORMALIZES: ClassVar = True
     ROUNDED_ONCE: ClassVar = 1
-    assembly_format = "$input `,` $scale `,` $bias attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$input `,` $scale `,` $bias {TYPES}"
 
     def rows(self) -> Rows:
         batch, channels, *rest = shape_of(self.input)
@@ -255,10 +225,7 @@ class BatchNormOp(GraphOp):
     result = result_def()
     ACCESS: ClassVar = Access.POINTWISE
     VECTOR_COST: ClassVar = 2
-    assembly_format = (
-        "$input `,` $scale `,` $bias `,` $mean `,` $variance attr-dict "
-        "`:` functional-type(operands, results)"
-    )
+    assembly_format = f"$input `,` $scale `,` $bias `,` $mean `,` $variance {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         check_floats(self.input)

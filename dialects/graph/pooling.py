@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import ClassVar
 
-from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, StringAttr, i1, i64
+from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, i1, i64
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     irdl_op_definition,
@@ -17,13 +17,15 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.support.parameters import INT, INTS, GraphOp, parameter
-from ge.dialects.graph.support.window import WINDOW, Window, WindowedOp, agree, spatial_dims
+from ge.dialects.graph.support.parameters import INT, INTS, TYPES, GraphOp, check_float, parameter
+from ge.dialects.graph.support.window import WINDOW, Window, WindowedOp, spatial_dims
 from ge.dialects.support.access import Access
+from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
+    agree,
     element_type,
     numel,
     shape_of,
@@ -35,8 +37,19 @@ from ge.dialects.support.work import Work
 NO = BoolAttr.from_bool(False)
 
 
+def fitting_dims(shape: Shape, window: Window) -> Shape:
+    """The spatial dimensions, of which the window has as many."""
+    spatial = spatial_dims(shape)
+    if window.rank != len(spatial):
+        raise VerifyException(
+            f"a kernel of shape {shape_text(window.kernel)} does not fit an input of shape "
+            f"{shape_text(shape)}"
+        )
+    return spatial
+
+
 class Pooling(WindowedOp, ABC):
-    """Base: one value from the elements under a window of shape `kernel`, channel by channel.
+    """One value from the elements under a window of shape `kernel`, channel by channel.
     `ceil_mode` also takes a last window that hangs over the end."""
 
     ACCESS: ClassVar = Access.WINDOW
@@ -49,23 +62,14 @@ class Pooling(WindowedOp, ABC):
         return self.window_over(kernel, bool(self.ceil_mode.value.data))
 
     def pooled_shape(self) -> Shape:
-        """The result's shape: batch, channel, places of the window. Raises VerifyException when the
-        window has another rank than the input."""
-        shape = shape_of(self.input)
-        spatial, window = spatial_dims(shape), self.window()
-        if window.rank != len(spatial):
-            raise VerifyException(
-                f"a kernel of shape {shape_text(window.kernel)} does not fit an input of shape "
-                f"{shape_text(shape)}"
-            )
+        """Batch, channel, positions of the window."""
+        shape, window = shape_of(self.input), self.window()
+        spatial = fitting_dims(shape, window)
         return (*shape[:2], *window.resolved(spatial).output(spatial))
 
     def static_work(self) -> Work:
         elements = numel(shape_of(self.results[0])) * prod(self.window().kernel)
         return Work(0, elements, *self.traffic())
-
-
-POOL_KINDS = ("max", "average", "lp")
 
 
 @irdl_op_definition
@@ -74,18 +78,14 @@ class PoolOp(Pooling):
     except as zeros in the number of elements of an average with `count_include_pad`."""
 
     name = "graph.pool"
-    kind = prop_def(StringAttr)
+    kind = choice_def("kind", ("max", "average", "lp"))
     count_include_pad = prop_def(BoolAttr, default_value=NO)
     p = prop_def(INT, default_value=IntegerAttr(2, i64))
     result = result_def()
-    assembly_format = (
-        f"$kind $input `kernel` $kernel {WINDOW} attr-dict `:` functional-type(operands, results)"
-    )
+    assembly_format = f"$kind $input `kernel` $kernel {WINDOW} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         kind, element = self.kind.data, element_type(self.input)
-        if kind not in POOL_KINDS:
-            raise VerifyException(f'kind is one of {", ".join(POOL_KINDS)}, not "{kind}"')
         if element == i1 or (kind != "max" and not is_float(element)):
             raise VerifyException(f'element type {element} is not supported by kind "{kind}"')
         if self.p.value.data < 1:
@@ -103,9 +103,7 @@ class MaxPoolIndicesOp(Pooling):
     column_major = prop_def(BoolAttr, default_value=NO)
     result = result_def()
     indices = result_def()
-    assembly_format = (
-        f"$input `kernel` $kernel {WINDOW} attr-dict `:` functional-type(operands, results)"
-    )
+    assembly_format = f"$input `kernel` $kernel {WINDOW} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         element, shape = element_type(self.input), self.pooled_shape()
@@ -121,7 +119,7 @@ class MaxUnpoolOp(WindowedOp):
     zeros at the end of its dimensions."""
 
     name = "graph.max_unpool"
-    NAMES_PLACES: ClassVar = True
+    TAKES_INDICES: ClassVar = True
     input = operand_def()
     indices = operand_def()
     output_shape_value = opt_operand_def()
@@ -135,23 +133,13 @@ class MaxUnpoolOp(WindowedOp):
     )
 
     def unpooled_shape(self, shape: Shape) -> Shape:
-        """The shape that pooling with this window makes to `shape`."""
+        """The shape of which pooling with this window makes `shape`."""
         window = self.window_over(self.ints("kernel") or ())
-        if window.rank != len(spatial_dims(shape)):
-            raise VerifyException(
-                f"a kernel of shape {shape_text(window.kernel)} does not fit an input of shape "
-                f"{shape_text(shape)}"
-            )
-        rank = window.rank
-        spatial = (
-            DYNAMIC
-            if size == DYNAMIC
-            else (size - 1) * window.strides[i]
-            + window.extent(i)
-            - window.pads[i]
-            - window.pads[i + rank]
-            for i, size in enumerate(shape[2:])
-        )
+        spatial = list(fitting_dims(shape, window))
+        for i, size in enumerate(spatial):
+            if size != DYNAMIC:
+                pads = window.pads[i] + window.pads[i + window.rank]
+                spatial[i] = (size - 1) * window.strides[i] + window.extent(i) - pads
         return (*shape[:2], *spatial)
 
     def infer(self) -> Sequence[Attribute]:
@@ -163,18 +151,17 @@ class MaxUnpoolOp(WindowedOp):
             raise VerifyException(
                 f"indices have shape {shape_text(indices)}, input {shape_text(shape)}"
             )
-        inferred, given = self.unpooled_shape(shape), self.ints("output_shape")
-        if given is not None:
-            if len(given) != len(shape) or any(
-                a < b for a, b in zip(given, inferred, strict=True) if b != DYNAMIC
-            ):
-                raise VerifyException(
-                    f"output_shape {shape_text(given)} is smaller than {shape_text(inferred)}"
-                )
-            return (tensor(given, element),)
-        if self.output_shape_value is not None:
-            return (tensor([DYNAMIC] * len(shape), element),)
-        return (tensor(inferred, element),)
+        inferred, stated = self.unpooled_shape(shape), self.ints("output_shape")
+        if stated is None:
+            known = self.output_shape_value is None
+            return (tensor(inferred if known else [DYNAMIC] * len(shape), element),)
+        if len(stated) != len(shape) or any(
+            a < b for a, b in zip(stated, inferred, strict=True) if b != DYNAMIC
+        ):
+            raise VerifyException(
+                f"output_shape {shape_text(stated)} is smaller than {shape_text(inferred)}"
+            )
+        return (tensor(stated, element),)
 
 
 @irdl_op_definition
@@ -189,12 +176,11 @@ class LrnOp(GraphOp):
     beta = prop_def(FloatAttr, default_value=FloatAttr(0.75, 64))
     bias = prop_def(FloatAttr, default_value=FloatAttr(1.0, 64))
     result = result_def()
-    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$input {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         spatial_dims(shape_of(self.input))
-        if not is_float(element_type(self.input)):
-            raise VerifyException(f"element type {element_type(self.input)} is not supported")
+        check_float(self.input)
         if self.size.value.data < 1:
             raise VerifyException(f"'size' is positive, got {self.size.value.data}")
         return (self.input.type,)
@@ -205,10 +191,10 @@ class LrnOp(GraphOp):
 
 
 class RegionPooling(GraphOp, ABC):
-    """Base: each region of interest of a feature map divided into a grid of `output_size`, one
-    value a cell. Coordinates are multiplied by `spatial_scale` first."""
+    """Each region of interest of a feature map divided into a grid of `output_size`, one value a
+    cell. Coordinates are multiplied by `spatial_scale` first."""
 
-    NAMES_PLACES: ClassVar = True
+    TAKES_INDICES: ClassVar = True
     input = operand_def()
     rois = operand_def()
     output_size = prop_def(INTS)
@@ -244,17 +230,13 @@ class RoiAlignOp(RegionPooling):
     input = operand_def()
     rois = operand_def()
     batch_indices = operand_def()
-    mode = prop_def(StringAttr, default_value=StringAttr("average"))
+    mode = choice_def("mode", ("average", "max"), "average")
     sampling_ratio = prop_def(INT, default_value=IntegerAttr(0, i64))
     half_pixel = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
     ROI_COLUMNS: ClassVar = 4
-    assembly_format = (
-        "$input `,` $rois `,` $batch_indices attr-dict `:` functional-type(operands, results)"
-    )
+    assembly_format = f"$input `,` $rois `,` $batch_indices {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
-        if self.mode.data not in ("average", "max"):
-            raise VerifyException(f'mode is "average" or "max", not "{self.mode.data}"')
         if self.sampling_ratio.value.data < 0:
             raise VerifyException(
                 f"'sampling_ratio' is not negative, got {self.sampling_ratio.value.data}"
@@ -276,4 +258,4 @@ class MaxRoiPoolOp(RegionPooling):
 
     name = "graph.max_roi_pool"
     ROI_COLUMNS: ClassVar = 5
-    assembly_format = "$input `,` $rois attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$input `,` $rois {TYPES}"

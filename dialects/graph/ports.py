@@ -6,17 +6,14 @@ from typing import cast
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Attribute
 
-NAME = "graph.name"
-"""The model's name of an input or output."""
-DIMS = "graph.dims"
-"""The names of its dimensions, "" for those that have none."""
-SEQUENCE = "graph.sequence"
-"""The model's name of the sequence of which it is an element."""
+# of an argument or result
+NAME = "graph.name"  # in the model
+DIMS = "graph.dims"  # names of its dimensions, "" for those that have none
+SEQUENCE = "graph.sequence"  # the sequence of the model of which it is an element
 
-PAYLOAD = "graph.payload"
-"""Of a module: the file with its weights, which stands beside the text."""
-HASH = "graph.payload_hash"
-"""Of a module: what the header of that file must be."""
+# of a module
+PAYLOAD = "graph.payload"  # the file with its weights, beside the IR
+HASH = "graph.payload_hash"  # of the header of that file
 
 
 def name_of(table: Mapping[str, Attribute]) -> str | None:
@@ -25,7 +22,7 @@ def name_of(table: Mapping[str, Attribute]) -> str | None:
 
 
 def dims_of(table: Mapping[str, Attribute], rank: int) -> tuple[str, ...]:
-    """The names of the dimensions of an argument or result; "" where they do not fit its rank."""
+    """The names of the dimensions; "" where they do not fit the rank."""
     dims = table.get(DIMS)
     texts = cast(ArrayAttr[Attribute], dims).data if isinstance(dims, ArrayAttr) else ()
     names = tuple(t.data if isinstance(t, StringAttr) else "" for t in texts)
@@ -33,5 +30,4 @@ def dims_of(table: Mapping[str, Attribute], rank: int) -> tuple[str, ...]:
 
 
 def port(name: str) -> dict[str, Attribute]:
-    """The attributes of an argument or result that has a name."""
     return {NAME: StringAttr(name)}

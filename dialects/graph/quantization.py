@@ -21,13 +21,14 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.support.parameters import GraphOp
+from ge.dialects.graph.support.parameters import TYPES, GraphOp, check_float
 from ge.dialects.support.access import Access
 from ge.dialects.support.element_types import ELEMENT_TYPES, is_float, ui8
 from ge.dialects.support.interfaces import Permuted, PermuteInterface
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
+    agree,
     element_type,
     is_static,
     merge_dims,
@@ -51,7 +52,7 @@ def check_storage(t: Attribute) -> None:
 
 
 class Granular(GraphOp, PermuteInterface, ABC):
-    """Base of quantize and dequantize: operands, and the granularity of scale and zero point."""
+    """Quantize and dequantize: the granularity of scale and zero point."""
 
     input = operand_def()
     scale = operand_def()
@@ -67,7 +68,7 @@ class Granular(GraphOp, PermuteInterface, ABC):
         return super().local_parts(index) if index == 0 else None
 
     def check_granularity(self, storage: Attribute) -> Shape:
-        """The shape of the result, once scale and zero point are known to fit the input."""
+        """The shape of the result; VerifyException where scale or zero point do not fit."""
         check_storage(storage)
         if not is_float(element_type(self.scale)):
             raise VerifyException(f"scale is a float, not {element_type(self.scale)}")
@@ -85,7 +86,7 @@ class Granular(GraphOp, PermuteInterface, ABC):
         return Permuted((0,), order, {"axis": order.index(axis)})
 
     def check_axis(self) -> Shape:
-        """Per tensor or per axis."""
+        """The shape of the result, for a scale per tensor or per axis."""
         shape, scale = shape_of(self.input), shape_of(self.scale)
         if is_static(scale) and numel(scale) == 1:
             return shape
@@ -100,17 +101,12 @@ class Granular(GraphOp, PermuteInterface, ABC):
             raise VerifyException("a tensor of rank 0 has no axis")
         if scale[0] == DYNAMIC:  # may also turn out to have one element
             return shape
-        try:
-            dim = merge_dims(shape[axis], scale[0])
-        except VerifyException:
-            raise VerifyException(
-                f"scale has {scale[0]} elements for dimension {axis} of {shape_text(shape)}"
-            ) from None
+        text = f"scale has {scale[0]} elements for dimension {axis} of {shape_text(shape)}"
+        dim = merge_dims(shape[axis], scale[0], text)
         return (*shape[:axis], dim, *shape[axis + 1 :])
 
     def check_blocks(self) -> Shape:
-        """The shape of the input. Raises VerifyException unless `scale` has one element for each
-        block of `block_size` along `axis`."""
+        """The shape of the result, for a scale with one element for each block along `axis`."""
         shape, scale = shape_of(self.input), shape_of(self.scale)
         block = self.block_size.value.data
         if block < 0:
@@ -121,9 +117,7 @@ class Granular(GraphOp, PermuteInterface, ABC):
         blocks = tuple(
             -(-d // block) if i == axis and d != DYNAMIC else d for i, d in enumerate(shape)
         )
-        if len(scale) != len(shape) or any(
-            a != b and DYNAMIC not in (a, b) for a, b in zip(scale, blocks, strict=True)
-        ):
+        if not agree(scale, blocks):
             raise VerifyException(
                 f"scale for blocks of {block} along dimension {axis} of {shape_text(shape)} has "
                 f"shape {shape_text(blocks)}, not {shape_text(scale)}"
@@ -131,16 +125,12 @@ class Granular(GraphOp, PermuteInterface, ABC):
         return shape
 
     def check_zero_point(self, zero_point: SSAValue, storage: Attribute) -> None:
-        """Raise VerifyException unless the zero point is of type `storage` and has the shape of
-        `scale`."""
         if element_type(zero_point) != storage:
             raise VerifyException(f"zero point is {storage}, not {element_type(zero_point)}")
         shape, scale = shape_of(zero_point), shape_of(self.scale)
         if is_static(shape) and is_static(scale) and numel(shape) == numel(scale) == 1:
             return
-        if len(shape) != len(scale) or any(
-            a != b and DYNAMIC not in (a, b) for a, b in zip(shape, scale, strict=True)
-        ):
+        if not agree(shape, scale):
             raise VerifyException(
                 f"zero point has the shape of scale, {shape_text(scale)}, not {shape_text(shape)}"
             )
@@ -153,10 +143,7 @@ class QuantizeOp(Granular):
     name = "graph.quantize"
     to = prop_def(Attribute)
     VECTOR_COST: ClassVar = 5
-    assembly_format = (
-        "$input `,` $scale (`,` $zero_point^)? `to` $to attr-dict "
-        "`:` functional-type(operands, results)"
-    )
+    assembly_format = f"$input `,` $scale (`,` $zero_point^)? `to` $to {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         t = element_type(self.input)
@@ -171,9 +158,7 @@ class DequantizeOp(Granular):
 
     name = "graph.dequantize"
     VECTOR_COST: ClassVar = 3
-    assembly_format = (
-        "$input `,` $scale (`,` $zero_point^)? attr-dict `:` functional-type(operands, results)"
-    )
+    assembly_format = f"$input `,` $scale (`,` $zero_point^)? {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         shape = self.check_granularity(element_type(self.input))
@@ -192,10 +177,9 @@ class DynamicQuantizeOp(GraphOp):
     scale = result_def()
     zero_point = result_def()
     VECTOR_COST: ClassVar = 7
-    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$input {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
+        check_float(self.input, "; quantize a float")
         t = element_type(self.input)
-        if not is_float(t):
-            raise VerifyException(f"element type {t} is not supported; quantize a float")
         return (tensor(shape_of(self.input), ui8), tensor((), t), tensor((), ui8))

@@ -1,8 +1,8 @@
-"""Recurrent layers: a cell run along a sequence, its matrix products with the input done at once.
+"""Recurrent layers: a cell that runs along a sequence.
 
 Sizes: S steps, B batch, I input, H hidden, D directions (2 when "bidirectional"), G gates a cell.
 `input` is [S, B, I], `weights` [D, G*H, I], `recurrence` [D, G*H, H], `bias` [D, 2*G*H] (of the
-input's, then of the state's product), `lengths` [B] (steps of each sequence, else S), initial
+input's, then of the state's matmul), `lengths` [B] (steps of each sequence, else S), initial
 states [D, B, H]. Results are all states [S, D, B, H] (zero past a sequence's end) and the last
 states [D, B, H]. Gates stand in ONNX's order.
 
@@ -16,8 +16,8 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, BoolAttr, DenseArrayBase, FloatAttr, StringAttr, f64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, BoolAttr, DenseArrayBase, FloatAttr, f64
+from xdsl.ir import Attribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     irdl_op_definition,
@@ -29,59 +29,39 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.normalization import check_floats
-from ge.dialects.graph.support.parameters import GraphOp
-from ge.dialects.support.element_types import is_integer
+from ge.dialects.graph.support.parameters import (
+    GraphOp,
+    check_floats,
+    check_indices,
+    check_shape,
+    optional,
+)
+from ge.dialects.support.choices import ChoiceConstraint, choice_def
 from ge.dialects.support.types import (
-    DYNAMIC,
-    Shape,
     element_type,
     merge_dims,
     numel,
     shape_of,
     shape_text,
     tensor,
+    times,
 )
 from ge.dialects.support.work import Work
 
-DIRECTIONS = ("forward", "reverse", "bidirectional")
 ACTIVATIONS = (
     "relu", "tanh", "sigmoid", "affine", "leaky_relu", "thresholded_relu", "scaled_tanh",
     "hard_sigmoid", "elu", "softsign", "softplus",
 )  # fmt: skip
+ACTIVATION = ChoiceConstraint("activation", ACTIVATIONS)
 
 
-def check_shape(value: SSAValue | None, name: str, expected: Shape) -> None:
-    """Raises VerifyException unless the value has (or may have) the expected shape."""
-    if value is None:
-        return
-    shape = shape_of(value)
-    if len(shape) != len(expected) or any(
-        a != b and DYNAMIC not in (a, b) for a, b in zip(shape, expected, strict=True)
-    ):
-        raise VerifyException(
-            f"{name} has shape {shape_text(shape)}, expected {shape_text(expected)}"
-        )
-
-
-def times(factor: int, dim: int) -> int:
-    return DYNAMIC if dim == DYNAMIC else factor * dim
-
-
-_TEXT = (
-    "$input `,` $weights `,` $recurrence (`bias` $bias^ `:` type($bias))? "
-    "(`lengths` $lengths^ `:` type($lengths))? "
-    "(`initial_state` $initial_state^ `:` type($initial_state))? "
-)
+_TEXT = f"$input `,` $weights `,` $recurrence {optional('bias', 'lengths', 'initial_state')}"
 _TYPES = "attr-dict `:` type($input) `,` type($weights) `,` type($recurrence) `->` type($states) "
 
 
 class Recurrent(GraphOp, ABC):
-    """Base: operands that all cells have, and their shapes."""
-
     GATES: ClassVar[int]
-    DEFAULTS: ClassVar[tuple[str, ...]]
-    """The activations of one direction when none are named."""
+    DEFAULTS: ClassVar[tuple[str, ...]]  # the activations of one direction when none are named
     ALWAYS_MACS: ClassVar = True
 
     input = operand_def()
@@ -90,15 +70,15 @@ class Recurrent(GraphOp, ABC):
     bias = opt_operand_def()
     lengths = opt_operand_def()
     initial_state = opt_operand_def()
-    direction = prop_def(StringAttr, default_value=StringAttr("forward"))
-    activations = opt_prop_def(ArrayAttr[StringAttr])
+    direction = choice_def("direction", ("forward", "reverse", "bidirectional"), "forward")
+    activations = opt_prop_def(ArrayAttr.constr(ACTIVATION))
     alphas = opt_prop_def(DenseArrayBase.constr(f64))
     betas = opt_prop_def(DenseArrayBase.constr(f64))
     clip = opt_prop_def(FloatAttr)
     states = result_def()
     last_state = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    assembly_format = _TEXT + _TYPES + "`,` type($last_state)"
+    assembly_format = f"{_TEXT} {_TYPES}`,` type($last_state)"
 
     @property
     def directions(self) -> int:
@@ -106,7 +86,6 @@ class Recurrent(GraphOp, ABC):
 
     @property
     def hidden(self) -> int:
-        """The size of the state."""
         return shape_of(self.recurrence)[-1]
 
     def can_fail(self) -> bool:
@@ -119,19 +98,14 @@ class Recurrent(GraphOp, ABC):
         return tuple(a.data for a in self.activations)
 
     def infer(self) -> Sequence[Attribute]:
-        if self.direction.data not in DIRECTIONS:
-            raise VerifyException(
-                f'direction is one of {", ".join(DIRECTIONS)}, not "{self.direction.data}"'
-            )
         self.check_activations()
-        floats = [self.input, self.weights, self.recurrence, self.bias, self.initial_state]
-        check_floats(*floats)
+        check_floats(self.input, self.weights, self.recurrence, self.bias, self.initial_state)
         for value, name in ((self.input, "input"), (self.recurrence, "recurrence")):
             if len(shape_of(value)) != 3:
                 raise VerifyException(f"{name} has 3 dimensions, not {shape_text(shape_of(value))}")
         steps, batch, size = shape_of(self.input)
-        if self.lengths is not None and not is_integer(element_type(self.lengths)):
-            raise VerifyException(f"lengths are integers, not {element_type(self.lengths)}")
+        if self.lengths is not None:
+            check_indices(self.lengths, "lengths")
         d, hidden = self.directions, self.hidden
         gates = times(self.GATES, hidden)
         check_shape(self.weights, "weights", (d, gates, size))
@@ -146,21 +120,16 @@ class Recurrent(GraphOp, ABC):
         return (tensor((steps, d, batch, hidden), t), *[last] * (len(self.results) - 1))
 
     def check_activations(self) -> None:
-        """Raise VerifyException unless there is a known activation for each gate and direction."""
-        names = self.activation_names()
-        for name in names:
-            if name not in ACTIVATIONS:
-                raise VerifyException(
-                    f'activation is one of {", ".join(ACTIVATIONS)}, not "{name}"'
-                )
-        if len(names) != (count := len(self.DEFAULTS) * self.directions):
+        """There is an activation for each gate and direction."""
+        names, count = self.activation_names(), len(self.DEFAULTS) * self.directions
+        if len(names) != count:
             raise VerifyException(f"expected {count} activations, got {len(names)}")
         for label, values in (("alphas", self.alphas), ("betas", self.betas)):
             if values is not None and len(values) != count:
                 raise VerifyException(f"expected {count} {label}, got {len(values)}")
 
     def static_work(self) -> Work:
-        """Two matrix products a step; about 8 element-operations for each gate."""
+        """Two matmuls a step; about 8 element-operations for each gate."""
         steps, batch, size = shape_of(self.input)
         rows = numel((steps, batch, self.directions, self.hidden)) * self.GATES
         return Work(rows * (numel((size,)) + self.hidden), rows * 8, *self.traffic())
@@ -212,8 +181,7 @@ class LstmOp(Recurrent):
     last_state = result_def()
     last_cell = result_def()
     assembly_format = (
-        _TEXT + "(`initial_cell` $initial_cell^ `:` type($initial_cell))? "
-        "(`peephole` $peephole^ `:` type($peephole))? " + _TYPES + "`,` type($last_state) "
+        f"{_TEXT} {optional('initial_cell', 'peephole')} {_TYPES}`,` type($last_state) "
         "`,` type($last_cell)"
     )
 

@@ -6,7 +6,6 @@ from typing import ClassVar
 from xdsl.dialects.builtin import (
     BoolAttr,
     IntegerAttr,
-    StringAttr,
     UnrankedTensorType,
     i1,
     i64,
@@ -23,16 +22,18 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
+    ENDING,
     INT,
     INTS,
+    TYPES,
     GraphOp,
-    check_indices,
-    check_scalar,
     distinct_axes,
     parameter,
-    vector_length,
+    scalar_parameter,
+    vector_parameter,
 )
 from ge.dialects.support.access import Rows, rows_along
+from ge.dialects.support.choices import choice_def
 from ge.dialects.support.interfaces import Permuted, PermuteInterface, RowsInterface, SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -46,27 +47,11 @@ from ge.dialects.support.types import (
 from ge.dialects.support.work import Work
 
 REDUCE_KINDS = (
-    "sum",
-    "mean",
-    "max",
-    "min",
-    "prod",
-    "l1",
-    "l2",
-    "log_sum",
-    "log_sum_exp",
-    "sum_square",
-)
-
-
-def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    """Raises VerifyException when `value` is none of the choices."""
-    if value not in choices:
-        raise VerifyException(f'{name} is one of {", ".join(choices)}, not "{value}"')
+    "sum", "mean", "max", "min", "prod", "l1", "l2", "log_sum", "log_sum_exp", "sum_square",
+)  # fmt: skip
 
 
 def reduced_shape(shape: Shape, axes: Sequence[int], keep_dims: bool) -> Shape:
-    """The shape after reducing `axes` (counted from the front)."""
     if keep_dims:
         return tuple(1 if i in axes else d for i, d in enumerate(shape))
     return tuple(d for i, d in enumerate(shape) if i not in axes)
@@ -84,23 +69,20 @@ class ReduceOp(GraphOp, RowsInterface, SplitInterface, PermuteInterface):
     """
 
     name = "graph.reduce"
-    kind = prop_def(StringAttr)
+    kind = choice_def("kind", REDUCE_KINDS)
     input = operand_def()
     axes_value = opt_operand_def()
     axes = opt_prop_def(INTS)
     keep_dims = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
     result = result_def()
     PARAMETERS: ClassVar = {"axes_value": "axes"}
-    assembly_format = (
-        f"$kind $input {parameter('axes')} attr-dict `:` type($input) `->` type($result)"
-    )
+    assembly_format = f"$kind $input {parameter('axes')} {ENDING}"
 
     def rows(self) -> Rows | None:
         axes = self.reduced_axes()
         return None if axes is None else rows_along(shape_of(self.input), axes)
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        """All axes that are kept."""
         axes, rank = self.reduced_axes(), len(shape_of(self.input))
         if axes is None or len(self.operands) > 1:
             return None
@@ -109,7 +91,7 @@ class ReduceOp(GraphOp, RowsInterface, SplitInterface, PermuteInterface):
         return ([i for i in range(rank) if i not in axes][axis],)
 
     def reduced_axes(self) -> tuple[int, ...] | None:
-        """The axes counted from the front, None when they are known only at run time."""
+        """None when they are known only at run time."""
         rank = len(shape_of(self.input))
         axes = self.ints("axes")
         if axes is None and self.axes_value is not None:
@@ -123,11 +105,10 @@ class ReduceOp(GraphOp, RowsInterface, SplitInterface, PermuteInterface):
         params = {"axes": sorted(order.index(a) for a in axes)}
         if self.keep_dims.value.data:
             return Permuted((0,), order, params)
-        left = [i for i in range(len(order)) if i not in axes]
-        return Permuted((0,), [left.index(i) for i in order if i in left], params)
+        rest = [i for i in range(len(order)) if i not in axes]
+        return Permuted((0,), [rest.index(i) for i in order if i in rest], params)
 
     def infer(self) -> Sequence[Attribute]:
-        check_choice("kind", self.kind.data, REDUCE_KINDS)
         element, shape = element_type(self.input), shape_of(self.input)
         if element == i1 and self.kind.data not in ("max", "min"):
             raise VerifyException(
@@ -137,8 +118,8 @@ class ReduceOp(GraphOp, RowsInterface, SplitInterface, PermuteInterface):
         axes = self.reduced_axes()
         if axes is not None:
             return (tensor(reduced_shape(shape, axes, keep_dims), element),)
-        assert self.axes_value is not None
-        count = vector_length(self.axes_value, "axes")
+        count = vector_parameter(self, "axes")
+        assert count is not None
         if count > len(shape):
             raise VerifyException(f"{count} axes are given for rank {len(shape)}")
         if keep_dims:
@@ -158,20 +139,19 @@ class ArgReduceOp(GraphOp, RowsInterface):
     equal ones, or the last with `select_last_index`. `kind` is "max" or "min"."""
 
     name = "graph.arg_reduce"
-    kind = prop_def(StringAttr)
+    kind = choice_def("kind", ("max", "min"))
     input = operand_def()
     axis = prop_def(IntegerAttr, default_value=IntegerAttr(0, i64))
     keep_dims = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
     select_last_index = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     result = result_def()
-    assembly_format = "$kind $input attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$kind $input {TYPES}"
 
     def rows(self) -> Rows:
         shape = shape_of(self.input)
         return rows_along(shape, (normalize_axis(self.axis.value.data, len(shape)),))
 
     def infer(self) -> Sequence[Attribute]:
-        check_choice("kind", self.kind.data, ("max", "min"))
         shape = shape_of(self.input)
         if not shape:
             raise VerifyException("a scalar has no axis to search along")
@@ -190,7 +170,7 @@ class CumulativeOp(GraphOp, RowsInterface):
     `exclusive`, from the end when `reverse`. `kind` is "sum" or "prod"."""
 
     name = "graph.cumulative"
-    kind = prop_def(StringAttr)
+    kind = choice_def("kind", ("sum", "prod"))
     input = operand_def()
     axis_value = opt_operand_def()
     axis = opt_prop_def(INT)
@@ -198,20 +178,13 @@ class CumulativeOp(GraphOp, RowsInterface):
     reverse = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     result = result_def()
     PARAMETERS: ClassVar = {"axis_value": "axis"}
-    assembly_format = (
-        f"$kind $input {parameter('axis')} attr-dict `:` type($input) `->` type($result)"
-    )
+    assembly_format = f"$kind $input {parameter('axis')} {ENDING}"
 
     def infer(self) -> Sequence[Attribute]:
-        check_choice("kind", self.kind.data, ("sum", "prod"))
         shape, element = shape_of(self.input), element_type(self.input)
         if element == i1:
             raise VerifyException("element type i1 is not supported")
-        if self.axis is None and self.axis_value is None:
-            raise VerifyException("the axis is missing")
-        if self.axis_value is not None:
-            check_scalar(self.axis_value, "axis")
-            check_indices(self.axis_value, "axis")
+        scalar_parameter(self, "axis", "the axis is missing")
         for axis in self.ints("axis") or ():
             normalize_axis(axis, len(shape))
         return (tensor(shape, element),)

@@ -1,14 +1,10 @@
-"""Ops that give a tensor another shape or order and keep its elements, and the shape itself.
-
-reshape, squeeze and unsqueeze move nothing (the elements keep their order in memory); the others
-move each element once.
-"""
+"""Ops that give a tensor another shape or order and keep its elements, and the shape itself."""
 
 from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import BoolAttr, IntegerAttr, StringAttr, UnrankedTensorType, i64
+from xdsl.dialects.builtin import BoolAttr, IntegerAttr, UnrankedTensorType, i64
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
@@ -21,10 +17,11 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.reduction import check_choice
 from ge.dialects.graph.support.parameters import (
+    ENDING,
     INT,
     INTS,
+    TYPES,
     Elements,
     GraphOp,
     Movement,
@@ -38,8 +35,10 @@ from ge.dialects.graph.support.parameters import (
     partial_ints,
     same_static_type,
     vector_length,
+    vector_parameter,
 )
 from ge.dialects.support.access import Access
+from ge.dialects.support.choices import choice_def
 from ge.dialects.support.interfaces import SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -55,15 +54,12 @@ from ge.dialects.support.types import (
     shape_of,
     shape_text,
     tensor,
+    times,
 )
 from ge.dialects.support.work import Work
 
-ENDING = " attr-dict `:` type($input) `->` type($result)"
-"""The end of an assembly format: types of input and result; parameters state their own."""
-
 
 def of_rank(count: int, element: Attribute) -> Attribute:
-    """The type of a tensor of that rank and no known dimension."""
     return UnrankedTensorType(element) if count == DYNAMIC else tensor((DYNAMIC,) * count, element)
 
 
@@ -71,7 +67,7 @@ def of_rank(count: int, element: Attribute) -> Attribute:
 
 
 class View(GraphOp, ShapeComputation, ABC):
-    """Base of ops whose result is the input's memory under another shape."""
+    """Ops whose result is the input's memory under another shape."""
 
     ACCESS: ClassVar = Access.VIEW
     input = operand_def()  # again in each op: its own operands would come first otherwise
@@ -92,9 +88,8 @@ class View(GraphOp, ShapeComputation, ABC):
 
 
 def reshaped(shape: Shape, target: Sequence[int | None], allow_zero: bool = False) -> Shape:
-    """The shape that a tensor of `shape` has after reshape to `target`: -1 stands for what is
-    left over, 0 (unless `allow_zero`) for the input's dimension at the same place. Dimensions
-    copied so cancel out: what is left over may be known where others are not."""
+    """The shape after `graph.reshape` to `target`. Dimensions that are copied cancel out: what -1
+    stands for may be known where others are not."""
     result: list[int] = []
     copied: list[int] = []
     for i, d in enumerate(target):
@@ -111,33 +106,30 @@ def reshaped(shape: Shape, target: Sequence[int | None], allow_zero: bool = Fals
             result.append(DYNAMIC if d is None else d)
     if target.count(-1) > 1:
         raise VerifyException(f"only one dimension can be -1, got {list(target)}")
-    hidden = target.index(-1) if -1 in target else None
-    kept = [d for i, d in enumerate(result) if i != hidden and i not in copied]
+    inferred = target.index(-1) if -1 in target else None
+    stated = [d for i, d in enumerate(result) if i != inferred and i not in copied]
     rest = [d for i, d in enumerate(shape) if i not in copied]
-    if hidden is not None:
-        result[hidden] = leftover(shape, rest, kept)
-    elif is_static(rest) and is_static(kept) and numel(rest) != numel(kept):
+    if inferred is not None:
+        result[inferred] = leftover(shape, rest, stated)
+    elif is_static(rest) and is_static(stated) and numel(rest) != numel(stated):
         raise VerifyException(f"cannot reshape {shape_text(shape)} to {shape_text(result)}")
     return tuple(result)
 
 
-def leftover(shape: Shape, rest: Sequence[int], kept: Sequence[int]) -> int:
-    """numel(rest) / numel(kept), for the dimension that is -1."""
-    if 0 in kept:
+def leftover(shape: Shape, rest: Sequence[int], stated: Sequence[int]) -> int:
+    if 0 in stated:
         raise VerifyException("dimension -1 cannot follow from others of which one is 0")
-    if not (is_static(rest) and is_static(kept)):
+    if not (is_static(rest) and is_static(stated)):
         return DYNAMIC
-    if numel(rest) % numel(kept):
-        raise VerifyException(
-            f"{shape_text(shape)} does not divide into parts of {numel(kept)} elements"
-        )
-    return numel(rest) // numel(kept)
+    if numel(rest) % (size := numel(stated)):
+        raise VerifyException(f"{shape_text(shape)} does not divide into parts of {size} elements")
+    return numel(rest) // size
 
 
 @irdl_op_definition
 class ReshapeOp(View):
     """The elements in their order under another shape. In `shape` one -1 stands for what is left
-    over, and 0 for the input's dimension at the same place (for itself if `allow_zero`)."""
+    over, and 0 for the input's dimension at the same index (for itself if `allow_zero`)."""
 
     name = "graph.reshape"
     input = operand_def()
@@ -145,17 +137,13 @@ class ReshapeOp(View):
     shape = opt_prop_def(INTS)
     allow_zero = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     PARAMETERS: ClassVar = {"shape_value": "shape"}
-    assembly_format = "$input " + parameter("shape") + ENDING
+    assembly_format = f"$input {parameter('shape')} {ENDING}"
 
     def infer(self) -> Sequence[Attribute]:
-        if self.shape is None and self.shape_value is None:
-            raise VerifyException("the shape is missing")
-        count = DYNAMIC
-        if self.shape_value is not None:
-            count = vector_length(self.shape_value, "shape")
+        count = vector_parameter(self, "shape", "the shape is missing")
         target, element = partial_ints(self, "shape"), element_type(self.input)
         if target is None:
-            return (of_rank(count, element),)
+            return (of_rank(DYNAMIC if count is None else count, element),)
         allow_zero = bool(self.allow_zero.value.data)
         return (tensor(reshaped(shape_of(self.input), target, allow_zero), element),)
 
@@ -169,13 +157,13 @@ class SqueezeOp(View):
     axes_value = opt_operand_def()
     axes = opt_prop_def(INTS)
     PARAMETERS: ClassVar = {"axes_value": "axes"}
-    assembly_format = "$input " + parameter("axes") + ENDING
+    assembly_format = f"$input {parameter('axes')} {ENDING}"
 
     def infer(self) -> Sequence[Attribute]:
         shape, element = shape_of(self.input), element_type(self.input)
         axes = self.ints("axes")
-        if axes is None and self.axes_value is not None:
-            count = vector_length(self.axes_value, "axes")
+        count = vector_parameter(self, "axes")
+        if axes is None and count is not None:
             return (of_rank(count if count == DYNAMIC else len(shape) - count, element),)
         if axes is None:
             if DYNAMIC in shape:
@@ -197,21 +185,17 @@ class UnsqueezeOp(View):
     axes_value = opt_operand_def()
     axes = opt_prop_def(INTS)
     PARAMETERS: ClassVar = {"axes_value": "axes"}
-    assembly_format = "$input " + parameter("axes") + ENDING
+    assembly_format = f"$input {parameter('axes')} {ENDING}"
 
     def infer(self) -> Sequence[Attribute]:
         shape, element = shape_of(self.input), element_type(self.input)
-        axes = self.ints("axes")
-        if axes is not None:
+        count = vector_parameter(self, "axes", "the axes are missing")
+        if (axes := self.ints("axes")) is not None:
             return (tensor(unsqueezed(shape, axes), element),)
-        if self.axes_value is None:
-            raise VerifyException("the axes are missing")
-        count = vector_length(self.axes_value, "axes")
-        return (of_rank(count if count == DYNAMIC else len(shape) + count, element),)
+        return (of_rank(DYNAMIC if count in (None, DYNAMIC) else len(shape) + count, element),)
 
 
 def unsqueezed(shape: Shape, axes: Sequence[int]) -> Shape:
-    """The shape with ones put in that become `axes` of it."""
     added = distinct_axes(axes, len(shape) + len(axes))
     rest = iter(shape)
     return tuple(1 if i in added else next(rest) for i in range(len(shape) + len(axes)))
@@ -228,7 +212,7 @@ class TransposeOp(Movement, SplitInterface, HasFolderInterface):
     input = operand_def()
     permutation = prop_def(INTS)
     result = result_def()
-    assembly_format = "$input `permutation` $permutation" + ENDING
+    assembly_format = f"$input `permutation` $permutation {ENDING}"
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         return (array_ints(self.permutation)[axis],)
@@ -241,24 +225,19 @@ class TransposeOp(Movement, SplitInterface, HasFolderInterface):
 
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
         order = array_ints(self.permutation)
-        if list(order) == list(range(len(order))) and self.input.type == self.result.type:
-            return (self.input,)
-        return None
+        same = list(order) == list(range(len(order))) and self.input.type == self.result.type
+        return (self.input,) if same else None
 
 
 class BlockOp(Movement, ABC):
-    """Base of the two ops that move elements between channels and space."""
-
     input = operand_def()
     block = prop_def(INT)
-    mode = prop_def(StringAttr, default_value=StringAttr("dcr"))
+    mode = choice_def("mode", ("dcr", "crd"), "dcr")
     result = result_def()
-    assembly_format = "$input `block` $block" + ENDING
+    assembly_format = f"$input `block` $block {ENDING}"
 
     def checked_shape(self) -> Shape:
-        """The shape of the input, of rank 4. Raises VerifyException for another one, or a block
-        below 1."""
-        check_choice("mode", self.mode.data, ("dcr", "crd"))
+        """The shape of the input, of rank 4."""
         if (block := self.block.value.data) < 1:
             raise VerifyException(f"block is at least 1, not {block}")
         if len(shape := shape_of(self.input)) != 4:
@@ -269,16 +248,11 @@ class BlockOp(Movement, ABC):
 
 
 def divided(dim: int, by: int, name: str) -> int:
-    """The quotient of a dimension, `?` of `?`. Raises VerifyException for a remainder."""
     if dim == DYNAMIC:
         return DYNAMIC
     if dim % by:
         raise VerifyException(f"{name} {dim} does not divide by {by}")
     return dim // by
-
-
-def times(dim: int, by: int) -> int:
-    return DYNAMIC if dim == DYNAMIC else dim * by
 
 
 @irdl_op_definition
@@ -310,20 +284,17 @@ class SpaceToDepthOp(BlockOp):
 
 @irdl_op_definition
 class ReverseSequenceOp(Movement):
-    """Along `time_axis` the first lengths[b] elements of batch b (a place on `batch_axis`) come
+    """Along `time_axis` the first lengths[b] elements of batch b (an index on `batch_axis`) come
     in reverse order; the rest stay."""
 
     name = "graph.reverse_sequence"
-    NAMES_PLACES: ClassVar = True
+    TAKES_INDICES: ClassVar = True
     input = operand_def()
     lengths = operand_def()
     batch_axis = prop_def(INT)
     time_axis = prop_def(INT)
     result = result_def()
-    assembly_format = (
-        "$input `,` $lengths `batch_axis` $batch_axis `time_axis` $time_axis "
-        "attr-dict `:` functional-type(operands, results)"
-    )
+    assembly_format = f"$input `,` $lengths `batch_axis` $batch_axis `time_axis` $time_axis {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         shape = shape_of(self.input)
@@ -349,13 +320,10 @@ class BroadcastToOp(Movement, ShapeComputation):
     shape = opt_prop_def(INTS)
     result = result_def()
     PARAMETERS: ClassVar = {"shape_value": "shape"}
-    assembly_format = "$input " + parameter("shape") + ENDING
+    assembly_format = f"$input {parameter('shape')} {ENDING}"
 
     def infer(self) -> Sequence[Attribute]:
-        if self.shape_value is not None:
-            vector_length(self.shape_value, "shape")
-        elif self.shape is None:
-            raise VerifyException("the shape is missing")
+        vector_parameter(self, "shape", "the shape is missing")
         target, element = partial_ints(self, "shape"), element_type(self.input)
         if target is None:
             return (UnrankedTensorType(element),)
@@ -385,14 +353,12 @@ class TileOp(Movement, HasFolderInterface):
     repeats = opt_prop_def(INTS)
     result = result_def()
     PARAMETERS: ClassVar = {"repeats_value": "repeats"}
-    assembly_format = "$input " + parameter("repeats") + ENDING
+    assembly_format = f"$input {parameter('repeats')} {ENDING}"
 
     def infer(self) -> Sequence[Attribute]:
         shape, element = shape_of(self.input), element_type(self.input)
-        if self.repeats_value is not None:
-            check_length("repeats", vector_length(self.repeats_value, "repeats"), len(shape))
-        elif self.repeats is None:
-            raise VerifyException("the repeats are missing")
+        count = vector_parameter(self, "repeats", "the repeats are missing")
+        check_length("repeats", DYNAMIC if count is None else count, len(shape))
         repeats = partial_ints(self, "repeats")
         if repeats is None:
             return (of_rank(len(shape), element),)
@@ -424,7 +390,7 @@ class ShapeOfOp(GraphOp, ShapeComputation):
     start = prop_def(INT, default_value=IntegerAttr(0, i64))
     end = opt_prop_def(INT)
     result = result_def()
-    assembly_format = "$input (`start` $start^)? (`end` $end^)?" + ENDING
+    assembly_format = f"$input (`start` $start^)? (`end` $end^)? {ENDING}"
 
     def bounds(self) -> slice:
         end = None if self.end is None else self.end.value.data
@@ -441,7 +407,7 @@ class ShapeOfOp(GraphOp, ShapeComputation):
 
 
 def is_shape_arithmetic(op: Operation) -> bool:
-    """Whether an op reads and writes only short vectors or scalars of integers, or asks for the
-    dimensions of a tensor: work for the control processor."""
-    reads = () if isinstance(op, ShapeOfOp) else op.operands
-    return all(is_shape_like(v) for v in (*reads, *op.results))
+    """Whether an op has operands and results for the control processor alone: short vectors or
+    scalars of integers, the shape of a tensor."""
+    operands = () if isinstance(op, ShapeOfOp) else op.operands
+    return all(is_shape_like(v) for v in (*operands, *op.results))

@@ -22,13 +22,17 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
+    ENDING,
     INT,
+    TYPES,
     GraphOp,
+    check_float,
     check_indices,
     check_length,
     check_same_element,
     check_scalar,
     parameter,
+    scalar_parameter,
 )
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.types import (
@@ -49,10 +53,9 @@ def bins(length: int, onesided: bool) -> int:
 
 
 def check_signal(value: SSAValue, least_rank: int) -> None:
-    """Raises VerifyException when a value is no real or complex signal."""
-    shape, element = shape_of(value), element_type(value)
-    if not is_float(element):
-        raise VerifyException(f"element type {element} is not supported")
+    """The value is a real or complex signal."""
+    check_float(value)
+    shape = shape_of(value)
     if len(shape) < least_rank or shape[-1] not in (1, 2, DYNAMIC):
         raise VerifyException(
             f"a signal has rank {least_rank} or more and ends in 1 or 2, not {value.type}"
@@ -64,31 +67,16 @@ def transform_work(length: int, count: int) -> int:
     return count * length * max(5 * int(log2(max(length, 2))), 5)
 
 
-class SignalOp(GraphOp):
-    """What the ops with parameters share: one integer of a parameter, and its checks."""
-
-    def parameter_int(self, name: str) -> int | None:
-        """The value of parameter `name`, None when absent, DYNAMIC when known at run time."""
-        operand: SSAValue | None = getattr(self, f"{name}_value")
-        if operand is not None:
-            check_scalar(operand, name)
-            check_indices(operand, name)
-        values = self.ints(name)
-        if values is None:
-            return None if operand is None else DYNAMIC
-        return values[0]
-
-    def positive(self, name: str) -> int | None:
-        """The value of an integer parameter; DYNAMIC or None as far as it is not known. Raises
-        VerifyException for one below 1."""
-        value = self.parameter_int(name)
-        if value is not None and value != DYNAMIC and value < 1:
-            raise VerifyException(f"{name} is {value}, but must be positive")
-        return value
+def positive(op: GraphOp, name: str, missing: str = "") -> int | None:
+    """As `scalar_parameter`; raises VerifyException for a value below 1."""
+    value = scalar_parameter(op, name, missing)
+    if value is not None and value != DYNAMIC and value < 1:
+        raise VerifyException(f"{name} is {value}, but must be positive")
+    return value
 
 
 @irdl_op_definition
-class DftOp(SignalOp):
+class DftOp(GraphOp):
     """The discrete Fourier transform along `axis`: y[k] = sum x[n] exp(-2 pi i k n / N), and with
     `inverse` x[n] = 1/N sum y[k] exp(2 pi i k n / N).
 
@@ -108,10 +96,7 @@ class DftOp(SignalOp):
     result = result_def()
     PARAMETERS: ClassVar = {"length_value": "length", "axis_value": "axis"}
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    assembly_format = (
-        f"$input {parameter('length')} {parameter('axis')} "
-        "attr-dict `:` type($input) `->` type($result)"
-    )
+    assembly_format = f"$input {parameter('length')} {parameter('axis')} {ENDING}"
 
     def infer(self) -> Sequence[Attribute]:
         check_signal(self.input, 2)
@@ -120,10 +105,10 @@ class DftOp(SignalOp):
         if onesided and shape[-1] == (1 if inverse else 2):
             kind = "complex frequencies" if inverse else "a real signal"
             raise VerifyException(f"a onesided transform takes {kind}, not {self.input.type}")
-        length, axis = self.positive("length"), self.parameter_int("axis")
+        length = positive(self, "length")
+        axis = scalar_parameter(self, "axis", "the axis is missing")
         shape[-1] = 1 if onesided and inverse else 2
-        if axis is None:
-            raise VerifyException("the axis is missing")
+        assert axis is not None
         if axis == DYNAMIC:
             return (tensor([DYNAMIC] * (len(shape) - 1) + shape[-1:], element_type(self.input)),)
         axis = normalize_axis(axis, len(shape))
@@ -138,14 +123,14 @@ class DftOp(SignalOp):
 
     def static_work(self) -> Work:
         shape = shape_of(self.result)
-        axis = self.parameter_int("axis")
+        axis = scalar_parameter(self, "axis")
         length = numel(shape) if axis in (None, DYNAMIC) else shape[axis]
         count = numel(shape) // max(2 * length, 1)
         return Work(0, transform_work(length, count), *self.traffic())
 
 
 @irdl_op_definition
-class StftOp(SignalOp):
+class StftOp(GraphOp):
     """The Fourier transforms of the frames of a signal of shape [batch, length, 1 or 2]: frames of
     `frame_length` begin every `frame_step` and are multiplied by `window` (default: ones).
     The result is [batch, frames, frequencies, 2]; `onesided` as in graph.dft."""
@@ -165,14 +150,13 @@ class StftOp(SignalOp):
     }
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
-        "$signal (`window` `(` $window^ `:` type($window) `)`)? "
-        f"{parameter('frame_step')} {parameter('frame_length')} "
-        "attr-dict `:` type($signal) `->` type($result)"
+        f"$signal (`window` `(` $window^ `:` type($window) `)`)? {parameter('frame_step')} "
+        f"{parameter('frame_length')} attr-dict `:` type($signal) `->` type($result)"
     )
 
     def frame(self) -> int:
         """The length of a frame, DYNAMIC where unknown."""
-        length = self.positive("frame_length")
+        length = positive(self, "frame_length")
         window = DYNAMIC
         if self.window is not None:
             check_same_element(self.signal, self.window)
@@ -195,9 +179,8 @@ class StftOp(SignalOp):
             raise VerifyException(
                 f"onesided frequencies are of a real signal, not of {self.signal.type}"
             )
-        step, length = self.positive("frame_step"), self.frame()
-        if step is None:
-            raise VerifyException("frame_step is missing")
+        step, length = positive(self, "frame_step", "frame_step is missing"), self.frame()
+        assert step is not None
         frames = DYNAMIC
         if DYNAMIC not in (step, length, total):
             if length > total:
@@ -228,7 +211,7 @@ class MelWeightMatrixOp(GraphOp):
     result = result_def()
     assembly_format = (
         "$num_mel_bins `,` $dft_length `,` $sample_rate `,` $lower_edge_hertz `,` "
-        "$upper_edge_hertz attr-dict `:` functional-type(operands, results)"
+        f"$upper_edge_hertz {TYPES}"
     )
 
     def infer(self) -> Sequence[Attribute]:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import ClassVar
 
-from xdsl.dialects.builtin import StringAttr
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
@@ -20,11 +19,12 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.reduction import check_choice
-from ge.dialects.graph.shape import ENDING, of_rank
+from ge.dialects.graph.shape import of_rank
 from ge.dialects.graph.support.parameters import (
+    ENDING,
     INT,
     INTS,
+    TYPES,
     Elements,
     Movement,
     ShapeComputation,
@@ -38,8 +38,9 @@ from ge.dialects.graph.support.parameters import (
     parameter,
     partial_ints,
     same_static_type,
-    vector_length,
+    vector_parameter,
 )
+from ge.dialects.support.choices import choice_def
 from ge.dialects.support.interfaces import (
     Permuted,
     PermuteInterface,
@@ -68,10 +69,9 @@ class ConcatOp(Movement, SplitInterface, PermuteInterface, ShapeComputation):
     inputs = var_operand_def()
     axis = prop_def(INT)
     result = result_def()
-    assembly_format = "$inputs `axis` $axis attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$inputs `axis` $axis {TYPES}"
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        """All axes but the one along which the inputs are put together."""
         joined = element_axis(self.axis.value.data, len(shape_of(self.result)))
         return None if axis == joined else (axis,) * len(self.inputs)
 
@@ -101,15 +101,11 @@ class ConcatOp(Movement, SplitInterface, PermuteInterface, ShapeComputation):
         return Permuted(range(len(self.inputs)), order, {"axis": axis})
 
     def elements(self, steps: int) -> Elements | None:
-        result: list[int | None] = []
         if rank_of(self.result) != 1:
             return None
-        for value in self.inputs:
-            known = elements_of(value, steps)
-            if known is None:
-                return None
-            result.extend(known)
-        return tuple(result)
+        known = [elements_of(value, steps) for value in self.inputs]
+        parts = [k for k in known if k is not None]
+        return sum(parts, ()) if len(parts) == len(known) else None
 
     def unchanged(self) -> SSAValue | None:
         one = len(self.inputs) == 1 and self.inputs[0].type == self.result.type
@@ -129,9 +125,7 @@ class SplitOp(Movement, SliceInterface, PermuteInterface):
     parts = var_result_def()
     PARAMETERS: ClassVar = {"sizes_value": "sizes"}
     assembly_format = (
-        "$input `axis` $axis "
-        + parameter("sizes")
-        + " attr-dict `:` type($input) `->` type($parts)"
+        f"$input `axis` $axis {parameter('sizes')} attr-dict `:` type($input) `->` type($parts)"
     )
 
     def infer(self) -> Sequence[Attribute]:
@@ -139,8 +133,8 @@ class SplitOp(Movement, SliceInterface, PermuteInterface):
         axis = element_axis(self.axis.value.data, len(shape))
         if count == 0:
             raise VerifyException("a split has at least one result")
-        if self.sizes_value is not None:
-            check_length("sizes", vector_length(self.sizes_value, "sizes"), count)
+        if (length := vector_parameter(self, "sizes")) is not None:
+            check_length("sizes", length, count)
         sizes = partial_ints(self, "sizes")
         if sizes is not None:
             check_length("sizes", len(sizes), count)
@@ -165,7 +159,7 @@ class SplitOp(Movement, SliceInterface, PermuteInterface):
 
 
 def check_sizes(sizes: Elements, dim: int) -> None:
-    """Raise VerifyException for negative sizes, or ones that do not add up to the dimension."""
+    """The sizes are not negative and add up to the dimension."""
     if any(s is not None and s < 0 for s in sizes):
         raise VerifyException(f"sizes {list(sizes)} has a negative number")
     total = sum(s for s in sizes if s is not None)
@@ -227,22 +221,20 @@ class SliceOp(Movement, SplitInterface, SliceInterface, PermuteInterface, ShapeC
         return [starts]
 
     def count(self) -> int:
-        """The number of sliced axes, DYNAMIC where unknown."""
+        """The number of sliced axes."""
         counts: list[int] = []
-        for operand, prop in self.PARAMETERS.items():
-            if (value := getattr(self, operand)) is not None:
-                counts.append(vector_length(value, prop))
+        for prop in self.PARAMETERS.values():
+            missing = f"the {prop} are missing" if prop in ("starts", "ends") else ""
+            if (length := vector_parameter(self, prop, missing)) is not None:
+                counts.append(length)
             elif (ints := self.ints(prop)) is not None:
                 counts.append(len(ints))
-            elif prop in ("starts", "ends"):
-                raise VerifyException(f"the {prop} are missing")
         known = {c for c in counts if c != DYNAMIC}
         if len(known) > 1:
             raise VerifyException(f"starts, ends, axes and steps differ in length: {counts}")
         return known.pop() if known else DYNAMIC
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        """All axes that are not sliced."""
         bounds = self.bounds()
         if bounds is None or len(self.operands) > 1 or any(axis == b[0] for b in bounds):
             return None
@@ -300,7 +292,6 @@ class SliceOp(Movement, SplitInterface, SliceInterface, PermuteInterface, ShapeC
 
 
 def sliced_dim(dim: int, start: int | None, end: int | None, step: int | None) -> int:
-    """The size of a dimension after start:end:step, DYNAMIC where unknown."""
     if start is None or end is None or step is None:
         return 0 if dim == 0 else DYNAMIC
     if dim != DYNAMIC:
@@ -327,34 +318,25 @@ class PadOp(Movement, PermuteInterface, HasFolderInterface):
     value = opt_operand_def()
     pads = opt_prop_def(INTS)
     axes = opt_prop_def(INTS)
-    mode = prop_def(StringAttr, default_value=StringAttr("constant"))
+    mode = choice_def("mode", PAD_MODES, "constant")
     result = result_def()
     PARAMETERS: ClassVar = {"pads_value": "pads", "axes_value": "axes"}
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
-        "$input "
-        + parameter("pads")
-        + parameter("axes")
-        + "(`mode` $mode^)? (`value` `(` $value^ `:` type($value) `)`)?"
-        + ENDING
+        f"$input {parameter('pads')} {parameter('axes')} (`mode` $mode^)? (`value` `(` $value^ "
+        f"`:` type($value) `)`)? {ENDING}"
     )
 
     def infer(self) -> Sequence[Attribute]:
         shape = shape_of(self.input)
         element = element_type(self.input)
-        check_choice("mode", self.mode.data, PAD_MODES)
         if self.value is not None:
             check_scalar(self.value, "value")
             check_same_element(self.input, self.value)
-        if self.pads is None and self.pads_value is None:
-            raise VerifyException("the pads are missing")
-        if self.axes is None and self.axes_value is None:
-            axes = tuple(range(len(shape)))
-        else:
-            axes = self.ints("axes")
-        for operand, name in ((self.pads_value, "pads"), (self.axes_value, "axes")):
-            if operand is not None:
-                vector_length(operand, name)
+        vector_parameter(self, "pads", "the pads are missing")
+        vector_parameter(self, "axes")
+        all_axes = self.axes is None and self.axes_value is None
+        axes = tuple(range(len(shape))) if all_axes else self.ints("axes")
         pads = partial_ints(self, "pads")
         if axes is None or pads is None:
             return (of_rank(len(shape), element),)
@@ -373,7 +355,6 @@ class PadOp(Movement, PermuteInterface, HasFolderInterface):
 
 
 def padded(shape: Shape, axes: Sequence[int], pads: Elements) -> Shape:
-    """The shape after adding pads[i] before and pads[i + len(axes)] after axis i."""
     result = list(shape)
     for i, axis in enumerate(axes):
         before, after = pads[i], pads[i + len(axes)]

@@ -1,4 +1,4 @@
-"""Trigonometric and hyperbolic functions and their inverses, of each element."""
+"""Trigonometric and hyperbolic functions and their inverses."""
 
 from abc import ABC
 from typing import ClassVar

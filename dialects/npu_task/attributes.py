@@ -23,7 +23,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
-from ge.dialects.support.types import DYNAMIC, array_ints
+from ge.dialects.support.types import DYNAMIC, agree, array_ints
 
 
 @lru_cache(maxsize=65536)
@@ -37,15 +37,13 @@ def symbol(name: str) -> SymbolRefAttr:
 
 
 class Space(StrEnum):
-    """Memories that a buffer can be in."""
-
     HOST = "host"
     HBM = "hbm"
 
 
 @irdl_attr_definition
 class SpaceAttr(EnumAttribute[Space], SpacedOpaqueSyntaxAttribute):
-    """Memory space of a memref: `#npu_task<space hbm>`."""
+    """Of a memref: `#npu_task<space hbm>`."""
 
     name = "npu_task.space"
 
@@ -54,8 +52,8 @@ HOST, HBM = SpaceAttr(Space.HOST), SpaceAttr(Space.HBM)
 
 
 class Engine(StrEnum):
-    """What executes a task: the cube cores, the vector cores, the DMA of host transfers, or the
-    control processor (small integer work that decides shapes and branches)."""
+    """HOST is the control processor: small integer work that decides shapes and branches. DMA
+    transfers from and to the host."""
 
     CUBE = "cube"
     VECTOR = "vector"
@@ -65,18 +63,15 @@ class Engine(StrEnum):
 
 @irdl_attr_definition
 class EngineAttr(EnumAttribute[Engine], SpacedOpaqueSyntaxAttribute):
-    """The kind of core, or the DMA, that runs a kernel. Text: `#npu_task<engine cube>`."""
+    """`#npu_task<engine cube>`."""
 
     name = "npu_task.engine"
 
 
 @irdl_attr_definition
 class TilingAttr(ParametrizedAttribute):
-    """How a kernel is cut: `#npu_task.tiling<[128, 256, 64] blocks 24 buffers 2>`.
-
-    `tile` are the sizes of one tile: (m, n, k) of a cube kernel, (elements,) of a vector kernel.
-    `blocks` cores work side by side; with 2 buffers loading overlaps with computing.
-    """
+    """`#npu_task.tiling<[128, 256, 64] blocks 24 buffers 2>`, the tile of a cube kernel; that of a
+    vector kernel is [elements]. With 2 buffers loading overlaps with computing."""
 
     name = "npu_task.tiling"
     tile: DenseArrayBase
@@ -126,16 +121,12 @@ def fits(source: Attribute, target: Attribute) -> bool:
     """Whether the values of a memref type may be stored in another one: element type and rank
     agree, dimensions too where both are known."""
     (a, s), (b, t) = data_type(source), data_type(target)
-    return (
-        a == b
-        and len(s) == len(t)
-        and all(m == n or m < 0 or n < 0 for m, n in zip(s, t, strict=True))
-    )
+    return a == b and agree(s, t)
 
 
 def data_type(t: Attribute) -> tuple[Attribute, tuple[int, ...]]:
-    """Element type and shape of a tensor or memref type; any other type stands for itself. The
-    shape of an unranked tensor is `[?]`: no size is known."""
+    """Element type and shape of a tensor or memref type; `[?]` is the shape of an unranked tensor,
+    and any other type stands for itself."""
     if isinstance(t, UnrankedTensorType):
         return cast(UnrankedTensorType[Attribute], t).element_type, (DYNAMIC,)
     if not isinstance(t, TensorType | MemRefType):
@@ -145,5 +136,4 @@ def data_type(t: Attribute) -> tuple[Attribute, tuple[int, ...]]:
 
 
 def space_of(t: Attribute) -> Attribute | None:
-    """The memory space of a memref type, None for any other type."""
     return cast("MemRefType[Attribute]", t).memory_space if isinstance(t, MemRefType) else None

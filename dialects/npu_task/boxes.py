@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import prod
 
-MOST_BOXES = 4096
-"""Boxes that a view is cut into, and runs that are compared one by one, at most."""
+MOST_BOXES = 4096  # that a view is cut into, and runs that are compared one by one
 
 Dims = tuple[tuple[int, int], ...]
 
@@ -20,7 +20,6 @@ class Box:
 
     @property
     def high(self) -> int:
-        """The byte after the last one."""
         if self.dims:
             count, pitch = self.dims[0]
             return (count - 1) * pitch + self.at(0).high
@@ -28,19 +27,14 @@ class Box:
 
     @property
     def size(self) -> int:
-        """How many bytes these are."""
-        size = self.width
-        for count, _ in self.dims:
-            size *= count
-        return size
+        return self.width * prod(count for count, _ in self.dims)
 
     def at(self, index: int) -> "Box":
         """The box at one index of the outermost dimension."""
         return Box(self.low + index * self.dims[0][1], self.width, self.dims[1:])
 
     def meets(self, other: "Box") -> bool:
-        """Whether both may have a byte in common: exact unless `MOST_BOXES` runs would have to be
-        compared."""
+        """Whether both may have a byte in common: exact up to `MOST_BOXES` runs."""
         if self.low >= other.high or other.low >= self.high:
             return False
         if not self.dims and not other.dims:

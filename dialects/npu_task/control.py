@@ -25,7 +25,7 @@ from ge.dialects.support.types import DYNAMIC, array_ints
 
 @irdl_op_definition
 class YieldOp(GeOp):
-    """The values of a branch or of a loop's iteration."""
+    """The end of a branch or of a loop's iteration."""
 
     name = "npu_task.yield"
     values = var_operand_def(MemRefType)
@@ -81,7 +81,7 @@ class IfOp(GeOp):
 
     def verify_(self) -> None:
         _check_single(self.condition, i1, "the condition")
-        _check_places(self.outs, self.results)
+        _check_memory(self.outs, self.results)
         _check_order(self.order, "order", len(self.outs), len(self.results))
         for region in (self.then, self.otherwise):
             values = _yielded(region, "a branch")
@@ -99,11 +99,10 @@ class LoopOp(GeOp):
 
     Body arguments: the iteration number (memref<i64>), the condition (memref<i1>), then the
     carried buffers. The body yields the next condition, the next carried values, the scan
-    elements. Carried values have an entry in `order`. 1: the next of the buffers `carried` holds
-    the value between iterations and at the end; the next values are copied there, all at the
-    same time. 0: the value starts as the next of `inits`, passes from iteration to iteration and
-    comes out as a result. Scan elements are copied, stacked along a new first axis; they have an
-    entry in `stacked`. 1: into the next of the buffers `scans`; 0: they become a result.
+    elements. Carried values have an entry in `order`. 1: the value is in the next of the buffers
+    `carried`, and the next values are copied there, all at the same time. 0: the value starts as
+    the next of `inits` and ends as a result. Scan elements are stacked along a new first axis; they
+    have an entry in `stacked`. 1: in the next of the buffers `scans`; 0: in a result.
     Results: first those of carried values, then those of scan elements.
     """
 
@@ -163,7 +162,7 @@ class LoopOp(GeOp):
         _check_single(args[0], i64, "the iteration number", ())
         _check_single(args[1], i1, "the condition in the body", ())
         _check_single(values[0], i1, "the next condition")
-        _check_places((*self.carried, *self.scans), (*args[2:], *self.results))
+        _check_memory((*self.carried, *self.scans), (*args[2:], *self.results))
         _check_order(self.order, "order", len(self.carried), len(self.inits))
         dynamic = len(self.results) - len(self.inits)
         _check_order(self.stacked, "stacked", len(self.scans), dynamic)
@@ -205,32 +204,31 @@ def _check_fit(
     results: Sequence[SSAValue],
     row: bool = False,
 ) -> None:
-    """Each value fits where `order` sends it: into a `row` if it is one of several slices."""
+    """Each value fits its destination in `order`, or a row of it."""
     fixed, passed = iter(buffers), iter(results)
     for value, static in zip(values, array_ints(order), strict=True):
         _check_type(value, (next(fixed) if static else next(passed)).type, row)
 
 
 def _check_type(value: SSAValue, target: Attribute, row: bool = False) -> None:
-    element, place = data_type(target)
-    if row and not place:
+    element, shape = data_type(target)
+    if row and not shape:
         raise VerifyException(f"{target} has no rows")
-    if not fits(value.type, MemRefType(element, place[row:])) or space_of(value.type) != HBM:
+    if not fits(value.type, MemRefType(element, shape[row:])) or space_of(value.type) != HBM:
         raise VerifyException(f"{value.type} does not fit into {'a row of ' * row}{target}")
 
 
 def _check_single(
     value: SSAValue, element: Attribute, what: str, shape: tuple[int, ...] | None = None
 ) -> None:
-    """The value is one element in the device's memory."""
     t, dims = data_type(value.type)
     one = all(d in (1, DYNAMIC) for d in dims) if shape is None else dims == shape
     if t != element or not one or space_of(value.type) != HBM:
         raise VerifyException(f"{what} is one {element} of the device, not {value.type}")
 
 
-def _check_places(buffers: Sequence[SSAValue], new: Sequence[SSAValue]) -> None:
-    """All that control flow writes to is the device's, and no buffer is written to twice."""
+def _check_memory(buffers: Sequence[SSAValue], new: Sequence[SSAValue]) -> None:
+    """Control flow writes to the device's memory, and to no buffer twice."""
     for value in (*buffers, *new):
         if space_of(value.type) != HBM:
             raise VerifyException(f"{value.type} is not in the memory of the device")

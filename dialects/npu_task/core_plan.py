@@ -3,20 +3,19 @@
     core <l1 [lhs 8192 at [0, 8192], rhs 32768 at [16384, 49152]],
           ub [in0 6144 at [0, 6144], op1 3072 at [12288] from 2 to 3]>
 
-A kernel is a loop over tiles; what a tile of a value takes is a buffer of the core. A buffer has a
-name, bytes, and an offset for each of its copies: two where one is filled or emptied while the
-other is in use. `from` and `to` are the first and the last step of the loop's body that use it;
-without them it is in use all the time. Step 0 loads, step i is op i of the body, counted from 1,
-and the step after the last op stores.
+A kernel is a loop over tiles; a buffer of the core holds a tile of a value. It has a name, bytes,
+and an offset for each of its copies: two where one is filled or emptied while the other is in use.
+`from` and `to` are the first and the last step of the loop's body at which it is live; without them
+it is always live. Step 0 loads, step i is op i of the body, counted from 1, and the step after the
+last op stores.
 
 A tile of [elements] is a run of so many elements of the kernel's longest value; where it is shorter
 than a row, or than the rows of input that a window spans, it passes them in parts. Of a tile of
 [m, n, k] some rows at a time pass `ub` (`PASSING_ROWS`).
 
 Buffers of `ub` are named for values: `in2` is input 2 of the kernel's main op, `op3` the result of
-op 3 of its body, from 0, `op3_1` that op's second result. What a product of matrices keeps in the
-other memories has its own names: `lhs`, `rhs` and `sum`; those of attention are `query`, `key`,
-`value`, `scores`, `weights`, `statistics` and `sum`.
+op 3 of its body, from 0, `op3_1` that op's second result. A matmul also has `lhs`, `rhs` and `sum`,
+attention `query`, `key`, `value`, `scores`, `weights`, `statistics` and `sum`.
 """
 
 from collections.abc import Sequence
@@ -28,40 +27,28 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 MEMORIES = ("l1", "l0a", "l0b", "l0c", "ub")
-"""The memories of a core."""
 
-# How a kernel runs on a core: what the planner and its proof both take for granted.
+# How a kernel runs on a core: the assumptions of both the planner and its proof.
 
-FRACTAL = 16
-"""The cube's operands come in blocks of 16 x 16."""
-
-ACCUMULATOR_BYTES = 4
-"""Bytes of a sum in L0C, and of a product that comes from there to UB, at least."""
-
-PASSING_ROWS = 16
-"""Rows of a product's tile that pass UB at a time."""
-
-PROLOGUE_ELEMENTS = 1024
-"""Elements that the vector unit makes at a time of what products are computed from."""
-
-STATISTICS = 2
-"""Numbers that attention keeps for each query: the largest score and the sum of exponentials."""
+FRACTAL = 16  # the cube's operands come in blocks of 16 x 16
+ACCUMULATOR_BYTES = 4  # of a sum in L0C, and at least of a result that comes from there to UB
+PASSING_ROWS = 16  # rows of a matmul's tile that pass UB at a time
+PROLOGUE_ELEMENTS = 1024  # that the vector unit computes at a time for the operands of matmuls
+STATISTICS = 2  # of a query of attention: the largest score and the sum of exponentials
 
 
 @dataclass(frozen=True, slots=True)
 class CoreBuffer:
-    """One buffer in a memory of the core."""
+    """A buffer in one of the memories."""
 
     name: str
     bytes: int
     offsets: tuple[int, ...]
-    steps: tuple[int, int] | None = None
-    """The first and the last step that use it; None: all of them."""
+    steps: tuple[int, int] | None = None  # the first and the last at which it is live; None: all
 
     def __str__(self) -> str:
-        places = ", ".join(map(str, self.offsets))
-        during = "" if self.steps is None else f" from {self.steps[0]} to {self.steps[1]}"
-        return f"{self.name} {self.bytes} at [{places}]{during}"
+        steps = "" if self.steps is None else f" from {self.steps[0]} to {self.steps[1]}"
+        return f"{self.name} {self.bytes} at [{', '.join(map(str, self.offsets))}]{steps}"
 
 
 @irdl_attr_definition
@@ -74,21 +61,18 @@ class CorePlanAttr(Data[tuple[tuple[str, tuple[CoreBuffer, ...]], ...]]):
     def parse_parameter(cls, parser: AttrParser) -> tuple[tuple[str, tuple[CoreBuffer, ...]], ...]:
         def memory() -> tuple[str, tuple[CoreBuffer, ...]]:
             name = parser.expect(lambda: _known(parser), f"expected one of {', '.join(MEMORIES)}")
-            found = parser.parse_comma_separated_list(
-                parser.Delimiter.SQUARE, lambda: _buffer(parser)
-            )
-            return name, tuple(found)
+            square = parser.Delimiter.SQUARE
+            return name, tuple(parser.parse_comma_separated_list(square, lambda: _buffer(parser)))
 
         return tuple(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, memory))
 
     def print_parameter(self, printer: Printer) -> None:
-        parts = (f"{name} [{', '.join(map(str, found))}]" for name, found in self.data)
+        parts = (f"{name} [{', '.join(map(str, buffers))}]" for name, buffers in self.data)
         with printer.in_angle_brackets():
             printer.print_string(", ".join(parts))
 
     @property
     def buffers(self) -> dict[str, Sequence[CoreBuffer]]:
-        """Memory -> its buffers."""
         return dict(self.data)
 
 

@@ -4,8 +4,8 @@ clock, planner and checker.
 Owners. Memory belongs to a slot (its bytes of a segment), an allocation, a constant, an argument of
 the function, a result of a launch, transfer, branch or loop, or an argument of a loop's body that
 is not carried in a buffer. An allocation is new, its bytes undefined, each time that it is
-executed; the bytes of a slot stay. Only slots and allocations are written by others than what
-defines them: the rest is written once, so that nobody can tell a copy of it from itself.
+executed; the bytes of a slot stay. Only slots and allocations are written by ops other than their
+defining op.
 
 Views. `memref.reinterpret_cast` counts its offset from the first element of the owner, whatever
 views its source went through (as in MLIR: from the base pointer). Strides are 0 or more; element
@@ -13,10 +13,10 @@ type and memory space are the owner's.
 
 Control flow. A body's argument for a value that is carried in a buffer *is* that buffer (`order`
 1). All else is copied: initial values when the loop begins (a body's argument is new in each
-iteration), and what a block yields when the block ends. Then all values are read before one of
-their places is written: a carried buffer, an `outs` of a branch, the row of a scan buffer that has
+iteration), and yielded values when the block ends. Then all values are read before one of their
+destinations is written: a carried buffer, an `outs` of a branch, the row of a scan buffer that has
 the iteration's number, the next iteration's arguments, a result. Nothing is copied where value and
-place are the same view. A scan buffer has as many rows as the loop has iterations.
+destination are the same view. A scan buffer has as many rows as the loop has iterations.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,11 +36,9 @@ from ge.dialects.npu_task.ops import ConstantOp, CopyOp, LaunchOp, SlotOp, Trans
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import Shape, array_ints
 
-LOOP_ARGUMENTS = 2
-"""A loop's body has these arguments before the carried ones: iteration number, condition."""
+LOOP_ARGUMENTS = 2  # before the carried ones: iteration number, condition
 
-Task = LaunchOp | CopyOp | TransferOp
-"""What runs on a stream."""
+Task = LaunchOp | CopyOp | TransferOp  # what runs on a stream
 
 
 # ---- where values are ------------------------------------------------------------------------
@@ -58,12 +56,10 @@ class View:
 
     @property
     def width(self) -> int:
-        """Bytes of an element."""
         return bitwidth(self.element) // 8
 
     @property
     def is_known(self) -> bool:
-        """Whether all sizes are known."""
         return all(n >= 0 for n in self.sizes)
 
     @property
@@ -71,11 +67,8 @@ class View:
         """The element after the last one."""
         if not prod(self.sizes):
             return self.offset
-        return (
-            self.offset
-            + 1
-            + sum((n - 1) * s for n, s in zip(self.sizes, self.strides, strict=True))
-        )
+        steps = ((n - 1) * s for n, s in zip(self.sizes, self.strides, strict=True))
+        return self.offset + 1 + sum(steps)
 
     @property
     def region(self) -> "Region":
@@ -87,8 +80,7 @@ class View:
         return Region(self.owner, EVERYTHING if boxes is None else tuple(boxes))
 
     def is_injective(self) -> bool:
-        """Whether no two elements are in one place; False as well where that is costly to find
-        out."""
+        """Whether surely no two elements share bytes."""
         dims = sorted((s, n) for n, s in zip(self.sizes, self.strides, strict=True) if n > 1)
         extent, nested = 1, True
         for stride, size in dims:
@@ -98,18 +90,17 @@ class View:
             return True
         if count > extent or count > MOST_ELEMENTS:
             return False
-        places = {0}
+        offsets = {0}
         for stride, size in dims:
-            places = {p + i * stride for p in places for i in range(size)}
-        return len(places) == count
+            offsets = {o + i * stride for o in offsets for i in range(size)}
+        return len(offsets) == count
 
 
-MOST_ELEMENTS = 1 << 16
-"""Elements of a view that are looked at one by one."""
+MOST_ELEMENTS = 1 << 16  # of a view that are looked at one by one
 
 
 def source_of(value: SSAValue) -> SSAValue | None:
-    """What a value is an alias of, one step back; None for an owner."""
+    """The value that a value is an alias of; None for an owner."""
     if isinstance(value, BlockArgument):
         loop, index = value.owner.parent_op(), value.index - LOOP_ARGUMENTS
         if not isinstance(loop, LoopOp) or index < 0:
@@ -120,14 +111,13 @@ def source_of(value: SSAValue) -> SSAValue | None:
 
 
 def owner_of(value: SSAValue) -> SSAValue:
-    """The buffer whose memory a memref is, or is part of."""
     while (source := source_of(value)) is not None:
         value = source
     return value
 
 
 def view_of(value: SSAValue) -> View:
-    """What a memref is of its owner. Of a dynamic memref no more than the owner is known."""
+    """The elements of its owner that a memref is. Of a dynamic memref only the owner is known."""
     element, shape = data_type(value.type)
     nearest, owner = None, value
     while (source := source_of(owner)) is not None:
@@ -142,7 +132,7 @@ def view_of(value: SSAValue) -> View:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Bytes of a buffer, counted from its first one."""
+    """Bytes of a buffer."""
 
     owner: SSAValue
     boxes: tuple[Box, ...]
@@ -156,25 +146,23 @@ class Region:
         return max((box.high for box in self.boxes), default=0)
 
     def meets(self, other: "Region") -> bool:
-        """Whether both may have a byte in common."""
         return self.owner is other.owner and any(
             a.meets(b) for a in self.boxes for b in other.boxes
         )
 
     def covers(self, other: "Region") -> bool:
-        """Whether all of the other one is surely in this one."""
+        """Whether this one surely has all bytes of the other one."""
         if self == other:
             return True
         dense = len(self.boxes) == 1 and not self.boxes[0].dims
         return dense and self.low <= other.low and other.high <= self.high
 
 
-EVERYTHING = (Box(0, 1 << 62),)
-"""The whole of a buffer whose size is not known."""
+EVERYTHING = (Box(0, 1 << 62),)  # of a buffer whose size is not known
 
 
 class Regions:
-    """The regions of values, worked out once for each."""
+    """A cache of the regions of values."""
 
     def __init__(self) -> None:
         self._known: dict[SSAValue, Region] = {}
@@ -195,80 +183,79 @@ def row_major(shape: Sequence[int]) -> Shape:
 
 
 def is_writable(owner: SSAValue) -> bool:
-    """Whether others than what defines a buffer may write to it."""
+    """Whether ops other than its defining op may write to a buffer."""
     return isinstance(owner.owner, SlotOp | AllocOp)
 
 
 # ---- what ops do -----------------------------------------------------------------------------
 
 
-class Access(NamedTuple):
-    """The memrefs that an op reads, those that it writes, and those that are new with it."""
+class Effects(NamedTuple):
+    """The memrefs that an op reads, those that it writes, and those that it defines."""
 
     reads: Sequence[SSAValue]
     writes: Sequence[SSAValue] = ()
     new: Sequence[SSAValue] = ()
 
 
-def access(op: Operation) -> Access:
-    """What an op itself does to memory. Of a branch or a loop: what it reads before its blocks run;
-    what their ends do tells `moves`."""
+def access(op: Operation) -> Effects:
+    """The effects of an op itself: of a branch or a loop those before its blocks run. `moves` has
+    those of the blocks' ends."""
     match op:
         case LaunchOp():
-            return Access(op.ins, op.outs, op.results)
+            return Effects(op.ins, op.outs, op.results)
         case CopyOp():
-            return Access((op.source,), (op.target,))
+            return Effects((op.source,), (op.target,))
         case TransferOp():
-            return Access((op.source,), (), (op.result,))
+            return Effects((op.source,), (), (op.result,))
         case IfOp():
-            return Access((op.condition,))
+            return Effects((op.condition,))
         case LoopOp():
             heads = [v for v in (op.trip, op.condition) if v is not None]
-            return Access((*heads, *op.inits))
+            return Effects((*heads, *op.inits))
         case YieldOp() | ReturnOp():
-            return Access(op.operands)
+            return Effects(op.operands)
         case ConstantOp():
-            return Access((), (), op.results)
+            return Effects((), (), op.results)
         case _:
-            return Access(())
+            return Effects(())
 
 
-class Move(NamedTuple):
-    """A value that a block yields, and the buffer that it is copied into; `row` if into the row of
-    that buffer that has the iteration's number. None: it is what the next iteration's condition, or
-    a new buffer, is made of."""
+class BlockMove(NamedTuple):
+    """A value that a block yields, and the buffer that it is copied into: with `row` into the row
+    that has the iteration's number. None: the next iteration's condition, or a new buffer."""
 
     value: SSAValue
     target: SSAValue | None
     row: bool = False
 
 
-def moves(op: YieldOp) -> Iterator[Move]:
-    """What becomes of the values that a block yields, in order."""
+def moves(op: YieldOp) -> Iterator[BlockMove]:
+    """Of the values that a block yields, in order."""
     parent = op.parent_op()
     if isinstance(parent, IfOp):
         yield from _moves(op.values, parent.order, parent.outs, row=False)
     elif isinstance(parent, LoopOp):
         carried = len(parent.order)
-        yield Move(op.values[0], None)
+        yield BlockMove(op.values[0], None)
         yield from _moves(op.values[1 : 1 + carried], parent.order, parent.carried, row=False)
         yield from _moves(op.values[1 + carried :], parent.stacked, parent.scans, row=True)
 
 
 def _moves(
     values: Sequence[SSAValue], order: Attribute, targets: Sequence[SSAValue], row: bool
-) -> Iterator[Move]:
-    places = iter(targets)
+) -> Iterator[BlockMove]:
+    buffers = iter(targets)
     for value, fixed in zip(values, array_ints(order), strict=True):
-        yield Move(value, next(places), row) if fixed else Move(value, None)
+        yield BlockMove(value, next(buffers), row) if fixed else BlockMove(value, None)
 
 
 FOREVER = 1 << 62
 
 
 def trips(loop: LoopOp) -> tuple[int, int | None]:
-    """How often a loop runs at least and at most, as far as constants in the text say; None: there
-    is no limit. A loop that never ends runs `FOREVER`."""
+    """The least and the most iterations of a loop, as far as constants in the IR decide them; None
+    for no limit, `FOREVER` for a loop that never ends."""
     most = None if loop.trip is None else _constant(loop.trip)
     most = None if most is None else max(most, 0)
     least = FOREVER if loop.trip is None else most or 0
@@ -281,10 +268,8 @@ def trips(loop: LoopOp) -> tuple[int, int | None]:
 
 
 def _constant(value: SSAValue) -> int | None:
-    """The number that a constant in the text is, else None."""
-    if not isinstance(op := value.owner, ConstantOp):
-        return None
-    if not isinstance(dense := op.value, DenseIntOrFPElementsAttr):
+    dense = value.owner.value if isinstance(value.owner, ConstantOp) else None
+    if not isinstance(dense, DenseIntOrFPElementsAttr):
         return None
     values = cast(Sequence[int], dense.get_values())
     return int(values[0]) if len(values) == 1 else None

@@ -1,7 +1,5 @@
 """The `npu_task` dialect: kernels, launches, buffers, streams and events.
 
-It serves three levels, each a step nearer to the machine:
-
 tasks    `npu_task.kernel` outlines what one launch computes (equal kernels are shared);
          `npu_task.launch` runs it on tensors, in destination-passing style:
            %0 = tensor.empty() : tensor<8x32xf32>
@@ -15,8 +13,8 @@ program  buffers are slots of one pool, launches and copies are on streams, even
            npu_task.wait 3 on 2
 
 A result whose shape is known only at run time has no destination: at every level it is an SSA
-result, and the device allocates it when the kernel has computed its shape. Such a buffer is
-written once, by what defines it, and lives as long as it is used.
+result, which the device allocates when the kernel has computed its shape. Such a buffer is written
+once, by its defining op, and live until its last use.
 """
 
 from collections.abc import Sequence
@@ -72,12 +70,12 @@ from ge.dialects.npu_task.attributes import (
     symbol,
 )
 from ge.dialects.npu_task.core_plan import CorePlanAttr
+from ge.dialects.support.choices import choice_def
 from ge.dialects.support.operation import GeOp, segments
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense
 
 SHAPED = BaseAttr(TensorType) | BaseAttr(MemRefType)
-"""What a launch is on: tensors, or memrefs once there are buffers."""
 
 
 # ---- kernels and launches --------------------------------------------------------------------
@@ -98,9 +96,8 @@ class ReturnOp(GeOp):
 
 @irdl_op_definition
 class KernelOp(GeOp):
-    """What one launch computes, on tensors: one graph or fused op, and the constants it needs.
-    Launches of equal kernels share one. `engine`, `tiling` and `core`, the plan of the core's
-    memories, hold for every launch."""
+    """What one launch computes, on tensors: one graph or fused op, and its constants. Launches of
+    equal kernels share one. `core` is the plan of the core's memories."""
 
     name = "npu_task.kernel"
     sym_name = prop_def(SymbolNameConstraint())
@@ -139,7 +136,7 @@ class KernelOp(GeOp):
         return op
 
     def accepts_strided(self) -> bool:
-        """Whether launches may read and write views whose rows lie apart."""
+        """Whether launches may read and write strided views."""
         op = self.main
         static = not any(is_dynamic(v.type) for v in (*op.operands, *op.results))
         return static and self.engine.data is not Engine.HOST and op.accepts_strided()
@@ -173,7 +170,7 @@ class KernelOp(GeOp):
 
 @irdl_op_definition
 class LaunchOp(GeOp):
-    """One launch of a kernel (see the top of this file for its form at each level)."""
+    """One launch of a kernel; its form at each level stands at the top of this file."""
 
     name = "npu_task.launch"
     kernel = prop_def(SymbolRefAttr)
@@ -212,28 +209,25 @@ class LaunchOp(GeOp):
 
     @property
     def on_buffers(self) -> bool:
-        """Whether the launch is on memrefs (its static results are no SSA results)."""
+        """Whether the launch is on memrefs: its static results are no SSA results."""
         return any(isinstance(v.type, MemRefType) for v in (*self.operands, *self.results))
 
     def verify_against(self, kernel: KernelOp) -> None:
-        """Check operands and results against the kernel. Raises VerifyException."""
-        want = [data_type(t) for t in kernel.input_types]
-        if [data_type(v.type) for v in self.ins] != want:
+        """Raises VerifyException for other operand or result types than the kernel's."""
+        if [data_type(v.type) for v in self.ins] != [data_type(t) for t in kernel.input_types]:
             raise VerifyException(f"ins differ from the inputs of @{self.callee}")
         static = [data_type(t) for t in kernel.output_types if not is_dynamic(t)]
         if [data_type(v.type) for v in self.outs] != static:
             raise VerifyException(f"outs differ from the static results of @{self.callee}")
-        given = [data_type(v.type) for v in self.results]
-        dynamic = [data_type(t) for t in kernel.output_types if is_dynamic(t)]
-        every = [data_type(t) for t in kernel.output_types]
-        if given != (dynamic if self.on_buffers else every):
+        outputs = [t for t in kernel.output_types if is_dynamic(t) or not self.on_buffers]
+        if [data_type(v.type) for v in self.results] != [data_type(t) for t in outputs]:
             raise VerifyException(f"results differ from the results of @{self.callee}")
 
 
 @irdl_op_definition
 class ConstantOp(GeOp):
-    """A constant that a launch reads: `dense<...>`, or `#graph.weight<"key">` into the payload.
-    On memrefs it is a buffer of the weight segment."""
+    """An operand of launches: `dense<...>`, or `#graph.weight<"key">` into the payload. A memref is
+    a buffer of the weight segment."""
 
     name = "npu_task.constant"
     value = prop_def(Attribute)
@@ -247,8 +241,7 @@ class ConstantOp(GeOp):
 
     def verify_(self) -> None:
         check_buffer(self.result.type)
-        value = self.value
-        if isinstance(value, DenseIntOrFPElementsAttr):
+        if isinstance(value := self.value, DenseIntOrFPElementsAttr):
             stated = cast(Dense, value).type
             if data_type(stated) != data_type(self.result.type):
                 raise VerifyException(f"a constant of {stated} is read as {self.result.type}")
@@ -258,7 +251,7 @@ class ConstantOp(GeOp):
 
 
 def check_buffer(t: Attribute) -> None:
-    """Check the type of a buffer of the device. Raises VerifyException."""
+    """Raises VerifyException for a type that no buffer of the device has."""
     if space_of(t) not in (HBM, None):
         raise VerifyException(f"{t} is not in the memory of the device")
     if isinstance(t, MemRefType) and not isinstance(t.layout, NoneAttr):
@@ -266,7 +259,7 @@ def check_buffer(t: Attribute) -> None:
 
 
 def check_spaces(source: Attribute, target: Attribute) -> None:
-    """Check that a copy is from or to the device. Raises VerifyException."""
+    """Raises VerifyException unless a copy is from or to the device."""
     spaces = {space_of(source), space_of(target)}
     if HBM not in spaces or not spaces <= {HOST, HBM}:
         raise VerifyException(f"a copy is from or to the device, not {source} to {target}")
@@ -274,11 +267,11 @@ def check_spaces(source: Attribute, target: Attribute) -> None:
 
 @irdl_op_definition
 class SlotOp(GeOp):
-    """A buffer at a fixed byte offset of a segment of device memory: "arena" (activations and
-    workspaces, reused) or "io" (the model's inputs and outputs)."""
+    """A buffer at a byte offset of a segment of device memory: "arena" (activations and workspaces,
+    reused) or "io" (the model's inputs and outputs)."""
 
     name = "npu_task.slot"
-    segment = prop_def(StringAttr)
+    segment = choice_def("segment", ("arena", "io"))
     offset = prop_def(IntegerAttr[I64])
     result = result_def(MemRefType)
     traits = traits_def(Pure())
@@ -293,8 +286,6 @@ class SlotOp(GeOp):
         )
 
     def verify_(self) -> None:
-        if self.segment.data not in ("arena", "io"):
-            raise VerifyException(f'segment is "arena" or "io", not "{self.segment.data}"')
         if self.offset.value.data < 0:
             raise VerifyException(f"offset is at least 0, got {self.offset.value.data}")
         if is_dynamic(self.result.type):

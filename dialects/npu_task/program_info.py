@@ -1,4 +1,4 @@
-"""What a program states about itself: the attributes of its functions and buffers, by name."""
+"""Attributes of the functions and buffers of a program, by name."""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -11,20 +11,16 @@ from ge.dialects.targets.target import TARGET
 
 # of @main
 STREAMS = "npu_task.streams"
-CAP = "npu_task.cap_bytes"
-"""Most bytes that are live at one time."""
+CAP = "npu_task.cap_bytes"  # most bytes that are live at one time
 CERTIFICATE = "npu_task.certificate"
-NO_REUSE = "npu_task.no_reuse"
-"""Kinds of ops whose results share no memory."""
+NO_REUSE = "npu_task.no_reuse"  # kinds of ops whose results share no memory
 SPILLED = "npu_task.spilled_bytes"
 RECOMPUTED = "npu_task.recomputed"
 ORDER = "npu_task.order"
 
 # of buffers
-IO = "npu_task.io"
-"""The buffer is an input or output of the model."""
-PINNED = "npu_task.pinned"
-"""The buffer shares no memory with others."""
+IO = "npu_task.io"  # an input or output of the model
+PINNED = "npu_task.pinned"  # shares no memory with others
 
 FIGURES = (
     "streams", "events", "arena_bytes", "lower_bound_bytes", "no_reuse_bytes", "weight_bytes",
@@ -32,30 +28,28 @@ FIGURES = (
 )  # fmt: skip
 """What every program states: `npu_task.` and one of these."""
 
+NAMED = {TARGET: "a target", ORDER: "an order"}
+
 
 def figure(func: Operation, name: str) -> int | None:
-    """A number that a function states about itself; None where it is none that can be."""
     attr = func.attributes.get(f"npu_task.{name}")
     return attr.value.data if isinstance(attr, IntegerAttr) else None
 
 
 def state(func: Operation, **figures: int) -> None:
-    """State numbers about a function."""
     for name, value in figures.items():
         func.attributes[f"npu_task.{name}"] = number(value)
 
 
 def type_errors(func: Operation) -> Iterator[str]:
-    """Attributes of a function that are of the wrong type."""
+    """One message for each attribute of a function that is of the wrong type."""
     counts = (*(f"npu_task.{name}" for name in FIGURES), CAP, SPILLED, RECOMPUTED)
     for name, attr in func.attributes.items():
         if name in counts:
             if not _is_count(attr):
                 yield f"{name} is a number of type i64 and at least 0, not {attr}"
-        elif name == TARGET and not isinstance(attr, StringAttr):
-            yield f"{TARGET} is the name of a target, not {attr}"
-        elif name == ORDER and not isinstance(attr, StringAttr):
-            yield f"{ORDER} is the name of an order, not {attr}"
+        elif name in NAMED and not isinstance(attr, StringAttr):
+            yield f"{name} is the name of {NAMED[name]}, not {attr}"
         elif name == CERTIFICATE and not isinstance(attr, DictionaryAttr):
             yield f"{CERTIFICATE} is a dictionary, not {attr}"
         elif name == NO_REUSE and not _is_names(attr):

@@ -1,4 +1,4 @@
-"""What ops on buffers keep to beyond what their verifiers see: rules about views and owners."""
+"""Rules of ops on buffers that look beyond the op: views and owners."""
 
 from collections.abc import Iterable, Iterator
 from typing import cast
@@ -18,7 +18,7 @@ from ge.dialects.support.types import array_ints, numel
 
 
 def misuses(op: Operation) -> Iterator[str]:
-    """What is wrong with the buffers of an op, or with the arguments of a function."""
+    """Messages about the buffers of an op, or the arguments of a function."""
     match op:
         case FuncOp():
             yield from _new(op.body.block.args)
@@ -77,7 +77,6 @@ def _view(op: ReinterpretCastOp) -> Iterator[str]:
 
 
 def _layout(t: MemRefType[Attribute]) -> tuple[int | None, tuple[int | None, ...]]:
-    """Offset and strides that a type states."""
     if isinstance(t.layout, NoneAttr):
         return 0, row_major(t.get_shape())
     if isinstance(t.layout, StridedLayoutAttr):

@@ -13,11 +13,11 @@ from ge.dialects.support.types import DYNAMIC, Shape, is_static, numel, shape_of
 class Access(Enum):
     """Which operand elements a result element needs: what decides on fusion."""
 
-    POINTWISE = "the elements at its place (operands broadcast), or few beside it in a row"
+    POINTWISE = "the elements at its index (operands broadcast), or few beside it in a row"
     VIEW = "one element; all stay where they are in memory"
-    MOVEMENT = "one element, from a place that follows from its own"
-    LOOKUP = "one element of the first operand, from a place that another operand names"
-    WINDOW = "the elements of the first operand in a window around its place"
+    MOVEMENT = "one element, at an index that follows from its own"
+    LOOKUP = "one element of the first operand, at an index that is an element of another operand"
+    WINDOW = "the elements of the first operand in a window around its index"
     ROWS = "a row of elements: see `RowsInterface`"
     WHOLE = "any elements"
 

@@ -1,8 +1,8 @@
-"""Diagnostics: an error, a warning, a remark or a note about a place in the source.
+"""Diagnostics: an error, a warning, a remark or a note about a source location.
 
-Passes say something about an op without failing with `warning` and `remark`; who listens
-(`ge-opt`, a test, the compiler's log) decides what becomes of it. To fail, raise GeError, or
-VerifyException / PassFailedException through `op.emit_error`.
+Passes call `warning` and `remark`; the handler in use (of `ge-opt`, a test, the compiler's log)
+decides what becomes of it. To fail, raise GeError, or VerifyException / PassFailedException through
+`op.emit_error`.
 """
 
 import re
@@ -19,7 +19,7 @@ from ge.dialects.support.errors import GeError
 
 
 class Severity(StrEnum):
-    """How bad it is; only an error fails."""
+    """Only an error fails."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -29,7 +29,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in a text file, or the name that a model gives to a node. Lines and columns
+    """A location in a text file, or the name that a model gives to a node. Lines and columns
     count from 1; 0 stands for unknown."""
 
     file: str = ""
@@ -45,7 +45,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """Something to tell the user, and where. As text: `file:1:2: error: message`."""
+    """A message to the user: `file:1:2: error: message`."""
 
     severity: Severity
     message: str
@@ -58,7 +58,7 @@ class Diagnostic:
 
 
 def place_of_location(location: Attribute) -> Place | None:
-    """The place that a location attribute tells, a file rather than a name; None if unknown."""
+    """What a location attribute states, a file rather than a name; None if unknown."""
     match location:
         case FileLineColLoc():
             return Place(location.filename.data, location.line.data, location.column.data)
@@ -78,7 +78,7 @@ def place_of_location(location: Attribute) -> Place | None:
 
 
 def place_of(op: Operation) -> Place:
-    """Where an op comes from; an op without location stands where the op around it stands."""
+    """The location of an op, or else of the nearest op around it."""
     current: Operation | None = op
     while current is not None:
         if (place := place_of_location(current.location)) is not None:
@@ -93,7 +93,7 @@ _handler: ContextVar[Handler | None] = ContextVar("diagnostic_handler", default=
 
 @contextmanager
 def diagnostic_handler(handler: Handler) -> Generator[None]:
-    """Within the context, `handler` gets the warnings and remarks; the innermost one wins."""
+    """Within the context `handler` gets the warnings and remarks."""
     token = _handler.set(handler)
     try:
         yield
@@ -102,7 +102,7 @@ def diagnostic_handler(handler: Handler) -> Generator[None]:
 
 
 def listening() -> bool:
-    """Whether somebody listens: ask before composing a costly remark."""
+    """Whether there is a handler: ask before composing a costly remark."""
     return _handler.get() is not None
 
 
@@ -112,34 +112,30 @@ def emit(severity: Severity, op: Operation, message: str, *notes: Diagnostic) ->
 
 
 def warning(op: Operation, message: str) -> None:
-    """Tell the user about something doubtful that does not stop the compilation."""
     emit(Severity.WARNING, op, message)
 
 
 def remark(op: Operation, message: str) -> None:
-    """Tell those who ask (`--remarks`) what was done, or why it was not."""
     emit(Severity.REMARK, op, message)
 
 
+# controls, marks of direction and other ends of lines
 UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-"""Controls, marks of direction and other ends of lines."""
 
 
 def visible(text: str) -> str:
-    """A name for a terminal, on one line: what would steer the terminal is escaped."""
+    """The text on one line; characters that would steer the terminal are escaped."""
     return UNSEEN.sub(lambda m: ascii(m[0])[1:-1], text)
 
 
 SHOWN = 5
-"""Problems that an error shows."""
 
 
 def listing(problems: Sequence[object]) -> str:
-    """The first problems of several, and how many more there are, for the text of an error."""
+    """The first `SHOWN` problems, and how many more there are."""
     more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
     return "; ".join(map(str, problems[:SHOWN])) + more
 
 
 def error_at(op: Operation, message: str, hint: str = "") -> GeError:
-    """The error to raise about an op: what is wrong, and the way out."""
     return GeError(message, str(place_of(op)), hint)

@@ -1,8 +1,5 @@
-"""The element types of ge: one row each, from which all else that is known about them follows.
-
-A new type is a row: it can then be read, written, stored, moved and cast at every level. Nothing
-here imports numpy, onnx or safetensors: their names are strings.
-"""
+"""The element types of ge. A new type is a row of `ELEMENT_TYPES`: it can then be read, written,
+stored, moved and cast at every level. Nothing here imports numpy, onnx or safetensors."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,21 +31,15 @@ class ElementType:
     """What an element type is called elsewhere, and how its values are represented."""
 
     type: Attribute
-    numpy: str
-    """Name of the dtype, of numpy or of ml_dtypes."""
-    onnx: str
-    """Name of the number in TensorProto.DataType."""
+    numpy: str  # name of the dtype, of numpy or of ml_dtypes
+    onnx: str  # name in TensorProto.DataType
     safetensors: str
-    precision: int = 0
-    """Significant bits of a float, the implicit one included; 0 for an integer."""
-    storage_only: bool = False
-    """Whether values are only stored, moved, cast and quantized."""
-    stored_bits: int = 0
-    """Bits an element takes in memory, where that is not the width in whole bytes."""
+    precision: int = 0  # significant bits of a float, the implicit one included
+    storage_only: bool = False  # values are only stored, moved, cast and quantized
+    stored_bits: int = 0  # bits in memory, where that is not the width in whole bytes
 
     @cached_property
     def name(self) -> str:
-        """As in the text of the IR."""
         return str(self.type)
 
     @cached_property
@@ -97,18 +88,15 @@ ELEMENT_TYPES = (
 )
 
 _ROWS = {row.type: row for row in ELEMENT_TYPES}
-
-
-_ROW = "_ge_row"
-"""What is asked of a type again and again is kept with it: types are immutable."""
+_ROW = "_ge_row"  # types are immutable: their row is kept with them
 
 
 def row_of(t: Attribute) -> ElementType | None:
     """The row of an element type; None for a type that ge does not have."""
-    kept = vars(t)
-    if _ROW not in kept:
-        kept[_ROW] = _ROWS.get(t)
-    return kept[_ROW]
+    facts = vars(t)
+    if _ROW not in facts:
+        facts[_ROW] = _ROWS.get(t)
+    return facts[_ROW]
 
 
 def bitwidth(t: Attribute) -> int:
@@ -120,7 +108,6 @@ def bitwidth(t: Attribute) -> int:
 
 
 def storage_bytes(count: int, t: Attribute) -> int:
-    """Bytes of so many elements in a row; the last byte may be partly used."""
     return -(-count * bitwidth(t) // 8)
 
 
@@ -149,5 +136,5 @@ def check_computed(t: Attribute) -> None:
 
 
 def type_name(t: Attribute) -> str:
-    """The name of an element type for people, as numpy has it."""
+    """The name of an element type in messages, as numpy has it."""
     return row.numpy if (row := row_of(t)) is not None else str(t)

@@ -8,12 +8,12 @@ PREFIX = "GE_"
 
 
 def variables() -> dict[str, str]:
-    """The variables of ge that are set; an empty one counts as not set."""
+    """An empty variable counts as not set."""
     return {name: text for name, text in os.environ.items() if name.startswith(PREFIX) and text}
 
 
 def truth(text: str) -> bool:
-    """Also `true`, `on`, `false` and `off`. Raises ValueError, which says what is expected."""
+    """Raises ValueError that names what is expected."""
     try:
         return {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}[
             text.lower()
@@ -23,7 +23,7 @@ def truth(text: str) -> bool:
 
 
 def switch(name: str) -> bool:
-    """Whether a variable switches something on. Raises GeError for one that cannot be read."""
+    """Raises GeError for a variable that is no truth value."""
     try:
         return truth(os.environ.get(name) or "0")
     except ValueError as e:
@@ -31,7 +31,7 @@ def switch(name: str) -> bool:
 
 
 def debugging() -> bool:
-    """Whether tracebacks are wanted; a value that cannot be read is the command line's to tell."""
+    """Whether tracebacks are wanted. The command line reports a value that cannot be read."""
     try:
         return switch("GE_DEBUG")
     except GeError:

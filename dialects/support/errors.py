@@ -8,11 +8,7 @@ if TYPE_CHECKING:
 
 
 class GeError(Exception):
-    """What is wrong, where, and what to do about it.
-
-    `where` is a model node, a file, or file:line:column; `hint` is the way out; `notes` are lines
-    that tell more.
-    """
+    """`where` is a model node, a file, or file:line:column; `hint` is the way out."""
 
     def __init__(
         self,

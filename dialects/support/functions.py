@@ -6,16 +6,13 @@ from xdsl.dialects.func import FuncOp
 from ge.dialects.support.diagnostics import error_at
 
 MAIN = "main"
-"""The function that the program runs."""
 
 
 def functions(module: ModuleOp) -> dict[str, FuncOp]:
-    """The functions of a module by name."""
     return {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
 
 
 def defined_functions(module: ModuleOp) -> list[FuncOp]:
-    """The functions of a module that have a body."""
     return [f for f in functions(module).values() if f.body.blocks]
 
 

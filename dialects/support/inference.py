@@ -19,9 +19,10 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Operation, Region, SSAValue
-from xdsl.irdl import AttrSizedOperandSegments, VarOperandDef
+from xdsl.irdl import AttrSizedOperandSegments, VarOperandDef, VerificationContext
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.support.choices import ChoiceConstraint
 from ge.dialects.support.operation import GeOp, segments
 from ge.dialects.support.types import UNKNOWN, array_ints, constant_ints, is_refinement, set_type
 
@@ -68,11 +69,12 @@ def name_loc(name: str) -> LocationAttr:
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """The operand definitions of an op class."""
+    """The definitions of an op class that `InferenceInterface.of` asks for again and again."""
 
     names: Mapping[str, int]
     optional: Sequence[bool]  # whether it may be absent, or have several values
     segmented: bool  # whether an op states how many operands belong to each
+    choices: Mapping[str, ChoiceConstraint]  # the properties that are one of a few strings
 
 
 def _values(operand: Operand) -> Sequence[SSAValue]:
@@ -112,7 +114,8 @@ class InferenceInterface(GeOp):
         Operands come in the order of their definitions or by name; an optional one that is left
         out, or None, is absent, and a variadic one is a sequence. `results` is the count for ops
         with variadic results.
-        Raises VerifyException for operands that do not fit; they then have no use by the op."""
+        Raises VerifyException for operands and choices that do not fit; operands then have no use
+        by the op."""
         groups, properties = cls._sorted(operands, params)
         flat = [v for group in groups for v in group]
         if cls.operand_slots().segmented:
@@ -143,6 +146,11 @@ class InferenceInterface(GeOp):
             {name: i for i, (name, _) in enumerate(definition.operands)},
             tuple(isinstance(d, VarOperandDef) for _, d in definition.operands),
             any(isinstance(o, AttrSizedOperandSegments) for o in definition.options),
+            {
+                n: d.constr
+                for n, d in definition.properties.items()
+                if isinstance(d.constr, ChoiceConstraint)
+            },
         )
 
     @classmethod
@@ -160,6 +168,8 @@ class InferenceInterface(GeOp):
                 groups[index] = _values(cast(Operand, value))
             elif (built := attribute(cast(Param, value))) is not None:
                 properties[name] = built
+                if name in slots.choices:
+                    slots.choices[name].verify(built, VerificationContext())
         for name, index in names.items():
             if not groups[index] and not optional[index]:
                 raise ValueError(f"{cls.name} needs its operand '{name}'")

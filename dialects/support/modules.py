@@ -9,7 +9,6 @@ from xdsl.irdl import IRDLOperation
 
 
 def _defined(kind: type, modules: Sequence[ModuleType]) -> list[Any]:
-    """The named classes of a kind that the modules define, in order of definition."""
     return [
         c
         for m in modules
@@ -23,10 +22,8 @@ def _defined(kind: type, modules: Sequence[ModuleType]) -> list[Any]:
 
 
 def ops_of(*modules: ModuleType) -> list[type[Operation]]:
-    """The op classes that the modules define."""
     return _defined(IRDLOperation, modules)
 
 
 def attributes_of(*modules: ModuleType) -> list[type[Attribute]]:
-    """The attribute classes that the modules define."""
     return _defined(Attribute, modules)

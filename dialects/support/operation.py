@@ -1,9 +1,5 @@
-"""The base of all ops of ge: an xDSL op that is cheap to ask.
-
-xDSL's classes are abstract base classes, so that `isinstance` runs Python code for each op that is
-no instance, dictionaries call a `__hash__` written in Python, and each question about a trait walks
-a list. Compilation asks these things millions of times.
-"""
+"""The base of all ops of ge: an xDSL op with a fast `isinstance` (not through ABCMeta), `__hash__`
+and `has_trait`, which compilation calls millions of times."""
 
 from abc import ABCMeta
 from functools import cache, lru_cache
@@ -17,14 +13,14 @@ Trait = TypeVar("Trait", bound=OpTrait)
 
 
 class OpClass(ABCMeta):
-    """Class of op classes: an op is an instance of its class and of that class's bases alone."""
+    """Op classes do not ask `register` and `__subclasshook__` of abstract base classes."""
 
     __instancecheck__ = type.__instancecheck__
     __subclasscheck__ = type.__subclasscheck__
 
 
 class GeOp(IRDLOperation, metaclass=OpClass):
-    """Base of all ops of ge."""
+    """The base: see the top of this file."""
 
     __eq__ = object.__eq__  # pyright: ignore[reportAssignmentType]
     __hash__ = object.__hash__
@@ -41,5 +37,4 @@ def _trait(kind: type[GeOp], trait: type[OpTrait] | OpTrait) -> OpTrait | None:
 
 @lru_cache(maxsize=4096)
 def segments(*sizes: int) -> DenseArrayBase:
-    """How many operands belong to each of an op's groups."""
     return DenseArrayBase.from_list(i32, sizes)

@@ -23,8 +23,8 @@ class TensorOp(InferenceInterface, InPlaceInterface):
 
     # whether operands may be of types that are only stored, as they may be for ops that move them
     TAKES_STORED: ClassVar[bool] = False
-    # whether an operand states where elements are; the kernel refuses places that do not exist
-    NAMES_PLACES: ClassVar[bool] = False
+    # whether an operand has indices of elements; the kernel refuses those out of range
+    TAKES_INDICES: ClassVar[bool] = False
     # whether it multiplies matrices, and what follows may join its launch
     IS_MATMUL: ClassVar[bool] = False
     # whether it scales rows by their statistics, and what is around may join its launch
@@ -45,7 +45,7 @@ class TensorOp(InferenceInterface, InPlaceInterface):
     def can_fail(self) -> bool:
         """Whether the kernel may refuse values that are known only at run time. Such an op must
         not run where it did not run before."""
-        if self.NAMES_PLACES or any(getattr(self, name) is not None for name in self.PARAMETERS):
+        if self.TAKES_INDICES or any(getattr(self, name) is not None for name in self.PARAMETERS):
             return True
         return not all(
             isinstance(v.type, TensorType) and is_static(shape_of(v))

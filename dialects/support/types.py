@@ -1,7 +1,7 @@
 """Shapes and element types: the small algebra that type inference is written in.
 
 A shape is a tuple of ints in which `DYNAMIC` marks a dimension that is known only at run time.
-Nothing here imports numpy: these helpers run at start-up of every tool.
+Nothing here imports numpy: every tool runs this at start-up.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,23 +24,20 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.element_types import storage_bytes
 
-DYNAMIC = DYNAMIC_INDEX
-"""The dimension that is known only at run time; `?` in the text."""
+DYNAMIC = DYNAMIC_INDEX  # the dimension that is known only at run time; `?` in the IR
 
 Shape: TypeAlias = tuple[int, ...]
 AnyTensor: TypeAlias = TensorType[Attribute]
 Dense: TypeAlias = DenseIntOrFPElementsAttr[Any]
-"""The elements of a constant that stands in the text."""
 
-UNKNOWN = UnrankedTensorType(f32)
-"""Placeholder type of a result whose type has not been inferred yet."""
+UNKNOWN = UnrankedTensorType(f32)  # of a result whose type has not been inferred yet
 
+# caches in the types, which are immutable
 _SHAPE, _BYTES, _TENSORS = "_ge_shape", "_ge_bytes", "_ge_tensors"
-"""What is asked of types again and again is kept with them: they are immutable."""
 
 
 class NotStatic(VerifyException, ValueError):
-    """The rank or the number of elements is asked for of a type that does not state it."""
+    """The rank or the number of elements of a type is not known."""
 
 
 def tensor_type(value: SSAValue) -> AnyTensor:
@@ -73,7 +70,7 @@ def shape_of(value: SSAValue) -> Shape:
 
 
 def element_type(value: SSAValue) -> Attribute:
-    """The element type of a tensor or memref value."""
+    """Of a tensor or memref value. Raises VerifyException for any other type."""
     t = value.type
     if isinstance(t, TensorType | MemRefType | UnrankedTensorType):
         return cast(AnyTensor, t).element_type
@@ -85,7 +82,7 @@ def rank_of(value: SSAValue) -> int:
 
 
 def tensor(shape: Iterable[int], element: Attribute) -> AnyTensor:
-    """The tensor type; a model has few different ones, so they are made once."""
+    """The tensor type; a model has few different ones, so they are cached."""
     known: dict[Shape, AnyTensor] = vars(element).setdefault(_TENSORS, {})
     if (t := known.get(dims := tuple(shape))) is None:
         t = known[dims] = TensorType(element, dims)
@@ -117,7 +114,6 @@ def byte_size(t: Attribute) -> int:
 
 
 def align_up(size: int, alignment: int) -> int:
-    """The least multiple of the alignment that is not below a size."""
     return -(-size // alignment) * alignment
 
 
@@ -125,9 +121,7 @@ def broadcast_dims(a: int, b: int) -> int:
     """One dimension of numpy broadcasting; `?` against 1 or `?` stays `?`, against n > 1 is n."""
     if a == b or b == 1:
         return a
-    if a == 1:
-        return b
-    if a == DYNAMIC:
+    if a in (1, DYNAMIC):
         return b
     if b == DYNAMIC:
         return a
@@ -135,7 +129,7 @@ def broadcast_dims(a: int, b: int) -> int:
 
 
 def broadcast(*shapes: Shape) -> Shape:
-    """numpy's broadcasting of shapes. Raises VerifyException where two dimensions clash."""
+    """Raises VerifyException where two dimensions clash."""
     if shapes and shapes.count(shapes[0]) == len(shapes):
         return shapes[0]
     rank = max((len(s) for s in shapes), default=0)
@@ -161,13 +155,22 @@ def normalize_axis(axis: int, rank: int, name: str = "axis") -> int:
     return axis + rank if axis < 0 else axis
 
 
-def merge_dims(a: int, b: int) -> int:
+def merge_dims(a: int, b: int, message: str = "") -> int:
     """The one dimension that is known to be equal to both. Raises VerifyException on a clash."""
     if a == DYNAMIC:
         return b
     if b in (DYNAMIC, a):
         return a
-    raise VerifyException(f"dimensions {a} and {b} differ")
+    raise VerifyException(message or f"dimensions {a} and {b} differ")
+
+
+def times(dim: int, factor: int) -> int:
+    return DYNAMIC if DYNAMIC in (dim, factor) else dim * factor
+
+
+def agree(a: Shape, b: Shape) -> bool:
+    """Whether two shapes may be the same at run time."""
+    return len(a) == len(b) and all(x == y or DYNAMIC in (x, y) for x, y in zip(a, b, strict=True))
 
 
 def is_refinement(precise: Attribute, general: Attribute) -> bool:
@@ -181,28 +184,21 @@ def is_refinement(precise: Attribute, general: Attribute) -> bool:
     if not (isinstance(precise, TensorType) and isinstance(general, TensorType)):
         return False
     p, g = cast(AnyTensor, precise), cast(AnyTensor, general)
-    a, b = p.get_shape(), g.get_shape()
-    return (
-        p.element_type == g.element_type
-        and len(a) == len(b)
-        and all(x == y or DYNAMIC in (x, y) for x, y in zip(a, b, strict=True))
-    )
+    return p.element_type == g.element_type and agree(p.get_shape(), g.get_shape())
 
 
 def array_ints(array: Attribute) -> tuple[int, ...]:
-    """The elements of a dense array of integers."""
     assert isinstance(array, DenseArrayBase)
     return cast(DenseArrayBase[IntegerType], array).get_values()
 
 
 def array_floats(array: Attribute) -> tuple[float, ...]:
-    """The elements of a dense array of floats."""
     assert isinstance(array, DenseArrayBase)
     return cast(DenseArrayBase[AnyFloat], array).get_values()
 
 
 def constant_value(value: SSAValue) -> Dense | None:
-    """The elements of a value that a constant in the text defines, else None."""
+    """The elements of a value that a constant in the IR defines, else None."""
     if not isinstance(value, OpResult) or not value.op.has_trait(ConstantLike):
         return None
     attr = ConstantLike.get_constant_value(value)
@@ -210,13 +206,13 @@ def constant_value(value: SSAValue) -> Dense | None:
 
 
 def constant_ints(value: SSAValue) -> tuple[int, ...] | None:
-    """The integers of a constant in the text, flattened, else None."""
+    """The integers of a constant in the IR, flattened, else None."""
     attr = constant_value(value)
     if attr is None or not isinstance(attr.get_element_type(), IntegerType):
         return None
     values = attr.get_values()
     shape = cast(AnyTensor, attr.type).get_shape()
-    return values * numel(shape) if len(values) == 1 else values  # a splat is kept once
+    return values * numel(shape) if len(values) == 1 else values  # a splat is stored once
 
 
 def set_type(value: SSAValue, new_type: Attribute) -> None:
@@ -224,8 +220,7 @@ def set_type(value: SSAValue, new_type: Attribute) -> None:
     value._type = new_type  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
 
 
-SHAPE_ELEMENTS = 64
-"""Shape arithmetic is on vectors of at most this many integers."""
+SHAPE_ELEMENTS = 64  # shape arithmetic is on vectors of at most so many integers
 
 
 def is_shape_like(value: SSAValue) -> bool:

@@ -22,14 +22,12 @@ from ge.dialects.support.element_types import ELEMENT_TYPES
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets import DEFAULT_TARGET
 
+# element types that matmuls may have a rate of their own for
 RATE_KEYS = tuple(dict.fromkeys(row.rate_key for row in ELEMENT_TYPES))
-"""Element types that matmuls may have a rate of their own for."""
 
-TARGET = "npu_task.target"
-"""Attribute of a function: the name of the target that its kernels are made for."""
-
-TARGET_FILE = "npu_task.target_file"
-"""Attribute of a function: what stood in the target's file, without comments."""
+# attributes of a function
+TARGET = "npu_task.target"  # its name
+TARGET_FILE = "npu_task.target_file"  # what stood in its file, without comments
 
 BOUNDS = (
     (("launch_us", "tile_latency_us"), 0, 1e6),
@@ -49,10 +47,8 @@ class Target:
     clock_ghz: float
     cube_cores: int
     vector_cores: int
-    macs_per_cycle: dict[str, int]
-    """Multiply-accumulates a cycle a cube core, by element type (f16, i8, f32, ...)."""
-    vector_lanes: int
-    """16-bit lanes a cycle a vector core; wider elements take more cycles."""
+    macs_per_cycle: dict[str, int]  # of a cube core, by element type (f16, i8, f32, ...)
+    vector_lanes: int  # of 16 bits, a cycle a vector core; wider elements take more cycles
     hbm_bytes: int
     l2_bytes: int
     l1_bytes: int
@@ -67,32 +63,23 @@ class Target:
     l1_to_l0b_rate: float
     l0c_to_ub_rate: float
     ub_out_rate: float
-    host_link_gbs: float
-    """Bandwidth of the host link, gigabytes a second, each way."""
-    launch_us: float = 2.0
-    """Start of a task that sits in the device's queue."""
-    host_launch_us: float = 15.0
-    """Start of a task that the host has to issue (dynamic shapes, control flow)."""
+    host_link_gbs: float  # gigabytes a second, each way
+    launch_us: float = 2.0  # start of a task that sits in the device's queue
+    host_launch_us: float = 15.0  # of one that the host issues (dynamic shapes, control flow)
     hbm_alignment: int = 512
     core_alignment: int = 32
-    full_rate_bytes: int = 16384
-    """A transfer below this size does not reach the full bandwidth."""
+    full_rate_bytes: int = 16384  # a smaller transfer does not reach the full bandwidth
     max_streams: int = 1984
     max_events: int = 65536
-    cube_tiles: tuple[int, ...] = ()
-    """Rows and columns that a tile of products can have; if empty, all multiples of 16."""
+    cube_tiles: tuple[int, ...] = ()  # rows and columns of a tile; empty: all multiples of 16
+    # between two tiles of a matmul on a core, where nothing hides it: starting the tile, its first
+    # load, its last store
     tile_latency_us: float = 0.0
-    """Time between two tiles of products on a core that nothing hides: starting the tile, its
-    first load, its last store. None where a core loads a tile while it computes another one."""
+    # windows of convolutions are unfolded between L1 and L0A: a tile loads each input element once
     unfolds_windows: bool = True
-    """Whether windows of convolutions are unfolded between L1 and L0A, so that a tile loads each
-    input element once."""
-    vector_overlaps: bool = True
-    """Whether the vector unit works on a tile while the cube is busy with another one."""
-    cube_efficiency: float = 1.0
-    """Share of the peak that large products sustain (clock under load, issue)."""
-    hbm_efficiency: float = 1.0
-    """Share of the peak bandwidth of HBM that long transfers reach."""
+    vector_overlaps: bool = True  # the vector unit works on a tile while the cube computes another
+    cube_efficiency: float = 1.0  # share of the peak that large matmuls sustain
+    hbm_efficiency: float = 1.0  # share of the peak bandwidth that long transfers reach
 
     def __hash__(self) -> int:
         return hash(self.name)  # the table of macs has no hash
@@ -100,7 +87,6 @@ class Target:
     @staticmethod
     @cache
     def presets() -> tuple[str, ...]:
-        """The names of the targets that come with the package."""
         folder = files("ge.dialects.targets")
         return tuple(sorted(f.name[:-5] for f in folder.iterdir() if f.name.endswith(".toml")))
 
@@ -164,7 +150,6 @@ class Target:
 
     @property
     def core_memories(self) -> dict[str, int]:
-        """The bytes of each memory of a core."""
         names = "l1", "l0a", "l0b", "l0c", "ub"
         sizes = self.l1_bytes, self.l0a_bytes, self.l0b_bytes, self.l0c_bytes, self.ub_bytes
         return dict(zip(names, sizes, strict=True))
@@ -176,17 +161,15 @@ class Target:
 
 @cache
 def _preset(name: str) -> Target:
-    """A preset is read once."""
     text = (files("ge.dialects.targets") / f"{name}.toml").read_text("utf-8")
     return Target.of(tomllib.loads(text), name)
 
 
-MOST_MACS = 10**9
-"""Multiply-accumulates a cycle that are believed."""
+MOST_MACS = 10**9  # a cycle
 
 
 def _check_bounds(key: str, value: float, where: str) -> None:
-    """Raises GeError for a number that no machine has: times with it would not be numbers."""
+    """Raises GeError for a number that no machine has."""
     low, high = next((a, b) for ends, a, b in BOUNDS if key.endswith(ends))
     if not low <= value < float("inf") or (not low and value < 0):
         kind = "positive and finite" if low else "not negative, and finite"
@@ -197,21 +180,20 @@ def _check_bounds(key: str, value: float, where: str) -> None:
 
 
 def _positive(value: Any) -> bool:
-    """Whether a value is a number above 0, and finite."""
     return isinstance(value, int | float) and value is not True and 0 < value < float("inf")
 
 
 def _tile_sizes(sizes: Any, where: str) -> tuple[int, ...]:
     """The sizes of tiles, ascending. Raises GeError for anything but multiples of 16."""
-    given = tuple(cast(Sequence[Any], sizes)) if isinstance(sizes, list | tuple) else (None,)
-    if not all(isinstance(s, int) and s > 0 and s % 16 == 0 for s in given):
+    items = tuple(cast(Sequence[Any], sizes)) if isinstance(sizes, list | tuple) else (None,)
+    if not all(isinstance(s, int) and s > 0 and s % 16 == 0 for s in items):
         raise GeError(f"'cube_tiles' is a list of multiples of 16, not {sizes!r}", where)
-    return tuple(sorted(cast(Sequence[int], given)))
+    return tuple(sorted(cast(Sequence[int], items)))
 
 
 def record_target(func: Operation, name: str) -> None:
-    """State on a function which target it was lowered to, and what its file says: a program is
-    read where the file is not. Raises GeError when it cannot be read."""
+    """State the target of a function, and the content of its file: a program may be read where
+    the file is missing. Raises GeError when it cannot be read."""
     func.attributes[TARGET] = StringAttr(name)
     func.attributes.pop(TARGET_FILE, None)
     if name.endswith(".toml"):

@@ -1,10 +1,9 @@
-"""Cuts a module down to the few ops that still show what is looked for (delta debugging: Zeller
-and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002).
+"""Cut a module down to the few ops that still show a property, by delta debugging (Zeller and
+Hildebrandt, "Simplifying and isolating failure-inducing input", 2002).
 
-A part of a block is a set of its ops. What they read from other ops becomes arguments of the new
-function, what others read of them its results. So each part is a program of its own: first the
-shortest beginning of the block is looked for, then its shortest end, then ops go in chunks of
-halves, quarters and so on. A branch or a body of a loop may be the block, too.
+A candidate is a subset of the ops of a block as a function of its own: values from other ops become
+arguments, values that other ops use become results. The search shrinks the block from its end, from
+its start, and then in chunks. Blocks of branches and loops are candidates, too.
 """
 
 import time

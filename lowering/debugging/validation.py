@@ -1,8 +1,7 @@
-"""Does a pass keep the numbers? `--validate` runs the module before and after each pass on several
-sets of inputs and holds what comes out to the relation that the pass declares
-(`transforms/rewriting/relations.py`). The first pass that breaks it ends the compilation; the ops
-that matter are written out as a test that repeats it (`delta.py`).
-"""
+"""`--validate`: run the module before and after each pass on several inputs and compare the
+results by the relation that the pass declares (`transforms/rewriting/relations.py`). The first
+pass that breaks it ends the compilation; `delta.py` cuts the module down to a test that repeats
+it."""
 
 import shlex
 import time

@@ -1,16 +1,11 @@
-"""Compiled programs kept by the hash of all that they follow from: compiling a model again copies
-files (`GE_CACHE_DIR`, which is `Options.cache_dir`).
+"""Compiled programs by the hash of all that they follow from (`Options.cache_dir`, `GE_CACHE_DIR`).
 
-An entry is a folder named by the hash, with the program's text, its weights and `entry.json`:
-report, summary, and the hashes of the other two. The name covers the model's bytes, options, target
-and plugin files, and versions; files that the model takes weights from are compared by size and
-times. Only what the user (or root) alone can write to is believed, and only regular files are read;
-what does not hold together is compiled anew: nothing about the cache is an error, or waits. Outputs
-are copies, hashed on the way. The folder may be deleted at any time.
+An entry is a folder: the program, its weights, and `entry.json` with report, summary and the hashes
+of the other two. Its name hashes the model, options, target, plugins and versions; external weights
+are compared by size and times. Entries that others may have written, or that do not hold together,
+are ignored: nothing about the cache is an error or waits. The folder may be deleted at any time.
 
-Copying takes 0.2 s where ge-compile takes 2.7 s (sd15_unet, 1,635 nodes). `ge.compile` needs the
-module in memory, with its locations: parsing takes 0.8 s where compiling takes 1.8 s
-(llama_7b_prefill, 2,043 nodes), 1.3 s against 1.6 s (sd15_unet). `ge-run` goes without.
+A hit takes 0.2 s where ge-compile takes 2.7 s (sd15_unet, 1,635 nodes).
 """
 
 import json

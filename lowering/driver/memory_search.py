@@ -1,8 +1,5 @@
-"""The search for a program that keeps a memory limit, or needs the least memory.
-
-What comes after the graph level is lowered again with remedies where the program does not fit, and
-without recomputation, or another order of the launches, where that does not pay.
-"""
+"""The search for a program that keeps a memory limit, or needs the least memory: the levels
+below the graph are lowered again with other `Remedies`, or without those that do not pay."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Verification of a whole module: xDSL's verifiers, and what they do not check, dominance.
+"""Verification of a module: xDSL's verifiers, and dominance, which they do not check.
 
     %1 = graph.relu %0 : (tensor<4xf32>) -> tensor<4xf32>
     %0 = graph.relu %x : (tensor<4xf32>) -> tensor<4xf32>

@@ -1,8 +1,7 @@
-"""The levels of the compiler: one table for their names, what an op is at each, and what is legal.
+"""The levels of the compiler: one table of names, meaning, and what is legal at each.
 
-`@main` holds the ops of its level, kernels (from the tasks level on) and other functions
-(`@prepare`) graph and fused ops at every level. The enumeration is cheap to import; `legality`
-imports the dialects.
+`@main` holds the ops of its level; kernels and other functions (`@prepare`) hold graph and fused
+ops. The enumeration is cheap to import, `legality` imports the dialects.
 """
 
 from collections.abc import Mapping

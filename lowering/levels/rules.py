@@ -1,6 +1,4 @@
-"""Rules of legality: what may be wrong with one op at a level. The table of levels says which rules
-an op has to keep where; the pass `verify-level` applies them.
-"""
+"""Rules about one op at a level; `level.py` says which op keeps which rules where."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,11 +1,4 @@
-"""Is the module legal at a level? What `level.py` says about the level, and what xDSL does not
-check at any: that values are defined before they are used, and that dimensions are not negative.
-
-    %1 = graph.relu %0 : (tensor<4xf32>) -> tensor<4xf32>
-    %0 = graph.relu %x : (tensor<4xf32>) -> tensor<4xf32>
-is
-    error: operand #0 does not dominate this use
-"""
+"""The pass that checks a module against the table of `level.py`, and dominance."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,7 +8,6 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.traits import IsolatedFromAbove
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.elementwise import AddOp
@@ -27,7 +19,7 @@ from ge.dialects.support.functions import MAIN, functions
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC
 from ge.dialects.targets.target import target_for
-from ge.lowering.levels.dominance import dominance_error
+from ge.lowering.levels.dominance import check_dominance
 from ge.lowering.levels.level import Legality, Level, legality
 from ge.lowering.levels.rules import Rules, Surroundings
 
@@ -45,7 +37,7 @@ class Verification:
     around: Surroundings
     legal: Legality = field(init=False)
     fused: Legality = field(init=False)
-    # Types that have been looked at, by identity
+    # Types of this function or kernel that are legal, by identity
     types: dict[int, Attribute] = field(default_factory=dict[int, Attribute])
     values: tuple[type[Attribute], ...] = ()  # what the values around may be
 
@@ -60,11 +52,12 @@ class Verification:
             if isinstance(op, FuncOp):
                 self.function(op)
             elif isinstance(op, KernelOp) and self.legal.kernel:
-                self.values = (TensorType,)
-                self.block(op.body.block, self.legal.kernel, {}, set())
+                self.begin((TensorType,))
+                self.block(op.body.block, self.legal.kernel, {})
                 self.apply(op, self.legal.rules)
             else:
                 raise self.fail(op, f"{op.name} may not stand in a module")
+        check_dominance(module)
 
     def function(self, func: FuncOp) -> None:
         main = func is self.around.main
@@ -73,41 +66,29 @@ class Verification:
             raise error_at(func, problem)
         if len(func.body.blocks) > 1:
             raise self.fail(func, f"{name} has several blocks; use graph.if and graph.loop")
-        if func.body.blocks and main:
-            self.values = self.legal.values
-            self.block(func.body.block, self.legal.main, self.legal.rules, set())
-        elif func.body.blocks:
-            self.values = self.fused.values
-            self.block(func.body.block, self.fused.main, {}, set())
+        if func.body.blocks:
+            legal = self.legal if main else self.fused
+            self.begin(legal.values)
+            self.block(func.body.block, legal.main, legal.rules if main else {})
         elif main:
             raise self.fail(func, f"{name} has no body")
 
-    def block(
-        self,
-        block: Block,
-        allowed: frozenset[type[Operation]],
-        rules: Rules,
-        defined: set[SSAValue],
-    ) -> None:
-        local = list[SSAValue](block.args)
-        defined.update(local)
+    def begin(self, values: tuple[type[Attribute], ...]) -> None:
+        """A function or kernel begins, whose values may have these types."""
+        self.values = values
+        self.types.clear()
+
+    def block(self, block: Block, allowed: frozenset[type[Operation]], rules: Rules) -> None:
         self.check_types(block.args, block.parent_op())
         for op in block.ops:
             if type(op) not in allowed and not (is_foreign(op) and AddOp in allowed):
                 raise self.fail(op, f"{op.name} may not stand here")
-            for i, operand in enumerate(op.operands):
-                if operand not in defined:
-                    raise dominance_error(op, i)
             self.check_types(op.results, op)
             inner = self.fused.main if isinstance(op, FusedOp) else allowed
             for region in op.regions:
-                outer = set[SSAValue]() if op.has_trait(IsolatedFromAbove) else defined
                 for nested in region.blocks:
-                    self.block(nested, inner, rules, outer)
+                    self.block(nested, inner, rules)
             self.apply(op, rules)
-            defined.update(op.results)
-            local.extend(op.results)
-        defined.difference_update(local)
 
     def apply(self, op: Operation, rules: Rules) -> None:
         for rule in rules.get(type(op), ()):
@@ -117,16 +98,15 @@ class Verification:
     def check_types(self, values: Iterable[SSAValue], op: Operation | None) -> None:
         for value in values:
             t = value.type
-            if not isinstance(t, self.values):
-                assert op is not None
-                raise self.fail(op, f"{op.name} defines a value of type {t}")
             if id(t) in self.types:
                 continue
+            assert op is not None
+            if not isinstance(t, self.values):
+                raise self.fail(op, f"{op.name} defines a value of type {t}")
             self.types[id(t)] = t
             shape = getattr(t, "get_shape", None)
             for dim in () if shape is None else shape():
                 if dim < 0 and dim != DYNAMIC:
-                    assert op is not None
                     raise self.fail(op, f"dimension {dim} of {t} is negative")
 
 

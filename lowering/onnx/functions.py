@@ -1,9 +1,5 @@
-"""Functions: ops whose meaning a model, or ONNX itself, writes down as a small graph.
-
-A call is imported by importing the body in its place, with the inputs that the call has. That
-needs no other copy of the model, keeps names apart by scope, and gives bodies that depend on the
-types of the inputs what they ask for.
-"""
+"""Functions: ops that a model, or ONNX itself, defines by a small graph. A call is imported as the
+body in its place, on the types of this call's inputs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,8 +1,7 @@
 """Reading an ONNX file: the model proto, and its tensors as arrays.
 
-Nothing in the file is believed: sizes are compared before anything is allocated, and external
-data is read only from regular files in the model's own folder (memory-mapped, so that weights
-that are not used are not read).
+Nothing in the file is believed: sizes are compared before memory is allocated, and external data is
+memory-mapped from regular files in the model's own folder only.
 """
 
 import math

@@ -4,9 +4,8 @@
     def transpose(n: Node) -> SSAValue:
         return n.emit(TransposeOp, n[0], permutation=n.ints("perm", range(n.rank(0))[::-1]))
 
-A handler reads the node through `Node` and returns its output value, or a sequence with a value
-for each output (a value may be a sequence itself: a tuple of tensors). It raises `Unsupported`
-with the reason when it cannot; all such nodes of a model are reported together.
+A handler returns its output value, or a sequence of one for each output; the value of a sequence is
+a tuple of tensors. It raises `Unsupported` with the reason when it cannot.
 """
 
 import importlib

@@ -1,8 +1,5 @@
-"""The pass manager of every tool: ge-opt, ge-compile, ge-run, `ge.compile` and the tests.
-
-All that goes on around passes (verification, time, dumps, records, progress, validation,
-reproducers) is an instrumentation of it.
-"""
+"""The pass manager of every tool. Verification, time, dumps, records, progress, validation and
+reproducers are instrumentations of it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

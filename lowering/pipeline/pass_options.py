@@ -1,11 +1,9 @@
 """Pipeline text -> passes, with errors that name the pass, the option and the expected type.
 
-    pipeline ::= `builtin.module` `(` pipeline `)` | (pass (`,` pass)*)?
-    pass     ::= name (`{` options `}`)? | `mlir-opt` `[` text `]`
-    options  ::= (key (`=` value (`,` value)*)?)*, separated by blanks or commas
-    value    ::= `"` text `"` | `'` text `'` | characters other than blanks , = { } and quotes
-
-xDSL's own syntax is a part of this. Values get the type of the pass's dataclass field.
+pipeline ::= `builtin.module` `(` pipeline `)` | (pass (`,` pass)*)?
+pass     ::= name (`{` options `}`)? | `mlir-opt` `[` text `]`
+options  ::= (key (`=` value (`,` value)*)?)*, separated by blanks or commas
+value    ::= `"` text `"` | `'` text `'` | characters other than blanks , = { } and quotes
 """
 
 import dataclasses

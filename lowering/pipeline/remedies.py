@@ -1,14 +1,12 @@
-"""What is done about a program that needs more memory than it may: the remedies one after the
-other, those that cost little first, until the arena fits.
+"""Remedies for a program that exceeds its memory limit, the cheap ones first, until the arena fits.
 
-- order: the order of the launches is chosen for memory, or is that of the program where it was;
-- fuse: regions are fused for memory where time alone would not do it;
-- recompute: values are computed again, those first that cost the least time for their bytes;
-- spill: buffers go to host memory and come back.
+- order: reorder the launches for memory (or keep the program's order where they were reordered);
+- fuse: fuse regions for memory;
+- recompute: recompute values, those first that cost the least time for their bytes;
+- spill: move buffers to host memory and back.
 
-A remedy stays when it saves something; the next ones come on top of it. A plan may be a little
-larger than what is alive in it, so the last one may be asked for more than the limit says; and the
-packing is searched for with each of them.
+A remedy that helps stays, the next ones come on top of it. A plan may be larger than its peak of
+live bytes, so a remedy may be asked for more than the limit says.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,16 +1,12 @@
-"""What others add to ge: from an installed package, or from a Python file.
+"""What others add to ge: an installed package, or a Python file.
 
 A package declares an entry point in the group `xdsl.universe` (an `xdsl.universe.Universe` of
-dialects and passes), as ge itself does; every xDSL tool sees it.
+dialects and passes). A file (`--load-plugin FILE.py`, `GE_CUSTOM_PASS`) adds each `Universe` and
+`Dialect` object and `ModulePass` class at its top level, and what it registers by `register_pass`
+and `register_dialect`. A name that exists already is an error.
 
-A file, given with `--load-plugin FILE.py` or `GE_CUSTOM_PASS`, is run once. What it adds:
-- each `Universe` object, `Dialect` object and `ModulePass` class that it defines at top level;
-- what it registers itself, by `register_pass` (also a class decorator) and `register_dialect`.
-A name that exists already is an error.
-
-A pass class of a package, of a file or registered, with `LEVEL = "graph"`, or another level, is a
-part of the default pipeline: it runs last of the passes on that level, before the check of the
-level; on level fused it runs first, so that its rules come before ge's own.
+A pass with `LEVEL = "graph"`, or another level, is a part of the default pipeline: the last of its
+level, or the first of level fused, so that its rules come before ge's own.
 """
 
 import re

@@ -1,13 +1,11 @@
-"""What ge adds to xDSL: its dialects and passes by name, none of them imported before it is used.
-
-`xdsl-opt` and every other xDSL tool load this through the `xdsl.universe` entry point; a package of
-somebody else adds its own in the same way.
-"""
+"""What ge adds to xDSL: dialects and passes by name, imported when they are used. Every xDSL
+tool loads this through the `xdsl.universe` entry point."""
 
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from xdsl.passes import ModulePass
 from xdsl.universe import Universe
 
 from ge.lowering.levels.level import Level
@@ -20,87 +18,45 @@ DIALECTS = {
 
 # Room -> its passes: `fuse-linear` is the class FuseLinearPass in the file fuse_linear.py
 PASSES = {
-    "transforms.fusion": (
-        "fuse-attention",
-        "fuse-conv",
-        "fuse-linear",
-        "fuse-norm",
-        "fuse-region",
-        "fuse-shape-arithmetic",
-        "fuse-vector-ops",
-        "recompute-in-users",
-        "relieve-peak",
-    ),
-    "transforms.graph": (
-        "absorb-transposes",
-        "deduplicate-constants",
-        "eliminate-dead-code",
-        "expand-einsum",
-        "fold-batch-norm",
-        "fold-constants",
-        "infer-shapes",
-        "move-transposes",
-        "prepare-weights",
-        "prune-outputs",
-        "resolve-shapes",
-        "share-common-subexpressions",
-        "share-equal-weights",
-        "simplify-algebra",
-        "simplify-control-flow",
-        "simplify-movement",
-    ),
-    "transforms.graph.composites": (
-        "absorb-attention-layout",
-        "find-activations",
-        "find-attention",
-        "find-norms",
-        "find-rotary",
-        "find-softmax",
-        "match-attention",
-        "narrow-computation",
-    ),
-    "transforms.memory": (
-        "assign-core-offsets",
-        "assign-offsets",
-        "certify-plan",
-        "check-capacity",
-        "extract-concats",
-        "fit-tilings",
-        "order-tasks",
-        "overwrite-operands",
-        "plan-core-memory",
-        "plan-memory",
-        "recompute-elementwise",
-        "rematerialize",
-        "spill-buffers",
-        "write-parts",
-    ),
-    "transforms.schedule": (
-        "assign-streams",
-        "split-launches",
-    ),
-    "lowering.levels": (
-        "verify-level",
-        "verify-plan",
-        "verify-schedule",
-    ),
-    "lowering.steps": tuple(level.step for level in Level if level.step),
+    "transforms.fusion": """
+        fuse-attention fuse-conv fuse-linear fuse-norm fuse-region fuse-shape-arithmetic
+        fuse-vector-ops recompute-in-users relieve-peak
+    """,
+    "transforms.graph": """
+        absorb-transposes deduplicate-constants eliminate-dead-code expand-einsum fold-batch-norm
+        fold-constants infer-shapes move-transposes prepare-weights prune-outputs resolve-shapes
+        share-common-subexpressions share-equal-weights simplify-algebra simplify-control-flow
+        simplify-movement
+    """,
+    "transforms.graph.composites": """
+        absorb-attention-layout find-activations find-attention find-norms find-rotary find-softmax
+        match-attention narrow-computation
+    """,
+    "transforms.memory": """
+        assign-core-offsets assign-offsets certify-plan check-capacity extract-concats fit-tilings
+        order-tasks overwrite-operands plan-core-memory plan-memory recompute-elementwise
+        rematerialize spill-buffers write-parts
+    """,
+    "transforms.schedule": "assign-streams split-launches",
+    "lowering.levels": "verify-level verify-plan verify-schedule",
+    "lowering.steps": " ".join(level.step for level in Level),
 }
 
 
 def lazy(place: str) -> Callable[[], Any]:
+    """A getter that imports `MODULE:NAME` of ge when it is called."""
     module, _, name = place.partition(":")
     return lambda: getattr(import_module(f"ge.{module}"), name)
 
 
-def pass_place(room: str, name: str) -> str:
+def lazy_pass(room: str, name: str) -> Callable[[], type[ModulePass]]:
     cls = "".join(word.capitalize() for word in name.split("-"))
-    return f"{room}.{name.replace('-', '_')}:{cls}Pass"
+    return lazy(f"{room}.{name.replace('-', '_')}:{cls}Pass")
 
 
 GE_UNIVERSE = Universe(
     all_dialects={name: lazy(place) for name, place in DIALECTS.items()},
-    all_passes={name: lazy(pass_place(room, name)) for room in PASSES for name in PASSES[room]},
+    all_passes={n: lazy_pass(room, n) for room, names in PASSES.items() for n in names.split()},
 )
 
 

@@ -1,31 +1,21 @@
 """Tensors become buffers: memrefs in a memory space, each with one owner.
 
-    func.func @main(%x: tensor<8x64xf32>) -> tensor<32x8xf32> {
-      %w = npu_task.constant #graph.weight<"w"> as tensor<64x32xf32>
-      %d = tensor.empty() : tensor<8x32xf32>
-      %0 = npu_task.launch @matmul_0 ins(%x, %w : ...) outs(%d : ...) -> tensor<8x32xf32>
-      %1 = graph.reshape %0 shape [32, 8] : tensor<8x32xf32> -> tensor<32x8xf32>
-      func.return %1 : tensor<32x8xf32>
-    }
+    %d = tensor.empty() : tensor<8x32xf32>
+    %0 = npu_task.launch @matmul_0 ins(%x, %w : ...) outs(%d : ...) -> tensor<8x32xf32>
+    %1 = graph.reshape %0 shape [32, 8] : tensor<8x32xf32> -> tensor<32x8xf32>
+    func.return %1 : tensor<32x8xf32>
 becomes (`host` and `hbm` stand for the memory spaces `#npu_task<space host>`, ...)
-    func.func @main(%x: memref<8x64xf32, host>) -> memref<32x8xf32, host> {
-      %0 = memref.alloc() {npu_task.io} : memref<8x64xf32, hbm>
-      npu_task.copy %x to %0 : ...
-      %w = npu_task.constant #graph.weight<"w"> as memref<64x32xf32, hbm>
-      %1 = memref.alloc() {npu_task.io} : memref<8x32xf32, hbm>
-      npu_task.launch @matmul_0 ins(%0, %w : ...) outs(%1 : ...)
-      %2 = memref.reinterpret_cast %1 to offset: [0], sizes: [32, 8], strides: [8, 1] : ...
-      %3 = memref.alloc() : memref<32x8xf32, host>
-      npu_task.copy %2 to %3 : ...
-      func.return %3 : memref<32x8xf32, host>
-    }
+    %0 = memref.alloc() {npu_task.io} : memref<8x64xf32, hbm>
+    npu_task.copy %x to %0 : ...
+    %1 = memref.alloc() {npu_task.io} : memref<8x32xf32, hbm>
+    npu_task.launch @matmul_0 ins(%0, %w : ...) outs(%1 : ...)
+    %2 = memref.reinterpret_cast %1 to offset: [0], sizes: [32, 8], strides: [8, 1] : ...
+    %3 = memref.alloc() : memref<32x8xf32, host>
+    npu_task.copy %2 to %3 : ...
+    func.return %3 : memref<32x8xf32, host>
 
-Values whose shape is known only at run time are allocated by the device: they are results of what
-computes them, of `npu_task.transfer`, of control flow. `npu_task.io` marks the buffers of the
-model's inputs and outputs, which the arena does not hold. A branch computes its results where the
-`npu_task.if` wants them, if it can.
-
-With `share-io` the device reads the caller's inputs, and writes its outputs, where they are: the
+The device allocates values of dynamic shape: they are results of what computes them. Buffers marked
+`npu_task.io` are the model's inputs and outputs, which the arena does not hold. With `share-io` the
 function takes and returns buffers of the device.
 """
 

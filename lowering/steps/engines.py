@@ -1,9 +1,8 @@
-"""Which engine executes a kernel: the rule, stated once.
+"""Which engine executes a kernel:
 
-1. cube: the op has multiply-accumulates (products of matrices, convolution, attention, recurrence).
-2. host: shape arithmetic, that is, the op reads and writes only short vectors or scalars of
-   integers (or the dimensions of a tensor); or a result's shape depends on the *values* of the
-   operands (nonzero, unique, ...), so that somebody has to wait for it.
+1. cube: the op has multiply-accumulates (matmul, convolution, attention, recurrence);
+2. host: shape arithmetic (short vectors and scalars of integers), or an op whose result shape
+   depends on the *values* of its operands (nonzero, unique, ...);
 3. vector: everything else.
 """
 

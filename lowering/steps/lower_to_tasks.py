@@ -1,36 +1,20 @@
 """Every op of `@main` becomes the launch of a kernel.
 
-    func.func @main(%x: tensor<8x64xf32>) -> tensor<8x32xf32> {
-      %w = graph.constant #graph.weight<"w"> : tensor<64x32xf32>
-      %c = graph.constant dense<2.0> : tensor<f32>
-      %0 = graph.matmul %x, %w : ...
-      %1 = graph.mul %0, %c : ...
-      func.return %1 : tensor<8x32xf32>
-    }
+    %w = graph.constant #graph.weight<"w"> : tensor<64x32xf32>
+    %0 = graph.matmul %x, %w : ...
 becomes
     npu_task.kernel @matmul_0 on cube tiling <...> {
     ^bb0(%0: tensor<8x64xf32>, %1: tensor<64x32xf32>):
       %2 = graph.matmul %0, %1 : ...
       npu_task.return %2 : tensor<8x32xf32>
     }
-    npu_task.kernel @mul_0 on vector tiling <...> {
-    ^bb0(%0: tensor<8x32xf32>):
-      %1 = graph.constant dense<2.0> : tensor<f32>
-      %2 = graph.mul %0, %1 : ...
-      npu_task.return %2 : tensor<8x32xf32>
-    }
-    func.func @main(%x: tensor<8x64xf32>) -> tensor<8x32xf32> {
-      %w = npu_task.constant #graph.weight<"w"> as tensor<64x32xf32>
-      %d = tensor.empty() : tensor<8x32xf32>
-      %0 = npu_task.launch @matmul_0 ins(%x, %w : ...) outs(%d : ...) -> tensor<8x32xf32>
-      %e = tensor.empty() : tensor<8x32xf32>
-      %1 = npu_task.launch @mul_0 ins(%0 : ...) outs(%e : ...) -> tensor<8x32xf32>
-      func.return %1 : tensor<8x32xf32>
-    }
+  and in @main
+    %w = npu_task.constant #graph.weight<"w"> as tensor<64x32xf32>
+    %d = tensor.empty() : tensor<8x32xf32>
+    %0 = npu_task.launch @matmul_0 ins(%x, %w : ...) outs(%d : ...) -> tensor<8x32xf32>
 
-Equal ops (class, properties, types, wiring, small constants) share a kernel. Control flow keeps
-its structure, views (see `transforms/analysis/views.py`) stay graph ops. Other functions,
-`@prepare`, are untouched.
+Equal ops (class, properties, types, wiring, small constants) share a kernel, which holds its small
+constants. Control flow keeps its structure, views (`transforms/analysis/views.py`) stay graph ops.
 """
 
 from collections.abc import Hashable, Sequence

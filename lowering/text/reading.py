@@ -1,8 +1,5 @@
-"""MLIR text -> module: xDSL's parser, with a location on each op and a place in each error.
-
-`parse_module(ctx, read_source(path))` is the way in; it raises ParseError (position known) or
-GeError (the file cannot be read). `ge.lowering.text.errors` turns either into text for people.
-"""
+"""MLIR text -> module: xDSL's parser, with a location on each op and in each error. It raises
+ParseError (position known) or GeError (the file cannot be read); `errors.py` prints both."""
 
 import re
 import stat

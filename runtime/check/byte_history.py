@@ -15,14 +15,13 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.npu_task.boxes import Box
 
+# How often a pattern is repeated to fit one of another pitch, before it is written out
 MOST_REPEATS = 64
-"""How often a pattern is repeated to fit one of another pitch, before it is written out."""
 
-MOST_COMBS = 1 << 14
-"""Combs that the bytes of one access may be."""
+MOST_COMBS = 1 << 14  # combs that the bytes of one access may be
 
+# Stretch [low, high) of memory, pitch, width: the first `width` bytes of each `pitch`
 Runs = tuple[int, int, int, int]
-"""Stretch [low, high) of memory, pitch, width: the first `width` bytes of each `pitch`."""
 
 
 def runs_of(box: Box) -> Iterator[Runs]:
@@ -52,7 +51,7 @@ class History:
 
 
 @dataclass(slots=True)
-class Part:
+class CellPart:
     """Bytes [start, end) of each repetition of a cell's pattern have one history."""
 
     start: int
@@ -68,7 +67,7 @@ class Cell:
     low: int
     high: int
     pitch: int
-    parts: list[Part]
+    parts: list[CellPart]
 
     def key(self) -> Hashable:
         """Equal for cells in which the same bytes belong to the same buffers."""
@@ -77,36 +76,37 @@ class Cell:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether all bytes have one history."""
         return len(self.parts) == 1 and self.parts[0].end - self.parts[0].start == self.pitch
 
     def between(self, low: int, high: int) -> list["Cell"]:
         """Some of the bytes: whole repetitions of the pattern, turned so that it begins at `low`,
         and the rest of it."""
-        turned: list[Part] = []
+        turned: list[CellPart] = []
         shift = (low - self.low) % self.pitch
         for p in self.parts:
             start = p.start if p.end - p.start == self.pitch else (p.start - shift) % self.pitch
             end = start + p.end - p.start
-            turned.append(Part(start, min(end, self.pitch), p.history))
+            turned.append(CellPart(start, min(end, self.pitch), p.history))
             if end > self.pitch:
-                turned.append(Part(0, end - self.pitch, p.history))
+                turned.append(CellPart(0, end - self.pitch, p.history))
         turned.sort(key=lambda p: p.start)
         middle = high - (high - low) % self.pitch
-        rest = [Part(p.start, min(p.end, high - middle), p.history) for p in turned]
-        found = (
+        rest = [CellPart(p.start, min(p.end, high - middle), p.history) for p in turned]
+        cells = (
             Cell(low, middle, self.pitch, turned),
             Cell(middle, high, high - middle, [p for p in rest if p.start < p.end]),
         )
-        return [c for c in found if c.low < c.high and c.parts]
+        return [c for c in cells if c.low < c.high and c.parts]
 
     def repeated(self, pitch: int) -> list["Cell"]:
         """The same bytes with another pitch, a multiple of this one if there are several parts."""
         if self.is_uniform:
-            parts = [Part(0, pitch, self.parts[0].history)]
+            parts = [CellPart(0, pitch, self.parts[0].history)]
         else:
             starts = range(0, pitch, self.pitch)
-            parts = [Part(s + p.start, s + p.end, p.history) for s in starts for p in self.parts]
+            parts = [
+                CellPart(s + p.start, s + p.end, p.history) for s in starts for p in self.parts
+            ]
         return Cell(self.low, self.high, pitch, parts).between(self.low, self.high)
 
     def fitted(self, pitch: int) -> list["Cell"]:
@@ -120,28 +120,27 @@ class Cell:
     def split(self, origin: int, pitch: int, width: int) -> None:
         """Cut the parts so that each is inside of runs of `width` bytes, `pitch` apart, one of them
         at byte `origin`, or outside."""
-        parts: list[Part] = []
+        parts: list[CellPart] = []
         for p in self.parts:
             at = p.start
             while at < p.end:
                 ahead = (self.low + at - origin) % pitch
                 end = min(p.end, at + (width if ahead < width else pitch) - ahead)
-                parts.append(Part(at, end, p.history))
+                parts.append(CellPart(at, end, p.history))
                 at = end
         self.parts = parts
 
-    def is_inside(self, part: Part, origin: int, pitch: int, width: int) -> bool:
+    def is_inside(self, part: CellPart, origin: int, pitch: int, width: int) -> bool:
         return (self.low + part.start - origin) % pitch < width
 
     def write(self, new: History, origin: int, pitch: int, width: int) -> None:
-        """Give these runs a new history."""
-        kept = [p for p in self.parts if not self.is_inside(p, origin, pitch, width)]
+        parts = [p for p in self.parts if not self.is_inside(p, origin, pitch, width)]
         first = (origin - self.low) % pitch - pitch
         for start in range(first, self.pitch, pitch):
             low, high = max(start, 0), min(start + width, self.pitch)
             if low < high:
-                kept.append(Part(low, high, new))
-        self.parts = sorted(kept, key=lambda p: p.start)
+                parts.append(CellPart(low, high, new))
+        self.parts = sorted(parts, key=lambda p: p.start)
 
 
 class Bytes:
@@ -152,9 +151,8 @@ class Bytes:
         self.lows = [c.low for c in self.cells]
 
     def copy(self) -> "Bytes":
-        """The same contents, to be changed apart from these."""
         return Bytes(
-            Cell(c.low, c.high, c.pitch, [Part(p.start, p.end, p.history) for p in c.parts])
+            Cell(c.low, c.high, c.pitch, [CellPart(p.start, p.end, p.history) for p in c.parts])
             for c in self.cells
         )
 
@@ -163,7 +161,6 @@ class Bytes:
         self.lows[where] = [c.low for c in cells]
 
     def cut(self, at: int) -> None:
-        """Make `at` a boundary between cells."""
         i = bisect_right(self.lows, at) - 1
         if i >= 0 and (cell := self.cells[i]).low < at < cell.high:
             self.put(slice(i, i + 1), cell.between(cell.low, at) + cell.between(at, cell.high))
@@ -174,7 +171,7 @@ class Bytes:
         self.cut(high)
         return slice(bisect_left(self.lows, low), bisect_left(self.lows, high))
 
-    def parts(self, low: int, high: int, pitch: int, width: int) -> Iterator[tuple[Part, int]]:
+    def parts(self, low: int, high: int, pitch: int, width: int) -> Iterator[tuple[CellPart, int]]:
         """The parts of the runs of `width` bytes, `pitch` apart, in a range that begins with one;
         each with the number of its bytes. They hold no other bytes."""
         where = self.between(low, high)
@@ -193,7 +190,7 @@ class Bytes:
     def write(self, new: History, low: int, high: int, pitch: int, width: int) -> None:
         """Give the same runs, whose parts were asked for just before, a new history."""
         where = self.between(low, high)
-        runs = Cell(low, high, pitch, [Part(0, width, new)])
+        runs = Cell(low, high, pitch, [CellPart(0, width, new)])
         cells: list[Cell] = []
         at = low
         for cell in self.cells[where] if pitch != width else ():
@@ -204,7 +201,12 @@ class Bytes:
             at = cell.high
         self.put(where, [*cells, *runs.between(at, high)])
 
-    def pieces(self, low: int = 0, high: int = 1 << 62) -> Iterator[tuple[int, int, History]]:
+    def overwrite(self, new: History, low: int, high: int, pitch: int, width: int) -> None:
+        for _ in self.parts(low, high, pitch, width):
+            pass
+        self.write(new, low, high, pitch, width)
+
+    def stretches(self, low: int = 0, high: int = 1 << 62) -> Iterator[tuple[int, int, History]]:
         """All stretches of bytes with one history in a range, in order."""
         first = max(bisect_right(self.lows, low) - 1, 0)
         for cell in self.cells[first : bisect_left(self.lows, high)]:
@@ -224,13 +226,13 @@ class Bytes:
 
     def intersection(self, other: "Bytes") -> Iterator[Cell]:
         """The stretches that belong to the same buffer in both, one by one."""
-        theirs = other.pieces()
-        piece = next(theirs, None)
-        for low, high, history in self.pieces():
-            while piece is not None and piece[0] < high:
-                start, end = max(low, piece[0]), min(high, piece[1])
-                if start < end and piece[2].buffer is history.buffer:
-                    yield Cell(start, end, end - start, [Part(0, end - start, history)])
-                if piece[1] > high:
+        theirs = other.stretches()
+        stretch = next(theirs, None)
+        for low, high, history in self.stretches():
+            while stretch is not None and stretch[0] < high:
+                start, end = max(low, stretch[0]), min(high, stretch[1])
+                if start < end and stretch[2].buffer is history.buffer:
+                    yield Cell(start, end, end - start, [CellPart(0, end - start, history)])
+                if stretch[1] > high:
                     break
-                piece = next(theirs, None)
+                stretch = next(theirs, None)

@@ -1,18 +1,14 @@
 """Proof of what a program claims about its memory: `npu_task.certificate` on @main.
 
 `prove_certificate(main)` finds out from the IR alone when each slot of the arena is used, in the
-order in which the host issues the tasks, and reports
-- a peak that is not that of the slots, or not the size of the arena;
-- a lower bound that is not the most bytes live at one time;
-- tensors at the peak that are not live together, or do not have as many bytes as stated;
-- a gap, or a word about optimality, that does not follow.
+order in which the host issues the tasks, and reports a peak, lower bound, gap, word about
+optimality or list of live tensors that does not follow.
 
 The certificate counts a slot as live from the first to the last task that uses it. Branches and
 loops use what is defined outside of them from begin to end, a pinned slot is live always.
 `CertificateProof.least` counts a slot as dead between the last use of a value and the task that
-writes another one over all of it: no plan of the same tasks in the same order needs less.
-Nothing here is shared with the planner in `transforms`; `memory.check_plan` proves that no two
-slots in use at one time share bytes.
+writes another one over all of it: no plan of these slots in the same order needs less.
+Nothing here is shared with the planner in `transforms`.
 """
 
 from collections.abc import Iterable
@@ -27,8 +23,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from ge.dialects.npu_task.memory import access, owner_of, view_of
 from ge.dialects.npu_task.ops import CopyOp, LaunchOp, SlotOp, TransferOp
 from ge.dialects.npu_task.program_info import CERTIFICATE, PINNED, figure
-from ge.dialects.support.types import array_ints, byte_size
-from ge.runtime.check.figures import aligned
+from ge.dialects.support.types import align_up, array_ints, byte_size
 from ge.runtime.check.problems import Problem
 
 SHOWN = 5  # tensors that a message names
@@ -61,7 +56,7 @@ class SlotUses:
         return slots
 
     def overwrites(self, op: Operation, slot: SSAValue) -> bool:
-        """Whether an op writes all of a slot, and reads nothing of it."""
+        """Whether an op writes all of a slot and reads nothing of it."""
         reads, writes, _ = access(op)
         if slot in map(owner_of, reads):
             return False
@@ -107,17 +102,15 @@ class CertificateProof:
 
     func: FuncOp
     problems: list[Problem] = field(default_factory=list[Problem])
-    bound: int = 0
-    """The most bytes of slots that are live from their first to their last use."""
-    least: int = 0
-    """The most bytes of slots that hold a value which is needed."""
+    bound: int = 0  # the most bytes of slots that are live from their first to their last use
+    least: int = 0  # the most bytes of slots that hold a value which is needed
 
     def __post_init__(self) -> None:
         self.claims: dict[str, Attribute] = {}
         self.uses = SlotUses()
         self.sizes: dict[SSAValue, int] = {}
+        # From first to last use, always for pinned slots
         self.extents: dict[SSAValue, LiveRange] = {}
-        """From first to last use, always for pinned slots."""
 
     def report(self, message: str, op: Operation | None = None) -> None:
         self.problems.append(Problem("certificate", message, op or self.func))
@@ -131,13 +124,11 @@ class CertificateProof:
         return None
 
     def compare(self, name: str, actual: int, what: str) -> None:
-        """Report a number of the certificate that is not the actual one."""
         stated = self.number(name)
         if stated is not None and stated != actual:
             self.report(f"{name} is stated as {stated}, but {what} {actual}")
 
     def check(self) -> None:
-        """Report every claim that is not true."""
         certificate = self.func.attributes.get(CERTIFICATE)
         if not isinstance(certificate, DictionaryAttr):
             self.report(f"@main has no {CERTIFICATE}: plan-memory was not run")
@@ -162,11 +153,10 @@ class CertificateProof:
         self.check_live()
 
     def measure(self) -> None:
-        """Find out when slots are live, and the bounds."""
         uses = self.uses
         uses.walk(self.func.body.block)
         alignment = max(1, figure(self.func, "alignment") or 1)
-        self.sizes = {v: aligned(byte_size(v.type), alignment) for v in uses.slots}
+        self.sizes = {v: align_up(byte_size(v.type), alignment) for v in uses.slots}
         for slot, op in uses.slots.items():
             if PINNED in op.attributes:
                 self.extents[slot] = LiveRange(0, uses.step)
@@ -181,7 +171,6 @@ class CertificateProof:
         )
 
     def check_live(self) -> None:
-        """Report live tensors that do not prove the lower bound."""
         live = self.claims.get("live")
         if (
             not isinstance(live, DenseArrayBase)
@@ -219,7 +208,6 @@ def most_live(buffers: Iterable[tuple[LiveRange, int]]) -> int:
 
 
 def prove_certificate(main: FuncOp) -> CertificateProof:
-    """What the certificate of a program comes to."""
     proof = CertificateProof(main)
     proof.check()
     return proof

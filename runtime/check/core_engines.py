@@ -1,4 +1,4 @@
-"""Which engine may run a kernel: products the cube, shape arithmetic the host, the rest the vector
+"""Which engine may run a kernel: matmuls the cube, shape arithmetic the host, the rest the vector
 cores."""
 
 from ge.dialects.fused_op import FusedOp

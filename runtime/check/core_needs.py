@@ -1,19 +1,19 @@
 """How many elements of each value a core keeps at least while it works on one tile.
 
 A tile is a run of consecutive elements of the longest value of a part of a kernel. `Needs` walks
-the ops of the part backwards, from what they write to what they read:
+the ops of the part backwards, from results to operands:
 
 - every value has its share: some tile takes as many of its elements as the tile has of all;
 - operands that are broadcast: the distinct elements below a run, counted for tiles at the begin,
   in the middle, at the end and across the edge of each dimension (their share, where an op works on
-  rows that do not lie in a row in memory: a tile is then some of these rows);
-- around a product, where a tile is 16 places by some columns: one element for each of its columns;
+  rows that are not contiguous: a tile is then some of these rows);
+- around a matmul, where a tile is 16 rows by some columns: one element for each of its columns;
 - rows whole, and windows with the input that the first tile reaches. A tile that is shorter than
   a row, or than the rows that a window spans, passes them in parts: then the share counts, and
   that the parts suffice is assumed (`streamed` names the ops).
 
-These are lower bounds. Assumed besides: what moves (transposes, slices, gathers) brings no element
-into a tile that is not counted for its users, and what an interpolation reads beside its place.
+These are lower bounds. Assumed besides: movement (transposes, slices, gathers) and interpolation
+bring no element into a tile that is not counted for their users.
 """
 
 from collections.abc import Sequence
@@ -33,23 +33,22 @@ from ge.dialects.support.interfaces import rows_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, normalize_axis, numel, shape_of
 
+# The sizes of dimensions, and whether a value that is broadcast to them has elements of its own for
+# each index
 Dims = Sequence[tuple[int, bool]]
-"""The sizes of dimensions, and whether a value that is broadcast to them has elements of its own
-for each index."""
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The tile of a product: some places of its result in a row, by some columns."""
+    """The tile of a matmul: some contiguous places of its result, by some columns."""
 
     shape: Shape
     axis: int
     columns: int
-    places: int
-    """0 where places of one tile do not lie next to each other."""
+    places: int  # 0 where places of one tile do not lie next to each other
 
     def below(self, shape: Shape) -> int:
-        """Distinct elements of a value of this shape, broadcast to the product, in the tile."""
+        """Distinct elements of a value of this shape, broadcast to the matmul, in the tile."""
         dims = broadcast_dims(shape, self.shape)
         columns = self.columns if dims[self.axis][1] else 1
         others = [d for i, d in enumerate(dims) if i != self.axis]
@@ -83,27 +82,26 @@ class Needs:
                         self.counts[v] = max(self.counts[v], more)
 
     def share(self, size: int) -> int:
-        """Elements of a value of `size` elements in the tile that has the most of them."""
         return min(size, -(-size * self.tile // self.elements))
 
     def needed(self, op: TensorOp, index: int, result: SSAValue) -> int:
         """Elements of an operand that a tile of the result needs."""
         count, size = self.counts[result], numel(shape_of(op.operands[index]))
-        made = max(numel(shape_of(result)), 1)
-        ratio = -(-count * size // made)
+        total = max(numel(shape_of(result)), 1)
+        ratio = -(-count * size // total)
         match op.ACCESS:
             case Access.VIEW:
                 return 0 if index else count
             case Access.MOVEMENT if isinstance(op, BroadcastToOp):
                 return self.broadcast(op, index, result) if not index else 0
             case Access.MOVEMENT:
-                return ratio if size < made else 0 if index else count
+                return ratio if size < total else 0 if index else count
             case Access.LOOKUP:
                 return self.broadcast(op, index, result) if index else count
             case Access.POINTWISE:
                 return max(ratio, self.broadcast(op, index, result))
             case Access.ROWS:
-                return self.rows(op, index, count, made)
+                return self.rows(op, index, count, total)
             case Access.WINDOW if isinstance(op, Pooling) and not index:
                 return self.window(op, count)
             case _:
@@ -111,7 +109,7 @@ class Needs:
 
     def broadcast(self, op: TensorOp, index: int, result: SSAValue) -> int:
         """Elements of an operand below a tile of the result, where it is known how they meet."""
-        large, small = shape_of(result), aligned(op, index, shape_of(result))
+        large, small = shape_of(result), broadcast_shape(op, index, shape_of(result))
         if small is None or not self.runs:
             return 0
         for product in self.products:
@@ -120,16 +118,15 @@ class Needs:
         return distinct_below(broadcast_dims(small, large), self.run(self.counts[result]))
 
     def run(self, count: int) -> int:
-        """How many of a tile's elements lie next to each other."""
         runs = [p.columns if p.axis == len(p.shape) - 1 else p.places for p in self.products]
         return min(count, *runs) if runs else count
 
-    def rows(self, op: TensorOp, index: int, count: int, made: int) -> int:
+    def rows(self, op: TensorOp, index: int, count: int, total: int) -> int:
         """Whole rows; all of what is as long as one."""
         rows, size = rows_of(op), numel(shape_of(op.operands[index]))
         if rows is None or rows.length < 1:
             return 0
-        touched = -(-count * rows.count // made)
+        touched = -(-count * rows.count // total)
         if self.share(rows.count * rows.length) < rows.length:
             self.streamed[op] = None
             return min(count, rows.length) if size == rows.length and index else 0
@@ -172,7 +169,7 @@ def reached(kernel: int, dilation: int, stride: int, pad: int, places: int, size
     return sum(0 <= i < size for i in below)
 
 
-def aligned(op: TensorOp, index: int, large: Shape) -> Shape | None:
+def broadcast_shape(op: TensorOp, index: int, large: Shape) -> Shape | None:
     """The shape with which an operand broadcasts to a result; None where it does not."""
     small = shape_of(op.operands[index])
     if isinstance(op, GatherOp) and index:

@@ -1,5 +1,5 @@
-"""Products of matrices as the proof of core plans sees them: their sizes, and what a tile of one
-keeps in each memory of a core."""
+"""Matmuls as the proof of core plans sees them: their sizes, and what a tile of one keeps in each
+memory of a core."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,15 +11,11 @@ from ge.dialects.graph.convolution import Convolution
 from ge.dialects.npu_task.core_plan import ACCUMULATOR_BYTES, FRACTAL, PASSING_ROWS, STATISTICS
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import element_type, numel, shape_of
+from ge.dialects.support.types import align_up, element_type, numel, shape_of
 
 
 def width_of(value: SSAValue) -> int:
     return bitwidth(element_type(value)) // 8
-
-
-def fractals(size: int) -> int:
-    return -(-size // FRACTAL) * FRACTAL
 
 
 def has_channels(op: TensorOp) -> bool:
@@ -27,7 +23,7 @@ def has_channels(op: TensorOp) -> bool:
 
 
 def column_axis(op: TensorOp) -> int:
-    """The dimension of a product's result that its right-hand side has columns for."""
+    """The dimension of a matmul's result that its right-hand side has columns for."""
     last = max(len(shape_of(op.results[0])) - 1, 0)
     return min(1, last) if has_channels(op) else last
 
@@ -38,7 +34,7 @@ def groups_of(op: TensorOp) -> int:
 
 
 def extents(op: TensorOp) -> tuple[int, int, int]:
-    """How many products of matrices an op is, and the rows and columns of the result of each."""
+    """How many matmuls an op is, and the rows and columns of the result of each."""
     shape = shape_of(op.results[0])
     if isinstance(op, AttentionLike):
         batch, heads, queries, _ = op.sizes("query")
@@ -53,7 +49,7 @@ def extents(op: TensorOp) -> tuple[int, int, int]:
 
 
 def tiles_of(op: TensorOp, tile: Sequence[int], copies: int) -> Iterator[tuple[str, str, int, int]]:
-    """Memory, name, bytes and copies of each buffer that a tile of a product asks for; `copies` of
+    """Memory, name, bytes and copies of each buffer that a tile of a matmul asks for; `copies` of
     what is filled while the other one is in use."""
     m, n, k = tile
     width = width_of(op.operands[0])
@@ -63,7 +59,7 @@ def tiles_of(op: TensorOp, tile: Sequence[int], copies: int) -> Iterator[tuple[s
         yield from (("l1", "lhs", m * k * width, copies), ("l1", "rhs", k * n * width, copies))
         yield "l0c", "sum", m * n * sums, 1
         return
-    rows, size = min(m, PASSING_ROWS), fractals(op.sizes("query")[3])
+    rows, size = min(m, PASSING_ROWS), align_up(op.sizes("query")[3], FRACTAL)
     yield from (("l1", "query", m * size * width, 1), ("l1", "key", n * size * width, copies))
     yield "l0c", "scores", m * n * sums, 1
     yield from (("ub", name, rows * n * sums, copies) for name in ("scores", "weights"))
@@ -72,7 +68,7 @@ def tiles_of(op: TensorOp, tile: Sequence[int], copies: int) -> Iterator[tuple[s
     if masks:
         yield "ub", "mask", rows * n * sum(map(width_of, masks)), copies
     if isinstance(op, AttentionOp) and op.sizes("value")[3]:
-        size = fractals(op.sizes("value")[3])
+        size = align_up(op.sizes("value")[3], FRACTAL)
         yield "l1", "value", n * size * width, copies
         yield "l1", "weights", m * n * width, copies
         yield "l0c", "sum", m * size * sums, 1

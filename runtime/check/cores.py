@@ -1,27 +1,21 @@
 """Proof of the plans of on-core memory that kernels state: `core <...>`
-(`dialects/npu_task/core_plan.py`).
+(`dialects/npu_task/core_plan.py`), from body, tiling and target of each kernel. It reports
 
-`check_core_plans(module)` finds out from body, tiling and target of each kernel, as the text has
-them, which buffers there must be, and reports
-- an engine that cannot run the ops: products run on the cube, nothing else does; the host does
-  shape arithmetic, and what has results of a size that follows from values;
-- a kernel of known shapes on the cube or the vector cores without a tiling or without a plan, more
-  blocks than there are cores or tiles, tiles that are not whole fractals, tiles in several blocks
-  of an op that needs all elements at once;
-- a memory or a buffer stated twice, an offset that is not aligned, a buffer that ends beyond its
-  memory, steps that there are not, buffers that name nothing;
+- an engine that cannot run the ops (`core_engines.py`);
+- a kernel of known shapes on the cube or the vector cores without a tiling or a plan, more blocks
+  than cores or tiles, tiles that are not whole fractals, blocks that cut an op which needs all
+  elements at once;
+- a memory or a buffer stated twice, buffers of no value, offsets, ends and steps out of bounds;
 - buffers in use at one step, or copies of one buffer, that share bytes; but a result may take over
-  just the bytes of an operand that the kernel may overwrite and that nothing needs any more;
-- a value without a buffer when it is loaded, read, written or stored, or whose buffer is not in
-  use then;
-- a buffer with fewer bytes than the tile needs (`core_needs.py`), and one that is filled or emptied
-  while it is in use because it has no second copy in a double-buffered loop.
+  just the bytes of an operand that the kernel may overwrite and that is dead then;
+- a value without a buffer in use when it is loaded, read, written or stored;
+- a buffer with fewer bytes than the tile needs (`core_needs.py`), or without a second copy where it
+  is filled or emptied while it is in use.
 
 Nothing here is shared with the planner. Both take for granted what the ops state of themselves
 (`ACCESS`, `rows`, `window`, `work`, `bytes_read`, `in_place_pairs`, `Body.whole_parts`) and the
-constants of `core_plan.py`.
-Assumed, not proved: what `core_needs.py` lists. Kernels of unknown shapes have no plan; they and
-those that pass rows or windows in parts are counted (`CoreProof`).
+constants of `core_plan.py`. Assumed besides: what `core_needs.py` lists. Kernels of unknown shapes
+have no plan; they and those that pass rows or windows in parts are counted (`CoreProof`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -61,8 +55,8 @@ class KernelProof:
     kernel: KernelOp
     target: Target
     problems: list[str] = field(default_factory=list[str])
+    # Ops whose rows or windows pass in parts
     streamed: dict[TensorOp, None] = field(default_factory=dict[TensorOp, None])
-    """Ops whose rows or windows pass in parts."""
 
     def __post_init__(self) -> None:
         assert self.kernel.core is not None
@@ -74,19 +68,17 @@ class KernelProof:
         self.double = self.kernel.tiling.buffers.data == 2
         self.ub = {b.name: b for b in self.plan.get("ub", ())}
         self.names = {v: f"in{i}" for i, v in enumerate(self.body.inputs)}
-        self.source: dict[SSAValue, SSAValue] = {}
-        """View -> what it is of."""
+        self.source: dict[SSAValue, SSAValue] = {}  # view -> what it is of
         for i, op in enumerate(self.body.ops):
             for j, r in enumerate(op.results):
                 self.names[r] = f"op{i}_{j}" if j else f"op{i}"
                 if op.ACCESS is Access.VIEW:
                     self.source[r] = self.root(op.operands[0])
         self.products = [op for op in self.body.ops if len(self.tile) == 3 and self.macs(op)]
-        self.loaded = set(self.body.inputs)
-        """Inputs, and what is only moved on the way in."""
+        self.arriving = {r for op in self.products for r in op.results}  # from L0C
+        self.loaded = set(self.body.inputs)  # inputs, and what is only moved on the way in
 
     def check(self) -> list[str]:
-        """Everything that is wrong."""
         assert self.kernel.core is not None
         stated = [memory for memory, _ in self.kernel.core.data]
         self.problems += [f"{m} is stated twice" for m in self.plan if stated.count(m) > 1]
@@ -99,6 +91,9 @@ class KernelProof:
         self.check_values()
         self.check_sizes()
         return self.problems
+
+    def report(self, text: str) -> None:
+        self.problems.append(text)
 
     def macs(self, op: TensorOp) -> int:
         return self.body.work_of(op).macs
@@ -115,17 +110,16 @@ class KernelProof:
     # ---- tiles and blocks ----
 
     def check_blocks(self) -> None:
-        """A tile is whole fractals, and each block has a core and a tile."""
         assert self.kernel.tiling is not None
         blocks, engine = self.kernel.tiling.blocks.data, self.kernel.engine.data
         cores = self.target.cube_cores if engine is Engine.CUBE else self.target.vector_cores
         if blocks > cores:
-            self.problems.append(
+            self.report(
                 f"{blocks} blocks are more than the {cores} {engine} cores of {self.target.name}"
             )
         if self.products:
             if any(size % FRACTAL for size in self.tile):
-                self.problems.append(f"tile sizes are multiples of {FRACTAL}")
+                self.report(f"tile sizes are multiples of {FRACTAL}")
             count, rows, columns = self.matrices
             m, n = self.tile[:2]
             tiles = count * ceil(rows / m)
@@ -133,7 +127,7 @@ class KernelProof:
         else:
             tiles = ceil(self.elements / self.tile[0])
         if blocks > tiles:
-            self.problems.append(f"{blocks} blocks are more than the {tiles} tiles")
+            self.report(f"{blocks} blocks are more than the {tiles} tiles")
         self.check_whole(blocks)
 
     def check_whole(self, blocks: int) -> None:
@@ -144,7 +138,7 @@ class KernelProof:
             return
         name, size = self.kernel.main.name, self.tile[0]
         if blocks > parts:
-            self.problems.append(
+            self.report(
                 f"{name} may need any element of its operands: it comes apart in {parts} blocks "
                 f"at most, not {blocks}"
             )
@@ -152,17 +146,16 @@ class KernelProof:
         if size < each:
             self.streamed[self.kernel.main] = None
         elif size % each and size < self.elements:
-            self.problems.append(f"a tile of {size} elements cuts the {each} of a part of {name}")
+            self.report(f"a tile of {size} elements cuts the {each} of a part of {name}")
 
     @cached_property
     def main(self) -> TensorOp:
-        """The largest product."""
         return max(self.products, key=self.macs)
 
     @cached_property
     def matrices(self) -> tuple[int, int, int]:
-        """How many products of matrices there are, and rows and columns of each: products of one
-        size stand side by side, others in a row."""
+        """How many matmuls there are, and rows and columns of each: those of one size stand side by
+        side, others in a row."""
         sizes = [extents(op) for op in self.products]
         count, rows, columns = extents(self.main)
         depths = {self.macs(op) // max(prod(extents(op)), 1) for op in self.products}
@@ -181,11 +174,10 @@ class KernelProof:
     # ---- places ----
 
     def check_places(self, memory: str, buffers: Sequence[CoreBuffer]) -> None:
-        """Alignment, ends, and steps that there are."""
         limits, align = self.target.core_memories, self.target.core_alignment
         names = [b.name for b in buffers]
         if len(set(names)) != len(names):
-            self.problems.append(f"{memory} has two buffers of one name")
+            self.report(f"{memory} has two buffers of one name")
         known = self.known_names(memory)
         self.problems += [
             f"{memory} {n} is no value of the kernel" for n in names if n not in known
@@ -193,26 +185,22 @@ class KernelProof:
         for b in buffers:
             first, last = self.during(b)
             if not 0 <= first <= last <= self.last_step:
-                self.problems.append(f"{memory} {b.name}: there are no steps {first} to {last}")
+                self.report(f"{memory} {b.name}: there are no steps {first} to {last}")
             if b.bytes < 1 or not b.offsets:
-                self.problems.append(f"{memory} {b.name} has no bytes or no place")
+                self.report(f"{memory} {b.name} has no bytes or no place")
             for offset in b.offsets:
                 if offset < 0 or offset % align:
-                    self.problems.append(
-                        f"{memory} {b.name}: offset {offset} is no multiple of {align}"
-                    )
+                    self.report(f"{memory} {b.name}: offset {offset} is no multiple of {align}")
                 if offset + b.bytes > limits[memory]:
-                    self.problems.append(
+                    self.report(
                         f"{memory} {b.name} ends at byte {offset + b.bytes} of {limits[memory]}"
                     )
 
     def known_names(self, memory: str) -> set[str]:
-        """What buffers of a memory can be for."""
         own = {name for at, name, _, _ in self.own_tiles if at == memory}
         return own | set(self.names.values()) if memory == "ub" else own
 
     def check_sharing(self, memory: str, buffers: Sequence[CoreBuffer]) -> None:
-        """No two buffers in use at one step share bytes."""
         spans = sorted(
             (offset, offset + b.bytes, i, b)
             for i, b in enumerate(buffers)
@@ -223,11 +211,11 @@ class KernelProof:
                 if begin >= high:
                     break
                 if i == j:
-                    self.problems.append(f"{memory}: copies of {one.name} share bytes")
+                    self.report(f"{memory}: copies of {one.name} share bytes")
                 elif self.meet(one, other) and not (
-                    begin == low and (self.taken_over(one, other) or self.taken_over(other, one))
+                    begin == low and (self.takes_over(one, other) or self.takes_over(other, one))
                 ):
-                    self.problems.append(
+                    self.report(
                         f"{memory}: {one.name} and {other.name} are in use together and share bytes"
                     )
 
@@ -235,7 +223,7 @@ class KernelProof:
         (a, b), (c, d) = self.during(one), self.during(other)
         return a <= d and c <= b
 
-    def taken_over(self, result: CoreBuffer, operand: CoreBuffer) -> bool:
+    def takes_over(self, result: CoreBuffer, operand: CoreBuffer) -> bool:
         """Whether an op makes `result` out of `operand`, which nothing needs any more, and may
         write it over there."""
         if result.steps is None or operand.steps is None or result.bytes != operand.bytes:
@@ -245,17 +233,15 @@ class KernelProof:
             return False
         op = self.body.ops[step - 1]
         results = [r for r, v in enumerate(op.results) if self.names[v] == result.name]
-        read = [
-            i for i, v in enumerate(op.operands) if self.names[self.root(v)] == operand.name
-        ]  # fmt: skip
+        reads = [i for i, v in enumerate(op.operands) if self.names[self.root(v)] == operand.name]
         allowed = set(op.in_place_pairs())
-        return bool(results and read) and all((results[0], i) in allowed for i in read)
+        return bool(results and reads) and all((results[0], i) in allowed for i in reads)
 
     # ---- values ----
 
     def check_values(self) -> None:
         """Each value has a buffer in use where an op needs it there."""
-        movable = {*self.body.inputs, *(r for op in self.products for r in op.results)}
+        movable = {*self.body.inputs, *self.arriving}
         self.looked_up: set[SSAValue] = set()
         for step, op in enumerate(self.body.ops, 1):
             kind = op.ACCESS
@@ -274,13 +260,12 @@ class KernelProof:
                     for v in (*data, *op.results):
                         self.require(v, step, f"step {step} moves")
                 continue
-            reads = op.operands
             if op in self.products:
                 for v in op.operands:
                     if self.root(v) not in movable:
                         self.require_source(v, step, f"step {step} reads")
                 continue
-            for v in reads:
+            for v in op.operands:
                 self.require(v, step, f"step {step} reads")
             for v in op.results:
                 self.require(v, step, f"step {step} writes")
@@ -289,12 +274,11 @@ class KernelProof:
     def check_ends(self, movable: set[SSAValue]) -> None:
         """What is loaded is in use from step 0; what is stored until the end, but a product is
         stored as it is."""
-        arriving = {r for op in self.products for r in op.results}
         for value in self.loaded - self.looked_up - self.source.keys():
             if self.buffer(value) is not None and not numel(shape_of(value)) == 1:
                 self.require(value, 0, "the first step loads")
         for value in self.body.outputs:
-            if self.root(value) not in arriving:
+            if self.root(value) not in self.arriving:
                 require = self.require if value in movable else self.require_source
                 require(value, self.last_step, "the last step stores")
 
@@ -317,11 +301,11 @@ class KernelProof:
             return
         buffer, name = self.buffer(value), self.names[root]
         if buffer is None:
-            self.problems.append(f"ub: {what} {name}, which has no buffer")
+            self.report(f"ub: {what} {name}, which has no buffer")
             return
         first, last = self.during(buffer)
         if not first <= step <= last:
-            self.problems.append(f"ub: {what} {name}, which is in use from {first} to {last}")
+            self.report(f"ub: {what} {name}, which is in use from {first} to {last}")
 
     # ---- sizes ----
 
@@ -329,57 +313,54 @@ class KernelProof:
         """Buffers of values hold what a tile needs, twice where they are filled or emptied while
         the other one is in use."""
         outputs = {self.root(v) for v in self.body.outputs}
-        arriving = {r for op in self.products for r in op.results}
         for value, (count, user) in self.needed().items():
             name, size = self.names[value], numel(shape_of(value))
             if (buffer := self.ub.get(name)) is None or not size:
                 continue
             width = width_of(value)
-            if value in arriving:
+            if value in self.arriving:
                 width = max(width, ACCUMULATOR_BYTES)
             if buffer.bytes < count * width:
-                self.problems.append(
+                self.report(
                     f"ub: {name} has {buffer.bytes} bytes, {user} needs {count * width} of it"
                 )
-            crosses = value in self.loaded or value in outputs or value in arriving
+            crosses = value in self.loaded or value in outputs or value in self.arriving
             stays = value in self.loaded and buffer.bytes >= size * width
             single = len(buffer.offsets) < 2 or buffer.steps is not None
             if self.double and crosses and single and not (stays and buffer.steps is None):
-                self.problems.append(f"ub: {name} has no second copy in a double-buffered loop")
+                self.report(f"ub: {name} has no second copy in a double-buffered loop")
 
     def needed(self) -> dict[SSAValue, tuple[int, str]]:
         """The least elements of each value, and what needs them."""
-        found: dict[SSAValue, tuple[int, str]] = {}
+        needs: dict[SSAValue, tuple[int, str]] = {}
         for part, what in self.parts():
             self.streamed |= part.streamed
             for value, count in part.counts.items():
-                if (root := self.root(value)) not in found or found[root][0] < count:
-                    found[root] = count, what
-        return found
+                if needs.get(root := self.root(value), (-1,))[0] < count:
+                    needs[root] = count, what
+        return needs
 
     def parts(self) -> Iterator[tuple[Needs, str]]:
-        """What passes UB tile by tile: all of a vector kernel; of a product what comes before
-        it, and what follows it."""
+        """What passes UB by tiles: all of a vector kernel; prologue and epilogue of a matmul."""
         if not self.products:
             tile = min(self.tile[0], self.elements)
             yield Needs(self.body.ops, self.elements, tile), f"a tile of {tile} elements"
             return
-        before = self.before_products()
+        before = self.prologue
         if results := [numel(shape_of(r)) for op in before for r in op.results]:
             longest = max(1, *results)
             tile = min(PROLOGUE_ELEMENTS, longest)
             yield Needs(before, longest, tile), f"{tile} elements before the product"
         after = [op for op in self.body.ops if op not in before and op not in self.products]
         if after:
-            made = [r for op in self.products for r in op.results]
-            elements = max(1, sum(numel(shape_of(r)) for r in made))
+            elements = max(1, sum(numel(shape_of(r)) for r in self.arriving))
             rows = min(self.tile[0], PASSING_ROWS, self.matrices[1])
             tile = min(rows * self.columns, elements)
             columns = [self.tile_of(op, rows) for op in self.products]
             yield Needs(after, elements, tile, columns), f"{rows} rows of {self.columns} columns"
 
     def tile_of(self, op: TensorOp, rows: int) -> Columns:
-        """The part of a tile that is of one product."""
+        """The part of a tile that belongs to one matmul."""
         shape, axis = shape_of(op.results[0]), column_axis(op)
         own, total = extents(op)[2], self.matrices[2]
         if isinstance(op, AttentionLike):
@@ -389,15 +370,16 @@ class KernelProof:
             places = rows if groups_of(op) == 1 else 0
         return Columns(shape, axis, columns, min(places, numel(shape)))
 
-    def before_products(self) -> list[TensorOp]:
-        """What operands of products are computed from."""
-        wanted = {v for op in self.products for v in op.operands}
-        found: list[TensorOp] = []
+    @cached_property
+    def prologue(self) -> list[TensorOp]:
+        """The ops that operands of matmuls are computed by."""
+        sources = {v for op in self.products for v in op.operands}
+        ops: list[TensorOp] = []
         for op in reversed(self.body.ops):
-            if op not in self.products and any(r in wanted for r in op.results):
-                wanted.update(op.operands)
-                found.append(op)
-        return found[::-1]
+            if op not in self.products and any(r in sources for r in op.results):
+                sources.update(op.operands)
+                ops.append(op)
+        return ops[::-1]
 
     @cached_property
     def columns(self) -> int:
@@ -412,17 +394,20 @@ class KernelProof:
         """The tiles of the product, or of attention, are where the cube takes them from, and as
         wide as rows that are worked on."""
         for memory, name, size, copies in self.own_tiles:
-            found = next((b for b in self.plan.get(memory, ()) if b.name == name), None)
-            if found is None:
-                self.problems.append(f"{memory} has no buffer {name}")
-            elif found.bytes < size:
-                self.problems.append(f"{memory}: {name} has {found.bytes} bytes, its tile {size}")
-            elif len(found.offsets) < copies or found.steps is not None:
-                self.problems.append(f"{memory}: {name} is not there {copies} times all the time")
-        before = self.before_products()
+            buffer = next((b for b in self.plan.get(memory, ()) if b.name == name), None)
+            if buffer is None:
+                self.report(f"{memory} has no buffer {name}")
+            elif buffer.bytes < size:
+                self.report(f"{memory}: {name} has {buffer.bytes} bytes, its tile {size}")
+            elif len(buffer.offsets) < copies or buffer.steps is not None:
+                self.report(f"{memory}: {name} is not there {copies} times all the time")
         for op in self.body.ops:
-            if op.ACCESS is Access.ROWS and op not in before and self.columns < self.matrices[2]:
-                self.problems.append(
+            if (
+                op.ACCESS is Access.ROWS
+                and op not in self.prologue
+                and self.columns < self.matrices[2]
+            ):
+                self.report(
                     f"{op.name} needs rows of {self.matrices[2]}, a tile has {self.columns} columns"
                 )
 
@@ -442,10 +427,10 @@ class CoreProof:
 
     problems: list[Problem] = field(default_factory=list[Problem])
     plans: int = 0
+    # Kernels on cube or vector cores whose shapes are not known: they have no plan
     dynamic: int = 0
-    """Kernels on cube or vector cores whose shapes are not known: they have no plan."""
+    # Kernels that pass rows or windows in parts: that the parts suffice is assumed
     streamed: int = 0
-    """Kernels that pass rows or windows in parts: that the parts suffice is assumed."""
 
     @property
     def summary(self) -> str:
@@ -456,7 +441,6 @@ class CoreProof:
         return text + (f", none for {self.dynamic} of unknown shapes" if self.dynamic else "")
 
     def check(self, kernel: KernelOp, target: Target) -> Iterator[str]:
-        """Everything that is wrong with one kernel."""
         if (wrong := engine_problem(kernel)) is not None:
             yield wrong
             return
@@ -499,5 +483,4 @@ def prove_core_plans(module: ModuleOp, target: Target | None = None) -> CoreProo
 
 
 def check_core_plans(module: ModuleOp, target: Target | None = None) -> list[Problem]:
-    """What is wrong with the plans of the kernels of a program; nothing if they are proved."""
     return prove_core_plans(module, target).problems

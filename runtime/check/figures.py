@@ -7,7 +7,7 @@ apart (`npu_task.pinned`) although `npu_task.no_reuse` does not ask for it, or t
 Buffers whose size is known only at run time are not counted.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
@@ -20,22 +20,16 @@ from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, SlotOp
 from ge.dialects.npu_task.program_info import FIGURES, NO_REUSE, PINNED, figure, type_errors
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import byte_size
+from ge.dialects.support.types import align_up, byte_size
 from ge.dialects.targets.target import Target
 from ge.runtime.check.problems import Problem
 
 
-def aligned(size: int, alignment: int) -> int:
-    return -(-size // alignment) * alignment
-
-
 def slots(func: FuncOp, segment: str) -> list[SlotOp]:
-    """The slots of a segment, in the order of the text."""
     return [op for op in func.walk() if isinstance(op, SlotOp) and op.segment.data == segment]
 
 
 def footprint(func: FuncOp) -> int:
-    """The bytes of device memory that the program states to take."""
     return sum(figure(func, f"{name}_bytes") or 0 for name in ("arena", "io", "weight"))
 
 
@@ -54,7 +48,6 @@ def check_figures(module: ModuleOp, target: Target) -> list[Problem]:
 
 
 def _types(main: FuncOp) -> Iterator[str]:
-    """Attributes that are missing, or of the wrong type."""
     for name in FIGURES:
         if f"npu_task.{name}" not in main.attributes:
             yield f"@main does not state npu_task.{name}"
@@ -62,7 +55,6 @@ def _types(main: FuncOp) -> Iterator[str]:
 
 
 def _sums(main: FuncOp, target: Target) -> Iterator[str]:
-    """Figures that are not what the text adds up to."""
     alignment = figure(main, "alignment") or 0
     if not alignment or alignment % target.hbm_alignment:
         need = f"multiples of the {target.hbm_alignment} of {target.name}"
@@ -70,7 +62,7 @@ def _sums(main: FuncOp, target: Target) -> Iterator[str]:
         return
 
     def size(t: Attribute) -> int:
-        return aligned(byte_size(t), alignment)
+        return align_up(byte_size(t), alignment)
 
     arena, io = slots(main, "arena"), slots(main, "io")
     constants = [op for op in main.walk() if isinstance(op, ConstantOp)]
@@ -84,7 +76,6 @@ def _sums(main: FuncOp, target: Target) -> Iterator[str]:
 
 
 def _weights(main: FuncOp) -> Iterator[Problem]:
-    """Weights that are read as several types, and constants that are none."""
     types: dict[str, Attribute] = {}
     for op in main.walk():
         if isinstance(op, ConstantOp) and isinstance(value := op.value, WeightAttr):
@@ -99,7 +90,8 @@ def _pinned(module: ModuleOp, main: FuncOp) -> Iterator[Problem]:
     arena = slots(main, "arena")
     if not (pinned := [op for op in arena if PINNED in op.attributes]):
         return
-    asked = set(_written_by(module, main, _kinds(main)))
+    names = cast("ArrayAttr[StringAttr]", main.attributes.get(NO_REUSE, ArrayAttr(())))
+    asked = set(_written_by(module, main, {name.data for name in names}))
     for slot in pinned:
         if slot.result not in asked:
             text = f"{NO_REUSE} does not ask for this slot to be kept apart"
@@ -112,18 +104,13 @@ def _pinned(module: ModuleOp, main: FuncOp) -> Iterator[Problem]:
                 break
 
 
-def _kinds(main: FuncOp) -> set[str]:
-    names = main.attributes.get(NO_REUSE, ArrayAttr[StringAttr](()))
-    return {name.data for name in cast("ArrayAttr[StringAttr]", names)}
-
-
-def _written_by(module: ModuleOp, main: FuncOp, kinds: Iterable[str]) -> Iterator[SSAValue]:
+def _written_by(module: ModuleOp, main: FuncOp, kinds: set[str]) -> Iterator[SSAValue]:
     """The buffers that launches of kernels with ops of these kinds write."""
     kernels = {
         op.sym_name.data
         for op in module.ops
         if isinstance(op, KernelOp)
-        and any({o.name, o.name.partition(".")[2]} & {*kinds} for o in op.walk())
+        and any({o.name, o.name.partition(".")[2]} & kinds for o in op.walk())
     }
     for op in main.walk():
         if isinstance(op, LaunchOp) and op.callee in kernels:

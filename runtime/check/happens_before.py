@@ -29,12 +29,11 @@ class Item:
     op: Operation
     stream: int
     number: int
+    # What a wait waits for: the last record before it, else the first one after it
     record: "Item | None" = None
-    """What a wait waits for: the last record before it, else the first one after it."""
-    is_late: bool = False
-    """Whether that record is issued after the wait."""
+    is_late: bool = False  # whether that record is issued after the wait
+    # How many items of each stream are done whenever this one is; () for what never runs
     clock: Sequence[int] = ()
-    """How many items of each stream are done whenever this one is; () for what never runs."""
 
     def follows(self, other: "Item") -> bool:
         """Whether the other item of the epoch is done whenever this one runs. What is stuck in a
@@ -78,7 +77,6 @@ class Epoch:
             self.check_reuse()
 
     def match(self) -> None:
-        """Find the record that each wait is for."""
         last: dict[int, Item] = {}
         waiting: dict[int, list[Item]] = {}
         for item in self.items:
@@ -126,7 +124,6 @@ class Epoch:
         )
 
     def check_reuse(self) -> None:
-        """Report events that are recorded again before all their waits have passed."""
         last: dict[int, Item] = {}
         waits: dict[Item, list[Item]] = {}
         for item in self.items:
@@ -179,10 +176,9 @@ class HappensBefore:
         used = (_stream(op) for op in func.walk() if isinstance(op, STREAMED))
         limit = min(self.stated, MOST_STREAMS)
         self._streams = 1 + max((s for s in used if s < limit), default=-1)
-        self.strays: list[Problem] = []
-        """Of what is on none of the streams."""
+        self.strays: list[Problem] = []  # of what is on none of the streams
+        # The epochs of the outermost block, and the ops with regions between them
         self.parts = self._parts(func.body.block)
-        """The epochs of the outermost block, and the ops with regions between them."""
         for epoch in self.epochs:
             epoch.replay()
 

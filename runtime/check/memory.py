@@ -7,19 +7,17 @@ barriers order the tasks (`happens_before.py`). It reports
 - a read of bytes that nothing has written, or that another buffer has overwritten;
 - a task that writes bytes which it reads, unless its kernel may (`KernelOp.in_place_pairs`) and
   they are the same elements of both;
-- slots and views that leave their segment or buffer, offsets that are not aligned, what else is
-  wrong with buffers (`npu_task/rules.py`);
+- slots and views out of bounds, offsets that are not aligned, misuse of buffers (`rules.py`);
 - loops that never end, or whose iterations are not as many as a scan buffer has rows;
 - tasks on no stream, and waits for events that were not recorded since the last barrier.
 
 Without races every run gives the numbers of the run in program order, and in that each read
-sees what its own buffer wrote. Nothing here is shared with the planner in `transforms`.
+sees what its own buffer wrote.
 
-Branches are walked both from one state; then bytes count as written if both ways leave the same
-buffer there. What a loop's body does to a byte, it does in each iteration: leave it, give it to one
-buffer, or lose it. So an iteration that follows another one has the state of the second, and two
-walks see all; a loop that may run no iteration is a branch as well. Row i of a scan buffer is
-written when iteration i ends: a later iteration has some of them.
+Both sides of a branch are walked from one state; afterwards bytes are written if both leave the
+same buffer there. In each iteration a loop's body does the same to a byte: leaves it, gives it to
+one buffer, or loses it. So two walks see all; a loop that may run no iteration is a branch as well.
+Row i of a scan buffer is written when iteration i ends: a later iteration has some of them.
 
 Taken on trust, as by the emulator: what a memref is a view or an alias of, what ops read and write
 (`npu_task/memory.py`), and what a kernel may overwrite.
@@ -58,43 +56,40 @@ from ge.dialects.npu_task.ops import (
 )
 from ge.dialects.npu_task.program_info import figure
 from ge.dialects.npu_task.rules import misuses
-from ge.dialects.support.diagnostics import error_at, listing
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import shape_of
 from ge.runtime.check.byte_history import Bytes, History, Runs, runs_of
 from ge.runtime.check.happens_before import HappensBefore, Item
-from ge.runtime.check.problems import Problem, name_of, placed
+from ge.runtime.check.problems import Problem, name_of, placed, require_none
 
+# Where bytes are: a segment ("arena", "io"), or a buffer that has no place in one
 Memory = str | SSAValue
-"""Where bytes are: a segment ("arena", "io"), or a buffer that has no place in one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class MemrefBytes:
     """The bytes of a memref."""
 
     memory: Memory
     buffer: SSAValue
     boxes: tuple[Box, ...]
     runs: tuple[Runs, ...]
-    order: object
-    """Equal for two memrefs that have the same elements in the same places."""
+    order: object  # equal for two memrefs that have the same elements in the same places
 
-    def overlaps(self, other: "Span") -> bool:
-        """Whether they have a byte in common."""
-        if self.memory != other.memory:
-            return False
-        return any(a.meets(b) for a in self.boxes for b in other.boxes)
+    def overlaps(self, other: "MemrefBytes") -> bool:
+        return self.memory == other.memory and any(
+            a.meets(b) for a in self.boxes for b in other.boxes
+        )
 
 
-def span_of(value: SSAValue) -> Span:
+def span_of(value: SSAValue) -> MemrefBytes:
     """The bytes of a memref; one byte for a buffer whose size is not known. Raises ValueError for a
     view that is too scattered."""
     view = view_of(value)
     owner = view.owner
     if not view.is_known:
         box = Box(0, 1)
-        return Span(owner, owner, (box,), (*runs_of(box),), None)
+        return MemrefBytes(owner, owner, (box,), (*runs_of(box),), None)
     slot = owner.owner if isinstance(owner.owner, SlotOp) else None
     base = 0 if slot is None else slot.offset.value.data
     boxes = view.region.boxes
@@ -104,7 +99,7 @@ def span_of(value: SSAValue) -> Span:
     runs = tuple(r for box in boxes for r in runs_of(box))
     dims = zip(view.sizes, view.strides, strict=True)
     order = base + view.offset * view.width, view.width, *(d for d in dims if d[0] != 1)
-    return Span(owner if slot is None else slot.segment.data, owner, boxes, runs, order)
+    return MemrefBytes(owner if slot is None else slot.segment.data, owner, boxes, runs, order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +123,15 @@ class Checker:
     def __init__(self, func: FuncOp, kernels: Mapping[str, KernelOp], order: HappensBefore) -> None:
         self.func = func
         self.kernels = kernels
+        # What launches of a kernel may do in place, for kernels seen so far
         self.overwrites: dict[str, set[tuple[int, int]]] = {}
-        """What launches of a kernel may do in place, for kernels seen so far."""
         self.order = order
         self.problems: dict[Problem, None] = dict.fromkeys(order.strays)
         self.tasks: list[Visit] = []
         self.epoch = 0
         self.memories: dict[Memory, Bytes] = {}
-        self.spans: dict[SSAValue, Span] = {}
-        self.rounds = 2
-        """How often loops are walked."""
+        self.spans: dict[SSAValue, MemrefBytes] = {}
+        self.rounds = 2  # how often loops are walked
 
     def figure(self, name: str, default: int) -> int:
         stated = figure(self.func, name)
@@ -146,7 +140,7 @@ class Checker:
     def report(self, kind: str, op: Operation, message: str) -> None:
         self.problems[Problem(kind, message, op)] = None
 
-    def span(self, value: SSAValue, op: Operation) -> Span:
+    def span(self, value: SSAValue, op: Operation) -> MemrefBytes:
         """The bytes of a memref that `op` uses; none, and a report, if it is too scattered."""
         span = self.spans.get(value)
         if span is None:
@@ -155,12 +149,11 @@ class Checker:
             except ValueError as e:
                 text = f"{name_of(op)} uses {value.type}: {e} to prove anything about"
                 self.report("bounds", op, f"{text}; copy it to a dense buffer")
-                span = Span(value, value, (), (), None)
+                span = MemrefBytes(value, value, (), (), None)
             self.spans[value] = span
         return span
 
     def check_slot(self, op: SlotOp) -> None:
-        """Report a slot that is outside of its segment, or not aligned."""
         boxes = self.span(op.result, op).boxes
         low = op.offset.value.data
         high = boxes[0].high if boxes else low
@@ -201,7 +194,6 @@ class Checker:
         return buffer not in self.func.body.block.args and not isinstance(buffer.owner, ConstantOp)
 
     def write(self, task: int, value: SSAValue) -> None:
-        """Report others that may still be reading or writing bytes that a task writes."""
         step = self.tasks[task]
         span = self.span(value, step.op)
         memory = self.memories.setdefault(span.memory, Bytes())
@@ -233,7 +225,7 @@ class Checker:
                     self.report("alias", op, text)
         self.check_apart(op, spans)
 
-    def check_apart(self, op: Operation, spans: Iterable[Span]) -> None:
+    def check_apart(self, op: Operation, spans: Iterable[MemrefBytes]) -> None:
         if any(a.overlaps(b) for a, b in combinations(spans, 2)):
             self.report("alias", op, f"{name_of(op)} writes the same bytes twice")
 
@@ -253,7 +245,6 @@ class Checker:
         return len(self.tasks) - 1
 
     def walk(self, block: Block) -> None:
-        """Go through a block in the order in which the host issues it."""
         for op in block.ops:
             for message in misuses(op):
                 self.report("buffer", op, message)
@@ -278,7 +269,6 @@ class Checker:
                     pass
 
     def task(self, op: Task) -> None:
-        """Let a task read and write."""
         if op not in self.order.items:
             return
         task = self.new_task(op)
@@ -296,7 +286,6 @@ class Checker:
             self.report("event", op, f"{text} since the last barrier")
 
     def barrier(self, op: Operation, reads: Iterable[SSAValue], writes: Iterable[SSAValue]) -> None:
-        """All streams are idle while `op` does this."""
         self.epoch += 1
         task = self.new_task(op)
         for value in reads:
@@ -316,7 +305,6 @@ class Checker:
             self.memories[memory] = content.merged(other.get(memory, Bytes()))
 
     def branch(self, op: IfOp) -> None:
-        """Go through both branches from the same state, and join what they wrote."""
         self.barrier(op, access(op).reads, ())
         before = self.state()
         self.walk(op.then.block)
@@ -378,19 +366,14 @@ class Checker:
             span = self.span(scan, op)
             memory = self.memories.setdefault(span.memory, Bytes())
             for low, high, pitch, width in span.runs:
-                kept = [p for p in memory.pieces(low, high) if keep(p[2], span.buffer)]
-                for _ in memory.parts(low, high, pitch, width):
-                    pass
-                memory.write(
-                    History(span.buffer if lost is None else lost, task), low, high, pitch, width
-                )
-                for begin, end, history in kept:
-                    for _ in memory.parts(begin, end, end - begin, end - begin):
-                        pass
-                    memory.write(history, begin, end, end - begin, end - begin)
+                unchanged = [p for p in memory.stretches(low, high) if keep(p[2], span.buffer)]
+                new = History(span.buffer if lost is None else lost, task)
+                memory.overwrite(new, low, high, pitch, width)
+                for begin, end, history in unchanged:
+                    memory.overwrite(history, begin, end, end - begin, end - begin)
 
 
-def _same(a: Span, b: Span) -> bool:
+def _same(a: MemrefBytes, b: MemrefBytes) -> bool:
     return a.buffer is b.buffer and a.order == b.order and a.order is not None
 
 
@@ -408,7 +391,4 @@ def check_plan(module: ModuleOp, order: HappensBefore | None = None) -> list[Pro
 
 def require_safe(module: ModuleOp) -> None:
     """Raises GeError that lists what is wrong with a program's plan and events, if anything is."""
-    if problems := check_plan(module):
-        hint = "compile the model again; if the compiler made it, this is a bug of the compiler"
-        text = f"the plan is not safe: {listing([p.message for p in problems])}"
-        raise error_at(problems[0].op, text, hint)
+    require_none(check_plan(module), "plan")

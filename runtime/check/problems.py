@@ -1,21 +1,22 @@
 """What a check says: a problem, and the names by which problems call ops."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import Operation
 
 from ge.dialects.npu_task.ops import LaunchOp
-from ge.dialects.support.diagnostics import place_of
+from ge.dialects.support.diagnostics import error_at, listing, place_of
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """What is wrong with a program, and at which op."""
 
+    # The rule that is broken: race, unwritten, overwritten, alias, bounds, alignment, buffer, loop,
+    # stream, event, lost wake-up, deadlock, reused, cap, capacity, figure, certificate, pinned,
+    # core; useless for what costs time alone
     kind: str
-    """The rule that is broken: race, unwritten, overwritten, alias, bounds, alignment, buffer,
-    loop, stream, event, lost wake-up, deadlock, reused, cap, capacity, figure, certificate,
-    pinned, core; useless for what costs time alone."""
     message: str
     op: Operation = field(compare=False)
 
@@ -25,8 +26,15 @@ class Problem:
 
 
 def name_of(op: Operation) -> str:
-    """What a message calls an op."""
     return f"launch of @{op.callee}" if isinstance(op, LaunchOp) else op.name
+
+
+def require_none(problems: Sequence[Problem], what: str) -> None:
+    """Raises GeError that lists the problems of a plan or schedule, if there are any."""
+    if problems:
+        hint = "compile the model again; if the compiler made it, this is a bug of the compiler"
+        text = f"the {what} is not safe: {listing([p.message for p in problems])}"
+        raise error_at(problems[0].op, text, hint)
 
 
 def placed(op: Operation) -> str:

@@ -32,8 +32,8 @@ from ge.runtime.check.memory import check_plan
 from ge.runtime.check.problems import Problem
 from ge.runtime.check.schedule import check_streams
 
+# Problems of a schedule that the plan's check has as well
 SAID_BY_THE_PLAN = {"stream", "lost wake-up"}
-"""Problems of a schedule that the plan's check has as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,6 @@ class Proof:
 
     @property
     def summary(self) -> str:
-        """The outcome in one line."""
         if count := len(self.problems):
             return f"not proved, {count} problem{'s' if count > 1 else ''}"
         return f"proved, {self.proved}"

@@ -27,13 +27,12 @@ from ge.dialects.npu_task.attributes import HBM, is_dynamic
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import RecordOp, SlotOp, WaitOp
 from ge.dialects.npu_task.program_info import CAP, IO, figure
-from ge.dialects.support.diagnostics import error_at, listing
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import byte_size
+from ge.dialects.support.types import align_up, byte_size
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.check.happens_before import Epoch, HappensBefore, Item
 from ge.runtime.check.memory import check_plan
-from ge.runtime.check.problems import Problem
+from ge.runtime.check.problems import Problem, require_none
 
 # ---- live bytes ------------------------------------------------------------------------------
 
@@ -49,7 +48,7 @@ class CappedBuffer:
 
 
 def arena_buffers(op: Operation) -> Iterator[SSAValue]:
-    """The buffers of the arena that an op, or what is inside of it, uses."""
+    """The buffers of the arena that an op and its regions use."""
     for inner in op.walk():
         for value in (*inner.operands, *inner.results):
             if not isinstance(value.type, MemRefType):
@@ -141,7 +140,6 @@ class StreamChecker:
         return self.problems
 
     def check_limits(self) -> None:
-        """Report more streams or events than the target has, and events beyond those stated."""
         ops = (op for op in self.func.walk() if isinstance(op, RecordOp | WaitOp))
         events = {op.event.value.data: op for op in ops}
         stated = figure(self.func, "events")
@@ -160,13 +158,11 @@ class StreamChecker:
     def check_cap(self, cap: int) -> None:
         """Report an epoch in which more than `cap` bytes may be live."""
         parts = self.order.parts
-        users: list[dict[SSAValue, list[Item]]] = []
-        for part in parts:
-            users.append({})
+        users: list[dict[SSAValue, list[Item]]] = [{} for _ in parts]
+        for uses, part in zip(users, parts, strict=True):
             for op in [i.op for i in part.items] if isinstance(part, Epoch) else [part]:
-                item = [self.order.items[op]] if isinstance(part, Epoch) else []
                 for buffer in dict.fromkeys(arena_buffers(op)):
-                    users[-1].setdefault(buffer, []).extend(item)
+                    uses.setdefault(buffer, []).extend([i for i in [self.order.items.get(op)] if i])
         first = {b: i for i in range(len(parts) - 1, -1, -1) for b in users[i]}
         last = {b: i for i in range(len(parts)) for b in users[i]}
         alignment = self.target.hbm_alignment
@@ -175,7 +171,7 @@ class StreamChecker:
                 continue
             buffers = [
                 CappedBuffer(
-                    -(-byte_size(b.type) // alignment) * alignment,
+                    align_up(byte_size(b.type), alignment),
                     users[i].get(b, []),
                     first[b] < i,
                     last[b] > i,
@@ -227,10 +223,6 @@ def require_schedule(
     """Raises GeError that lists what is wrong with a program's schedule, if anything is. Target and
     other errors as in `check_schedule`."""
     if with_races or (main := main_function(module)) is None:
-        problems = check_schedule(module, target)
+        require_none(check_schedule(module, target), "schedule")
     else:
-        problems = check_streams(module, target or target_for(main))
-    if problems:
-        hint = "compile the model again; if the compiler made it, this is a bug of the compiler"
-        text = f"the schedule is not safe: {listing([p.message for p in problems])}"
-        raise error_at(problems[0].op, text, hint)
+        require_none(check_streams(module, target or target_for(main)), "schedule")

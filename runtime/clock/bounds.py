@@ -19,23 +19,19 @@ memory, which are the schedule's choice.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+# Parameters of the dual feasible functions: tasks on fewer than this share of the cores count for
+# nothing, those that leave less than it free count as if they took all cores
 LEFT_OVER = (0.0, 0.25, 0.5)
-"""Parameters of the dual feasible functions: tasks on fewer than this share of the cores count for
-nothing, those that leave less than it free count as if they took all cores."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """A task as the bound sees it. Jobs are in an order in which what is needed comes first."""
 
-    time_us: float
-    """Alone on the machine, without its launch."""
-    needs: Sequence[int]
-    """The jobs that make what it needs."""
-    shares: dict[str, float]
-    """Engine -> the share of its cores that it takes."""
-    bandwidth_us: float
-    """The time in which the whole bandwidth of HBM moves its bytes."""
+    time_us: float  # alone on the machine, without its launch
+    needs: Sequence[int]  # the jobs that make what it needs
+    shares: dict[str, float]  # engine -> the share of its cores that it takes
+    bandwidth_us: float  # the time in which the whole bandwidth of HBM moves its bytes
 
 
 def lower_bound(jobs: Sequence[Job], launch_us: float) -> tuple[float, float]:
@@ -79,8 +75,8 @@ def part_bound(jobs: Sequence[Job], launch_us: float) -> tuple[float, float]:
     by_tail = sorted(range(len(jobs)), key=lambda i: -tails[i])
 
     def work_bound(work: Callable[[Job], float]) -> float:
-        done = [work(j) for j in jobs]
-        return max(_bound(by_head, heads, tails, done), _bound(by_tail, tails, heads, done))
+        times = [work(j) for j in jobs]
+        return max(_bound(by_head, heads, tails, times), _bound(by_tail, tails, heads, times))
 
     bounds = [path, work_bound(lambda j: j.bandwidth_us)]
     for engine in dict.fromkeys(e for j in jobs for e in j.shares):
@@ -92,7 +88,6 @@ def part_bound(jobs: Sequence[Job], launch_us: float) -> tuple[float, float]:
 
 
 def chains(jobs: Sequence[Job], launch_us: float) -> tuple[list[float], list[float]]:
-    """Head and tail of each job."""
     heads, tails = [launch_us] * len(jobs), [0.0] * len(jobs)
     for i, job in enumerate(jobs):
         heads[i] = launch_us + max((heads[n] + jobs[n].time_us for n in job.needs), default=0.0)

@@ -9,10 +9,9 @@
   the moment that it knows which way to go; a task does not start before it is issued. All streams
   are idle before and after a branch and between iterations.
 - `cost.py` models a task's time in isolation, with what L2 has of its operands when it is issued
-  (`l2.py`). Tasks that run together share the bandwidths of HBM and of L2: while they ask
-  for more than there is, each gets its fair share and is slowed down (`sharing.py`).
+  (`l2.py`). Tasks that run together share the bandwidths of HBM and of L2 (`sharing.py`).
 - Of a branch the longer side counts, and what it leaves in L2. A loop counts as often as its
-  constant trip count says, each iteration like the first; a loop that ends by its data counts once.
+  constant trip count says, each iteration like the first; without one it counts once.
   `Timeline.notes` says where that happened.
 
 Idle time is that of the busiest of the two compute engines, by what went on meanwhile: the other
@@ -21,7 +20,7 @@ nothing of these (`sync`: issue by the host, barriers).
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 from xdsl.dialects.builtin import ModuleOp
@@ -50,7 +49,7 @@ from ge.runtime.clock.timeline import (
     COPY,
     DMA_IN,
     DMA_OUT,
-    Gap,
+    IdleGap,
     Task,
     Timeline,
     bandwidth,
@@ -60,11 +59,10 @@ from ge.runtime.clock.traffic import Traffic
 from ge.runtime.costs.cost import copy_pipes, link_time
 from ge.runtime.costs.pipes import Pipes, TaskTime, whole_l2_bytes_per_us
 
-TASKS = (LaunchOp, task.CopyOp, task.TransferOp)
-"""What runs on a stream."""
+TASKS = (LaunchOp, task.CopyOp, task.TransferOp)  # what runs on a stream
 
+# What only names memory: most ops of a program
 PASSIVE = {task.SlotOp, task.ConstantOp, ReinterpretCastOp, AllocOp}
-"""What only names memory: most ops of a program."""
 
 
 class UnknownShapes(GeError):
@@ -74,11 +72,10 @@ class UnknownShapes(GeError):
 # ---- from the program to tasks ---------------------------------------------------------------
 
 
-class Builder:
-    """The tasks of the ops between two barriers, with what each has to wait for."""
+class TaskBuilder:
+    """The tasks of an epoch (what is issued between two barriers), with what each waits for."""
 
     def __init__(self, regions: Regions) -> None:
-        self.queue = IssueQueue()
         self.tasks: list[Task] = []
         self._of: dict[Issue, Task] = {}
         self._last: dict[int, Task] = {}
@@ -94,7 +91,6 @@ class Builder:
         writes: Iterable[SSAValue],
         kernel: KernelOp | None = None,
     ) -> None:
-        """Append a task to its stream. `cores`: how many of which engine it takes."""
         events = [self._of[w] for w in issue.waits if w in self._of]
         last = self._last.get(issue.stream)
         reads, writes = tuple(reads), tuple(writes)
@@ -116,11 +112,42 @@ class Builder:
         self.tasks.append(new)
 
 
-class Program:
+def stated(block: Block) -> Iterator[Issue | Operation]:
+    """What the host issues in a block by the streams and events of the IR: tasks, and control flow,
+    before which all tasks end. Raises GeError for what is no part of a program."""
+    queue = IssueQueue()
+    for op in block.ops:
+        if type(op) in PASSIVE:
+            continue
+        if isinstance(op, TensorOp) or (isinstance(op, TASKS) and op.stream is None):
+            what = "fixed on a stream" if isinstance(op, TASKS) else "a task"
+            hint = "compile it with ge-compile first"
+            raise GeError(f"{op.name} is not {what}: not a program", str(place_of(op)), hint)
+        match op:
+            case LaunchOp() | task.CopyOp() | task.TransferOp():
+                yield queue.issue(op)
+            case task.RecordOp():
+                queue.record(op)
+            case task.WaitOp():
+                queue.wait(op)
+            case IfOp() | LoopOp() | YieldOp():
+                queue = IssueQueue()
+                yield op
+            case _:
+                pass
+
+
+class ProgramClock:
     """A program as nested sequences of tasks."""
 
-    def __init__(self, module: ModuleOp, target: Target) -> None:
-        self.target = target
+    def __init__(
+        self,
+        module: ModuleOp,
+        target: Target,
+        issued: Mapping[Block, Sequence[Issue | Operation]] | None = None,
+    ) -> None:
+        """`issued`: the schedule, what the host issues in each block; None: that of the IR."""
+        self.target, self.issued = target, issued
         self.kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
         self.notes: list[str] = []
         self.regions = Regions()
@@ -129,7 +156,6 @@ class Program:
         self._unknown: list[Operation] = []
 
     def main(self, module: ModuleOp) -> Timeline:
-        """The timeline of the main function. Raises GeError when there is none."""
         main = functions(module).get("main")
         if main is None or not main.body.blocks:
             raise GeError("the module has no function @main")
@@ -147,62 +173,42 @@ class Program:
     def block(self, block: Block, host_driven: bool) -> Timeline:
         """The timeline of a block: simulated piece by piece, since control flow waits for all that
         was issued before. Raises GeError for what is no part of a program."""
-        return self.sequence(block.ops, host_driven)
-
-    def sequence(self, ops: Iterable[Operation], host_driven: bool) -> Timeline:
-        """The timeline of ops in the order in which the host issues them. Raises as `block`."""
         result = Timeline(self.target)
-        builder = Builder(self.regions)
-        for op in ops:
-            if type(op) in PASSIVE:
+        builder = TaskBuilder(self.regions)
+        for item in stated(block) if self.issued is None else self.issued.get(block, ()):
+            if isinstance(item, Issue):
+                self.add(builder, item)
                 continue
-            if isinstance(op, TensorOp) or (isinstance(op, TASKS) and op.stream is None):
-                what = "fixed on a stream" if isinstance(op, TASKS) else "a task"
-                hint = "compile it with ge-compile first"
-                raise GeError(f"{op.name} is not {what}: not a program", str(place_of(op)), hint)
-            match op:
-                case LaunchOp() | task.CopyOp() | task.TransferOp():
-                    self.add(builder, builder.queue.issue(op))
-                case task.RecordOp():
-                    builder.queue.record(op)
-                case task.WaitOp():
-                    builder.queue.wait(op)
-                case IfOp() | LoopOp():
-                    result.append(self.run(builder, host_driven))
-                    builder = Builder(self.regions)
-                    found, times = self.branch(op) if isinstance(op, IfOp) else self.loop(op)
-                    result.append(found, times)
-                case YieldOp():
-                    result.append(self.run(builder, host_driven))
-                    builder = Builder(self.regions)
-                    self.carry(builder, op)
-                case _:
-                    pass
+            result.append(self.run(builder, host_driven))
+            builder = TaskBuilder(self.regions)
+            if isinstance(item, IfOp):
+                result.append(*self.branch(item))
+            elif isinstance(item, LoopOp):
+                result.append(*self.loop(item))
+            elif isinstance(item, YieldOp):
+                self.carry(builder, item)
         result.append(self.run(builder, host_driven))
         return result
 
     def in_isolation(self, issues: Iterable[Issue]) -> Timeline:
-        """The timeline of tasks as a schedule issues them, when nothing ran before. What the text
-        says of their streams is not looked at."""
+        """The timeline of tasks as a schedule issues them, when nothing ran before."""
         self.traffic = Traffic(self.target.l2_bytes, self.regions)
-        builder = Builder(self.regions)
+        builder = TaskBuilder(self.regions)
         for issue in issues:
             self.add(builder, issue)
         return self.run(builder, host_driven=False)
 
-    def run(self, builder: Builder, host_driven: bool) -> Timeline:
+    def run(self, builder: TaskBuilder, host_driven: bool) -> Timeline:
         return Simulation(builder.tasks, self.target, host_driven).run()
 
-    def add(self, builder: Builder, issue: Issue) -> None:
+    def add(self, builder: TaskBuilder, issue: Issue) -> None:
         op = issue.op
         if isinstance(op, LaunchOp):
             self.launch(builder, issue, op)
         else:
             self.copy(builder, issue, op.operands[0], (*op.operands, *op.results)[1])
 
-    def launch(self, builder: Builder, issue: Issue, op: LaunchOp) -> None:
-        """Add the task of a launch; its time follows from the kernel and from what L2 has of its
-        operands."""
+    def launch(self, builder: TaskBuilder, issue: Issue, op: LaunchOp) -> None:
         known = self._known.get(op.callee)
         if known is None:
             if op.callee not in self.kernels:
@@ -222,7 +228,7 @@ class Program:
                 self.traffic.transfer(value)
         builder.add(issue, known.engine, known.cores, time, ins, writes, kernel)
 
-    def copy(self, builder: Builder, issue: Issue, source: SSAValue, to: SSAValue) -> None:
+    def copy(self, builder: TaskBuilder, issue: Issue, source: SSAValue, to: SSAValue) -> None:
         """Add a copy: by DMA between host and device, by vector cores on the device."""
         try:
             size = byte_size(to.type)
@@ -240,8 +246,7 @@ class Program:
         time = time_with(cost, self.traffic.copy(source, to), self.target)
         builder.add(issue, "vector", (("vector", cost.blocks),), time, (source,), (to,))
 
-    def carry(self, builder: Builder, op: YieldOp) -> None:
-        """What a branch or an iteration yields is copied where it is wanted."""
+    def carry(self, builder: TaskBuilder, op: YieldOp) -> None:
         for value, place, row in moves(op):
             if place is None or row:
                 continue
@@ -249,7 +254,7 @@ class Program:
                 self.copy(builder, Issue(op, 0, []), value, place)
 
     def branch(self, op: IfOp) -> tuple[Timeline, int]:
-        """The timeline of the longer branch; what it leaves in L2 is what comes after finds."""
+        """The timeline of the longer branch; what it leaves in L2 stays there."""
         before = self.traffic.cache
         sides: list[tuple[Timeline, L2Cache]] = []
         for region in (op.then, op.otherwise):
@@ -285,11 +290,10 @@ class Simulation:
         self.bandwidths = self.bandwidth, whole_l2_bytes_per_us(target)
         self.now = 0.0
         self.launching: list[tuple[float, int]] = []
+        # Engines -> the tasks that need cores of these, with numbers by which they came
         self.waiting: dict[tuple[str, ...], deque[tuple[int, int]]] = {}
-        """Engines -> the tasks that need cores of these, with numbers by which they came."""
         self.arrivals = 0
-        self.running: dict[int, float] = {}
-        """Task -> microseconds that it would still take alone."""
+        self.running: dict[int, float] = {}  # task -> microseconds that it would still take alone
         self.speeds: dict[int, float] = {}
         self.missing = [len(t.after) for t in tasks]
         index = {t: i for i, t in enumerate(tasks)}
@@ -300,7 +304,6 @@ class Simulation:
         self.timeline = Timeline(target, list(tasks))
 
     def run(self) -> Timeline:
-        """Advance from event to event until every task has run."""
         result = self.timeline
         for i, t in enumerate(self.tasks):
             result.bytes += t.time.bytes
@@ -315,7 +318,6 @@ class Simulation:
         return result
 
     def bounds(self) -> tuple[float, float]:
-        """The lower bound for any schedule of these tasks, and their critical path."""
         index = {t: i for i, t in enumerate(self.tasks)}
         jobs = [
             Job(
@@ -334,11 +336,9 @@ class Simulation:
         return max(bound, len(jobs) * self.target.host_launch_us + last), path
 
     def ready(self, i: int) -> None:
-        """All that task i has to wait for is done: launch it."""
         self.launch(i)
 
     def launch(self, i: int) -> None:
-        """Start the launch of a task."""
         self.tasks[i].ready_us = self.now
         if self.host_driven:
             at = max(self.now, (i + 1) * self.target.host_launch_us)
@@ -347,27 +347,23 @@ class Simulation:
         heappush(self.launching, (at, i))
 
     def advance(self) -> None:
-        """Go to the next moment at which something happens."""
         then = self.launching[0][0] if self.launching else float("inf")
-        for i, left in self.running.items():
-            then = min(then, self.now + left / self.speeds[i])
+        for i, rest in self.running.items():
+            then = min(then, self.now + rest / self.speeds[i])
         self.account(then)
         step, self.now = then - self.now, then
         nearly = 1e-9 + 1e-12 * self.now  # what rounding may leave of a duration
-        done: list[int] = []
         for i in self.running:
             self.running[i] -= step * self.speeds[i]
-            if self.running[i] <= nearly:
-                done.append(i)
-        for i in done:
+        finished = [i for i, rest in self.running.items() if rest <= nearly]
+        for i in finished:
             self.finish(i)
         while self.launching and self.launching[0][0] <= self.now + nearly:
             self.wait(heappop(self.launching)[1])
-        if self.start() or done:
+        if self.start() or finished:
             self.share()
 
     def finish(self, i: int) -> None:
-        """Free a task's cores, and launch what waited for it alone."""
         t = self.tasks[i]
         del self.running[i]
         t.duration_us = self.now - t.start_us
@@ -379,7 +375,6 @@ class Simulation:
                 self.ready(follower)
 
     def wait(self, i: int) -> None:
-        """Task i waits for cores."""
         self.arrivals += 1
         engines = tuple(e for e, _ in self.tasks[i].cores)
         self.waiting.setdefault(engines, deque()).append((self.arrivals, i))
@@ -409,7 +404,6 @@ class Simulation:
         return started
 
     def begin(self, i: int) -> None:
-        """Task i takes its cores and runs."""
         t = self.tasks[i]
         for engine, cores in t.cores:
             self.free[engine] -= cores
@@ -417,7 +411,6 @@ class Simulation:
         self.running[i] = t.time.total_us
 
     def share(self) -> None:
-        """Give each running task its fair share of the bandwidths of HBM and L2."""
         if len(self.running) < 2:
             self.speeds = dict.fromkeys(self.running, 1.0)
             return
@@ -437,7 +430,6 @@ class Simulation:
         return time.bytes / time.total_us, time.l2_bytes / time.total_us
 
     def account(self, then: float) -> None:
-        """Say what the engines do until then."""
         active = {self.tasks[i].engine for i in self.running}
         for engine in active:
             self.timeline.busy_us[engine] += then - self.now
@@ -450,10 +442,10 @@ class Simulation:
                 cause = "memory"
             else:
                 cause = "schedule" if self.launching and not self.host_driven else "sync"
-            self.timeline.idled(Gap(engine, cause, self.now, then))
+            self.timeline.idled(IdleGap(engine, cause, self.now, then))
 
 
 def simulate(module: ModuleOp, target: Target) -> Timeline:
     """When the tasks of a program run. Raises GeError for a module that is no program and for
     one whose shapes are known only at run time."""
-    return Program(module, target).main(module)
+    return ProgramClock(module, target).main(module)

@@ -25,18 +25,13 @@ class Writers(Generic[T]):
 
     def of(self, values: Iterable[SSAValue]) -> list[T]:
         """Who wrote what these memrefs hold, each once."""
-        found: dict[T, None] = {}
-        for value in values:
-            region = self._regions.of(value)
-            for written, writer in self._writes.get(region.owner, ()):
-                if region.meets(written):
-                    found[writer] = None
-        return list(found)
+        regions = map(self._regions.of, values)
+        writes = ((r, *write) for r in regions for write in self._writes.get(r.owner, ()))
+        return list(dict.fromkeys(writer for r, part, writer in writes if r.meets(part)))
 
     def write(self, writer: T, values: Iterable[SSAValue]) -> None:
-        """Note that these memrefs are written."""
         for value in values:
             region = self._regions.of(value)
             older = self._writes.get(region.owner, ())
-            kept = [w for w in older if not region.covers(w[0])]
-            self._writes[region.owner] = [*kept, (region, writer)]
+            rest = [w for w in older if not region.covers(w[0])]
+            self._writes[region.owner] = [*rest, (region, writer)]

@@ -23,7 +23,7 @@ from heapq import heappop, heappush
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AddressRange:
     """Bytes `low` to `high` of a segment of device memory."""
 
     segment: Hashable
@@ -39,8 +39,7 @@ class _Range:
     low: int
     high: int
     dirty: int
-    used: int
-    """When it was touched last."""
+    used: int  # when it was touched last
     segment: "_Segment"
 
 
@@ -51,15 +50,13 @@ class _Segment:
     lows: list[int] = field(default_factory=list[int])
     ranges: list[_Range] = field(default_factory=list[_Range])
 
-    def exactly(self, place: Place) -> _Range | None:
-        """The range that is this place."""
+    def exactly(self, place: AddressRange) -> _Range | None:
         i = bisect_left(self.lows, place.low)
         if i < len(self.lows) and self.lows[i] == place.low and self.ranges[i].high == place.high:
             return self.ranges[i]
         return None
 
-    def within(self, place: Place) -> slice:
-        """The ranges that have bytes of the place."""
+    def within(self, place: AddressRange) -> slice:
         start = bisect_right(self.lows, place.low) - 1
         if start < 0 or self.ranges[start].high <= place.low:
             start += 1
@@ -75,19 +72,18 @@ class L2Cache:
     """`capacity` bytes."""
 
     capacity: int
-    written_back: int = 0
-    """Bytes that were evicted dirty so far."""
+    written_back: int = 0  # bytes that were evicted dirty so far
     _held: int = 0
     _segments: dict[Hashable, _Segment] = field(default_factory=dict[Hashable, _Segment])
+    # A heap by (unique) time of use; a range that was touched again since is in it again
     _by_use: list[tuple[int, _Range]] = field(default_factory=list[tuple[int, _Range]])
-    """A heap by (unique) time of use; a range that was touched again since is in it again."""
     _now: int = 0
 
     def copy(self) -> "L2Cache":
         """The same contents, to be changed apart (one for each branch)."""
         return deepcopy(self)
 
-    def read(self, place: Place, size: int) -> int:
+    def read(self, place: AddressRange, size: int) -> int:
         """Read `size` bytes of a place: how many of them come from HBM. A place of which only a
         small part is read is not kept."""
         span = place.high - place.low
@@ -101,11 +97,11 @@ class L2Cache:
         if (r := self._segment(place).exactly(place)) is not None:
             self._touch(r)
             return 0
-        hit, dirty = self._take(place)
+        hit, dirty = self.forget(place)
         self._put(place, dirty)
         return max(size - size * hit // span, 0)
 
-    def write(self, place: Place, size: int) -> None:
+    def write(self, place: AddressRange, size: int) -> None:
         """Write `size` bytes of a place (fewer than it spans: rows of it)."""
         span = place.high - place.low
         if span <= 0 or size <= 0:
@@ -115,33 +111,25 @@ class L2Cache:
             r.dirty = min(span, size if size == span else r.dirty + size)
             self._touch(r)
             return
-        _, before = self._take(place)
+        _, before = self.forget(place)
         if span > self.capacity:
             self.flush()
             self.written_back += size
             return
         self._put(place, min(span, size if size == span else before + size))
 
-    def forget(self, place: Place) -> None:
-        """The place is written in HBM, past L2."""
-        self._take(place)
-
     def flush(self) -> None:
-        """Evict everything."""
         self._evict(0)
 
-    def _segment(self, place: Place) -> _Segment:
-        segment = self._segments.get(place.segment)
-        if segment is None:
-            segment = self._segments[place.segment] = _Segment()
-        return segment
+    def _segment(self, place: AddressRange) -> _Segment:
+        return self._segments.setdefault(place.segment, _Segment())
 
     def _touch(self, r: _Range) -> None:
         self._now += 1
         r.used = self._now
         heappush(self._by_use, (r.used, r))
 
-    def _put(self, place: Place, dirty: int) -> None:
+    def _put(self, place: AddressRange, dirty: int) -> None:
         """Hold a place, of which nothing is held now, as what was used last."""
         segment = self._segment(place)
         new = _Range(place.low, place.high, dirty, 0, segment)
@@ -163,31 +151,30 @@ class L2Cache:
             r.segment.replace(slice(at, at + 1), [])
             r.high = r.low
 
-    def _overlap(self, place: Place) -> int:
-        """Bytes of a place that are held."""
+    def _overlap(self, place: AddressRange) -> int:
         segment = self._segment(place)
         ranges = segment.ranges[segment.within(place)]
         return sum(min(r.high, place.high) - max(r.low, place.low) for r in ranges)
 
-    def _take(self, place: Place) -> tuple[int, int]:
-        """Hold nothing of a place any more, without writing it back: how many bytes of it were
-        held, and how many of these dirty."""
+    def forget(self, place: AddressRange) -> tuple[int, int]:
+        """Hold nothing of a place any more, without writing it back (something wrote it past L2):
+        how many bytes of it were held, and how many of these dirty."""
         segment = self._segment(place)
         which = segment.within(place)
         held = dirty = 0
-        kept: list[_Range] = []
+        rests: list[_Range] = []
         for r in segment.ranges[which]:
             size = r.high - r.low
             for low, high in ((r.low, place.low), (place.high, r.high)):
                 if low < high:
                     rest = r.dirty * (high - low) // size
-                    kept.append(_Range(low, high, rest, 0, segment))
+                    rests.append(_Range(low, high, rest, 0, segment))
             part = min(r.high, place.high) - max(r.low, place.low)
             held += part
             dirty += r.dirty * part // size
             r.high = r.low
-        segment.replace(which, kept)
+        segment.replace(which, rests)
         self._held -= held
-        for r in kept:
+        for r in rests:
             self._touch(r)
         return held, dirty

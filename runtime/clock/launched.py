@@ -16,20 +16,17 @@ from ge.runtime.costs.pipes import Pipes, TaskTime
 class Launched:
     """What all launches of a kernel have in common."""
 
-    inputs: int
-    """How many it has: they are the first operands of a launch."""
+    inputs: int  # how many it has: they are the first operands of a launch
     cost: Pipes | TaskTime | None
     engine: str
+    # How many of which engine; a kernel on the cube cores with an epilogue takes the vector cores
+    # of their clusters too
     cores: tuple[tuple[str, int], ...]
-    """How many of which engine; a kernel on the cube cores with an epilogue takes the vector cores
-    of their clusters too."""
-    needed: list[tuple[int, int]]
-    """Indices and bytes of what it reads."""
+    needed: list[tuple[int, int]]  # indices and bytes of what it reads
     times: dict[Moved, TaskTime] = field(default_factory=dict[Moved, TaskTime])
 
     @classmethod
     def of(cls, kernel: KernelOp, target: Target) -> "Launched":
-        """Worked out from a kernel's body, engine and tiling."""
         cost = kernel_cost(kernel.main, kernel.engine.data, kernel.tiling, target)
         inputs = len(kernel.body.block.args)
         engine = DMA_IN if kernel.engine.data is Engine.DMA else kernel.engine.data.value
@@ -44,7 +41,6 @@ class Launched:
         return cls(inputs, cost, engine, cores, list(bytes_read(kernel)))
 
     def time(self, moved: Moved, target: Target) -> TaskTime:
-        """The time of a launch on the cores, worked out once for all that agree in their hits."""
         time = self.times.get(moved)
         if time is None:
             assert isinstance(self.cost, Pipes)
@@ -54,8 +50,8 @@ class Launched:
 
 _Key = tuple[Engine, TilingAttr | None, Target]
 
+# A scheduler and a session simulate the same kernels again and again; bodies do not change
 _known: WeakKeyDictionary[KernelOp, dict[_Key, Launched]] = WeakKeyDictionary()
-"""A scheduler and a session simulate the same kernels again and again; bodies do not change."""
 
 
 def launched(kernel: KernelOp, target: Target) -> Launched:
@@ -68,5 +64,4 @@ def launched(kernel: KernelOp, target: Target) -> Launched:
 
 
 def time_with(cost: Pipes, moved: Moved, target: Target) -> TaskTime:
-    """The time of a task when L2 serves part of it."""
     return cost.time(target, max(cost.read - moved.hits, 0), moved.evicted)

@@ -1,6 +1,6 @@
 """The tasks of a program, and what a simulated run of them looked like."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.ir import Attribute, Operation
@@ -17,8 +17,8 @@ CAUSES = ("compute", "memory", "schedule", "sync")
 
 COPY = "copy"
 
+# Iterations of a loop whose tasks are in the timeline one by one; sums count all (`Task.runs`)
 SHOWN_ITERATIONS = 100
-"""Iterations of a loop whose tasks are in the timeline one by one; sums count all (`Task.runs`)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -26,33 +26,27 @@ class Task:
     """A task of the program, what it needs, and when it ran."""
 
     op: Operation
-    kind: str
-    """The kernel's name, or `COPY`."""
+    kind: str  # the kernel's name, or `COPY`
     engine: str
     stream: int
     cores: tuple[tuple[str, int], ...]
     time: TaskTime
     kernel: KernelOp | None
     reads: tuple[Attribute, ...]
-    writes: tuple[Attribute, ...]
-    """The types of the buffers it reads and writes."""
+    writes: tuple[Attribute, ...]  # the types of the buffers it reads and writes
+    # Tasks that must be done before: the one before on its stream, and those waited for
     after: "list[Task]" = field(repr=False)
-    """Tasks that must be done before: the one before on its stream, and those waited for."""
-    events: "list[Task]" = field(repr=False)
-    """Of these, the ones that an event makes it wait for."""
-    needs: "list[Task]" = field(repr=False)
-    """Tasks that write what it reads."""
-    ready_us: float = 0.0
-    """When the last task that it has to wait for was done."""
+    events: "list[Task]" = field(repr=False)  # of these, the ones that an event makes it wait for
+    needs: "list[Task]" = field(repr=False)  # tasks that write what it reads
+    ready_us: float = 0.0  # when the last task that it has to wait for was done
     start_us: float = 0.0
     duration_us: float = 0.0
+    # How many runs of the task it stands for in sums: the last iteration that is shown of a loop
+    # stands for those that are not
     runs: int = 1
-    """How many runs of the task it stands for in sums: the last iteration that is shown of a loop
-    stands for those that are not."""
 
     @property
     def name(self) -> str:
-        """What the model calls it, else its kind."""
         return place_of(self.op).name or self.kind
 
     @property
@@ -65,7 +59,7 @@ class Task:
 
 
 @dataclass(slots=True)
-class Gap:
+class IdleGap:
     """A time in which no task of a compute engine ran, and its cause (see `clock.py`)."""
 
     engine: str
@@ -76,34 +70,30 @@ class Gap:
 
 @dataclass(slots=True)
 class Timeline:
-    """What a simulation found."""
+    """What a simulation of tasks came to."""
 
     target: Target
     tasks: list[Task] = field(default_factory=list[Task])
     latency_us: float = 0.0
-    lower_bound_us: float = 0.0
-    """No schedule of these tasks takes less (see `bounds.py`)."""
-    path_us: float = 0.0
-    """The longest chain of tasks of which each needs the one before."""
+    lower_bound_us: float = 0.0  # no schedule of these tasks takes less (see `bounds.py`)
+    path_us: float = 0.0  # the longest chain of tasks of which each needs the one before
+    # Time in which at least one task of the engine ran
     busy_us: dict[str, float] = field(default_factory=lambda: dict.fromkeys(ENGINES, 0.0))
-    """Time in which at least one task of the engine ran."""
+    # Cores times the time alone, of all tasks that hold cores of the engine
     core_us: dict[str, float] = field(default_factory=lambda: dict.fromkeys(ENGINES, 0.0))
-    """Cores times the time alone, of all tasks that hold cores of the engine."""
     bytes: int = 0
+    # Sums of the gaps, of all iterations of loops
     gaps_us: dict[str, dict[str, float]] = field(
         default_factory=lambda: {e: dict.fromkeys(CAUSES, 0.0) for e in COMPUTE}
     )
-    """Sums of the gaps, of all iterations of loops."""
-    gaps: list[Gap] = field(default_factory=list[Gap])
-    """By end; what was idle for two causes, one after the other, is two gaps."""
+    # By end; what was idle for two causes, one after the other, is two gaps
+    gaps: list[IdleGap] = field(default_factory=list[IdleGap])
+    # When all that was issued before was done, and control flow went on
     barriers_us: list[float] = field(default_factory=list[float])
-    """When all that was issued before was done, and control flow went on."""
     notes: list[str] = field(default_factory=list[str])
-    iterations: int = 1
-    """Iterations of loops, nested ones multiplied, that are shown one by one."""
+    iterations: int = 1  # iterations of loops, nested ones multiplied, that are shown one by one
 
-    def idled(self, gap: Gap) -> None:
-        """A compute engine was idle, for the same cause as before or for another one."""
+    def idled(self, gap: IdleGap) -> None:
         self.gaps_us[gap.engine][gap.cause] += gap.end_us - gap.start_us
         for last in self.gaps[-len(COMPUTE) :]:
             if (last.engine, last.cause, last.end_us) == (gap.engine, gap.cause, gap.start_us):
@@ -127,7 +117,7 @@ class Timeline:
             self.tasks += shifted(other.tasks, shift, runs) if again else other.tasks
             self.barriers_us += [shift, *(b + shift for b in other.barriers_us)]
             self.gaps += [
-                Gap(g.engine, g.cause, g.start_us + shift, g.end_us + shift) for g in other.gaps
+                IdleGap(g.engine, g.cause, g.start_us + shift, g.end_us + shift) for g in other.gaps
             ]
         self.latency_us += times * other.latency_us
         self.lower_bound_us += times * other.lower_bound_us
@@ -143,7 +133,6 @@ class Timeline:
 
     @property
     def capacity(self) -> dict[str, int]:
-        """The cores of each engine."""
         return capacities(self.target)
 
     @property
@@ -166,13 +155,8 @@ def shifted(tasks: Sequence[Task], by_us: float, runs: int = 1) -> list[Task]:
 
 
 def capacities(target: Target) -> dict[str, int]:
-    return {
-        "cube": target.cube_cores,
-        "vector": target.vector_cores,
-        DMA_IN: 1,
-        DMA_OUT: 1,
-        "host": 1,
-    }
+    one = dict.fromkeys((DMA_IN, DMA_OUT, "host"), 1)
+    return {"cube": target.cube_cores, "vector": target.vector_cores, **one}
 
 
 def bandwidth(target: Target) -> float:
@@ -180,6 +164,5 @@ def bandwidth(target: Target) -> float:
     return hbm_bytes_per_us(target.cube_cores, target)
 
 
-def longest(timeline: Timeline, count: int = 10) -> Iterator[Task]:
-    """The slowest tasks, first the slowest."""
-    yield from sorted(timeline.tasks, key=lambda t: -t.duration_us)[:count]
+def longest(timeline: Timeline, count: int = 10) -> list[Task]:
+    return sorted(timeline.tasks, key=lambda t: -t.duration_us)[:count]

@@ -10,7 +10,7 @@ from ge.dialects.npu_task.attributes import HOST
 from ge.dialects.npu_task.memory import Regions
 from ge.dialects.npu_task.ops import KernelOp, SlotOp
 from ge.dialects.support.types import byte_size
-from ge.runtime.clock.l2 import L2Cache, Place
+from ge.runtime.clock.l2 import AddressRange, L2Cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    place: Place
+    place: AddressRange
     size: int
 
 
@@ -47,7 +47,6 @@ class Traffic:
         return self._moved([(ins[i], size) for i, size in needed], outs)
 
     def copy(self, source: SSAValue, target: SSAValue) -> Moved:
-        """A copy by the cores."""
         access = self._access(source)
         return self._moved([(source, access.size)] if access else [], [target])
 
@@ -88,7 +87,7 @@ class Traffic:
         where: int | str = segment
         if isinstance(buffer.owner, SlotOp):
             base, where = buffer.owner.offset.value.data, buffer.owner.segment.data
-        return _Access(Place(where, base + region.low, base + region.high), size)
+        return _Access(AddressRange(where, base + region.low, base + region.high), size)
 
 
 def bytes_read(kernel: KernelOp) -> Iterable[tuple[int, int]]:

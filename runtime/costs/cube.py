@@ -210,8 +210,10 @@ class CubeKernel:
     def step_sizes(self, m: int, n: int) -> set[int]:
         """Sizes of k for a tile: the largest, and that of the next larger powers of two, with
         which the first operands come sooner."""
-        sizes = self.largest_k(m, n), self.largest_k(power_above(m), power_above(n))
-        return {k for k in sizes if k}
+        first, powers = self.largest_k(m, n), (power_above(m), power_above(n))
+        if not first or powers == (m, n):  # larger tiles do not fit either
+            return {first} - {0}
+        return {first, self.largest_k(*powers)} - {0}
 
     def sizes(self, extent: int) -> list[int]:
         """Tile sizes for an extent: those of the target up to the first that holds all of it, or

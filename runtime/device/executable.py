@@ -4,6 +4,7 @@ A step is a function of the registers, made once; running is a loop over steps. 
 emptied after its last use, so a large model does not keep its intermediate values.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -29,15 +30,12 @@ class Call:
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     checks: tuple[Check, ...]
-    into: bool
-    """Whether the kernel takes `out=`."""
-    in_place: bool
-    """Whether `out` may be one of the operands."""
+    into: bool  # whether the kernel takes `out=`
+    in_place: bool  # whether `out` may be one of the operands
     out: int | None = None
+    # Whether a later step overwrites the result: then it must not be a view of an operand
     overwritten: bool = False
-    """Whether a later step overwrites the result: then it must not be a view of an operand."""
-    blocks: bool = False
-    """Whether the kernel takes `then=`."""
+    blocks: bool = False  # whether the kernel takes `then=`
 
     def finished_by(self, last: "Call") -> "Call":
         """This call and then `last`, which reads its result, on each block while it is in the
@@ -57,13 +55,19 @@ class Call:
         return Call(both, (*self.reads, *rest), last.writes, last.checks, True, False)
 
     def step(self) -> Step:
-        """The step that calls the kernel and checks what it gives."""
         function, reads = self.function, self.reads
         if len(self.writes) != 1:
             return self._several()
-        if self.overwritten and self.out is None:
-            return self._owning()
         (result,), (check,), out = self.writes, self.checks, self.out
+        if self.overwritten and out is None:
+
+            def owning(registers: Registers) -> None:
+                arrays = [registers[r] for r in reads]
+                y = check(function(*arrays))
+                shared = any(np.may_share_memory(y, a) for a in arrays)
+                registers[result] = y.copy() if shared else y
+
+            return owning
         if out is not None:
 
             def into(registers: Registers) -> None:
@@ -83,17 +87,6 @@ class Call:
             registers[result] = check(function(*[registers[r] for r in reads]))
 
         return single
-
-    def _owning(self) -> Step:
-        function, reads, (result,), (check,) = self.function, self.reads, self.writes, self.checks
-
-        def owning(registers: Registers) -> None:
-            arrays = [registers[r] for r in reads]
-            y = check(function(*arrays))
-            shared = any(np.may_share_memory(y, a) for a in arrays)
-            registers[result] = y.copy() if shared else y
-
-        return owning
 
     def _several(self) -> Step:
         function, reads, writes, checks = self.function, self.reads, self.writes, self.checks
@@ -121,25 +114,25 @@ class Instruction:
 class Code:
     """The steps of one block. `seal` is called once, when all instructions are there."""
 
+    # Whether errors name the place of the op. The code of a kernel does not: its launch does.
     named: bool = True
-    """Whether errors name the place of the op. The code of a kernel does not: its launch does."""
     instructions: list[Instruction] = field(default_factory=list[Instruction])
+    # Another order of the steps, in which registers are not emptied; None: that of the text
     order: Sequence[int] | None = None
-    """Another order of the steps, in which registers are not emptied; None: that of the text."""
     _steps: list[tuple[Step, tuple[int, ...]]] = field(
         default_factory=list[tuple[Step, tuple[int, ...]]]
     )
 
-    def seal(self, arguments: Sequence[int], kept: set[int]) -> None:
+    def seal(self, arguments: Sequence[int], live: set[int]) -> None:
         """Decide after which step each register is emptied. `arguments` are written before the
-        first step; `kept` are registers that are read after the last one or hold constants."""
+        first step; `live` are registers that are read after the last one or hold constants."""
         last: dict[int, int] = dict.fromkeys(arguments, -1)
         for i, instruction in enumerate(self.instructions):
             last.update(dict.fromkeys(instruction.writes, i))
             last.update((r, i) for r in instruction.reads if r in last)
         dead: list[list[int]] = [[] for _ in self.instructions]
         for r, i in last.items():
-            if i >= 0 and r not in kept:
+            if i >= 0 and r not in live:
                 dead[i].append(r)
         for instruction, registers in zip(self.instructions, dead, strict=True):
             action = instruction.action
@@ -153,7 +146,6 @@ class Code:
         return {w for i in self.instructions for w in i.writes}
 
     def after(self, index: int, extra: Callable[[], None]) -> None:
-        """Have `extra` run after the step with this index."""
         step, dead = self._steps[index]
 
         def both(registers: Registers) -> None:
@@ -163,7 +155,7 @@ class Code:
         self._steps[index] = (both, dead)
 
     def run(self, registers: Registers) -> None:
-        """Run all steps. Raises GeError naming the op that failed, its place and its operands."""
+        """Run all steps. Raises GeError that names the op that failed and its operands."""
         index = 0
         try:
             if self.order is not None:
@@ -183,18 +175,16 @@ class Code:
         if isinstance(error, GeError):
             return error if error.where else GeError(error.message, where, error.hint)
         operands = ", ".join(describe(registers[r]) for r in instruction.reads)
-        given = f" of ({operands})" if operands else ""
-        reason = "out of memory" if isinstance(error, MemoryError) else one_line(error)
-        return GeError(f"{instruction.op.name}{given} cannot be computed: {reason}", where)
+        suffix = f" of ({operands})" if operands else ""
+        reason = "out of memory" if isinstance(error, MemoryError) else " ".join(str(error).split())
+        reason = reason or type(error).__name__
+        return GeError(f"{instruction.op.name}{suffix} cannot be computed: {reason}", where)
 
 
-def reuse_operands(code: Code, kept: set[int], same_type: Callable[[int, int], bool]) -> None:
+def reuse_operands(code: Code, live: set[int], same_type: Callable[[int, int], bool]) -> None:
     """Have kernels that may work in place write their result over an operand that nobody else
-    reads: memory that is in the cache already costs less than new memory."""
-    readers: dict[int, int] = {}
-    for instruction in code.instructions:
-        for r in instruction.reads:
-            readers[r] = readers.get(r, 0) + 1
+    reads: memory that is in the cache already costs less than new memory. `live` as in `seal`."""
+    readers = Counter(r for instruction in code.instructions for r in instruction.reads)
     fresh: dict[int, Call] = {}
     for instruction in code.instructions:
         call = instruction.action
@@ -203,7 +193,7 @@ def reuse_operands(code: Code, kept: set[int], same_type: Callable[[int, int], b
         (result,) = call.writes
         if call.in_place:
             for r in call.reads:
-                if r in fresh and readers[r] == 1 and r not in kept and same_type(r, result):
+                if r in fresh and readers[r] == 1 and r not in live and same_type(r, result):
                     call.out, fresh[r].overwritten = r, True
                     break
         if call.into:
@@ -211,14 +201,9 @@ def reuse_operands(code: Code, kept: set[int], same_type: Callable[[int, int], b
 
 
 def describe(value: Array | None) -> str:
-    """The type of an array, for messages."""
     if value is None:
         return "?"
     try:
         return str(type_of(value))
     except GeError:
         return f"{value.dtype}{list(value.shape)}"
-
-
-def one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

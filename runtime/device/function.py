@@ -16,7 +16,7 @@ from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.interleave import random_order
 from ge.runtime.device.interpreter import Translator
-from ge.runtime.device.memory import POISON, Device, Extent, Lifetime, dead_after, extent_of
+from ge.runtime.device.memory import POISON, Device, SegmentRange, SlotUse, dead_after, extent_of
 from ge.runtime.device.program_ops import bound_outputs
 
 
@@ -45,19 +45,18 @@ class Function:
         self._arguments = [self._translator.define(a) for a in block.args]
         self.code, self._results = self._translator.block(block)
         self._template = self._translator.template
-        self._pools = {id(pool) for pool in self.device.pools.values()}
         if poison and timing is None:  # when a last use is over depends on the timing
             self._poison(func)
 
     def run(
         self, arguments: Sequence[Array], outputs: Sequence[Array | None] | None = None
     ) -> list[Array]:
-        """The results, in `outputs` where these are given (contiguous, of the right types), else in
-        memory of their own. Arguments are not written to."""
+        """The results, in arrays of `outputs` (contiguous, of the right types) or new ones.
+        Arguments are not written to."""
         registers = self._template.copy()
         for slot, index in self._outputs.items():
-            given = None if outputs is None else outputs[index]
-            registers[self._translator.use(slot)] = self._memory(slot, given)
+            output = None if outputs is None else outputs[index]
+            registers[self._translator.use(slot)] = self._memory(slot, output)
         for r, array in zip(self._arguments, arguments, strict=True):
             registers[r] = array.view()
             registers[r].flags.writeable = False
@@ -68,30 +67,29 @@ class Function:
                 code.order = random_order(code, self.timing)
         with np.errstate(all="ignore"):
             self.code.run(registers)
-        taken = set(self._pools)
+        owners = {id(pool) for pool in self.device.pools.values()}
         results: list[Array] = []
         for array in (registers[r] for r in self._results):
             owner = id(_owner(array))
             # constants and arguments are read-only; a result must not share memory with another
-            shared = not array.flags.writeable or owner in taken
+            shared = not array.flags.writeable or owner in owners
             results.append(array.copy() if shared else array)
-            taken.add(owner)
+            owners.add(owner)
         for i, out in enumerate(outputs or ()):
             if out is not None:
                 np.copyto(out, results[i])  # nothing where it is that memory
                 results[i] = out
         return results
 
-    def _memory(self, slot: SSAValue, given: Array | None) -> Array:
+    def _memory(self, slot: SSAValue, output: Array | None) -> Array:
         """The array that a slot stands for in a run: the caller's, or a new one."""
         element, shape = data_type(slot.type)
-        array = np.empty(shape, dtype_of(element)) if given is None else given.reshape(shape)
+        array = np.empty(shape, dtype_of(element)) if output is None else output.reshape(shape)
         if self.device.poison:
             array.reshape(-1).view(np.uint8).fill(POISON)
         return array
 
     def _poison(self, func: FuncOp) -> None:
-        """Have the bytes of a slot turn to garbage after its last use."""
         slots: dict[int, SlotOp] = {}
         for op in func.walk():
             if isinstance(op, SlotOp):
@@ -106,12 +104,12 @@ class Function:
             for slot in (slots[r] for r in registers if r in slots):
                 first, _ = spans.get(slot, (i, i))
                 spans[slot] = first, i
-        lifetimes = [Lifetime(extent_of(slot), *span) for slot, span in spans.items()]
+        lifetimes = [SlotUse(extent_of(slot), *span) for slot, span in spans.items()]
         for i, extents in dead_after(lifetimes).items():
             if i < len(touched):
                 self.code.after(i, self._filler(extents))
 
-    def _filler(self, extents: Sequence[Extent]) -> Callable[[], None]:
+    def _filler(self, extents: Sequence[SegmentRange]) -> Callable[[], None]:
         views = [self.device.bytes(e) for e in extents]
 
         def fill() -> None:
@@ -122,7 +120,6 @@ class Function:
 
 
 def _owner(array: Array) -> object:
-    """The array that owns the memory."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array

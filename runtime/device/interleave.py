@@ -13,28 +13,23 @@ the same bits in each of these orders.
     launch @c on 1
 """
 
-from collections.abc import Iterable
-
 import numpy as np
 from xdsl.ir import Operation
 
-from ge.dialects.npu_task.ops import CopyOp, LaunchOp, RecordOp, TransferOp, WaitOp
+from ge.dialects.npu_task.memory import Task
+from ge.dialects.npu_task.ops import RecordOp, WaitOp
 from ge.runtime.device.executable import Code
 
-SPREAD = 4.0
-"""Streams differ in speed by up to about e to this power, both ways."""
-
-Task = LaunchOp | CopyOp | TransferOp
+SPREAD = 4.0  # streams differ in speed by up to about e to this power, both ways
 
 
 class Timing:
-    """Start and end of each task between two barriers."""
+    """Start and end of each task of an epoch."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
         self.speeds: dict[int, float] = {}
-        self.now: dict[int, float] = {}
-        """When all that was issued to a stream so far is done."""
+        self.now: dict[int, float] = {}  # when all that was issued to a stream so far is done
         self.events: dict[int, float] = {}
 
     def visit(self, op: Operation) -> tuple[float, float] | None:
@@ -46,7 +41,7 @@ class Timing:
                 stream = op.stream.value.data
                 happened = self.events.get(op.event.value.data, 0.0)
                 self.now[stream] = max(self.now.get(stream, 0.0), happened)
-            case LaunchOp() | CopyOp() | TransferOp():
+            case _ if isinstance(op, Task):
                 stream = 0 if op.stream is None else op.stream.value.data
                 start = self.now.get(stream, 0.0)
                 end = self.now[stream] = start + self.duration(stream)
@@ -56,7 +51,6 @@ class Timing:
         return None
 
     def duration(self, stream: int) -> float:
-        """A random time for the next task of a stream."""
         speed = self.speeds.get(stream)
         if speed is None:
             speed = self.speeds[stream] = float(np.exp(self.rng.normal(0.0, SPREAD / 2)))
@@ -81,20 +75,15 @@ def random_order(code: Code, rng: np.random.Generator) -> list[int]:
         if span is not None and step is not None:
             timed.append((span[at_end], step))
         elif op.regions:
-            order += in_time(timed)
+            order += [step for _, step in sorted(timed)]
             order += [] if step is None else [step]
             timed, timing = [], Timing(rng)
-    order += in_time(timed)
-    return with_views(code, order)
-
-
-def in_time(timed: Iterable[tuple[float, int]]) -> list[int]:
-    return [step for _, step in sorted(timed)]
+    return with_views(code, [*order, *(step for _, step in sorted(timed))])
 
 
 def with_views(code: Code, order: list[int]) -> list[int]:
     """The order with the steps that it does not name before the first one that needs them."""
-    makers = {w: i for i, made in enumerate(code.instructions) for w in made.writes}
+    makers = {w: i for i, step in enumerate(code.instructions) for w in step.writes}
     named, placed = set(order), set[int]()
     result: list[int] = []
 

@@ -3,8 +3,8 @@
 `Translator` turns the ops of a block into the steps of an `executable.Code`; all blocks of a
 function share one file of registers, so nested blocks see the values around them. An op with a
 kernel becomes a call of it; what every other op becomes stands in the functions under
-`@translates`, here for tensors, in `program.py` for tasks and buffers. Constants, and the slots
-of the program level, are in the registers before the first step.
+`@translates`, here and in `program_ops.py`. Constants, and the slots of the program level, are in
+the registers before the first step.
 """
 
 from collections import Counter
@@ -21,7 +21,6 @@ from xdsl.traits import Pure
 from ge.dialects.fused_op import CustomOp, FusedOp
 from ge.dialects.fused_op import YieldOp as FusedYieldOp
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
-from ge.dialects.graph.control import IfOp, LoopOp
 from ge.dialects.graph.control import YieldOp as GraphYieldOp
 from ge.dialects.graph.elementwise import ClampOp, Elementwise
 from ge.dialects.npu_task.attributes import data_type
@@ -48,13 +47,7 @@ from ge.runtime.device.memory import Device
 OpT = TypeVar("OpT", bound=Operation)
 Handler = Callable[["Translator", Any], None]
 
-TERMINATORS: tuple[type[Operation], ...] = (
-    FuncReturnOp,
-    ReturnOp,
-    FusedYieldOp,
-    GraphYieldOp,
-    YieldOp,
-)
+TERMINATORS = (FuncReturnOp, ReturnOp, FusedYieldOp, GraphYieldOp, YieldOp)
 
 _HANDLERS: dict[type[Operation], Handler] = {}
 
@@ -77,40 +70,25 @@ def checker(t: Attribute) -> Check:
     """A function that returns its argument as an array after checking it against a type.
     Raises GeError where they differ: a kernel is wrong, or an inferred type."""
     if isinstance(t, UnrankedTensorType):
-        return check_unranked(cast(UnrankedTensorType[Attribute], t))
-    element, shape = data_type(t)
-    dtype, rank = dtype_of(element), len(shape)
-    known = [(i, d) for i, d in enumerate(shape) if d >= 0]
+        element, shape = cast(UnrankedTensorType[Attribute], t).element_type, None
+    else:
+        element, shape = data_type(t)
+    dtype = dtype_of(element)
+    sizes = [(i, d) for i, d in enumerate(shape or ()) if d >= 0]
 
-    def mismatch(y: Any) -> GeError:
-        return GeError(f"the kernel gives {type_of(np.asarray(y))} where {t} is declared")
+    def is_one(actual: tuple[int, ...]) -> bool:
+        return shape is None or (
+            len(actual) == len(shape) and all(actual[i] == d for i, d in sizes)
+        )
 
-    def check_static(y: Any) -> Array:
-        if type(y) is not np.ndarray:
-            y = np.asarray(y)
-        if y.shape != shape or y.dtype != dtype:
-            raise mismatch(y)
-        return y
-
-    def check_dynamic(y: Any) -> Array:
-        if type(y) is not np.ndarray:
-            y = np.asarray(y)
-        if y.ndim != rank or y.dtype != dtype or any(y.shape[i] != d for i, d in known):
-            raise mismatch(y)
-        return y
-
-    return check_static if is_static(shape) else check_dynamic
-
-
-def check_unranked(t: UnrankedTensorType[Attribute]) -> Check:
-    """The check of a result of which only the element type is declared."""
-    dtype = dtype_of(t.element_type)
+    fits = is_one if shape is None or not is_static(shape) else shape.__eq__
 
     def check(y: Any) -> Array:
-        array: Array = np.asarray(y)
-        if array.dtype != dtype:
-            raise GeError(f"the kernel gives {type_of(array)} where {t} is declared")
-        return array
+        if type(y) is not np.ndarray:
+            y = np.asarray(y)
+        if y.dtype != dtype or not fits(y.shape):
+            raise GeError(f"the kernel gives {type_of(y)} where {t} is declared")
+        return y
 
     return check
 
@@ -128,41 +106,33 @@ class Translator:
         symbols: dict[str, KernelOp] | None = None,
     ) -> None:
         self.payload, self.device = payload, device or Device()
-        self.symbols = symbols or {}
-        """The kernels of the module by name."""
+        self.symbols = symbols or {}  # the kernels of the module by name
+        # The registers before the first step: constants in place, None elsewhere
         self.template: Registers = []
-        """The registers before the first step: constants in place, None elsewhere."""
-        self.types: list[Attribute] = []
-        """The type of each register."""
+        self.types: list[Attribute] = []  # the type of each register
         self.constants: set[int] = set()
-        self.bound: set[SSAValue] = set()
-        """Slots whose memory each run brings with it."""
+        self.bound: set[SSAValue] = set()  # slots whose memory each run brings with it
         self.code = Code()
-        self.codes: list[Code] = []
-        """The codes of all blocks outside of kernels."""
+        self.codes: list[Code] = []  # the codes of all blocks outside of kernels
         self._registers: dict[SSAValue, int] = {}
         self._kernels: dict[str, KernelCode] = {}
 
     # ---- registers
 
     def define(self, value: SSAValue) -> int:
-        """A new register for a value."""
         index = self._registers[value] = self.reserve(value.type)
         return index
 
     def reserve(self, t: Attribute) -> int:
-        """A new register."""
         self.template.append(None)
         self.types.append(t)
         return len(self.template) - 1
 
     def same_type(self, a: int, b: int) -> bool:
-        """Whether two registers hold arrays of one static type."""
         element, shape = data_type(self.types[a])
         return is_static(shape) and (element, shape) == data_type(self.types[b])
 
     def is_scalar(self, register: int) -> bool:
-        """Whether a register holds one element."""
         return set(data_type(self.types[register])[1]) <= {1}
 
     def constant(self, value: SSAValue, array: Array | None) -> None:
@@ -172,7 +142,6 @@ class Translator:
         self.constants.add(index)
 
     def alias(self, value: SSAValue, of: SSAValue) -> None:
-        """Both values are the same array."""
         self._registers[value] = self.use(of)
 
     def use(self, value: SSAValue) -> int:
@@ -212,12 +181,11 @@ class Translator:
         return code, results
 
     def seal(self, code: Code, arguments: Sequence[int], results: Sequence[int]) -> None:
-        kept = {*results, *self.constants}
-        reuse_operands(code, kept, self.same_type)
-        code.seal(arguments, kept)
+        live = {*results, *self.constants}
+        reuse_operands(code, live, self.same_type)
+        code.seal(arguments, live)
 
     def ops(self, block: Block) -> None:
-        """Translate the ops of a block but its terminator."""
         for op in block.ops:
             if isinstance(op, TERMINATORS):
                 return
@@ -233,7 +201,6 @@ class Translator:
                 raise e if e.where else GeError(e.message, str(place_of(op)), e.hint) from None
 
     def inline(self, op: FusedOp) -> None:
-        """A fused op: the steps of its body, or the kernel that its author wrote."""
         custom = kernels.find_custom(op.kind.data) if isinstance(op, CustomOp) else None
         if custom is not None:
             self.call(op, kernels.on_contiguous(custom))
@@ -249,18 +216,18 @@ class Translator:
         for result in op.results:
             self.check_size(result.type)
         function = kernels.prepare(op) if function is None else function
-        found = kernels.find(type(op))
+        known = kernels.find(type(op))
         reads = self.uses(op.operands)
         checks = tuple(checker(r.type) for r in op.results)
         writes = tuple(self.define(r) for r in op.results)
-        into = found is not None and found.into
+        into = known is not None and known.into
         in_place = into and (
             isinstance(function, np.ufunc)
             or (isinstance(op, Elementwise) and len(reads) == 1)
             or isinstance(op, ClampOp)
         )
         call = Call(function, reads, writes, checks, into, in_place)
-        call.blocks = found is not None and found.blocks
+        call.blocks = known is not None and known.blocks
         self.emit(op, call, reads, writes)
 
     def allocate(self, op: Operation, value: SSAValue, if_dynamic: str) -> None:
@@ -290,7 +257,6 @@ class Translator:
             )
 
     def kernel(self, symbol: str) -> "KernelCode":
-        """The code of a kernel, shared by its launches. Raises GeError for an unknown one."""
         if symbol not in self._kernels:
             if symbol not in self.symbols:
                 raise GeError(f"there is no kernel @{symbol}")
@@ -302,15 +268,15 @@ class Translator:
         if isinstance(value, DenseIntOrFPElementsAttr):
             array = array_of(cast(Dense, value))
         elif isinstance(value, WeightAttr):
-            found = self.payload.get(value.data)
-            if found is None:
+            weight = self.payload.get(value.data)
+            if weight is None:
                 file = getattr(self.payload, "path", None)
                 raise GeError(
                     f"weight '{value.data}' is not in {file or 'the payload'}",
                     hint="put the weights beside the model, or use --random-weights or "
                     "--timing-only",
                 )
-            array = restored(found, data_type(t)[0])
+            array = restored(weight, data_type(t)[0])
         else:
             raise GeError(f"{value} is no constant")
         if data_type(type_of(array)) != data_type(t):
@@ -336,19 +302,19 @@ class KernelCode:
         self.code.named = False
         self._finish_blocks(translator)
         shared = self._shared()
+        # Results that may be views of an input, whose memory another result is written to
         self.views = [len(self.results) > 1 and r in shared for r in self.results]
-        """Results that may be views of an input, whose memory another result is written to."""
         self._write_into_outs(shared)
         translator.seal(self.code, self.inputs, self.results)
         self.template = translator.template
 
     def _finish_blocks(self, translator: Translator) -> None:
         """Have kernels that compute block by block apply what follows to each block at once."""
-        done: list[Instruction] = []
+        merged: list[Instruction] = []
         readers = Counter(r for i in self.code.instructions for r in i.reads)
         readers.update(self.results)
         for instruction in self.code.instructions:
-            call, before = instruction.action, done[-1].action if done else None
+            call, before = instruction.action, merged[-1].action if merged else None
             if (
                 isinstance(call, Call)
                 and isinstance(before, Call)
@@ -358,14 +324,13 @@ class KernelCode:
                 and translator.same_type(block, call.writes[0])
                 and all(translator.is_scalar(r) for r in call.reads if r != block)
             ):
-                merged = before.finished_by(call)
-                done[-1] = Instruction(merged, done[-1].op, merged.reads, merged.writes)
+                both = before.finished_by(call)
+                merged[-1] = Instruction(both, merged[-1].op, both.reads, both.writes)
             else:
-                done.append(instruction)
-        self.code.instructions[:] = done
+                merged.append(instruction)
+        self.code.instructions[:] = merged
 
     def _shared(self) -> set[int]:
-        """The registers of the inputs and of what may be views of them."""
         shared = set(self.inputs)
         for instruction in self.code.instructions:
             call = instruction.action
@@ -425,79 +390,3 @@ def translate_empty(t: Translator, op: EmptyOp) -> None:
 @translates(CastOp)
 def translate_cast(t: Translator, op: CastOp) -> None:
     t.alias(op.dest, op.source)
-
-
-def is_true(value: Array) -> bool:
-    return bool(value.item())
-
-
-def captured(t: Translator, code: Code, block: Block) -> set[int]:
-    """The registers of the blocks around that a nested block reads."""
-    last = block.last_op
-    results = () if last is None else t.uses(last.operands)
-    return {*code.read(), *results} - {*code.written(), *t.uses(block.args)}
-
-
-@translates(IfOp)
-def translate_if(t: Translator, op: IfOp) -> None:
-    condition = t.use(op.condition)
-    then, then_results = t.block(op.then_region.block)
-    otherwise, else_results = t.block(op.else_region.block)
-    inner = captured(t, then, op.then_region.block)
-    inner |= captured(t, otherwise, op.else_region.block)
-    checks = [checker(r.type) for r in op.results]
-    writes = tuple(t.define(r) for r in op.results)
-
-    def branch(registers: Registers) -> None:
-        taken = is_true(registers[condition])
-        (then if taken else otherwise).run(registers)
-        results = then_results if taken else else_results
-        for w, check, r in zip(writes, checks, results, strict=True):
-            registers[w] = check(registers[r])
-
-    t.emit(op, branch, (condition, *inner), writes)
-
-
-@translates(LoopOp)
-def translate_loop(t: Translator, op: LoopOp) -> None:
-    trip = None if op.trip_count is None else t.use(op.trip_count)
-    condition = None if op.condition is None else t.use(op.condition)
-    carried = t.uses(op.carried)
-    iteration, going, *state = (t.define(a) for a in op.body.block.args)
-    body, (next_going, *values) = t.block(op.body.block)
-    inner = captured(t, body, op.body.block)
-    checks = [checker(r.type) for r in op.results]
-    writes = tuple(t.define(r) for r in op.results)
-    count = len(carried)
-
-    def loop(registers: Registers) -> None:
-        limit = None if trip is None else int(registers[trip].item())
-        holds = condition is None or is_true(registers[condition])
-        now = [registers[r] for r in carried]
-        scans: list[list[Array]] = [[] for _ in writes[count:]]
-        i = 0
-        while holds and (limit is None or i < limit):
-            registers[iteration] = np.array(i, np.int64)
-            registers[going] = np.array(holds)
-            for r, value in zip(state, now, strict=True):
-                registers[r] = value
-            body.run(registers)
-            holds = is_true(registers[next_going])
-            now = [registers[r] for r in values[:count]]
-            for scan, r in zip(scans, values[count:], strict=True):
-                scan.append(registers[r])
-            i += 1
-        stacks = [stacked(s, r.type) for s, r in zip(scans, op.results[count:], strict=True)]
-        for w, check, value in zip(writes, checks, (*now, *stacks), strict=True):
-            registers[w] = check(value)
-
-    reads = [r for r in (trip, condition) if r is not None]
-    t.emit(op, loop, (*reads, *carried, *inner), writes)
-
-
-def stacked(slices: Sequence[Array], t: Attribute) -> Array:
-    """The slices along a new first axis; of none, an empty array of the type."""
-    if slices:
-        return np.stack(slices)
-    element, shape = data_type(t)
-    return np.empty([0, *(max(d, 0) for d in shape[1:])], dtype_of(element))

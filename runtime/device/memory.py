@@ -27,22 +27,22 @@ Bytes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class SegmentRange:
     """Bytes `start` to `end` of a segment."""
 
     segment: str
     start: int
     end: int
 
-    def overlaps(self, other: "Extent") -> bool:
+    def overlaps(self, other: "SegmentRange") -> bool:
         return self.segment == other.segment and self.start < other.end and other.start < self.end
 
 
 @dataclass(frozen=True, slots=True)
-class Lifetime:
+class SlotUse:
     """A slot's bytes, and the first and last step that touches them."""
 
-    extent: Extent
+    extent: SegmentRange
     first: int
     last: int
 
@@ -71,12 +71,11 @@ class Device:
                 sizes[op.segment.data] = max(sizes.get(op.segment.data, 0), end)
         return cls(sizes, poison)
 
-    def view(self, extent: Extent, dtype: np.dtype[Any], shape: Sequence[int]) -> Array:
-        """The bytes of an extent as an array."""
+    def view(self, extent: SegmentRange, dtype: np.dtype[Any], shape: Sequence[int]) -> Array:
         pool = self.pools[extent.segment]
         return pool[extent.start : extent.end].view(dtype).reshape(shape)
 
-    def bytes(self, extent: Extent) -> Bytes:
+    def bytes(self, extent: SegmentRange) -> Bytes:
         return self.pools[extent.segment][extent.start : extent.end]
 
     def poison_all(self) -> None:
@@ -84,9 +83,9 @@ class Device:
             pool.fill(POISON)
 
 
-def extent_of(op: SlotOp) -> Extent:
+def extent_of(op: SlotOp) -> SegmentRange:
     start = op.offset.value.data
-    return Extent(op.segment.data, start, start + byte_size(op.result.type))
+    return SegmentRange(op.segment.data, start, start + byte_size(op.result.type))
 
 
 def strided_view(base: Array, dtype: np.dtype[Any], view: View) -> Array:
@@ -100,12 +99,12 @@ def strided_view(base: Array, dtype: np.dtype[Any], view: View) -> Array:
     return np.ndarray(view.sizes, dtype, raw, view.offset * width, strides)
 
 
-def dead_after(lifetimes: Iterable[Lifetime]) -> dict[int, list[Extent]]:
+def dead_after(lifetimes: Iterable[SlotUse]) -> dict[int, list[SegmentRange]]:
     """Step -> the bytes that hold no live value any more after it."""
-    by_segment: dict[str, list[Lifetime]] = defaultdict(list)
+    by_segment: dict[str, list[SlotUse]] = defaultdict(list)
     for lifetime in lifetimes:
         by_segment[lifetime.extent.segment].append(lifetime)
-    dead: dict[int, list[Extent]] = defaultdict(list)
+    dead: dict[int, list[SegmentRange]] = defaultdict(list)
     for members in by_segment.values():
         for ended in members:
             pieces = [ended.extent]
@@ -116,9 +115,9 @@ def dead_after(lifetimes: Iterable[Lifetime]) -> dict[int, list[Extent]]:
     return dead
 
 
-def _without(piece: Extent, hole: Extent) -> list[Extent]:
+def _without(piece: SegmentRange, hole: SegmentRange) -> list[SegmentRange]:
     if not piece.overlaps(hole):
         return [piece]
-    left = Extent(piece.segment, piece.start, hole.start)
-    right = Extent(piece.segment, hole.end, piece.end)
+    left = SegmentRange(piece.segment, piece.start, hole.start)
+    right = SegmentRange(piece.segment, hole.end, piece.end)
     return [p for p in (left, right) if p.start < p.end]

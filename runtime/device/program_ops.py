@@ -1,4 +1,4 @@
-"""How the ops of tasks, buffers and programs run: launches, copies, slots, control flow.
+"""How the ops of tasks, buffers and programs run (launches, copies, slots), and control flow.
 
 Streams and events need no step of their own: the text order of a program is one of the orders
 that they allow. (`clock.py` simulates when things happen.)
@@ -9,30 +9,19 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
 
+from ge.dialects.graph import control as graph
 from ge.dialects.npu_task import control
 from ge.dialects.npu_task import ops as task
 from ge.dialects.npu_task.attributes import data_type, is_dynamic
-from ge.dialects.npu_task.memory import is_writable, moves, owner_of, source_of, view_of
+from ge.dialects.npu_task.memory import BlockMove, is_writable, moves, owner_of, source_of, view_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, byte_size
 from ge.runtime.data.arrays import Array, dtype_of
-from ge.runtime.device.executable import Registers
-from ge.runtime.device.interpreter import (
-    Translator,
-    captured,
-    checker,
-    is_true,
-    stacked,
-    translates,
-)
+from ge.runtime.device.executable import Code, Registers
+from ge.runtime.device.interpreter import Translator, checker, translates
 from ge.runtime.device.memory import extent_of, strided_view
-
-
-def owned(y: Array) -> Array:
-    """The array, copied if its memory belongs to another one: a buffer that will be reused."""
-    return y if y.base is None else y.copy()
 
 
 @translates(task.ConstantOp)
@@ -67,8 +56,9 @@ def translate_launch(t: Translator, op: task.LaunchOp) -> None:
         dynamic = iter(writes)
         for s, result in zip(static, results, strict=True):
             if not s:
-                same = any(result is registers[r] for r in ins)
-                registers[next(dynamic)] = result.copy() if same else owned(result)
+                # memory of an operand, or of another array, will be reused
+                reused = result.base is not None or any(result is registers[r] for r in ins)
+                registers[next(dynamic)] = result.copy() if reused else result
 
     def on_static_buffers(registers: Registers) -> None:
         kernel.run([registers[r] for r in ins], [registers[r] for r in outs])
@@ -91,13 +81,13 @@ def translate_slot(t: Translator, op: task.SlotOp) -> None:
 def bound_outputs(block: Block) -> dict[SSAValue, int]:
     """The slots that are results themselves, as a whole, with the number of the result: their
     memory is not the device's but that of the caller."""
-    found: dict[SSAValue, int] = {}
+    numbers: dict[SSAValue, int] = {}
     last = block.last_op
     for i, value in enumerate(() if last is None else last.operands):
         slot = owner_of(value)
         if isinstance(slot.owner, task.SlotOp) and byte_size(slot.type) == byte_size(value.type):
-            found.setdefault(slot, i)
-    return found
+            numbers.setdefault(slot, i)
+    return numbers
 
 
 @translates(AllocOp)
@@ -113,19 +103,19 @@ def translate_nothing(t: Translator, op: Any) -> None:
 
 @translates(ReinterpretCastOp)
 def translate_view(t: Translator, op: ReinterpretCastOp) -> None:
-    place = view_of(op.result)
-    if DYNAMIC in (place.offset, *place.sizes, *place.strides):
+    view = view_of(op.result)
+    if DYNAMIC in (view.offset, *view.sizes, *view.strides):
         raise GeError("a view has static offset, sizes and strides")
-    base, dtype = t.use(place.owner), dtype_of(place.element)
+    base, dtype = t.use(view.owner), dtype_of(view.element)
     if base in t.constants:
-        t.constant(op.result, strided_view(t.template[base], dtype, place))
+        t.constant(op.result, strided_view(t.template[base], dtype, view))
         return
     register = t.define(op.result)
 
-    def view(registers: Registers) -> None:
-        registers[register] = strided_view(registers[base], dtype, place)
+    def make_view(registers: Registers) -> None:
+        registers[register] = strided_view(registers[base], dtype, view)
 
-    t.emit(op, view, (base,), (register,))
+    t.emit(op, make_view, (base,), (register,))
 
 
 @translates(task.CopyOp)
@@ -148,18 +138,17 @@ def translate_transfer(t: Translator, op: task.TransferOp) -> None:
     t.emit(op, transfer, (source,), (result,))
 
 
-# ---- control flow ----------------------------------------------------------------------------
+# ---- control flow of all levels --------------------------------------------------------------
 
 
 def put(target: Array, source: Array) -> None:
-    """Copy an array to another one. Raises GeError where their shapes differ."""
     if target.shape != source.shape:
         raise GeError(f"a value of shape {source.shape} does not fit into {target.shape}")
     np.copyto(target, source)
 
 
 def copy_all(targets: Sequence[Array], sources: Sequence[Array]) -> None:
-    """Copy all sources to their targets, as if at the same time. Raises as `put`."""
+    """Copy all sources to their targets, as if at the same time."""
     if len(targets) > 1:
         sources = [
             source.copy()
@@ -172,23 +161,33 @@ def copy_all(targets: Sequence[Array], sources: Sequence[Array]) -> None:
             put(target, source)
 
 
-class _End:
-    """What becomes of the values that a block yields: `rows` and others of `targets` take theirs,
-    the rest is returned."""
+def is_true(value: Array) -> bool:
+    return bool(value.item())
 
-    def __init__(self, t: Translator, op: control.YieldOp) -> None:
-        ways = list(moves(op))
+
+class _BlockEnd:
+    """What becomes of the values that a block yields: some are copied to their targets, or to rows
+    of these; the rest is returned."""
+
+    def __init__(self, t: Translator, block: Block) -> None:
+        op = block.last_op
+        assert op is not None
+        ways = (
+            list(moves(op))
+            if isinstance(op, control.YieldOp)
+            else [BlockMove(v, None) for v in op.operands]
+        )
         placed = [m for m in ways if m.target is not None]
         self.targets = [(t.use(m.target), m.row) for m in placed if m.target is not None]
         self.placed = t.uses(m.value for m in placed)
-        self.kept = [(t.use(m.value), _is_reused(m.value)) for m in ways if m.target is None]
+        self.returned = [(t.use(m.value), _is_reused(m.value)) for m in ways if m.target is None]
 
     def __call__(self, registers: Registers, iteration: int = 0) -> list[Array]:
-        """The values that have no place, as arrays that nobody writes to any more."""
-        kept = [registers[r].copy() if reused else registers[r] for r, reused in self.kept]
+        """The values that have no target, as arrays that nobody writes to any more."""
+        returned = [registers[r].copy() if reused else registers[r] for r, reused in self.returned]
         places = [registers[r][iteration, ...] if row else registers[r] for r, row in self.targets]
         copy_all(places, [registers[r] for r in self.placed])
-        return kept
+        return returned
 
 
 def _is_reused(value: SSAValue) -> bool:
@@ -196,53 +195,53 @@ def _is_reused(value: SSAValue) -> bool:
     return is_writable(owner_of(value))
 
 
-@translates(control.IfOp)
-def translate_if(t: Translator, op: control.IfOp) -> None:
+def _captured(t: Translator, code: Code, block: Block) -> set[int]:
+    """The registers of the blocks around that a nested block reads."""
+    last = block.last_op
+    results = () if last is None else t.uses(last.operands)
+    return {*code.read(), *results} - {*code.written(), *t.uses(block.args)}
+
+
+@translates(graph.IfOp, control.IfOp)
+def translate_if(t: Translator, op: graph.IfOp | control.IfOp) -> None:
     condition = t.use(op.condition)
-    blocks = op.then.block, op.otherwise.block
+    blocks = [region.block for region in op.regions]
     codes = [t.block(block)[0] for block in blocks]
-    ends = [_End(t, end(block)) for block in blocks]
-    inner = {r for c, b in zip(codes, blocks, strict=True) for r in captured(t, c, b)}
+    ends = [_BlockEnd(t, block) for block in blocks]
+    inner = {r for c, b in zip(codes, blocks, strict=True) for r in _captured(t, c, b)}
     checks = [checker(r.type) for r in op.results]
     writes = tuple(t.define(r) for r in op.results)
 
     def branch(registers: Registers) -> None:
-        taken = 0 if is_true(registers[condition]) else 1
-        codes[taken].run(registers)
-        for w, check, value in zip(writes, checks, ends[taken](registers), strict=True):
+        side = 0 if is_true(registers[condition]) else 1
+        codes[side].run(registers)
+        for w, check, value in zip(writes, checks, ends[side](registers), strict=True):
             registers[w] = check(value)
 
-    t.emit(op, branch, (condition, *t.uses(op.outs), *inner), writes)
-
-
-def end(block: Block) -> control.YieldOp:
-    last = block.last_op
-    if not isinstance(last, control.YieldOp):
-        raise GeError("a block of control flow ends in npu_task.yield")
-    return last
+    t.emit(op, branch, (*t.uses(op.operands), *inner), writes)
 
 
 class _Loop:
-    """An `npu_task.loop`, translated."""
-
-    def __init__(self, t: Translator, op: control.LoopOp) -> None:
-        self.trip = None if op.trip is None else t.use(op.trip)
+    def __init__(self, t: Translator, op: graph.LoopOp | control.LoopOp) -> None:
+        is_task = isinstance(op, control.LoopOp)
+        trip, inits = (op.trip, op.inits) if is_task else (op.trip_count, op.carried)
+        self.trip = None if trip is None else t.use(trip)
         self.condition = None if op.condition is None else t.use(op.condition)
-        self.inits = [(t.use(v), _is_reused(v)) for v in op.inits]
-        self.rows = [(t.use(v), data_type(v.type)[1][0]) for v in op.scans]
-        self.iteration, self.going, *self.state = self._arguments(t, op)
+        self.inits = [(t.use(v), _is_reused(v)) for v in inits]
+        self.rows = [(t.use(v), data_type(v.type)[1][0]) for v in (op.scans if is_task else ())]
+        self.iteration, self.going, *self.state = self._arguments(t, op.body.block)
         own = (self.iteration, self.going, *self.state)
         self.body, _ = t.block(op.body.block, own)
-        self.end = _End(t, end(op.body.block))
-        inner = captured(t, self.body, op.body.block)
-        self.scan_types = [r.type for r in op.results[len(op.inits) :]]
+        self.end = _BlockEnd(t, op.body.block)
+        inner = _captured(t, self.body, op.body.block)
+        self.scan_types = [r.type for r in op.results[len(inits) :]]
         self.checks = [checker(r.type) for r in op.results]
         self.writes = tuple(t.define(r) for r in op.results)
         self.reads = (*t.uses(op.operands), *inner)
 
-    def _arguments(self, t: Translator, op: control.LoopOp) -> Iterator[int]:
+    def _arguments(self, t: Translator, body: Block) -> Iterator[int]:
         """Registers for the body's arguments that are no carried buffers."""
-        for arg in op.body.block.args:
+        for arg in body.args:
             if (buffer := source_of(arg)) is None:
                 yield t.define(arg)
             else:
@@ -251,7 +250,7 @@ class _Loop:
     def __call__(self, registers: Registers) -> None:
         limit = None if self.trip is None else int(registers[self.trip].item())
         holds = self.condition is None or is_true(registers[self.condition])
-        moving = [registers[r].copy() if reused else registers[r] for r, reused in self.inits]
+        state = [registers[r].copy() if reused else registers[r] for r, reused in self.inits]
         slices: list[list[Array]] = [[] for _ in self.scan_types]
         i = 0
         while holds and (limit is None or i < limit):
@@ -259,23 +258,31 @@ class _Loop:
                 raise GeError(f"a scan buffer has no row for iteration {i}")
             registers[self.iteration] = np.array(i, np.int64)
             registers[self.going] = np.array(holds)
-            for r, value in zip(self.state, moving, strict=True):
+            for r, value in zip(self.state, state, strict=True):
                 registers[r] = value
             self.body.run(registers)
             going, *values = self.end(registers, i)
             holds = is_true(going)
-            moving = values[: len(moving)]
-            for scan, value in zip(slices, values[len(moving) :], strict=True):
+            state = values[: len(state)]
+            for scan, value in zip(slices, values[len(state) :], strict=True):
                 scan.append(value)
             i += 1
         if any(i < rows for _, rows in self.rows):
             raise GeError(f"a scan buffer has more rows than the {i} iterations of the loop")
-        stacks = [stacked(s, t) for s, t in zip(slices, self.scan_types, strict=True)]
-        for w, check, value in zip(self.writes, self.checks, (*moving, *stacks), strict=True):
+        stacks = [_stacked(s, t) for s, t in zip(slices, self.scan_types, strict=True)]
+        for w, check, value in zip(self.writes, self.checks, (*state, *stacks), strict=True):
             registers[w] = check(value)
 
 
-@translates(control.LoopOp)
-def translate_loop(t: Translator, op: control.LoopOp) -> None:
+def _stacked(slices: Sequence[Array], t: Attribute) -> Array:
+    """The slices along a new first axis; of none, an empty array of the type."""
+    if slices:
+        return np.stack(slices)
+    element, shape = data_type(t)
+    return np.empty([0, *(max(d, 0) for d in shape[1:])], dtype_of(element))
+
+
+@translates(graph.LoopOp, control.LoopOp)
+def translate_loop(t: Translator, op: graph.LoopOp | control.LoopOp) -> None:
     loop = _Loop(t, op)
     t.emit(op, loop, loop.reads, loop.writes)

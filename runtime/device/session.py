@@ -54,26 +54,25 @@ class Port:
 def ports(
     types: Sequence[Attribute], attributes: ArrayAttr[DictionaryAttr] | None, default: str
 ) -> list[Port]:
-    """Names and types of the arguments or results of a function."""
     tables: list[Mapping[str, Attribute]] = [{} for _ in types]
     if attributes is not None:
         tables = [dict(table.data) for table in attributes.data]
-    found: list[Port] = []
+    result: list[Port] = []
     for i, (t, table) in enumerate(zip(types, tables, strict=True)):
         element, shape = data_type(t)
         name = name_of(table)
         text = f"{default}{i}" if name is None else name
-        found.append(Port(text, element, shape, dims_of(table, len(shape))))
-    return found
+        result.append(Port(text, element, shape, dims_of(table, len(shape))))
+    return result
 
 
 def main_of(module: ModuleOp) -> FuncOp:
     """The function that is run. Raises GeError when there is none."""
-    found = functions(module)
-    if "main" not in found:
-        names = ", ".join(f"@{n}" for n in found) or "none"
+    by_name = functions(module)
+    if "main" not in by_name:
+        names = ", ".join(f"@{n}" for n in by_name) or "none"
         raise GeError("the module has no function @main", hint=f"its functions: {names}")
-    return found["main"]
+    return by_name["main"]
 
 
 def input_ports(func: FuncOp) -> list[Port]:
@@ -103,8 +102,8 @@ class Prepared:
 class Session:
     """A loaded module. With `poison`, device memory that holds no live value is garbage, so that
     a wrong memory plan gives wrong numbers. With `sanitize`, the program's plan and schedule are
-    proved first (see `sanitizer.py` and `replay.py`), and memory is poisoned; None: as GE_SANITIZE
-    says. Raises GeError when the module cannot be run, or is not safe."""
+    proved first (`runtime/check`), and memory is poisoned; None: as GE_SANITIZE says. Raises
+    GeError when the module cannot be run, or is not safe."""
 
     def __init__(
         self,
@@ -142,14 +141,13 @@ class Session:
     def run(
         self, inputs: Mapping[str, Any], outputs: Mapping[str, Array] | None = None
     ) -> dict[str, Array]:
-        """The outputs by name: in the arrays of `outputs` where these are given, else in memory of
-        their own. A program that was compiled with `share_io` has neither inputs nor outputs
-        copied. Raises GeError for missing, unknown or ill-typed arrays and for what fails while
-        running."""
+        """The outputs by name, in arrays of `outputs` or new ones. A program that was compiled with
+        `share_io` copies neither inputs nor outputs. Raises GeError for missing, unknown or
+        ill-typed arrays and for what fails while running."""
         arrays = check_inputs(self.inputs, inputs)
-        given = None if outputs is None else check_outputs(self.outputs, outputs, arrays)
+        places = None if outputs is None else check_outputs(self.outputs, outputs, arrays)
         start = time.perf_counter()
-        results = self._function.run(arrays, given)
+        results = self._function.run(arrays, places)
         observe(self, time.perf_counter() - start)
         return dict(zip(self.output_names, results, strict=True))
 
@@ -172,23 +170,23 @@ class Session:
 # ---- inputs ----------------------------------------------------------------------------------
 
 
-def check_inputs(expected: Sequence[Port], given: Mapping[str, Any]) -> list[Array]:
+def check_inputs(expected: Sequence[Port], values: Mapping[str, Any]) -> list[Array]:
     """The inputs in order, contiguous. Raises GeError that names everything that is wrong."""
     problems: list[str] = []
     arrays: list[Array] = []
     sizes: dict[str, tuple[int, str]] = {}
     names = [p.name for p in expected]
-    for name in given:
+    for name in values:
         if name not in names:
             near = get_close_matches(name, names, 1)
             problems.append(
                 f"there is no input '{name}'" + (f" (did you mean '{near[0]}'?)" if near else "")
             )
     for port in expected:
-        if port.name not in given:
+        if port.name not in values:
             problems.append(f"input '{port.name}' is missing")
             continue
-        array = _native(given[port.name], port.element)
+        array = _native(values[port.name], port.element)
         if problem := _mismatch(port, array, sizes):
             problems.append(problem)
         arrays.append(array)
@@ -199,16 +197,16 @@ def check_inputs(expected: Sequence[Port], given: Mapping[str, Any]) -> list[Arr
 
 
 def check_outputs(
-    expected: Sequence[Port], given: Mapping[str, Array], inputs: Sequence[Array]
+    expected: Sequence[Port], outputs: Mapping[str, Array], inputs: Sequence[Array]
 ) -> list[Array | None]:
     """The arrays for outputs in order, None where none is given. Raises GeError for one that no
     output is called for, of another type or static shape, that cannot be written to as it lies, or
     that shares memory with an input or another output."""
-    if unknown := [name for name in given if all(p.name != name for p in expected)]:
+    if unknown := [name for name in outputs if all(p.name != name for p in expected)]:
         listing = ", ".join(map(str, expected)) or "none"
         raise GeError(f"there is no output '{unknown[0]}'", hint=f"outputs: {listing}")
-    arrays = [given.get(port.name) for port in expected]
-    seen = list(inputs)
+    arrays = [outputs.get(port.name) for port in expected]
+    others = list(inputs)
     for port, array in zip(expected, arrays, strict=True):
         if array is None:
             continue
@@ -216,9 +214,9 @@ def check_outputs(
             raise GeError(problem.replace("input", "output", 1))
         if not array.flags.c_contiguous or not array.flags.writeable:
             raise GeError(f"the array for output '{port.name}' is not contiguous and writeable")
-        if any(np.may_share_memory(array, other) for other in seen):
+        if any(np.may_share_memory(array, other) for other in others):
             raise GeError(f"the array for output '{port.name}' shares memory with another one")
-        seen.append(array)
+        others.append(array)
     return arrays
 
 
@@ -234,15 +232,15 @@ def _native(value: Any, element: Attribute) -> Array:
 
 
 def _mismatch(port: Port, array: Array, sizes: dict[str, tuple[int, str]]) -> str | None:
-    """What is wrong with an input. `sizes` holds the symbolic dimensions seen so far."""
+    """What is wrong with an input. `sizes` holds the symbolic dimensions of the inputs before."""
     if array.dtype != dtype_of(port.element):
         return f"input '{port.name}' is {array.dtype}, not {dtype_of(port.element)}"
-    given, want = shape_text(array.shape), str(port)
+    shape, want = shape_text(array.shape), str(port)
     if array.ndim != len(port.shape):
-        return f"input '{port.name}' has shape {given}, not {want[len(port.name) + 2 :]}"
+        return f"input '{port.name}' has shape {shape}, not {want[len(port.name) + 2 :]}"
     for size, declared, name in zip(array.shape, port.shape, port.dims, strict=True):
         if declared not in (DYNAMIC, size):
-            return f"input '{port.name}' has shape {given}, not {want[len(port.name) + 2 :]}"
+            return f"input '{port.name}' has shape {shape}, not {want[len(port.name) + 2 :]}"
         if name:
             known, where = sizes.setdefault(name, (size, port.name))
             if known != size:

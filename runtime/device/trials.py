@@ -35,8 +35,8 @@ from ge.runtime.device.session import Port, Prepared, check_inputs, input_ports,
 
 KINDS = ("normal", "edges", "extremes", "zeros")
 
+# What a function gives: its outputs by name, or why there are none
 Outcome = Mapping[str, Array] | GeError
-"""What a function gives: its outputs by name, or why there are none."""
 
 # ---- values ----------------------------------------------------------------------------------
 
@@ -115,8 +115,7 @@ def truth_values(rng: np.random.Generator, kind: str, shape: Sequence[int], turn
     return with_special(rng, false, np.array([True, False]), 1.0, turn)
 
 
-BOUNDS = (None, 100, 8, 2)
-"""Limits of integer inputs, tried in turn."""
+BOUNDS = (None, 100, 8, 2)  # limits of integer inputs, tried in turn
 
 # ---- dimensions ------------------------------------------------------------------------------
 
@@ -166,8 +165,6 @@ class Sizes:
         return self.known[name]
 
     def of(self, size: int, name: str) -> int:
-        """The size for a dimension that is declared as `size`, with the name `name` if it has
-        one."""
         if size != DYNAMIC:
             return size
         if self.scheme in ("same", "one"):
@@ -183,17 +180,17 @@ def make_inputs(
     """Inputs of a kind by name. The same arguments give the same inputs."""
     rng = np.random.default_rng((seed, crc32(kind.encode()), turn))
     sizes = Sizes(scheme, rng)
-    found: dict[str, Array] = {}
+    inputs: dict[str, Array] = {}
     for port in ports:
         shape = [sizes.of(d, n) for d, n in zip(port.shape, port.dims, strict=True)]
         dtype = dtype_of(port.element)
         if (numbers := kind_of(dtype)) == "b":
-            found[port.name] = truth_values(rng, kind, shape, turn)
+            inputs[port.name] = truth_values(rng, kind, shape, turn)
         elif numbers in "iu":
-            found[port.name] = integers(rng, kind, shape, dtype, bound, turn)
+            inputs[port.name] = integers(rng, kind, shape, dtype, bound, turn)
         else:
-            found[port.name] = floats(rng, kind, shape, dtype, turn)
-    return found
+            inputs[port.name] = floats(rng, kind, shape, dtype, turn)
+    return inputs
 
 
 TURNS = 4
@@ -202,14 +199,14 @@ TURNS = 4
 def turns_of(inputs: Mapping[str, Array], kind: str) -> int:
     """How many sets of a kind it takes, `TURNS` at most, until half of each input has been each
     of the kind's values."""
-    wanted = [1.0]
+    turns = [1.0]
     for array in inputs.values():
         if (numbers := kind_of(array.dtype)) == "b":
-            wanted.append(1 if kind == "zeros" else 2 / max(array.size, 1))
+            turns.append(1 if kind == "zeros" else 2 / max(array.size, 1))
         elif numbers == "f" and kind != "normal":
             count = len(edge_values(array.dtype))
-            wanted.append(2 if kind == "zeros" else 2 * count / max(array.size, 1))
-    return min(math.ceil(max(wanted)), TURNS)
+            turns.append(2 if kind == "zeros" else 2 * count / max(array.size, 1))
+    return min(math.ceil(max(turns)), TURNS)
 
 
 # ---- changes by a few ULPs -------------------------------------------------------------------
@@ -226,8 +223,6 @@ def nudged(array: Array, seed: int) -> Array:
 
 
 class NudgedPayload:
-    """Weights up to two ULPs off."""
-
     def __init__(self, payload: Payload, seed: int) -> None:
         self.payload, self.seed = payload, seed
 
@@ -241,8 +236,6 @@ class NudgedPayload:
 
 @dataclass(frozen=True)
 class Trial:
-    """A function and inputs for it."""
-
     function: str
     kind: str
     inputs: Mapping[str, Array]
@@ -252,7 +245,7 @@ class Trial:
 
 
 def tried(module: ModuleOp) -> Iterator[FuncOp]:
-    """The functions that are run: those with a body, without the one that makes weights."""
+    """The functions with a body, without the one that computes weights."""
     for name, func in functions(module).items():
         if func.body.blocks and name != "prepare":
             yield func
@@ -278,11 +271,11 @@ class Callee:
         except Exception as e:
             self.error = as_error(e)
 
-    def __call__(self, given: Mapping[str, Array]) -> Outcome:
-        """What the function gives; inputs that it has no more are left out."""
+    def __call__(self, inputs: Mapping[str, Array]) -> Outcome:
+        """The outcome; inputs that the function has no more are ignored."""
         if self.function is None:
             return self.error
-        known = {p.name: given[p.name] for p in self.ports if p.name in given}
+        known = {p.name: inputs[p.name] for p in self.ports if p.name in inputs}
         try:
             values = self.function.run(check_inputs(self.ports, known))
             return dict(zip(self.names, values, strict=True))
@@ -307,8 +300,7 @@ class Trials:
     seed: int = 0
     seconds: float = 10.0
     trials: list[Trial] = field(default_factory=list[Trial])
-    first: list[Outcome] = field(default_factory=list[Outcome])
-    """What the module gives."""
+    first: list[Outcome] = field(default_factory=list[Outcome])  # what the module gives
 
     def __post_init__(self) -> None:
         refuse_large(self.module)
@@ -323,11 +315,11 @@ class Trials:
                 if error := self._find(func, callee, kind):
                     why[func] = error
         working = {t.function for t in self.trials}
-        lost = {f: e for f, e in why.items() if f.sym_name.data not in working}
+        failed = {f: e for f, e in why.items() if f.sym_name.data not in working}
         if not self.trials:
-            text = next((f": {e.message}" for e in lost.values()), ": it has no functions")
+            text = next((f": {e.message}" for e in failed.values()), ": it has no functions")
             raise GeError(f"the module cannot be run to be validated{text}")
-        for func, error in lost.items():
+        for func, error in failed.items():
             warning(func, f"@{func.sym_name.data} is not validated: {error.message}")
 
     def _find(self, func: FuncOp, callee: Callee, kind: str) -> GeError | None:
@@ -361,14 +353,14 @@ class Trials:
         """What each trial gives with another module; with `nudge`, on inputs and weights that
         are a few ULPs off, differently for each number."""
         payload = NudgedPayload(self.payload, nudge) if nudge else self.payload
-        found: dict[str, list[Outcome]] = {}
+        outcomes: dict[str, list[Outcome]] = {}
         for name in dict.fromkeys(t.function for t in self.trials):
             inputs = [t.inputs for t in self.trials if t.function == name]
             if nudge:
                 inputs = [{k: nudged(a, nudge) for k, a in i.items()} for i in inputs]
             callee = Callee(module, name, payload)
-            found[name] = [callee(i) for i in inputs]
-        return [found[t.function].pop(0) for t in self.trials]
+            outcomes[name] = [callee(i) for i in inputs]
+        return [outcomes[t.function].pop(0) for t in self.trials]
 
 
 def refuse_large(module: ModuleOp) -> None:

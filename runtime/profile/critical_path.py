@@ -22,26 +22,25 @@ from collections import defaultdict
 
 from ge.runtime.clock.timeline import Task, Timeline
 
-NEARLY = 1e-6
-"""Times closer than this, in microseconds, count as equal."""
+NEARLY = 1e-6  # times closer than this, in microseconds, count as equal
 
 
 def slack(timeline: Timeline) -> dict[Task, float]:
     """Microseconds by which each task might end later."""
     launch = timeline.target.launch_us
     ends = sorted({*timeline.barriers_us, timeline.latency_us})
-    found: dict[Task, float] = {}
+    slacks: dict[Task, float] = {}
     for t in timeline.tasks:
         end = ends[min(bisect_left(ends, t.end_us - NEARLY), len(ends) - 1)]
-        found[t] = max(end - t.end_us, 0.0)
+        slacks[t] = max(end - t.end_us, 0.0)
     handed = _handovers(timeline)
     for f in sorted(timeline.tasks, key=lambda t: t.start_us, reverse=True):
         waited = max(f.wait_us - launch, 0.0)
         for before in f.after:
-            found[before] = min(found[before], found[f] + f.ready_us - before.end_us + waited)
+            slacks[before] = min(slacks[before], slacks[f] + f.ready_us - before.end_us + waited)
         for before in handed.get(f, ()):
-            found[before] = min(found[before], found[f])
-    return found
+            slacks[before] = min(slacks[before], slacks[f])
+    return slacks
 
 
 def critical_path(timeline: Timeline) -> list[Task]:
@@ -69,7 +68,7 @@ def _handovers(timeline: Timeline) -> dict[Task, list[Task]]:
     for t in timeline.tasks:
         for engine, _ in t.cores:
             ended[engine, round(t.end_us / NEARLY)].append(t)
-    found: dict[Task, list[Task]] = {}
+    handed: dict[Task, list[Task]] = {}
     for t in timeline.tasks:
         if t.wait_us <= timeline.target.launch_us + NEARLY:
             continue
@@ -77,5 +76,5 @@ def _handovers(timeline: Timeline) -> dict[Task, list[Task]]:
         for engine, _ in t.cores:
             for near in (moment - 1, moment, moment + 1):
                 before = [b for b in ended.get((engine, near), ()) if b.start_us < t.start_us]
-                found.setdefault(t, []).extend(before)
-    return found
+                handed.setdefault(t, []).extend(before)
+    return handed

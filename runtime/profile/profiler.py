@@ -27,8 +27,7 @@ class Profiled:
 
     session: "Session"
     runs: int = 0
-    seconds: float = 0.0
-    """What the emulation took."""
+    seconds: float = 0.0  # what the emulation took
     simulated: "Timeline | None" = None
 
     @property
@@ -80,7 +79,6 @@ class Profiler:
         self.stop()
 
     def record(self, session: "Session", seconds: float) -> None:
-        """Note a run of a session that took so long."""
         entry = self.programs.setdefault(session, Profiled(session))
         entry.runs += 1
         entry.seconds += seconds

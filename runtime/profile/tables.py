@@ -73,69 +73,33 @@ def summary_table(
 
 # ---- tables ----------------------------------------------------------------------------------
 
+# The columns of msprof's op_summary that this emulator has values for. mte2 is the pipe into the
+# core, mte3 and fixpipe the ones out of it; a task's cycles are those of all its cores. Slack, by
+# how much the task might end later, is ours.
 OP_SUMMARY = (
-    "Device_id",
-    "Model Name",
-    "Task ID",
-    "Stream ID",
-    "Op Name",
-    "OP Type",
-    "Task Type",
-    "Task Start Time(us)",
-    "Task Duration(us)",
-    "Task Wait Time(us)",
-    "Block Num",
-    "Mix Block Num",
-    "Input Shapes",
-    "Input Data Types",
-    "Input Formats",
-    "Output Shapes",
-    "Output Data Types",
-    "Output Formats",
-    "aicore_time(us)",
-    "aic_total_cycles",
-    "aic_mac_time(us)",
-    "aic_mac_ratio",
-    "aic_mte2_time(us)",
-    "aic_mte2_ratio",
-    "aic_fixpipe_time(us)",
-    "aic_fixpipe_ratio",
-    "aiv_time(us)",
-    "aiv_total_cycles",
-    "aiv_vec_time(us)",
-    "aiv_vec_ratio",
-    "aiv_mte2_time(us)",
-    "aiv_mte2_ratio",
-    "aiv_mte3_time(us)",
-    "aiv_mte3_ratio",
-    "memory_bound",
-    "cube_utilization(%)",
-    "Slack Time(us)",
-)
-"""The columns of msprof's op_summary that this emulator has values for. mte2 is the pipe into the
-core, mte3 and fixpipe the ones out of it; a task's cycles are those of all its cores.
-Slack, by how much the task might end later, is ours."""
+    "Device_id", "Model Name", "Task ID", "Stream ID", "Op Name", "OP Type", "Task Type",
+    "Task Start Time(us)", "Task Duration(us)", "Task Wait Time(us)", "Block Num", "Mix Block Num",
+    "Input Shapes", "Input Data Types", "Input Formats",
+    "Output Shapes", "Output Data Types", "Output Formats",
+    "aicore_time(us)", "aic_total_cycles", "aic_mac_time(us)", "aic_mac_ratio",
+    "aic_mte2_time(us)", "aic_mte2_ratio", "aic_fixpipe_time(us)", "aic_fixpipe_ratio",
+    "aiv_time(us)", "aiv_total_cycles", "aiv_vec_time(us)", "aiv_vec_ratio",
+    "aiv_mte2_time(us)", "aiv_mte2_ratio", "aiv_mte3_time(us)", "aiv_mte3_ratio",
+    "memory_bound", "cube_utilization(%)", "Slack Time(us)",
+)  # fmt: skip
 
 OP_STATISTIC = (
-    "Device_id",
-    "Model Name",
-    "OP Type",
-    "Core Type",
-    "Count",
-    "Total Time(us)",
-    "Min Time(us)",
-    "Avg Time(us)",
-    "Max Time(us)",
-    "Ratio(%)",
-)
+    "Device_id", "Model Name", "OP Type", "Core Type", "Count",
+    "Total Time(us)", "Min Time(us)", "Avg Time(us)", "Max Time(us)", "Ratio(%)",
+)  # fmt: skip
 
 
 def op_summary(timeline: Timeline, model: str) -> list[dict[str, Any]]:
     """One row for each task, by start."""
-    ordered, left = sorted(timeline.tasks, key=lambda t: t.start_us), slack(timeline)
+    ordered, slacks = sorted(timeline.tasks, key=lambda t: t.start_us), slack(timeline)
     rows = [_summary_row(i, t, timeline.target, model) for i, t in enumerate(ordered)]
     for row, task in zip(rows, ordered, strict=True):
-        row["Slack Time(us)"] = _us(left[task])
+        row["Slack Time(us)"] = _us(slacks[task])
     return rows
 
 
@@ -217,7 +181,6 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_text(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> str:
-    """Rows as CSV."""
     import csv
     import io
 

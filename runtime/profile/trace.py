@@ -13,17 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.dialects.memref import ReinterpretCastOp
-from xdsl.ir import SSAValue
-
+from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import SlotOp
 from ge.dialects.support.types import byte_size
-from ge.runtime.clock.timeline import COMPUTE, ENGINES, Gap, Task, Timeline
+from ge.runtime.clock.timeline import COMPUTE, ENGINES, IdleGap, Task, Timeline
 
 ENGINE_PROCESS, STREAM_PROCESS, MEMORY_PROCESS = 1, 2, 3
 
-NEARLY = 1e-6
-"""Times closer than this, in microseconds, count as equal."""
+NEARLY = 1e-6  # times closer than this, in microseconds, count as equal
 
 Event = dict[str, Any]
 
@@ -44,9 +41,9 @@ def chrome_trace(timeline: Timeline) -> dict[str, Any]:
         events += _rows(task, rows[task.engine, lanes[task]])
     events += (_idle(gap, rows[_idle_row(gap.engine), 0]) for gap in timeline.gaps)
     events += _arrows(timeline)
-    found = list(residences(timeline))
-    events += _buffers(found)
-    events += _bytes_live(found)
+    buffers = list(residences(timeline))
+    events += _buffers(buffers)
+    events += _bytes_live(buffers)
     events += _bandwidth(timeline)
     return {"traceEvents": events, "displayTimeUnit": "ns"}
 
@@ -58,13 +55,13 @@ def engine_lanes(tasks: Iterable[Task]) -> dict[Task, int]:
     """For each task a number that no other one of its engine has that runs at the same time; the
     least ones in the order of start."""
     busy: dict[str, list[float]] = defaultdict(list)
-    found: dict[Task, int] = {}
+    lanes: dict[Task, int] = {}
     for task in sorted(tasks, key=lambda t: t.start_us):
         ends = busy[task.engine]
         free = (i for i, end in enumerate(ends) if end <= task.start_us + NEARLY)
-        lane = found[task] = next(free, len(ends))
+        lane = lanes[task] = next(free, len(ends))
         ends[lane : lane + 1] = [task.end_us]
-    return found
+    return lanes
 
 
 def engine_rows(lanes: Mapping[Task, int]) -> dict[tuple[str, int], int]:
@@ -84,29 +81,19 @@ def _idle_row(engine: str) -> str:
 def _rows(task: Task, engine_row: int) -> Iterator[Event]:
     """The task on a row of its engine and on that of its stream."""
     for process, row in ((ENGINE_PROCESS, engine_row), (STREAM_PROCESS, task.stream)):
-        yield {
-            "name": task.name,
-            "cat": task.engine,
-            "ph": "X",
-            "ts": task.start_us,
-            "dur": task.duration_us,
-            "pid": process,
-            "tid": row,
-            "args": _details(task),
-        }
+        event = _slice(task.name, task.engine, task.start_us, task.duration_us, process, row)
+        yield {**event, "args": _details(task)}
 
 
-def _idle(gap: Gap, row: int) -> Event:
+def _idle(gap: IdleGap, row: int) -> Event:
     """A gap on the row of the engine's gaps, named by its cause."""
-    return {
-        "name": gap.cause,
-        "cat": "idle",
-        "ph": "X",
-        "ts": gap.start_us,
-        "dur": gap.end_us - gap.start_us,
-        "pid": ENGINE_PROCESS,
-        "tid": row,
-    }
+    duration = gap.end_us - gap.start_us
+    return _slice(gap.cause, "idle", gap.start_us, duration, ENGINE_PROCESS, row)
+
+
+def _slice(name: str, category: str, start: float, us: float, process: int, row: int) -> Event:
+    where = {"pid": process, "tid": row}
+    return {"name": name, "cat": category, "ph": "X", "ts": start, "dur": us, **where}
 
 
 def _details(task: Task) -> dict[str, Any]:
@@ -151,7 +138,6 @@ def _name(kind: str, process: int, row: int, text: str) -> Event:
 
 
 def _sort_index(process: int, row: int, place: int) -> Event:
-    """Where a row is shown among those of its process."""
     args = {"sort_index": place}
     return {"name": "thread_sort_index", "ph": "M", "pid": process, "tid": row, "args": args}
 
@@ -172,32 +158,21 @@ class Residence:
 def residences(timeline: Timeline) -> Iterator[Residence]:
     """The buffers that have a place in a segment. One that is used in several iterations of a loop
     is in use from the first to the last."""
-    found: dict[SlotOp, Residence] = {}
+    known: dict[SlotOp, Residence] = {}
     for task in timeline.tasks:
         for value in (*task.op.operands, *task.op.results):
-            slot = _slot(value)
-            if slot is None:
+            slot = owner_of(value).owner
+            if not isinstance(slot, SlotOp):
                 continue
-            known = found.get(slot)
-            if known is None:
-                size = byte_size(slot.result.type)
-                found[slot] = Residence(slot, size, task.start_us, task.end_us)
-            else:
-                known.start_us = min(known.start_us, task.start_us)
-                known.end_us = max(known.end_us, task.end_us)
-    yield from found.values()
+            size = byte_size(slot.result.type)
+            use = known.setdefault(slot, Residence(slot, size, task.start_us, task.end_us))
+            use.start_us = min(use.start_us, task.start_us)
+            use.end_us = max(use.end_us, task.end_us)
+    yield from known.values()
 
 
-def _slot(value: SSAValue) -> SlotOp | None:
-    """The slot that a memref is a view of."""
-    while isinstance(value.owner, ReinterpretCastOp):
-        value = value.owner.source
-    return value.owner if isinstance(value.owner, SlotOp) else None
-
-
-def _buffers(found: Iterable[Residence]) -> Iterator[Event]:
-    """A span for each buffer; those of a segment share a group of tracks."""
-    for number, r in enumerate(found):
+def _buffers(buffers: Iterable[Residence]) -> Iterator[Event]:
+    for number, r in enumerate(buffers):
         segment, offset = r.slot.segment.data, r.slot.offset.value.data
         hint = r.slot.result.name_hint
         shared = {
@@ -212,10 +187,9 @@ def _buffers(found: Iterable[Residence]) -> Iterator[Event]:
         yield {**shared, "ph": "e", "ts": r.end_us}
 
 
-def _bytes_live(found: Iterable[Residence]) -> Iterator[Event]:
-    """How many bytes of each segment are in use."""
+def _bytes_live(buffers: Iterable[Residence]) -> Iterator[Event]:
     changes: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for r in found:
+    for r in buffers:
         changes[r.slot.segment.data] += [(r.start_us, r.bytes), (r.end_us, -r.bytes)]
     for segment, steps in changes.items():
         for when, total in _sums(steps):

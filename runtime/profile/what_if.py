@@ -23,6 +23,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.clock import simulate
 
+# Part of a target -> the fields that a factor changes
 PARTS: dict[str, tuple[str, ...]] = {
     "hbm_bandwidth": ("hbm_rate",),
     "l2_bandwidth": ("l2_read_rate", "l2_write_rate"),
@@ -31,15 +32,14 @@ PARTS: dict[str, tuple[str, ...]] = {
     "host_link": ("host_link_gbs",),
     "launch": ("launch_us", "host_launch_us"),
 }
-"""Part of a target -> the fields that a factor changes."""
 
+# Fields from which tilings, plans and schedules are made: their effect is not in the time of a
+# program that was made for other values
 COMPILED_FOR = {
     *("cube_cores", "vector_cores", "unfolds_windows", "vector_overlaps"),
     *("hbm_bytes", "l1_bytes", "l0a_bytes", "l0b_bytes", "l0c_bytes", "ub_bytes"),
     *("hbm_alignment", "core_alignment", "max_streams", "max_events"),
 }
-"""Fields from which tilings, plans and schedules are made: their effect is not in the time of a
-program that was made for other values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +100,5 @@ def what_if(
     module: ModuleOp, target: Target, latency_us: float, changes: Sequence[str]
 ) -> list[WhatIf]:
     """The times with each of the changes alone. `latency_us` is the time without them."""
-    found: list[WhatIf] = []
-    for change in changes:
-        latency = simulate(module, changed(target, change)).latency_us
-        found.append(WhatIf(change, latency, latency / latency_us if latency_us else 1.0))
-    return found
+    times = [(change, simulate(module, changed(target, change)).latency_us) for change in changes]
+    return [WhatIf(c, us, us / latency_us if latency_us else 1.0) for c, us in times]

@@ -42,8 +42,8 @@ SIZES = (8, 16, 32)
 
 
 def network(rng: random.Random) -> str:
-    """A graph of products and elementwise ops on matrices: work for the cube and the vector cores,
-    with values that are used far from where they are made."""
+    """A graph of matmuls and elementwise ops: work for the cube and the vector cores, with values
+    that are used far from their definition."""
     lines: list[str] = []
     values: list[tuple[str, tuple[int, int]]] = []
     args = [(f"%x{i}", (rng.choice(SIZES), rng.choice(SIZES))) for i in range(rng.randint(1, 3))]
@@ -56,8 +56,8 @@ def network(rng: random.Random) -> str:
     def pick(
         accept: Callable[[tuple[int, int]], bool] = lambda _: True,
     ) -> tuple[str, tuple[int, int]]:
-        found = [v for v in values if accept(v[1])]
-        choice = rng.choice(found[-5:] if rng.random() < 0.7 else found)
+        matches = [v for v in values if accept(v[1])]
+        choice = rng.choice(matches[-5:] if rng.random() < 0.7 else matches)
         used.add(choice[0])
         return choice
 
@@ -105,8 +105,8 @@ def program(seed: int, graphs: Graphs, ctx: Context) -> ModuleOp | None:
     rng = random.Random(seed)
     if rng.random() < 0.7:
         module = Parser(ctx, network(rng)).parse_module()
-    elif (made := graphs.make(seed)) is not None:
-        module = made.clone()  # ops that were tried in vain still use values of the original
+    elif (graph := graphs.make(seed)) is not None:
+        module = graph.clone()  # ops that were tried in vain still use values of the original
     else:
         return None
     fusion, memory = rng.choice(("off", "default")), rng.choice((0, 1, 1, 2))

@@ -118,8 +118,8 @@ class Judge:
         self.inputs = [list(case.values()) for case in program.inputs]
         self.target = Target.load()
         self.results = [self.run(program.module, case) for case in self.inputs]
-        found = list(limits(program.module, program.module, self.target))
-        assert not found, f"{program.name}: {found}"
+        broken = list(limits(program.module, program.module, self.target))
+        assert not broken, f"{program.name}: {broken}"
 
     def run(self, module: ModuleOp, case: list[Any]) -> Results:
         func = main_function(module)
@@ -139,14 +139,14 @@ class Judge:
                 main = main_function(ideal)
                 assert main is not None
                 function = Function(ideal, main, self.program.payload, poison=True)
-                meant = [[y.copy() for y in function.run(case)] for case in self.inputs]
+                expected = [[y.copy() for y in function.run(case)] for case in self.inputs]
             here = Function(module, func, self.program.payload, poison=True)
-            for case, want in zip(self.inputs, meant, strict=True):
+            for case, want in zip(self.inputs, expected, strict=True):
                 if not same(here.run(case), want):
                     return Verdict("result in program order")
             rng = np.random.default_rng(seed)
             timed = Function(module, func, self.program.payload, timing=rng)
-            for case, want in zip(self.inputs, meant, strict=True):
+            for case, want in zip(self.inputs, expected, strict=True):
                 for _ in range(TIMINGS):
                     if not same(timed.run(case), want):
                         return Verdict("result in another timing")
@@ -154,7 +154,7 @@ class Judge:
             if isinstance(e, GeError) and DATA.match(e.message):
                 return Verdict("", another=True)
             return Verdict(f"fails: {type(e).__name__}: {str(e)[:80]}")
-        return Verdict("", not all(map(same, meant, self.results)))
+        return Verdict("", not all(map(same, expected, self.results)))
 
 
 # ---- limits ----------------------------------------------------------------------------------

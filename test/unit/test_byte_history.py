@@ -68,7 +68,7 @@ def counted(found: Iterator[tuple[History, int]]) -> dict[History, int]:
 
 
 def table_of(memory: Bytes) -> dict[int, History]:
-    pieces = list(memory.pieces())
+    pieces = list(memory.stretches())
     table = {at: history for low, high, history in pieces for at in range(low, high)}
     assert len(table) == sum(high - low for low, high, _ in pieces)
     assert [p[0] for p in pieces] == sorted(p[0] for p in pieces)
@@ -128,4 +128,4 @@ def test_pieces_of_a_range():
     memory = Bytes()
     new = History(BUFFERS[0], 0)
     write(memory, Box(8, 2, ((4, 8),)), new)
-    assert list(memory.pieces(9, 25)) == [(9, 10, new), (16, 18, new), (24, 25, new)]
+    assert list(memory.stretches(9, 25)) == [(9, 10, new), (16, 18, new), (24, 25, new)]

@@ -22,7 +22,7 @@ from ge.lowering.text.reading import Source, parse_module
 from ge.runtime import kernels
 from ge.runtime.data.arrays import array_of
 from ge.runtime.device.function import Function
-from ge.runtime.device.memory import Extent, Lifetime, dead_after, strided_view
+from ge.runtime.device.memory import SegmentRange, SlotUse, dead_after, strided_view
 from ge.runtime.device.session import Session
 
 UNARY = ("relu", "tanh", "abs", "sigmoid", "neg")
@@ -170,13 +170,13 @@ def test_views_stay_in_their_buffer() -> None:
 
 
 def test_dead_bytes_spare_those_that_live_on() -> None:
-    def at(start: int, end: int) -> Extent:
-        return Extent("arena", start, end)
+    def at(start: int, end: int) -> SegmentRange:
+        return SegmentRange("arena", start, end)
 
     lifetimes = [
-        Lifetime(at(0, 100), 0, 2),
-        Lifetime(at(40, 60), 2, 5),  # written in place of a part of the first
-        Lifetime(Extent("io", 0, 100), 0, 9),
+        SlotUse(at(0, 100), 0, 2),
+        SlotUse(at(40, 60), 2, 5),  # written in place of a part of the first
+        SlotUse(SegmentRange("io", 0, 100), 0, 9),
     ]
     dead = dead_after(lifetimes)
     assert dead[2] == [at(0, 40), at(60, 100)]

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ge.runtime.clock.l2 import L2Cache, Place
+from ge.runtime.clock.l2 import AddressRange, L2Cache
 from ge.runtime.clock.sharing import fair_speeds
 
-A, B, C = (Place("arena", 100 * i, 100 * i + 100) for i in range(3))
+A, B, C = (AddressRange("arena", 100 * i, 100 * i + 100) for i in range(3))
 
 
 def test_what_was_touched_last_hits_while_it_fits() -> None:
@@ -34,9 +34,11 @@ def test_what_is_evicted_dirty_is_written_back_once() -> None:
 def test_parts_of_places() -> None:
     cache = L2Cache(200)
     cache.write(A, 100)
-    assert cache.read(Place("arena", 50, 150), 100) == 50
-    assert cache.read(Place("arena", 0, 1000), 10) == 9  # a few rows of a table are not kept ...
-    assert cache.read(Place("arena", 500, 600), 100) == 100  # ... and this needs no eviction
+    assert cache.read(AddressRange("arena", 50, 150), 100) == 50
+    assert (
+        cache.read(AddressRange("arena", 0, 1000), 10) == 9
+    )  # a few rows of a table are not kept ...
+    assert cache.read(AddressRange("arena", 500, 600), 100) == 100  # ... and this needs no eviction
     assert cache.written_back == 50
     cache.forget(A)
     assert cache.read(A, 100) == 100
@@ -52,7 +54,7 @@ def test_a_buffer_written_row_by_row_in_two_parts() -> None:
 
 def test_what_is_larger_than_l2_never_hits() -> None:
     cache = L2Cache(200)
-    large = Place("io", 0, 300)
+    large = AddressRange("io", 0, 300)
     cache.write(A, 100)
     cache.write(large, 300)
     assert cache.written_back == 400
@@ -80,7 +82,7 @@ def test_is_an_lru_cache_of_whole_accesses(accesses: list[tuple[bool, int]], siz
     for is_write, block in accesses:
         length = 1 + (block * 7 + 3) % 6  # of a block always the same
         low = 10 * block
-        place, addresses = Place("s", low, low + length), range(low, low + length)
+        place, addresses = AddressRange("s", low, low + length), range(low, low + length)
         held = sum(a in bytes_held for a in addresses)
         if length > size:
             written += sum(bytes_held.values()) + (length if is_write else 0)

@@ -12,7 +12,7 @@ from ge.transforms.memory.packing import (
     METHODS,
     Holes,
     Packing,
-    Problem,
+    PackingProblem,
     best_fit,
     first_fit,
     greedy,
@@ -32,13 +32,13 @@ BUFFERS = st.lists(
 )
 
 
-def problem_of(buffers: list[tuple[int, int, int]]) -> Problem:
+def problem_of(buffers: list[tuple[int, int, int]]) -> PackingProblem:
     sizes = [size for size, _, _ in buffers]
     starts = [start for _, start, _ in buffers]
     return intervals(sizes, starts, [start + length for _, start, length in buffers])
 
 
-def check(problem: Problem, packed: Packing) -> None:
+def check(problem: PackingProblem, packed: Packing) -> None:
     spans = list(zip(problem.starts, problem.ends, strict=True))
     bytes_ = [(o, o + s) for o, s in zip(packed.offsets, problem.sizes, strict=True)]
     for i, j in combinations(range(len(spans)), 2):
@@ -115,7 +115,7 @@ def test_first_and_best_fit():
 
 def test_conflicts_may_be_more_than_intervals_say():
     """Two buffers whose intervals do not meet, but which no event orders."""
-    problem = Problem([64, 64], [0, 2], [1, 3], 64, neighbours=[[1], [0]])
+    problem = PackingProblem([64, 64], [0, 2], [1, 3], 64, neighbours=[[1], [0]])
     offsets = greedy(problem, [[1], [0]], [0, 1], first_fit)
     assert offsets == [0, 64]
 

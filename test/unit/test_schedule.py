@@ -2,6 +2,7 @@
 order of the program, keep to their limits, and each planted fault is found."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -15,11 +16,12 @@ from xdsl.parser import Parser
 from ge.dialects.npu_task.ops import LaunchOp, RecordOp, WaitOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
-from ge.lowering.driver.compiler import context
+from ge.lowering.driver.compiler import context, load, lower
+from ge.lowering.pipeline.options import Options
 from ge.runtime.check.happens_before import HappensBefore
 from ge.runtime.check.memory import check_plan
 from ge.runtime.check.schedule import check_schedule
-from ge.runtime.clock.clock import simulate
+from ge.runtime.clock.clock import ProgramClock, simulate
 from ge.transforms.analysis.dependencies import Segment, segments
 from ge.transforms.analysis.task_graph import TaskGraph, Window, windows
 from ge.transforms.memory.plan_memory import PlanMemoryPass
@@ -27,8 +29,10 @@ from ge.transforms.schedule.assign_streams import AssignStreamsPass
 from ge.transforms.schedule.events import add_orderings
 from ge.transforms.schedule.list_scheduling import ListScheduler, Streams, path_lengths
 from ge.transforms.schedule.memory_cap import MemoryCap, memory_orderings
+from ge.transforms.schedule.split_launches import best_streams
 
 TARGET = Target.load()
+MODELS = Path(__file__).parents[1] / "models"
 CONTEXT = context()
 SIZES = (128, 1024)
 
@@ -127,6 +131,31 @@ def test_schedules_are_never_slower_than_the_program_order(text: str) -> None:
     in_order = simulate(scheduled(text, in_order=True), TARGET)
     assert timeline.latency_us <= in_order.latency_us * (1 + 1e-9)
     assert timeline.latency_us >= timeline.lower_bound_us * (1 - 1e-9)
+
+
+def check_that_the_search_writes_nothing(module: ModuleOp) -> None:
+    """The clock times a schedule that is nowhere in the IR, as it does afterwards from the IR."""
+    before, func = str(module), main(module)
+    streams = best_streams(ProgramClock(module, TARGET), TARGET)
+    streams.function(func)
+    latency = ProgramClock(module, TARGET, streams.issues()).main(module).latency_us
+    assert str(module) == before
+    streams.write(func)
+    assert str(module) != before
+    assert simulate(module, TARGET).latency_us == latency
+
+
+@settings(max_examples=10, deadline=None)
+@given(programs())
+def test_the_search_writes_nothing(text: str) -> None:
+    check_that_the_search_writes_nothing(Parser(CONTEXT, text).parse_module())
+
+
+@pytest.mark.parametrize("model", ["loop_ts.tiny", "loop_greedy.tiny", "if_cond.tiny"])
+def test_the_search_writes_nothing_into_control_flow(model: str) -> None:
+    module = load(str(MODELS / f"{model}.onnx")).module
+    lower(module, Options(), until="buffers")
+    check_that_the_search_writes_nothing(module)
 
 
 @settings(max_examples=20, deadline=None)
@@ -242,7 +271,7 @@ def test_a_task_out_of_order_must_leave_a_way_for_the_others() -> None:
     memory = MemoryCap(window(5, (4, [0, 2]), (4, [3, 4]), (4, [2, 4])), 8)
     memory.start(0)
     memory.finish(0)
-    assert memory.alive == 4
+    assert memory.live == 4
     assert not memory.allows(3)
     memory.start(1)
     memory.start(2)

@@ -1,12 +1,14 @@
 """Ops that say how they come apart do so, and programs in pieces give the same numbers."""
 
 import sys
+from collections.abc import Hashable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
@@ -277,6 +279,26 @@ def test_pieces_are_faster_and_smaller_where_the_clock_says_so() -> None:
     assert launches(pieces) > launches(whole) == 5
     assert simulate(pieces, TARGET).latency_us < simulate(whole, TARGET).latency_us
     assert figure(pieces, "arena_bytes") < figure(whole, "arena_bytes")
+
+
+def test_the_search_for_pieces_leaves_the_module_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searched: list[ModuleOp] = []
+    promising = Splitter.promising
+
+    def spy(splitter: Splitter, func: FuncOp) -> dict[Hashable, int]:
+        searched.append(splitter.module)
+        return promising(splitter, func)
+
+    monkeypatch.setattr(Splitter, "promising", spy)
+    module = chain()
+    lower(module, Options(fusion="off"), until="buffers")
+    before = str(module)
+    SplitLaunchesPass().apply(Context(), module)
+    assert str(module) == before
+    assert searched
+    assert module not in searched
 
 
 def test_small_launches_stay() -> None:

@@ -1,14 +1,14 @@
-"""Which dimensions are surely equal, where types only say `?`.
+"""Which dimensions are equal in every run, where types only say `?`.
 
-A dimension is a `Size`: a number times symbols, each symbol one dimension of one value that is
-known only at run time. Equal sizes are equal in every run:
+A dimension is a `Size`: a number times symbols, each one a dimension of a value that is known only
+at run time:
 
     %0 = graph.reshape %x shape(concat(dim 0 of %x, dim 1 of %x, -1, 16))   : ?x?x64 -> ?x?x?x16
     %1 = graph.transpose %0 permutation [0, 2, 1, 3]                        : ?x?x?x16 -> ?x?x?x16
 
-The sizes of %1 are (x0, 4, x1, 16). They follow from operands op by op (broadcasts, matrix
-products, reshapes by computed shapes, ...); an op that says nothing makes new symbols. Arguments
-of a function whose dimensions have one name (`graph.dims`) share symbols.
+The sizes of %1 are (x0, 4, x1, 16). They are inferred from operands op by op; results of unknown
+sizes get new symbols. Arguments of a function share symbols for dimensions of one name
+(`graph.dims`).
 """
 
 from collections.abc import Sequence
@@ -50,33 +50,30 @@ from ge.dialects.support.types import (
     shape_of,
 )
 
-MOST_STEPS = 16
-"""How far up a chain of shape computations is followed."""
-
+MOST_STEPS = 16  # of a chain of shape computations
 MOST_ELEMENTS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """factor * the product of symbols."""
+    """factor * the product of symbols: sorted numbers of a value and a dimension."""
 
     factor: int
     symbols: tuple[tuple[int, int], ...] = ()
-    """Number of a value and dimension, in order; a symbol may come twice."""
 
     def __mul__(self, other: "Size") -> "Size":
         return Size(self.factor * other.factor, tuple(sorted(self.symbols + other.symbols)))
 
     def over(self, other: "Size") -> "Size | None":
-        """The quotient, None where it is no Size. No symbol is taken for zero."""
+        """The quotient, None where it is no Size. Symbols are assumed not to be zero."""
         if other.factor == 0 or self.factor % other.factor:
             return None
-        left = list(self.symbols)
+        symbols = list(self.symbols)
         for symbol in other.symbols:
-            if symbol not in left:
+            if symbol not in symbols:
                 return None
-            left.remove(symbol)
-        return Size(self.factor // other.factor, tuple(left))
+            symbols.remove(symbol)
+        return Size(self.factor // other.factor, tuple(symbols))
 
     @property
     def number(self) -> int | None:
@@ -93,16 +90,16 @@ def volume(sizes: Sequence[Size]) -> Size:
 
 
 class Dimensions:
-    """The sizes of the values of a region. What the region computes later than this was made is
-    worked out from its operands when it is asked for."""
+    """The sizes of the values of a region. Those of values that are created later are inferred when
+    they are asked for."""
 
     def __init__(self, region: Region | None = None) -> None:
         self.sizes: dict[SSAValue, Sizes] = {}
         self.names: dict[SSAValue, int] = {}
         self.values: list[SSAValue] = []
         self.cut: dict[Size, Size] = {}
-        """The size of an axis of which a slice keeps the first elements -> how many these are when
-        the axis has as many."""
+        """Size of the first elements that a slice keeps of an axis -> their number if the axis has
+        as many."""
         if region is None:
             return
         if isinstance(func := region.parent, FuncOp):
@@ -113,7 +110,7 @@ class Dimensions:
                     self.of(result)  # in order: operands are known, nothing recurs deeply
 
     def name_arguments(self, func: FuncOp) -> None:
-        """Dimensions of arguments that have the same name are the same."""
+        """Let dimensions of arguments that have one name be equal."""
         first: dict[str, Size] = {}
         for argument, attributes in zip(func.args, func.arg_attrs or (), strict=False):
             names = attributes.data.get(DIMS)
@@ -127,51 +124,51 @@ class Dimensions:
 
     def of(self, value: SSAValue) -> Sizes:
         """The sizes of a ranked tensor's dimensions; () for anything else."""
-        if (known := self.sizes.get(value)) is not None:
-            return known
+        if (sizes := self.sizes.get(value)) is not None:
+            return sizes
         if not isinstance(value.type, TensorType):
             return ()
         shape = shape_of(value)
         if is_static(shape):
             result = tuple(map(Size, shape))
         else:
-            found = self.follow(value)
-            if found is None or len(found) != len(shape):
-                found = (None,) * len(shape)
+            inferred = self.infer(value)
+            if inferred is None or len(inferred) != len(shape):
+                inferred = (None,) * len(shape)
             result = tuple(
                 Size(d) if d != DYNAMIC else s or self.symbol(value, i)
-                for i, (d, s) in enumerate(zip(shape, found, strict=True))
+                for i, (d, s) in enumerate(zip(shape, inferred, strict=True))
             )
         self.sizes[value] = result
         return result
 
     def same(self, a: SSAValue, b: SSAValue) -> bool:
-        """Whether two values surely have one shape."""
+        """Whether two values have one shape in every run."""
         return rank_of(a) == rank_of(b) and self.of(a) == self.of(b)
 
     def symbol(self, value: SSAValue, axis: int) -> Size:
-        """The unknown size of a value along an axis, as a symbol of its own."""
+        """The size of a value along an axis as a symbol of its own."""
         if value not in self.names:
             self.names[value] = len(self.values)
             self.values.append(value)
         return Size(1, ((self.names[value], axis),))
 
     def place(self, size: Size) -> tuple[SSAValue, int] | None:
-        """The value and dimension that a size is, if it is one as it stands."""
+        """The value and dimension whose symbol a size is; None for other sizes."""
         if size.factor != 1 or len(size.symbols) != 1:
             return None
         number, axis = size.symbols[0]
         return self.values[number], axis
 
-    def follow(self, value: SSAValue) -> Sequence[Size | None] | None:
-        """The sizes of an op's result as far as they follow from its operands."""
+    def infer(self, value: SSAValue) -> Sequence[Size | None] | None:
+        """The sizes of an op's result as far as its operands determine them."""
         op = value.owner
         match op:
             case ReshapeOp():
                 return self.reshaped(op)
             case TransposeOp():
-                given = self.of(op.input)
-                return [given[i] for i in array_ints(op.permutation)]
+                sizes = self.of(op.input)
+                return [sizes[i] for i in array_ints(op.permutation)]
             case SqueezeOp() | UnsqueezeOp():
                 return self.squeezed(op)
             case RotaryEmbeddingOp() | SoftmaxLike() | TrailingNorm() | ClampOp():
@@ -205,26 +202,25 @@ class Dimensions:
     def broadcast(
         self, operands: Sequence[Sequence[Size | None]], rank: int
     ) -> Sequence[Size | None]:
-        """numpy's broadcasting: a size other than 1 wins, two of them are equal. So are n and the
-        least of n and a number d > 1: were n > d, then d would have to be 1 or n."""
+        """numpy's broadcasting: sizes other than 1 are equal. So are n and min(n, d) of a number
+        d > 1: if n > d, then d would have to be 1 or n."""
         result: list[Size | None] = []
         for i in range(rank):
-            found: set[Size | None] = set()
+            candidates: set[Size | None] = set()
             for sizes in operands:
                 if (j := i - rank + len(sizes)) >= 0 and sizes[j] != ONE:
-                    found.add(sizes[j])
-            found -= {s for s in found if s is not None and self.cut.get(s) in found}
-            numbers = [s for s in found if s is not None and s.number is not None]
-            if not found:
+                    candidates.add(sizes[j])
+            candidates -= {s for s in candidates if s is not None and self.cut.get(s) in candidates}
+            numbers = [s for s in candidates if s is not None and s.number is not None]
+            if not candidates:
                 result.append(ONE)
-            elif len(found) == 1 or numbers:
-                result.append(numbers[0] if numbers else found.pop())
+            elif len(candidates) == 1 or numbers:
+                result.append(numbers[0] if numbers else candidates.pop())
             else:
                 result.append(None)  # one of them may be 1
         return result
 
     def multiplied(self, op: MatmulOp) -> Sequence[Size | None]:
-        """The sizes of a matrix product: batches broadcast, then rows and columns."""
         lhs, rhs = self.of(op.lhs), self.of(op.rhs)
         batch = self.broadcast([lhs[:-2], rhs[:-2]], max(len(lhs), len(rhs)) - 2)
         m = lhs[-1 if op.transpose_lhs.value.data else -2]
@@ -232,8 +228,6 @@ class Dimensions:
         return [*batch, m, n]
 
     def attended(self, op: AttentionOp) -> Sequence[Size]:
-        """The sizes of an attention: those of the query, the last one of the value."""
-
         def sizes(name: str, value: SSAValue) -> Sizes:
             a, b, c, d = self.of(value)
             return (a, c, b, d) if op.tokens_first(name) else (a, b, c, d)
@@ -245,20 +239,19 @@ class Dimensions:
         return batch, heads, tokens, size
 
     def squeezed(self, op: SqueezeOp | UnsqueezeOp) -> Sequence[Size] | None:
-        """The sizes without, or with, those that are 1; None while the axes are unknown."""
-        axes, given = op.ints("axes"), self.of(op.input)
+        axes, sizes = op.ints("axes"), self.of(op.input)
         if axes is None:
             return None
-        rank = rank_of(op.result) if isinstance(op, UnsqueezeOp) else len(given)
-        wanted = {normalize_axis(a, rank) for a in axes}
+        rank = rank_of(op.result) if isinstance(op, UnsqueezeOp) else len(sizes)
+        ones = {normalize_axis(a, rank) for a in axes}
         if isinstance(op, SqueezeOp):
-            return [s for i, s in enumerate(given) if i not in wanted]
-        rest = iter(given)
-        return [ONE if i in wanted else next(rest) for i in range(rank)]
+            return [s for i, s in enumerate(sizes) if i not in ones]
+        rest = iter(sizes)
+        return [ONE if i in ones else next(rest) for i in range(rank)]
 
     def reshaped(self, op: ReshapeOp) -> Sequence[Size | None] | None:
-        """The sizes that a reshape states, 0 and -1 replaced; None while it states unknown ones."""
-        given = self.of(op.input)
+        """The sizes of the target shape, 0 and -1 replaced; None where it is unknown."""
+        sizes = self.of(op.input)
         if op.shape is not None:
             target = [Size(d) for d in array_ints(op.shape)]
         else:
@@ -267,7 +260,7 @@ class Dimensions:
             return None
         keep = not op.allow_zero.value.data
         result = [
-            given[i] if keep and s == Size(0) and i < len(given) else s
+            sizes[i] if keep and s == Size(0) and i < len(sizes) else s
             for i, s in enumerate(target)
         ]
         if Size(-1) in result:
@@ -275,17 +268,16 @@ class Dimensions:
             others = [s for i, s in enumerate(result) if i != hidden]
             known = [s for s in others if s is not None]
             whole = len(known) == len(others)
-            result[hidden] = volume(given).over(volume(known)) if whole else None
+            result[hidden] = volume(sizes).over(volume(known)) if whole else None
         return result
 
     def reduced(self, op: ReduceOp) -> Sequence[Size] | None:
-        """The sizes without the axes that are reduced; None while these are unknown."""
-        axes, given = op.reduced_axes(), self.of(op.input)
+        axes, sizes = op.reduced_axes(), self.of(op.input)
         if axes is None:
             return None
         if op.keep_dims.value.data:
-            return [ONE if i in axes else s for i, s in enumerate(given)]
-        return [s for i, s in enumerate(given) if i not in axes]
+            return [ONE if i in axes else s for i, s in enumerate(sizes)]
+        return [s for i, s in enumerate(sizes) if i not in axes]
 
     def gathered(self, op: GatherOp) -> Sequence[Size]:
         data, indices = self.of(op.operands[0]), self.of(op.operands[1])
@@ -293,7 +285,7 @@ class Dimensions:
         return [*data[:axis], *indices, *data[axis + 1 :]]
 
     def along_axes(self, op: ConcatOp | SliceOp | SplitOp) -> Sequence[Size | None] | None:
-        """Sizes of the axes that stay as they are."""
+        """The sizes of the axes that do not change."""
         result: list[Size | None] = list(self.of(op.operands[0]))
         if isinstance(op, SliceOp):
             bounds = op.bounds()
@@ -306,8 +298,7 @@ class Dimensions:
         return result
 
     def first_elements(self, op: SliceOp, axis: int) -> Size | None:
-        """The size of the one axis that is sliced, when that says how many elements it keeps of a
-        known number."""
+        """The size of a sliced axis of static size, of which the first elements are kept."""
         whole = shape_of(op.input)[axis]
         starts, steps = op.ints("starts"), op.ints("steps") or (1,)
         ends = self.elements(op.ends_value) if op.ends_value is not None else None
@@ -319,14 +310,14 @@ class Dimensions:
         return size
 
     def counted(self, op: RangeOp) -> Sequence[Size] | None:
-        """The size of 0, 1, ..., n - 1, where n is a product of dimensions."""
+        """The size of 0, 1, ..., n - 1."""
         start, limit, delta = (self.elements(o) for o in op.operands)
         if start != [Size(0)] or delta != [ONE] or limit is None or limit[0] is None:
             return None
         return [limit[0]] if limit[0].factor >= 0 else None
 
     def elements(self, value: SSAValue, steps: int = MOST_STEPS) -> list[Size | None] | None:
-        """The elements of a short vector or scalar of integers, None where they are no Size."""
+        """The elements of a short vector or scalar of integers; None for one that is no Size."""
         if not isinstance(value.type, TensorType) or not is_integer(element_type(value)):
             return None
         shape = shape_of(value)
@@ -337,8 +328,8 @@ class Dimensions:
         unknown: list[Size | None] = [None] * numel(shape)
         if steps == 0 or not isinstance(value.owner, Operation):
             return unknown
-        found = self.computed(value.owner, steps - 1)
-        return found if found is not None and len(found) == len(unknown) else unknown
+        elements = self.computed(value.owner, steps - 1)
+        return elements if elements is not None and len(elements) == len(unknown) else unknown
 
     def computed(self, op: Operation, steps: int) -> list[Size | None] | None:
         """The elements of the result of a shape computation."""

@@ -1,15 +1,15 @@
-"""How the elements of a value lie in the memory of one that it is made from by moving only.
+"""Where the elements of a value are in memory of another value that it is a rearrangement of.
 
     %1 = graph.reshape %0        [B, S, H*D] -> [B, S, H, D]
     %2 = graph.transpose %1      -> [B, H, S, D]
 
-`Trace(%2)` goes up step by step. The dimensions of %2 are made of axes b, h, s and d; at %0 these
-lie in the order b, s, h, d. So a kernel that takes [B, S, H, D] can read %0 and needs no transpose.
+`Trace(%2)` follows operands step by step. The dimensions of %2 are axes b, h, s and d; in %0 they
+have the order b, s, h, d. So a kernel that accepts [B, S, H, D] can read %0 and needs no transpose.
 
-On the way up a reshape splits axes, a transpose exchanges them, a broadcast leaves some out (they
-are `repeated`; as in a gather of each place n times), an index picks one place of an axis that the
-value does not have (`chosen`), a product with a number is remembered as `factor`. Sizes may be
-symbols, see ge.transforms.analysis.dimensions.
+A reshape splits axes and a transpose permutes them. Axes that a broadcast, or a gather of each
+element n times, adds are `repeated`; an index selects one element of an axis that the value does
+not have (`chosen`); a multiplication by a number is recorded as `factor`. Sizes may be symbols, see
+`dimensions.py`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -43,7 +43,7 @@ MOST_STEPS = 16
 
 
 class Axis:
-    """A run of elements at one distance from each other, or two of them once it is split."""
+    """Elements at equal distances, or two axes once it is split."""
 
     def __init__(self, size: Size, repeated: bool = False, chosen: int | None = None) -> None:
         self.size, self.repeated, self.chosen = size, repeated, chosen
@@ -53,7 +53,7 @@ class Axis:
         self.parts = tuple(Axis(size, self.repeated) for size in (outer, inner))
 
     def leaves(self) -> "Iterator[Axis]":
-        """The axes that this one is made of, in order."""
+        """The axes that this one is split into, in order."""
         if not self.parts:
             yield self
         for part in self.parts:
@@ -65,7 +65,7 @@ Axes = list[Axis]
 
 
 def leaves(*dims: Axes) -> Axes:
-    """All axes in order, in their smallest parts."""
+    """All axes in order, fully split."""
     return [leaf for axes in dims for axis in axes for leaf in axis.leaves()]
 
 
@@ -75,28 +75,28 @@ def new_axes(sizes: Iterable[Size]) -> list[Axes]:
 
 
 def regroup(dims: Sequence[Axes], sizes: Sequence[Size]) -> list[Axes] | None:
-    """The axes in their order as dimensions of these sizes, split where needed. None where they
-    do not come out even."""
-    left = leaves(*dims)[::-1]
+    """The axes in their order as dimensions of these sizes, split where needed; None where that is
+    impossible."""
+    remaining = leaves(*dims)[::-1]
     result: list[Axes] = []
     for size in sizes:
         group: Axes = []
         while size != ONE:
-            if not left:
+            if not remaining:
                 return None
-            axis = left.pop()
+            axis = remaining.pop()
             if (rest := size.over(axis.size)) is not None:
                 size = rest
             elif axis.chosen is None and (rest := axis.size.over(size)) is not None:
                 axis.split(size, rest)
                 axis, inner = axis.parts
-                left.append(inner)
+                remaining.append(inner)
                 size = ONE
             else:
                 return None
             group.append(axis)
         result.append(group)
-    return None if left else result
+    return None if remaining else result
 
 
 def permute(dims: Sequence[Axes], order: Sequence[int]) -> list[Axes]:
@@ -104,8 +104,8 @@ def permute(dims: Sequence[Axes], order: Sequence[int]) -> list[Axes]:
 
 
 class Trace:
-    """The dimensions of a value as axes (`dims`), and those of the value above it to which the
-    trace has come (`at`, `front`)."""
+    """The dimensions of a value as axes (`dims`), and those of the value that the trace has reached
+    (`at`, `front`)."""
 
     def __init__(self, value: SSAValue, dimensions: Dimensions, repeats: bool = True) -> None:
         self.value, self.at, self.dimensions, self.repeats = value, value, dimensions, repeats
@@ -113,21 +113,21 @@ class Trace:
         self.front = list(self.dims)
         self.factor = 1.0
         self.gain = 0
-        """How many transposes, broadcasts and products have been passed."""
+        """The transposes, broadcasts and multiplications on the way."""
 
     def steps(self) -> Iterator[None]:
-        """Go up as far as possible, one op at a time."""
+        """Follow operands as far as possible, one op at a time."""
         for _ in range(MOST_STEPS):
             yield
             if not self.up():
                 return
 
     def order(self) -> Axes:
-        """The axes in the order of memory at the value come to."""
+        """The axes in the order of memory of the value reached."""
         return leaves(*self.front)
 
     def up(self) -> bool:
-        """Go up over one op; False where it does more than move elements."""
+        """Step over one op; False where it does more than move elements."""
         op = self.at.owner
         match op:
             case TransposeOp():
@@ -152,15 +152,14 @@ class Trace:
         return True
 
     def over_repetition(self, op: BroadcastToOp | TileOp) -> list[Axes] | None:
-        """The axes of the input of a repetition; what it repeats is noted. None where that is not
-        allowed or not known."""
-        given = self.dimensions.of(op.input)
-        ahead = len(self.front) - len(given)
+        """The axes of the input of a repetition; None where they are not allowed or not known."""
+        sizes = self.dimensions.of(op.input)
+        ahead = len(self.front) - len(sizes)
         if not self.repeats or ahead < 0:
             return None
         repeated, front = leaves(*self.front[:ahead]), self.front[ahead:]
         result: list[Axes] = []
-        for axes, size in zip(front, given, strict=True):
+        for axes, size in zip(front, sizes, strict=True):
             if size == ONE:
                 repeated += leaves(axes)
                 axes = []
@@ -173,14 +172,14 @@ class Trace:
         return result
 
     def over_runs(self, op: GatherOp) -> list[Axes] | None:
-        """The axes of the input of a gather by 0, 0, 1, 1, ...: each place of an axis comes n
-        times, which is noted. None where that is not allowed or places come otherwise."""
+        """The axes of the input of a gather by 0, 0, 1, 1, ...; None for other indices, and where
+        repetition is not allowed."""
         axis = normalize_axis(op.axis.value.data, rank_of(op.operands[0]))
         count, indices = self.dimensions.of(op.operands[0])[axis].number, constant_ints(op.indices)
         if not self.repeats or not count or not indices or len(indices) % count:
             return None
         times = len(indices) // count
-        if any(i % count != place // times for place, i in enumerate(indices)):
+        if any(i % count != position // times for position, i in enumerate(indices)):
             return None
         inside = regroup([self.front[axis]], [Size(count), Size(times)])
         if inside is None or max(indices) >= count or min(indices) < -count:
@@ -191,7 +190,7 @@ class Trace:
         return [*self.front[:axis], inside[0], *self.front[axis + 1 :]]
 
     def over_factor(self, op: MulOp | DivOp) -> bool:
-        """Step over a multiplication by one number, which is noted; whether it is one."""
+        """Step over a multiplication or division by one number; False for other ones."""
         for value, factor in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
             number = number_of(factor)
             if (
@@ -209,42 +208,43 @@ class Trace:
         return False
 
     def over_choice(self, op: GatherOp | SliceOp | SplitOp) -> list[Axes] | None:
-        """One place of an axis that the value does not have, or has with size 1."""
-        given = self.dimensions.of(op.operands[0])
-        place = one_place(op, self.at)
-        if place is None or given[place.axis].number is None:
+        """The axes of the input of an op that selects one element of an axis."""
+        sizes = self.dimensions.of(op.operands[0])
+        selection = selection_of(op, self.at)
+        if selection is None or sizes[selection.axis].number is None:
             return None
-        axis = Axis(given[place.axis], chosen=place.index)
-        rest = self.front[place.axis + (not place.dropped) :]
-        return [*self.front[: place.axis], [axis], *rest]
+        axis = Axis(sizes[selection.axis], chosen=selection.index)
+        rest = self.front[selection.axis + (not selection.dropped) :]
+        return [*self.front[: selection.axis], [axis], *rest]
 
 
 @dataclass(frozen=True)
-class Place:
-    """One place of an axis; `dropped` says that the result does not have the axis."""
+class Selection:
+    """One element of an axis, which the result does not have if it is `dropped`."""
 
     axis: int
     index: int
     dropped: bool
 
 
-def one_place(op: GatherOp | SliceOp | SplitOp, value: SSAValue) -> Place | None:
-    """Where the op takes one place of an axis for a value, one of its results."""
+def selection_of(op: GatherOp | SliceOp | SplitOp, value: SSAValue) -> Selection | None:
+    """The element of an axis that an op selects for one of its results; None where it selects none
+    or several."""
     shape, rank = shape_of(op.operands[0]), rank_of(op.operands[0])
     if isinstance(op, GatherOp):
         axis, index = normalize_axis(op.axis.value.data, rank), constant_ints(op.indices)
         if index is None or rank_of(op.indices) > 0:
             return None
-        return Place(axis, index[0] % shape[axis], True) if shape[axis] > 0 else None
+        return Selection(axis, index[0] % shape[axis], True) if shape[axis] > 0 else None
     if isinstance(op, SplitOp):
         axis = normalize_axis(op.axis.value.data, rank)
         if any(shape_of(p)[axis] != 1 for p in op.parts):
             return None
-        return Place(axis, next(i for i, p in enumerate(op.parts) if p is value), False)
+        return Selection(axis, next(i for i, p in enumerate(op.parts) if p is value), False)
     bounds = op.bounds()
     if bounds is None or len(bounds) != 1:
         return None
     axis, start, _, _ = bounds[0]
     if start is None or shape_of(value)[axis] != 1 or shape[axis] < 1:
         return None
-    return Place(axis, min(start % shape[axis] if start < 0 else start, shape[axis] - 1), False)
+    return Selection(axis, min(start % shape[axis] if start < 0 else start, shape[axis] - 1), False)

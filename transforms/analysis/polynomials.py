@@ -1,14 +1,14 @@
-"""Elementwise expressions as polynomials, so that a rule sees the function and not its spelling.
+"""Elementwise expressions as polynomials: a rule matches the function, however it is written.
 
     0.5 * x * (1 + t),   x * (t * 0.5 + 0.5),   x / 2 + t * (x / 2)
 
-are all 0.5 x + 0.5 x t. `Expansion.of` multiplies out sums, products, quotients and powers down to
-*atoms*: values that other ops define, or at which it is told to stop. An atom may have a
-fractional power: sqrt(v) is v^0.5, and x / sqrt(v) is x v^-0.5. What is inside of a root or a
-reciprocal of a sum is not multiplied out: it is an atom.
+are all 0.5 x + 0.5 x t. `Expansion.of` expands sums, products, quotients and powers down to
+*atoms*: values that other ops define, or that it has to stop at. Powers of atoms may be fractional:
+sqrt(v) is v^0.5, and x / sqrt(v) is x v^-0.5. Operands of roots and of reciprocals of sums are
+atoms.
 
-Shapes do not show in a polynomial: constants count as numbers when they have one element (or
-any number of equal ones, with `splats`), and which shape the result has is for the rule to say.
+A polynomial has no shape: constants of one element (or of equal ones, with `splats`) are numbers,
+and the rule has to check the shape of the result.
 """
 
 from collections.abc import Collection, Mapping
@@ -51,7 +51,6 @@ def monomial(powers: Mapping[SSAValue, float]) -> Monomial:
 
 
 def times(a: Monomial, b: Monomial) -> Monomial:
-    """The product of two monomials: powers of equal values add up."""
     powers = dict(a)
     for value, power in b:
         powers[value] = powers.get(value, 0) + power
@@ -59,7 +58,6 @@ def times(a: Monomial, b: Monomial) -> Monomial:
 
 
 def product(a: Polynomial, b: Polynomial) -> Polynomial:
-    """The product of two polynomials."""
     result: Polynomial = {}
     for m, c in a.items():
         for n, d in b.items():
@@ -77,7 +75,7 @@ def total(a: Polynomial, b: Polynomial, factor: float = 1.0) -> Polynomial:
 
 
 def same(a: Polynomial, b: Polynomial, relative: float) -> bool:
-    """Whether two polynomials are the same but for rounding of the coefficients."""
+    """Whether two polynomials are equal up to rounding of the coefficients."""
     return a.keys() == b.keys() and all(near(c, b[m], relative) for m, c in a.items())
 
 
@@ -87,8 +85,8 @@ def powers(value: SSAValue, coefficients: Mapping[int, float]) -> Polynomial:
 
 
 class Expansion:
-    """Multiplies values out, down to the values of `stop` and those that no polynomial op
-    defines. `ops` collects the ops on the way, users before what they use."""
+    """Expands values down to those of `stop` and of other ops. `ops` collects the expanded ops,
+    users before their operands."""
 
     def __init__(self, stop: Collection[SSAValue] = (), splats: bool = False) -> None:
         self.stop, self.splats = frozenset(stop), splats
@@ -96,7 +94,7 @@ class Expansion:
         self.steps = MOST_STEPS
 
     def of(self, value: SSAValue) -> Polynomial:
-        """The polynomial that a value is; the value itself where it is none."""
+        """A value as a polynomial; an atom where that is impossible."""
         if value in self.stop:
             return {monomial({value: 1}): 1.0}
         if (number := self.number(value)) is not None:
@@ -111,15 +109,15 @@ class Expansion:
         return {monomial({value: 1}): 1.0}
 
     def uses_all(self, value: SSAValue, end: SSAValue) -> bool:
-        """Whether everything made of `value` goes into `end`, by the ops of this expansion."""
-        stack, seen = [value], {value}
+        """Whether all uses of `value` lead to `end`, by the ops of this expansion."""
+        stack, visited = [value], {value}
         while stack:
             for use in stack.pop().uses:
                 if use.operation not in self.ops:
                     return False
                 result = use.operation.results[0]
-                if result is not end and result not in seen:
-                    seen.add(result)
+                if result is not end and result not in visited:
+                    visited.add(result)
                     stack.append(result)
         return True
 
@@ -133,7 +131,7 @@ class Expansion:
         return None
 
     def expand(self, op: Operation) -> Polynomial | None:
-        """The polynomial that the op computes, None for one that computes no such thing."""
+        """The polynomial that an op computes; None for other functions."""
         first, *rest = op.operands
         match op:
             case AddOp():
@@ -155,8 +153,8 @@ class Expansion:
                 return None if exponent is None else self.power(first, exponent)
 
     def power(self, value: SSAValue, exponent: float) -> Polynomial:
-        """value ^ exponent. Multiplied out for 2, 3 and 4; a product has the power of each
-        factor for integer exponents; everything else is an atom."""
+        """value ^ exponent: expanded for 2, 3 and 4, by factor for integer exponents of products,
+        else an atom."""
         whole = exponent == int(exponent)
         base = self.of(value) if whole else self.root(value)
         if len(base) == 1:
@@ -171,8 +169,8 @@ class Expansion:
         return {monomial({value: exponent}): 1.0}
 
     def root(self, value: SSAValue) -> Polynomial:
-        """What a fractional power is taken of: no product, as sqrt(x x) is not x, but the
-        reciprocal of a value is its power -1."""
+        """The base of a fractional power: no product, as sqrt(x x) is not x, but the reciprocal of
+        a value is its power -1."""
         if isinstance(value.owner, ReciprocalOp) and value not in self.stop:
             self.ops[value.owner] = None
             return {monomial({value.owner.input: -1}): 1.0}
@@ -180,7 +178,7 @@ class Expansion:
 
 
 def element_tolerance(value: SSAValue) -> float:
-    """How far coefficients may be off: a few roundings to the value's element type."""
+    """The tolerance of coefficients: a few roundings to the value's element type."""
     return 4 * tolerance(element_type(value))
 
 
@@ -189,32 +187,30 @@ def atoms(polynomial: Polynomial) -> set[SSAValue]:
 
 
 def reachable(value: SSAValue) -> list[SSAValue]:
-    """The value, and the nearest of those that polynomial ops of its block make of it: what may
-    be a polynomial in it."""
-    found = {value: None}
+    """The value and the nearest values that polynomial ops of its block compute from it."""
+    reached = {value: None}
     front = [value]
-    while front and len(found) < MOST_REACHED:
+    while front and len(reached) < MOST_REACHED:
         users = [use.operation for v in front for use in v.uses]
         block = value.owner if isinstance(value.owner, Block) else value.owner.parent
         front = [
             op.results[0] for op in users if isinstance(op, POLYNOMIAL_OPS) and op.parent is block
         ]
-        found.update(dict.fromkeys(front))
-    return list(found)
+        reached.update(dict.fromkeys(front))
+    return list(reached)
 
 
 def inner_values(value: SSAValue, depth: int = 5) -> dict[SSAValue, None]:
-    """The values that an expression is made of, itself first, numbers left out: what it may be
-    a polynomial in."""
-    found: dict[SSAValue, None] = {}
+    """A value and the values that it is computed from, without numbers."""
+    values: dict[SSAValue, None] = {}
     front = [value]
     for _ in range(depth):
         deeper: list[SSAValue] = []
         for v in front:
-            if v in found or number_of(v) is not None:
+            if v in values or number_of(v) is not None:
                 continue
-            found[v] = None
+            values[v] = None
             if isinstance(v.owner, POLYNOMIAL_OPS):
                 deeper.extend(v.owner.operands)
         front = deeper
-    return found
+    return values

@@ -1,18 +1,18 @@
-"""What follows a product on its way out of the core.
+"""Epilogues: ops that are computed on the tiles of a matmul as they leave the core.
 
-The cube leaves a tile of the product in L0C; the vector unit takes it through UB, where it can
-work on it before it is stored. So everything that needs nothing but the tile, and values of the
-tile's places that are read beside it, costs no launch and no memory traffic in between:
+A tile of the result leaves L0C through UB, where the vector unit can work on it before it is
+stored. Ops that need only the tile, and elements of other values at the same positions, therefore
+need no launch and no memory traffic of their own:
 
-- elementwise ops, with constants or with values from elsewhere (a residual), which may be on more
-  than one product of the launch (a gated pair);
+- elementwise ops, with constants or with other values (a residual), also on several matmuls of the
+  launch (a gated pair);
 - views, and data movement that is a store to other addresses (heads split off, transposed,
   sliced, padded, concatenated);
 - ops on whole rows, where the row fits on the core.
 
-The ops join one by one in program order, each when the launch gets no slower than the two apart.
-Where an op could also join what uses it on the vector unit (a residual sum the norm behind it, a
-cast whose input is needed as well), the cost model says which of the two is faster.
+Ops join one by one in program order, each if the launch is no slower than the two apart. Where an
+op could also join its user on the vector unit (a residual sum before a norm, a cast whose input is
+needed as well), the cost model chooses.
 """
 
 from collections.abc import Callable
@@ -32,108 +32,102 @@ from ge.transforms.fusion.merging import Merger, Missed, access, can_join, is_vi
 from ge.transforms.fusion.regions import is_vector_op, mismatch
 from ge.transforms.rewriting.counts import declare, is_enabled
 
-LEAST_GAIN_US = 0.05
-"""A difference below this is none."""
+LEAST_GAIN_US = 0.05  # a smaller difference does not count
+MOST_USERS = 16  # users of a value that are looked at: of more, one stays apart anyhow
 
-MANY = 16
-"""Users of a value that are looked at; of more than that, one stays apart anyhow."""
-
-FUSE_ACTIVATION = declare("fuse-activation", "a function of the product alone joins its launch")
-FUSE_BIAS = declare("fuse-bias", "the product plus, or times, a constant or a shorter value")
-FUSE_RESIDUAL = declare("fuse-residual", "the product plus, or times, a value as large as it")
-FUSE_GATE = declare("fuse-gate", "two products of a launch, or parts of one, go into one result")
-FUSE_STORE = declare("fuse-store", "views and data movement become how the product is stored")
+FUSE_ACTIVATION = declare("fuse-activation", "a function of the matmul alone joins its launch")
+FUSE_BIAS = declare("fuse-bias", "the matmul plus, or times, a constant or a shorter value")
+FUSE_RESIDUAL = declare("fuse-residual", "the matmul plus, or times, a value as large as it")
+FUSE_GATE = declare("fuse-gate", "two matmuls of a launch, or parts of one, go into one result")
+FUSE_STORE = declare("fuse-store", "views and data movement become how the matmul is stored")
 
 EPILOGUE = (FUSE_ACTIVATION, FUSE_BIAS, FUSE_RESIDUAL, FUSE_GATE, FUSE_STORE)
 
+# The rule by which an op would join a launch, and why it cannot: None when it can, "" when it is
+# of another kind altogether.
 Verdict = tuple[str, str | None]
-"""The rule by which an op would join a launch, and why it cannot: None when it can, "" when it is
-of another kind altogether."""
-
-Accepts = Callable[[TensorOp, Group], Verdict]
-"""How an op may join a group."""
+Judge = Callable[[TensorOp, Group, Merger], Verdict]
 
 
-def grow(merger: Merger, group: Group, refuses: Accepts) -> None:
-    """Let the ops that follow a group join it."""
+def grow(merger: Merger, group: Group, judge: Judge) -> None:
+    """Let the users of a group's results join it, and their users in turn."""
     groups = merger.groups
-    seen: set[Operation] = set()
-    heap: list[tuple[float, int, Operation]] = []
+    visited: set[Operation] = set()
+    heap: list[tuple[int, int, Operation]] = []
 
-    def look(ops: list[Operation]) -> None:
+    def push_users(ops: list[Operation]) -> None:
         for op in ops:
             for result in op.results:
                 for use in result.uses:
                     user = use.operation
-                    if user in groups.number and user not in seen:
-                        seen.add(user)
-                        heappush(heap, (groups.number[user], len(seen), user))
+                    if user in groups.number and user not in visited:
+                        visited.add(user)
+                        heappush(heap, (groups.number[user], len(visited), user))
 
-    look(group.ops)
+    push_users(group.ops)
     while heap:
         user = heappop(heap)[2]
         other = groups.of(user)
         if other is group or other.kind is not None or not can_join(user):
             continue
         assert isinstance(user, TensorOp)
-        rule, why = refuses(user, group)
+        rule, why = judge(user, group, merger)
         if why is not None:
             if why:
                 merger.missed(rule, user, Missed(why, merger.worth_us(group, other)))
         elif not is_enabled(rule):
             continue
-        elif (rival := better_behind(merger, group, user, refuses)) is not None:
-            where, gain = rival
-            merger.missed(rule, user, Missed(f"with {where.name} it saves {gain:.1f} us more", 0.0))
+        elif (rival := better_user(merger, group, user, judge)) is not None:
+            op, gain = rival
+            merger.missed(rule, user, Missed(f"with {op.name} it saves {gain:.1f} us more", 0.0))
         elif merger.join(group, other, rule):
-            look([user])
+            push_users([user])
 
 
-def better_behind(
-    merger: Merger, group: Group, op: TensorOp, refuses: Accepts
+def better_user(
+    merger: Merger, group: Group, op: TensorOp, judge: Judge
 ) -> tuple[Operation, float] | None:
-    """The op of the vector unit behind `op` that it should join instead, and the time saved;
-    None when it had better join the group."""
+    """The user of `op` on the vector unit that it should join instead, and the time saved; None
+    when it had better join the group."""
     groups = merger.groups
-    uses = islice((u for r in op.results for u in r.uses), MANY)
+    uses = islice((u for r in op.results for u in r.uses), MOST_USERS)
     users = [u.operation for u in uses if u.operation in groups.number]
     users = [u for u in users if is_vector_op(u) and groups.of(u).kind is None]
     if not users or access(op) is Access.VIEW:
         return None
     sources = [v for v in op.operands if groups.producer(v) is group]
-    uses = list(islice((u for v in sources for u in v.uses), MANY + 1))
+    uses = list(islice((u for v in sources for u in v.uses), MOST_USERS + 1))
     others = {u.operation for u in uses} - {*group.ops, op}
-    stays = len(uses) > MANY or any(not _could_follow(merger, group, o, refuses) for o in others)
-    behind = min(users, key=groups.number.__getitem__)
-    alone, last = groups.of(op), groups.of(behind)
-    if not (stays or access(behind) is Access.ROWS) or is_view(behind) or last is group:
+    stays = len(uses) > MOST_USERS or any(
+        not _could_join(merger, group, o, judge) for o in others
+    )  # the group's value is stored anyway
+    first = min(users, key=groups.number.__getitem__)
+    own, last = groups.of(op), groups.of(first)
+    if not (stays or access(first) is Access.ROWS) or is_view(first) or last is group:
         return None
-    assert isinstance(behind, TensorOp)
-    if refuses(behind, group)[1] is None:
-        return None  # it can follow as well
-    if mismatch(merger.body((alone, last))) is not None:
+    assert isinstance(first, TensorOp)
+    if judge(first, group, merger)[1] is None or mismatch(merger.body((own, last))) is not None:
         return None
-    joined = merger.sum_us([group, alone], [last])
-    apart = merger.sum_us([group], [alone, last])
+    joined = merger.sum_us([group, own], [last])
+    apart = merger.sum_us([group], [own, last])
     if joined is None or apart is None or joined - apart < LEAST_GAIN_US:
         return None
-    return behind, joined - apart
+    return first, joined - apart
 
 
-def _could_follow(merger: Merger, group: Group, op: Operation, refuses: Accepts) -> bool:
-    """Whether an op that uses a group's values may join it in its turn."""
+def _could_join(merger: Merger, group: Group, op: Operation, judge: Judge) -> bool:
     groups = merger.groups
     return (
         op in groups.number
         and can_join(op)
         and isinstance(op, TensorOp)
-        and refuses(op, group)[1] is None
+        and judge(op, group, merger)[1] is None
         and groups.can_merge(group, groups.of(op))
     )
 
 
-def follows(op: TensorOp, group: Group, merger: Merger) -> Verdict:
-    """By which rule `op` follows a product in its launch, and why it cannot."""
+def judge_epilogue(op: TensorOp, group: Group, merger: Merger) -> Verdict:
+    """By which rule `op` joins the epilogue of a matmul, and why it cannot."""
     sources = [v for v in op.operands if merger.groups.producer(v) is group]
     kind = access(op)
     if kind is Access.VIEW:
@@ -146,8 +140,8 @@ def follows(op: TensorOp, group: Group, merger: Merger) -> Verdict:
 
 
 def rule_of(op: TensorOp, sources: list[SSAValue]) -> str:
-    """The rule by which an elementwise op that uses values of the launch, `sources`, joins it."""
-    others = [v for v in op.operands if v not in sources and not is_constant(v)]
+    """The rule by which an elementwise op on values of the launch, `sources`, joins it."""
+    others = [v for v in op.operands if v not in sources and not isinstance(v.owner, ConstantOp)]
     if any(shape_of(v) == shape_of(op.results[0]) for v in others):
         return FUSE_RESIDUAL
     if len(sources) < len(op.operands):
@@ -155,12 +149,8 @@ def rule_of(op: TensorOp, sources: list[SSAValue]) -> str:
     return FUSE_GATE if len(set(sources)) > 1 else FUSE_ACTIVATION
 
 
-def is_constant(value: SSAValue) -> bool:
-    return isinstance(value.owner, ConstantOp)
-
-
 def not_on_a_tile(op: TensorOp, sources: list[SSAValue]) -> str | None:
-    """Why an elementwise op cannot be computed on tiles of the product; None when it can."""
+    """Why an elementwise op cannot be computed on tiles of the matmul; None when it can."""
     if op.VECTOR_PROGRAM:
         return f"the epilogue has no {op.name.removeprefix('graph.')}"
     if op.operands[0] not in sources and not isinstance(op, g.Elementwise):
@@ -172,12 +162,11 @@ def not_on_a_tile(op: TensorOp, sources: list[SSAValue]) -> str | None:
 
 
 def moves_too_much(op: TensorOp, sources: list[SSAValue]) -> str | None:
-    """Movement is a store to other addresses unless it brings in more from elsewhere, or repeats
-    more, than the product has: then it is better on its own."""
+    """Why movement is better a launch of its own than a store to other addresses: most of what it
+    moves comes from elsewhere, or repeats the matmul's elements."""
     if isinstance(op, PadOp):
         return None
-    values = (*op.operands, *op.results)
-    if not all(is_static(shape_of(v)) for v in values):
+    if not all(is_static(shape_of(v)) for v in (*op.operands, *op.results)):
         return None if not isinstance(op, ConcatOp) else "sizes are known only at run time"
     own = sum(byte_size(v.type) for v in dict.fromkeys(sources))
     if sum(byte_size(r.type) for r in op.results) > 2 * own:

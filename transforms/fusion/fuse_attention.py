@@ -1,4 +1,4 @@
-"""Attention by tiles, with what stands around it.
+"""Attention by tiles, with what loads its operands and what uses its result.
 
     %0 = graph.concat %past_k, %k axis 2         %1 = graph.concat %past_v, %v axis 2
     %2 = graph.attention %q, %0, %1
@@ -7,11 +7,11 @@ becomes
     %0, %1, %3 = fused_op.flash_attention(%past_k, %k, %past_v, %v, %q) { ... }
 
 The kernel meets keys tile by tile and keeps a running softmax, so the scores are never in memory.
-What only says where operands lie (transposed heads, past and new keys one after the other,
-repeated key heads) is how a tile is loaded, and costs nothing; a KV cache that is a result is
+Ops that only say where operands lie (transposed heads, past and new keys one after the other,
+repeated key heads) are how a tile is loaded, and cost nothing; a KV cache that is a result is
 written while its tiles pass. Casts are part of loading too. Other elementwise ops join on the
 side of the queries, which are loaded once; on the side of the keys, which each tile of queries
-loads again, only if all queries are one tile. What follows joins as behind a matmul.
+loads again, only if all queries are one tile. Users of the result join as after a matmul.
 
 Sums come in another order than in `graph.attention`: see `runtime/kernels/fused.py`.
 """
@@ -28,7 +28,7 @@ from ge.dialects.support.access import Access
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import element_type, is_static, numel
 from ge.runtime.costs.cost import hbm_bytes_per_us
-from ge.transforms.fusion.epilogues import EPILOGUE, follows, grow
+from ge.transforms.fusion.epilogues import EPILOGUE, grow, judge_epilogue
 from ge.transforms.fusion.merging import FusionPass, Merger, Missed, access, can_join
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import count, declare
@@ -36,13 +36,12 @@ from ge.transforms.rewriting.relations import Relation, Ulps
 
 FUSE_LOADS = declare("fuse-loads", "what an operand of attention comes through joins its launch")
 
-ONE_TILE = 128
-"""Queries that are one tile at most."""
+ONE_TILE = 128  # queries that are one tile at most
 
 
 @dataclass(frozen=True)
 class FuseAttentionPass(FusionPass):
-    """Turn attention into `fused_op.flash_attention`, with what stands around it."""
+    """Fuse attention with ops around it into `fused_op.flash_attention`."""
 
     name = "fuse-attention"
     RULES = (FUSE_LOADS, *EPILOGUE)
@@ -52,21 +51,20 @@ class FuseAttentionPass(FusionPass):
     """Whether sums keep their order, so that every bit stays: attention is then left as it is."""
 
     def fuse(self, merger: Merger) -> None:
-        """Let each attention take what loads its operands, then what follows it."""
         groups = merger.groups
+        attention = [op for op in groups.block.ops if isinstance(op, AttentionOp)]
         if self.exact:
             forbidden = Missed("the mode forbids sums in another order")
-            for op in groups.block.ops:
-                if isinstance(op, AttentionOp):
-                    merger.missed(self.name, op, replace(forbidden, loss_us=saved_us(merger, op)))
+            for op in attention:
+                merger.missed(self.name, op, replace(forbidden, loss_us=saved_us(merger, op)))
             return
-        for op in [op for op in groups.block.ops if isinstance(op, AttentionOp)]:
+        for op in attention:
             group = groups.of(op)
             few = 0 <= op.sizes("query")[2] <= ONE_TILE
             take_loads(merger, op, op.query, pointwise=True)
             take_loads(merger, op, op.key, pointwise=few)
             take_loads(merger, op, op.value, pointwise=few)
-            grow(merger, group, lambda user, group: follows(user, group, merger))
+            grow(merger, group, judge_epilogue)
             merger.trim(group)
             group.kind = FlashAttentionOp
             count(merger.rule)
@@ -74,32 +72,31 @@ class FuseAttentionPass(FusionPass):
 
 
 def saved_us(merger: Merger, op: AttentionOp) -> float | None:
-    """What the flash kernel would save: the scores, written and read twice (product, softmax,
-    product); None while a shape is dynamic."""
+    """What the flash kernel would save: the scores, written and read twice (matmul, softmax,
+    matmul); None while a shape is dynamic."""
     batch, heads, queries, _ = op.sizes("query")
     sizes = batch, heads, queries, op.sizes("key")[2]
     if not is_static(sizes):
         return None
     scores = numel(sizes) * bitwidth(element_type(op.query)) // 8
-    rate = hbm_bytes_per_us(merger.target.cube_cores, merger.target)
-    return 4 * scores / rate
+    return 4 * scores / hbm_bytes_per_us(merger.target.cube_cores, merger.target)
 
 
 def take_loads(merger: Merger, op: AttentionOp, value: SSAValue, pointwise: bool) -> None:
-    """Let the ops join that an operand comes through and that are a matter of loading it."""
+    """Let the ops join through which an operand is loaded."""
     groups, todo = merger.groups, [value]
     group = groups.of(op)
     while todo:
-        maker = groups.defining(todo.pop())
-        if maker is None or not can_join(maker):
+        producer = groups.defining(todo.pop())
+        if producer is None or not can_join(producer):
             continue
-        other, kind = groups.of(maker), access(maker)
-        loads = kind in (Access.VIEW, Access.MOVEMENT) or isinstance(maker, CastOp)
+        other, kind = groups.of(producer), access(producer)
+        loads = kind in (Access.VIEW, Access.MOVEMENT) or isinstance(producer, CastOp)
         loads = loads or (pointwise and kind is Access.POINTWISE)
         if kind is Access.POINTWISE and not loads and other.kind is None:
             why = "each tile of queries would compute it again"
-            merger.missed(FUSE_LOADS, maker, Missed(why, merger.worth_us(other, group)))
+            merger.missed(FUSE_LOADS, producer, Missed(why, merger.worth_us(other, group)))
         if not loads or other.kind is not None:
             continue
         if other is group or merger.join(group, other, FUSE_LOADS):
-            todo += maker.operands
+            todo += producer.operands

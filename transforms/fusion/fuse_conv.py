@@ -1,4 +1,4 @@
-"""Convolutions with what follows them in one launch.
+"""Convolutions and their users in one launch.
 
     %0 = graph.conv %x, %w bias %b
     %1 = graph.add %0, %r
@@ -6,9 +6,9 @@
 becomes
     %2 = fused_op.conv(%x, %w, %b, %r) { graph.conv, graph.add, graph.relu }
 
-Bias, batch norm, activation, residual and the like join as behind a matmul (see `epilogues.py`),
-and so do a pad that follows (a store into a larger image) and a pool whose windows do not overlap
-(they lie within a tile). A pool with overlapping windows would need its neighbours' tiles.
+Bias, batch norm, activation, residual and the like join as after a matmul (see `epilogues.py`), and
+so do a pad (a store into a larger image) and a pool whose windows do not overlap (each lies within
+a tile). A pool with overlapping windows would need the tiles of its neighbours.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from ge.dialects.fused_op import ConvOp as FusedConvOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.support.tensor_op import TensorOp
-from ge.transforms.fusion.epilogues import EPILOGUE, Verdict, follows, grow
+from ge.transforms.fusion.epilogues import EPILOGUE, Verdict, grow, judge_epilogue
 from ge.transforms.fusion.groups import Group
 from ge.transforms.fusion.merging import FusionPass, Merger
 from ge.transforms.rewriting.counts import declare
@@ -25,27 +25,25 @@ from ge.transforms.rewriting.counts import declare
 FUSE_POOL = declare("fuse-pool", "a pool joins the launch of a convolution")
 
 
-def refuses(merger: Merger, op: TensorOp, group: Group) -> Verdict:
-    """By which rule an op joins the launch of a convolution, and why it cannot."""
+def judge_conv(op: TensorOp, group: Group, merger: Merger) -> Verdict:
     if isinstance(op, PoolOp):
         window = op.window()
         apart = window.strides == window.kernel and not any(d > 1 for d in window.dilations)
         return FUSE_POOL, None if apart else "the windows of the pool overlap"
-    return follows(op, group, merger)
+    return judge_epilogue(op, group, merger)
 
 
 @dataclass(frozen=True)
 class FuseConvPass(FusionPass):
-    """Fuse convolutions and what follows them on the core into `fused_op.conv`."""
+    """Fuse convolutions and their users on the core into `fused_op.conv`."""
 
     name = "fuse-conv"
     RULES = (*EPILOGUE, FUSE_POOL)
 
     def fuse(self, merger: Merger) -> None:
-        """Let each convolution take what follows it."""
         groups = merger.groups
         for op in [op for op in groups.block.ops if isinstance(op, ConvOp | ConvTransposeOp)]:
             group = groups.of(op)
             if group.kind is None:
-                grow(merger, group, lambda user, group: refuses(merger, user, group))
+                grow(merger, group, judge_conv)
                 merger.finish(group, FusedConvOp)

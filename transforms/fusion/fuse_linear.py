@@ -1,18 +1,18 @@
-"""Products of matrices with what follows them in one launch.
+"""Matmuls and their users in one launch.
 
     %0 = graph.matmul %x, %v         %3 = graph.silu %0
     %1 = graph.matmul %x, %w         %4 = graph.mul %3, %1
 becomes
     %4 = fused_op.linear(%x, %v, %w) { graph.matmul, graph.matmul, graph.silu, graph.mul }
 
-Two steps. *Siblings*: products of one input with different weights are one product with a wide
-right-hand side, so they share a launch (a grouped GEMM): the input is read once, and small products
-fill all cores together. *Epilogue*: bias, scale, activation, residual, gates, head splits and the
-like join (see `epilogues.py`); rows do when a whole row of the product fits on the core (softmax).
+Two steps. *Siblings*: matmuls of one input with different weights share a launch (a grouped GEMM):
+the input is read once, and small matmuls fill all cores together. *Epilogue*: bias, scale,
+activation, residual, gates, head splits and the like join (see `epilogues.py`), and so does a
+softmax where a whole row of the matmul fits on the core.
 
-Exceptions: a product of two computed values has no siblings; an op that broadcasts the product,
-that the epilogue lacks, or that brings in more than it takes stays out; so does whatever would
-close a cycle or make the launch slower than two.
+Exceptions: a matmul of two computed values has no siblings; an op that broadcasts the matmul, that
+the epilogue lacks, or that brings in more than it takes stays out; so does whatever would create a
+cycle or make the launch slower than two.
 """
 
 from dataclasses import dataclass
@@ -27,16 +27,15 @@ from ge.dialects.graph.shape import View
 from ge.dialects.support.access import Access
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, is_static, shape_of
-from ge.transforms.fusion.epilogues import EPILOGUE, Verdict, follows, grow
+from ge.transforms.fusion.epilogues import EPILOGUE, Verdict, grow, judge_epilogue
 from ge.transforms.fusion.groups import Group
 from ge.transforms.fusion.merging import FusionPass, Merger, access
 from ge.transforms.rewriting.counts import declare
 
-MERGE_SIBLINGS = declare("merge-siblings", "products of one input share a launch (grouped GEMM)")
-FUSE_SOFTMAX = declare("fuse-softmax", "a softmax over rows of the product joins its launch")
+MERGE_SIBLINGS = declare("merge-siblings", "matmuls of one input share a launch (grouped GEMM)")
+FUSE_SOFTMAX = declare("fuse-softmax", "a softmax over rows of the matmul joins its launch")
 
-NEAR = 32
-"""Siblings so many ops apart may have results of any size."""
+NEAR = 32  # siblings so many ops apart may have results of any size
 
 
 def source(value: SSAValue) -> SSAValue:
@@ -51,25 +50,24 @@ def has_weight(op: MatmulOp) -> bool:
     return isinstance(source(op.rhs).owner, ConstantOp) and len(shape_of(op.rhs)) == 2
 
 
-def merge_siblings(merger: Merger, products: list[MatmulOp]) -> None:
-    """Put products of one input with different weights into one group."""
+def merge_siblings(merger: Merger, matmuls: list[MatmulOp]) -> None:
     siblings: dict[tuple[SSAValue, bool], list[MatmulOp]] = {}
-    for op in products:
+    for op in matmuls:
         if has_weight(op):
             key = source(op.lhs), bool(op.transpose_lhs.value.data)
             siblings.setdefault(key, []).append(op)
-    for found in siblings.values():
-        _merge_run(merger, found)
+    for run in siblings.values():
+        _merge_run(merger, run)
 
 
-def _merge_run(merger: Merger, products: list[MatmulOp]) -> list[MatmulOp]:
+def _merge_run(merger: Merger, matmuls: list[MatmulOp]) -> list[MatmulOp]:
     """Merge siblings, halves first, so that each is weighed up log n times; returns the first
-    product of each group that they became."""
-    if len(products) < 2:
-        return products
-    half = len(products) // 2
-    before, after = _merge_run(merger, products[:half]), _merge_run(merger, products[half:])
-    one, two = (merger.groups.of(ops[at]) for ops, at in ((before, -1), (after, 0)))
+    matmul of each group that they became."""
+    if len(matmuls) < 2:
+        return matmuls
+    half = len(matmuls) // 2
+    before, after = _merge_run(merger, matmuls[:half]), _merge_run(merger, matmuls[half:])
+    one, two = merger.groups.of(before[-1]), merger.groups.of(after[0])
     if is_far(merger, one, two) or not merger.join(one, two, MERGE_SIBLINGS):
         return before + after
     return before + after[1:]
@@ -90,31 +88,29 @@ def is_matmul(op: Operation) -> bool:
     return isinstance(op, TensorOp) and op.IS_MATMUL
 
 
-def refuses(merger: Merger, op: TensorOp, group: Group) -> Verdict:
-    """By which rule an op joins the launch of a product, and why it cannot."""
-    if isinstance(op, SoftmaxOp):
-        rows = op.rows()
-        widths = {shape_of(r)[-1] for p in group.ops if is_matmul(p) for r in p.results}
-        moved = any(access(o) is Access.MOVEMENT for o in group.ops)
-        fits = rows.contiguous and widths == {rows.length} and not moved
-        return FUSE_SOFTMAX, None if fits else "its rows are not rows of the product"
-    return follows(op, group, merger)
+def judge_linear(op: TensorOp, group: Group, merger: Merger) -> Verdict:
+    if not isinstance(op, SoftmaxOp):
+        return judge_epilogue(op, group, merger)
+    rows = op.rows()
+    widths = {shape_of(r)[-1] for p in group.ops if is_matmul(p) for r in p.results}
+    moved = any(access(o) is Access.MOVEMENT for o in group.ops)
+    fits = rows.contiguous and widths == {rows.length} and not moved
+    return FUSE_SOFTMAX, None if fits else "its rows are not rows of the product"
 
 
 @dataclass(frozen=True)
 class FuseLinearPass(FusionPass):
-    """Fuse products of one input, and what follows them on the core, into `fused_op.linear`."""
+    """Fuse matmuls of one input, and their users on the core, into `fused_op.linear`."""
 
     name = "fuse-linear"
     RULES = (MERGE_SIBLINGS, *EPILOGUE, FUSE_SOFTMAX)
 
     def fuse(self, merger: Merger) -> None:
-        """Merge products of the same operand, then let each take what follows it."""
         groups = merger.groups
-        products = [op for op in groups.block.ops if is_matmul(op)]
-        merge_siblings(merger, [op for op in products if isinstance(op, MatmulOp)])
-        for op in products:
+        matmuls = [op for op in groups.block.ops if is_matmul(op)]
+        merge_siblings(merger, [op for op in matmuls if isinstance(op, MatmulOp)])
+        for op in matmuls:
             group = groups.of(op)
             if group.kind is None:
-                grow(merger, group, lambda user, group: refuses(merger, user, group))
+                grow(merger, group, judge_linear)
                 merger.finish(group, LinearOp)

@@ -1,4 +1,4 @@
-"""Norms with what stands before and after them in one launch.
+"""Norms and the ops around them in one launch.
 
     %0 = graph.add %x, %r
     %1 = graph.layer_norm %0, %s, %b
@@ -6,9 +6,9 @@
 becomes
     %0, %2 = fused_op.norm(%x, %r, %s, %b, %q) { graph.add, graph.layer_norm, graph.quantize }
 
-A row is on the core while its statistics are computed: what makes it (a residual sum, embeddings
-looked up, a cast) and what follows (activation, cast, quantization, a transposed store) costs no
-traffic there. A sum that is used elsewhere too is a second result. See `regions.py` for what fits.
+A row is on the core while its statistics are computed: there, ops that compute it (a residual sum,
+a lookup of embeddings, a cast) and its users (activation, cast, quantization, a transposed store)
+cost no traffic. A sum that is used elsewhere too is a second result. `regions.py` says what fits.
 """
 
 from dataclasses import dataclass
@@ -31,18 +31,18 @@ from ge.transforms.fusion.regions import (
 
 @dataclass(frozen=True)
 class FuseNormPass(FusionPass):
-    """Fuse norms and what stands around them into `fused_op.norm`."""
+    """Fuse norms and the ops around them into `fused_op.norm`."""
 
     name = "fuse-norm"
     RULES = (FUSE_USERS, FUSE_SIBLINGS)
 
     def fuse(self, merger: Merger) -> None:
-        """Let each normalization take what is before and behind it."""
         groups, near = merger.groups, Neighbours(merger)
         missed: dict[Edge, Missed] = {}
         norms = [op for op in groups.block.ops if isinstance(op, TensorOp) and op.NORMALIZES]
         for op in norms:
-            grow(merger, op, near, missed)
+            while merge_one(merger, op, near, missed):
+                pass
         for edge, why in missed.items():
             if is_open(groups, edge):
                 merger.missed(edge.rule, edge.second, why)
@@ -51,15 +51,14 @@ class FuseNormPass(FusionPass):
                 merger.finish(groups.of(op), NormOp)
 
 
-def grow(merger: Merger, norm: Operation, near: Neighbours, missed: dict[Edge, Missed]) -> None:
-    """Merge along the edges of the norm's group, those that save most first; `missed` are edges
-    that were tried, and will be."""
-    grown = True
-    while grown:
-        grown = False
-        for edge in edges_around(near, merger.groups.of(norm)):
-            if edge not in missed:
-                if (why := merge_edge(merger, edge)) is None:
-                    grown = True
-                    break
-                missed[edge] = why
+def merge_one(
+    merger: Merger, norm: Operation, near: Neighbours, missed: dict[Edge, Missed]
+) -> bool:
+    """Merge along the edge of the norm's group that saves most; whether there is one. `missed` are
+    the edges that were tried without success, and will be."""
+    for edge in edges_around(near, merger.groups.of(norm)):
+        if edge not in missed:
+            if (why := merge_edge(merger, edge)) is None:
+                return True
+            missed[edge] = why
+    return False

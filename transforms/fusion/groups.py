@@ -1,30 +1,26 @@
-"""Ops of a block put into groups that become fused ops, never closing a cycle.
+"""Groups of ops of a block, which become fused ops; merging them never creates a cycle.
 
     groups = Groups(block)
     groups.merge(groups.of(matmul), groups.of(add))     # False if a path runs around them
     groups.of(matmul).kind = LinearOp
     groups.emit()
 
-The block's groups stay in a topological order. Two groups may become one unless a path leads from
-the first through others to the second. Both ends search for it in turn, among the groups between
-them in the order only; when the forward search comes to an end first, what it found moves behind
-the second group, else what the backward search found moves before the first (Pearce and Kelly,
-ACM JEA 11, 2006, with a search from both sides, one edge of the graph at a time). A search that
-meets more than `REACH` edges gives up: the two are too far apart, and time stays linear in the
-number of ops. Nor do groups of two phases (see `fused_op.PHASE`) become one.
+Groups stay in a topological order. Two groups can merge unless a path leads from the first through
+others to the second. Both ends search for it in turn, only among the groups between them in the
+order. If the forward search ends first, the groups that it met move after the second group, else
+those of the backward search move before the first (Pearce and Kelly, ACM JEA 11, 2006, searching
+from both sides, one edge of the graph at a time). A search gives up after `REACH` edges, so that
+time stays linear in the number of ops. Groups of two phases (see `fused_op.PHASE`) do not merge.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue, Use
 
 from ge.dialects.fused_op import PHASE, FusedOp
 
-REACH = 2000
-"""Edges of the graph that a search for a path looks at from each end."""
-
-_GAP = 1 << 20
-"""Distance of the labels of neighbours when they are dealt out."""
+REACH = 2000  # edges that a search for a path looks at from each end
+_GAP = 1 << 20  # distance of the labels of neighbours when they are dealt out
 
 
 class Group:
@@ -33,12 +29,9 @@ class Group:
     __slots__ = ("after", "before", "kind", "label", "ops")
 
     def __init__(self, op: Operation) -> None:
-        self.ops: list[Operation] = [op]
-        """In no particular order; see `Groups.in_order`."""
-        self.kind: type[FusedOp] | None = None
-        """What it becomes; None leaves its one op as it is."""
-        self.label = 0
-        """Labels grow along the topological order."""
+        self.ops: list[Operation] = [op]  # in no particular order; see `Groups.in_order`
+        self.kind: type[FusedOp] | None = None  # None leaves its one op as it is
+        self.label = 0  # grows along the topological order
         self.before: Group | None = None
         self.after: Group | None = None
 
@@ -47,11 +40,10 @@ class Groups:
     """The groups of one block, in topological order."""
 
     def __init__(self, block: Block, bodies: Iterable[Sequence[Operation]] = ()) -> None:
-        """Each of the `bodies`, which stand in a row in the block, is one group."""
+        """Each of the `bodies` is one group; its ops are next to each other in the block."""
         self.block = block
         together = {op: body[0] for body in bodies for op in body[1:]}
-        self.number: dict[Operation, int] = {}
-        """Place of each op in the block as it was."""
+        self.number: dict[Operation, int] = {}  # position in the block as it was
         self._group: dict[Operation, Group] = {}
         self._captured: dict[Operation, list[SSAValue]] = {}
         self._first: Group | None = None
@@ -79,16 +71,14 @@ class Groups:
         if after is not None:
             after.before = before
 
-    def _unlink(self, group: Group) -> None:
-        self._link(group.before, group.after)
-
     def _place(self, groups: list[Group], before: Group | None) -> None:
-        """Put groups, which are not in the order, right after `before` (None: at the start)."""
+        """Insert groups right after `before` (None: at the start)."""
         after = self._first if before is None else before.after
         low = 0 if before is None else before.label
         room = (low + 2 * _GAP * (len(groups) + 1) if after is None else after.label) - low
         if room <= len(groups):
-            self._deal_out()
+            for i, group in enumerate(self):
+                group.label = (i + 1) * _GAP
             self._place(groups, before)
             return
         for i, group in enumerate(groups):
@@ -97,13 +87,7 @@ class Groups:
             before = group
         self._link(before, after)
 
-    def _deal_out(self) -> None:
-        """New labels, as the old ones have no room between them."""
-        for i, group in enumerate(self):
-            group.label = (i + 1) * _GAP
-
     def __iter__(self) -> Iterator[Group]:
-        """All groups in topological order."""
         group = self._first
         while group is not None:
             following = group.after
@@ -113,7 +97,6 @@ class Groups:
     # ---- the graph
 
     def of(self, op: Operation) -> Group:
-        """The group of an op of the block."""
         return self._group[op]
 
     def find(self, op: Operation | Block | None) -> Group | None:
@@ -134,7 +117,7 @@ class Groups:
         return self._group.get(value.owner) if isinstance(value.owner, Operation) else None
 
     def in_order(self, group: Group) -> list[Operation]:
-        """The ops of a group, each after what it uses."""
+        """The ops of a group, each after its operands."""
         return sorted(group.ops, key=self.number.__getitem__)
 
     def users(self, group: Group) -> Iterator[Group]:
@@ -149,17 +132,8 @@ class Groups:
         """Groups whose values a group uses, some more than once."""
         for op in group.ops:
             for value in (*op.operands, *self._captured.get(op, ())):
-                if (found := self.producer(value)) is not None and found is not group:
-                    yield found
-
-    def inputs(self, group: Group) -> list[SSAValue]:
-        """Values from outside that the ops of a group use, in order of first use."""
-        inside = set(group.ops)
-        return list(
-            dict.fromkeys(
-                v for op in self.in_order(group) for v in op.operands if v.owner not in inside
-            )
-        )
+                if (producer := self.producer(value)) is not None and producer is not group:
+                    yield producer
 
     def outputs(self, group: Group) -> list[SSAValue]:
         """Results of the ops of a group that are used outside."""
@@ -174,8 +148,8 @@ class Groups:
     # ---- merging
 
     def merge(self, a: Group, b: Group) -> bool:
-        """Make two groups one (it is `a`, with its kind). False, and nothing is changed, when
-        that would close a cycle or when they are too far apart to tell."""
+        """Merge group `b` into `a`. False, and nothing is changed, where that would create a cycle
+        or where they are too far apart to tell."""
         if a is b:
             return True
         first, last = (a, b) if a.label < b.label else (b, a)
@@ -185,19 +159,19 @@ class Groups:
         forward, groups = moves
         groups.sort(key=lambda g: g.label)
         for group in groups:
-            self._unlink(group)
+            self._link(group.before, group.after)
         place = last if forward else first
         self._place(groups, place if forward else place.before)
         a.ops += b.ops
         for op in b.ops:
             self._group[op] = a
         if place is b:  # a takes its place
-            self._unlink(a)
+            self._link(a.before, a.after)
             self._link(b.before, a)
             self._link(a, b.after)
             a.label = b.label
         else:
-            self._unlink(b)
+            self._link(b.before, b.after)
         b.ops = []
         return True
 
@@ -208,21 +182,21 @@ class Groups:
 
     def _between(self, first: Group, last: Group) -> tuple[bool, list[Group]] | None:
         """The groups between two in the order that depend on the first (True) or that the last
-        depends on (False), whichever is known sooner; None when there are paths between the two
-        through other groups, or too many groups."""
+        depends on (False), whichever is known sooner; None where a path leads from the first to
+        the last through other groups, or where there are too many groups."""
         if first.ops[0].attributes.get(PHASE) != last.ops[0].attributes.get(PHASE):
             return None
-        found: dict[Group, None] = {}
-        needed: dict[Group, None] = {}
-        ahead = self._search(first, last, self.users, found)
-        behind = self._search(last, first, self.producers, needed)
+        users: dict[Group, None] = {}
+        producers: dict[Group, None] = {}
+        forward = self._search(first, last, self.users, users)
+        backward = self._search(last, first, self.producers, producers)
         for _ in range(REACH):
-            if (around := next(ahead, None)) is None:
-                return True, list(found)
+            if (around := next(forward, None)) is None:
+                return True, list(users)
             if around:
                 return None
-            if (around := next(behind, None)) is None:
-                return False, list(needed)
+            if (around := next(backward, None)) is None:
+                return False, list(producers)
             if around:
                 return None
         return None
@@ -232,53 +206,54 @@ class Groups:
         start: Group,
         goal: Group,
         neighbours: Callable[[Group], Iterator[Group]],
-        found: dict[Group, None],
+        visited: dict[Group, None],
     ) -> Iterator[bool]:
         """Collect the groups on this side of `goal` that `start` leads to. Yields for each edge
-        whether a path around, not the edge from start to goal, has come to an end there."""
+        whether it ends a path through other groups from `start` to `goal`."""
         forward, todo = start.label < goal.label, [start]
         while todo:
             group = todo.pop()
             for other in neighbours(group):
                 if (other.label < goal.label) == forward and other is not goal:
-                    if other not in found:
-                        found[other] = None
+                    if other not in visited:
+                        visited[other] = None
                         todo.append(other)
                 yield other is goal and group is not start
 
     def split_off(self, op: Operation, before: bool) -> None:
-        """Take an op out of its group, to stand right before or after it. The caller knows that
-        nothing else in the group comes before, or after, it."""
+        """Take an op out of its group, to right before or after it. The caller knows that nothing
+        else in the group has to come before, or after, it."""
         group = self._group[op]
         group.ops.remove(op)
-        alone = self._group[op] = Group(op)
-        self._place([alone], group.before if before else group)
+        single = self._group[op] = Group(op)
+        self._place([single], group.before if before else group)
 
-    def duplicate(self, op: Operation) -> None:
-        """Have the users outside of the group of `op` use a copy of it, right behind the group."""
-        group = self._group[op]
+    def _copy(self, op: Operation, uses: Callable[[Use], bool]) -> Operation:
+        """A copy of an op right after it, for some of its uses."""
         copy = op.clone()
         self.block.insert_op_after(copy, op)
         for old, new in zip(op.results, copy.results, strict=True):
-            old.replace_uses_with_if(new, lambda use: self.find(use.operation) is not group)
-        alone = self._group[copy] = Group(copy)
+            old.replace_uses_with_if(new, uses)
         self.number[copy] = self.number[op]
-        self._place([alone], group)
+        return copy
+
+    def duplicate(self, op: Operation) -> None:
+        """Have the users outside of the group of `op` use a copy of it, right after the group."""
+        group = self._group[op]
+        copy = self._copy(op, lambda use: self.find(use.operation) is not group)
+        single = self._group[copy] = Group(copy)
+        self._place([single], group)
 
     def absorb(self, op: Operation, user: Group) -> None:
         """Put a copy of `op`, whose results the group uses, into the group."""
-        copy = op.clone()
-        self.block.insert_op_after(copy, op)
-        for old, new in zip(op.results, copy.results, strict=True):
-            old.replace_uses_with_if(new, lambda use: self.find(use.operation) is user)
+        copy = self._copy(op, lambda use: self.find(use.operation) is user)
         self._group[copy] = user
-        self.number[copy] = self.number[op]
         user.ops.append(copy)
         if all(r.first_use is None for r in op.results):
             group = self._group.pop(op)
             group.ops.remove(op)
             if not group.ops:
-                self._unlink(group)
+                self._link(group.before, group.after)
             op.detach()
             op.erase()
 
@@ -302,11 +277,8 @@ class Groups:
             order.append(new)
             fused.append(new)
         if fused:
-            self._arrange(order)
+            for op in order:
+                if op.parent is not None:
+                    op.detach()
+            self.block.add_ops(order)
         return fused
-
-    def _arrange(self, order: list[Operation]) -> None:
-        for op in order:
-            if op.parent is not None:
-                op.detach()
-        self.block.add_ops(order)

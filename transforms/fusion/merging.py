@@ -1,8 +1,8 @@
-"""What the fusion rules share: which ops a launch can take in, what a merge saves by the cost
-model, and the walk over the blocks of a program."""
+"""What fusion rules share: which ops may join a launch, what a merge saves by the cost model, and
+the walk over the blocks of a program."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -36,15 +36,9 @@ MOST_OPS = 64
 about half a KiB an op; neither is published). It also keeps the search for kernels linear."""
 
 
-def for_each_block(module: ModuleOp, visit: Callable[[Block], None]) -> None:
-    """Visit the blocks that `blocks_of` finds; `visit` may rewrite them."""
-    for block in list(blocks_of(module)):
-        visit(block)
-
-
 def blocks_of(module: ModuleOp) -> Iterator[Block]:
-    """The blocks of the program: function bodies and control flow in them, but neither the
-    bodies of fused ops nor what is prepared at load."""
+    """The blocks of the program: function bodies and control flow in them, but neither bodies of
+    fused ops nor the function that prepares weights."""
 
     def walk(block: Block) -> Iterator[Block]:
         yield block
@@ -60,12 +54,12 @@ def blocks_of(module: ModuleOp) -> Iterator[Block]:
 
 
 def is_view(op: Operation) -> bool:
-    """Whether an op on its own is no launch: its result is memory of its operand."""
+    """Whether the result of an op is memory of its operand, so that it is no launch."""
     return view_offsets(op) is not None
 
 
 def is_pure(op: Operation) -> bool:
-    """Whether the op is a graph op that computes its results from its operands, always alike."""
+    """Whether the results of a graph op follow from its operands alone."""
     return (
         isinstance(op, TensorOp)
         and not op.regions
@@ -75,7 +69,7 @@ def is_pure(op: Operation) -> bool:
 
 
 def can_join(op: Operation) -> bool:
-    """Whether a launch can take in the op at all. Shape arithmetic is no work for the NPU."""
+    """Whether an op can be part of a launch. Shape arithmetic is no work for the NPU."""
     return is_pure(op) and not is_shape_arithmetic(op) and all(map(is_ranked, op.results))
 
 
@@ -89,7 +83,7 @@ def access(op: Operation) -> Access:
 
 
 def _source(value: SSAValue, inside: set[Operation]) -> SSAValue:
-    """What a view is of, as far as that is inside: a view costs nothing outside either."""
+    """The value inside that a view is of: a view costs nothing outside either."""
     while isinstance(op := value.owner, Operation) and op in inside and is_view(op):
         if op.operands[0].owner not in inside:
             break
@@ -102,10 +96,8 @@ class Missed:
     """Why two groups did not become one launch."""
 
     why: str
-    loss_us: float | None = None
-    """Microseconds that one launch would save."""
-    final: bool = False
-    """Whether other merges cannot change it."""
+    loss_us: float | None = None  # what one launch would save
+    final: bool = False  # other merges cannot change it
 
 
 @dataclass
@@ -117,8 +109,7 @@ class Merger:
     rule: str
     _times: dict[Group, tuple[int, float | None]] = field(
         default_factory=dict[Group, tuple[int, float | None]]
-    )
-    """Time of a group when it had so many ops."""
+    )  # group -> the number of its ops, and its time with so many
     _works: dict[TensorOp, Work] = field(default_factory=dict[TensorOp, Work])
     _numbers: dict[TensorOp, int] = field(default_factory=dict[TensorOp, int])
 
@@ -127,7 +118,6 @@ class Merger:
         return self.body_of(op for g in groups for op in g.ops)
 
     def body_of(self, members: Iterable[Operation]) -> Body:
-        """What the ops would be as one launch."""
         ops = sorted(members, key=self.groups.number.__getitem__)
         inside = set(ops)
         inputs = dict.fromkeys(v for op in ops for v in op.operands if v.owner not in inside)
@@ -166,7 +156,7 @@ class Merger:
         self, group: Group, other: Group, rule: str, body: Body | None = None
     ) -> Missed | None:
         """Merge two groups by a rule if that saves time and creates no cycle; otherwise returns the
-        reason. `body` is what they are as one launch, if that is known."""
+        reason. `body` is that of the one launch, if the caller has it."""
         if len(group.ops) + len(other.ops) > MOST_OPS:
             return Missed(f"one kernel of more than {MOST_OPS} ops", self.worth_us(group, other))
         at, gain = other.ops[-1], None
@@ -188,8 +178,7 @@ class Merger:
         return None
 
     def join(self, group: Group, other: Group, rule: str) -> bool:
-        """Merge two groups by a rule, which is switched on, if that saves time and closes no
-        cycle; remark on it either way."""
+        """`attempt` by a rule that is enabled, with a remark either way; whether they merged."""
         if not is_enabled(rule):
             return False
         at = other.ops[-1]
@@ -199,45 +188,42 @@ class Merger:
         return missed is None
 
     def worth_us(self, first: Group, second: Group) -> float | None:
-        """What one launch instead of two would save if it could be made: the launch cost, and
-        the traffic of the values that only the two use. For remarks: None unless they are wanted,
-        and while a shape is dynamic."""
+        """What one launch instead of two would save: the launch cost, and the traffic of the
+        values that only the two use. None unless remarks are wanted, and while a shape is
+        dynamic."""
         if not remarks.wanted():
             return None
         saved = 0
         for value in {v for op in second.ops for v in op.operands}:
             if not has_size(value):
                 return None
-            if (maker := self.groups.producer(value)) is not second and maker is not None:
+            if self.groups.producer(value) is first is not second:
                 inside = (self.groups.find(u.operation) in (first, second) for u in value.uses)
-                reads = int(maker is first) + int(maker is first and all(inside))
-                saved += reads * byte_size(value.type)
+                saved += (2 if all(inside) else 1) * byte_size(value.type)
         rate = hbm_bytes_per_us(self.target.cube_cores, self.target)
         return self.target.launch_us + saved / rate
 
     def missed(self, rule: str, op: Operation, why: Missed) -> None:
-        """Count and remark that an op nearly joined by a rule."""
         if is_enabled(rule):
             count(rule, applied=0)
             remarks.missed(rule, op, why.why, why.loss_us)
 
     def trim(self, group: Group) -> None:
-        """Take views at the edges out of a group: they cost nothing where they are. A view that
-        is used on both sides is made twice."""
-        for op in reversed(self.groups.in_order(group)):
-            if is_view(op) and len(group.ops) > 1:
-                inside = [self._is_inside(u.operation, group) for r in op.results for u in r.uses]
-                if not any(inside):
-                    self.groups.split_off(op, before=False)
-                elif not all(inside):
-                    self.groups.duplicate(op)
-        for op in self.groups.in_order(group):
-            if is_view(op) and len(group.ops) > 1:
-                if not any(self.groups.producer(v) is group for v in op.operands):
-                    self.groups.split_off(op, before=True)
-
-    def _is_inside(self, op: Operation, group: Group) -> bool:
-        return self.groups.find(op) is group
+        """Take views at the edges out of a group: they cost nothing outside. A view with users on
+        both sides is duplicated."""
+        groups = self.groups
+        for op in reversed(groups.in_order(group)):
+            if len(group.ops) > 1 and is_view(op):
+                uses = (u for r in op.results for u in r.uses)
+                inside = {groups.find(u.operation) is group for u in uses}
+                if True not in inside:
+                    groups.split_off(op, before=False)
+                elif False in inside:
+                    groups.duplicate(op)
+        for op in groups.in_order(group):
+            if len(group.ops) > 1 and is_view(op):
+                if not any(groups.producer(v) is group for v in op.operands):
+                    groups.split_off(op, before=True)
 
     def finish(self, group: Group, kind: type[FusedOp]) -> None:
         """Make a group of several ops a launch of that kind."""
@@ -255,11 +241,10 @@ def check_rules(disable: Iterable[str], rules: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class FusionPass(ModulePass, ABC):
-    """Base of the passes that put ops into launches, each by several rules. Raises ValueError for
-    a rule to leave out that the pass does not have."""
+    """Base of the passes that put ops into launches by rules, each of which can be switched off,
+    and is counted and remarked. Raises ValueError for a disabled rule that the pass lacks."""
 
     RULES: ClassVar[tuple[str, ...]]
-    """The names of the rules: each can be switched off, and is counted and remarked."""
 
     target: str = ""
     """Preset name, or path of a target file; empty: what @main was lowered to, else the default."""
@@ -272,15 +257,14 @@ class FusionPass(ModulePass, ABC):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         machine = target_for(main_function(op) or op, self.target)
 
-        def visit(block: Block) -> None:
-            merger = Merger(self.groups(block), machine, self.name)
-            self.fuse(merger)
-            for fused in merger.groups.emit():
-                share_common_subexpressions(fused.block)
-
-        if is_enabled(self.name):
-            with disabling(self.disable):
-                for_each_block(op, visit)
+        if not is_enabled(self.name):
+            return
+        with disabling(self.disable):
+            for block in list(blocks_of(op)):
+                merger = Merger(self.groups(block), machine, self.name)
+                self.fuse(merger)
+                for fused in merger.groups.emit():
+                    share_common_subexpressions(fused.block)
 
     def groups(self, block: Block) -> Groups:
         return Groups(block)

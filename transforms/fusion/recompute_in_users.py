@@ -28,8 +28,7 @@ from ge.transforms.rewriting.counts import count, declare, is_enabled
 
 RECOMPUTE = declare("recompute", "a cheap op is computed once in each launch that uses it")
 
-CHEAP = 2
-"""Vector instructions for an element that may be spent again."""
+CHEAP = 2  # vector instructions for an element that may be spent again
 
 
 def inline(fused: FusedOp) -> list[Operation]:
@@ -76,25 +75,25 @@ class RecomputeInUsersPass(RecomputingPass):
 
 
 def duplicate_into_users(merger: Merger, op: Operation, rule: str, slower: float = 1.0) -> bool:
-    """Compute a cheap op once in each launch that uses it, if the launches together take at most
-    `slower` times as long then; whether that was done."""
+    """Compute a cheap op in each launch that uses it, if the launches together then take at most
+    `slower` times as long; whether that was done."""
     groups = merger.groups
     group = groups.of(op)
     if not _is_cheap(op) or any(groups.producer(v) is group for v in op.operands):
         return False
-    users = [groups.find(use.operation) for use in op.results[0].uses]
-    takers = [u for u in dict.fromkeys(users) if u is not None and u is not group]
-    if not takers or None in users or not all(map(_is_region, (group, *takers))):
+    users = {groups.find(use.operation): None for use in op.results[0].uses}
+    others = [u for u in users if u is not None and u is not group]
+    if not others or None in users or not all(map(_is_region, (group, *others))):
         return False
-    bodies = [merger.body_of([op, *u.ops]) for u in takers]
+    bodies = [merger.body_of([op, *u.ops]) for u in others]
     if any(len(b.ops) > MOST_OPS or mismatch(b) is not None for b in bodies):
         return False
     if len(group.ops) > 1:
         body = merger.body_of(group.ops)
         bodies.append(replace(body, outputs=[v for v in body.outputs if v.owner is not op]))
-    elif len(takers) == 1:
+    elif len(others) == 1:
         return False
-    apart = merger.sum_us([group], *([u] for u in takers))
+    apart = merger.sum_us([group], *([u] for u in others))
     times = [launch_us(b, merger.target) for b in bodies]
     if apart is None or None in times:
         return False
@@ -104,7 +103,7 @@ def duplicate_into_users(merger: Merger, op: Operation, rule: str, slower: float
     change = f"{abs(apart - together):.1f} us {'saved' if together <= apart else 'lost'}"
     count(rule)
     remarks.applied(rule, op, f"computed {len(bodies)} times: {change}")
-    for user in takers:
+    for user in others:
         groups.absorb(op, user)
     return True
 

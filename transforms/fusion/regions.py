@@ -1,4 +1,4 @@
-"""What can be one kernel of the vector unit, and the search for it.
+"""Regions: what can be one kernel of the vector unit, and the search for it.
 
 Such a kernel walks over tiles of its results and computes everything that a tile needs on the
 core. So the ops of a region are elementwise, views, movement of data, and ops on rows (reductions,
@@ -6,14 +6,14 @@ softmax, norms), and
 
 - all ops on rows cut the same tensor into the same rows: a tile is some whole rows (or, where a
   row does not fit on the core, pieces of one, in several passes);
-- nothing moves data between two ops on rows: their rows would not be the same ones;
-- what follows an op on rows belongs to a row too: it repeats no row's result in other rows;
+- no data moves between two ops on rows: their rows would not be the same ones;
+- users of an op on rows belong to a row too: they repeat no row's result in other rows;
 - a lookup (gather) and a window (pool, resize) read from memory, so their first operand comes from
-  outside of the region (for a lookup, or is a function of one element of what does); a short
-  value that is broadcast is computed anew by each core;
+  outside of the region (or, for a lookup, each of its elements follows from one element of such a
+  value); a short value that is broadcast is computed anew by each core;
 - the values of a small tile fit into the core's memory, and the code into its instruction cache.
 
-Candidates are pairs of a producer and a user, and pairs of users of one value. Those that save
+Candidates are pairs of a producer and a user, and pairs of users of one value. Pairs that save
 the most bytes of traffic merge first, as long as the launch is no slower than the two apart. Among
 equals the smallest groups merge first, so n ops take n log n steps.
 """
@@ -21,8 +21,10 @@ equals the smallest groups merge first, so n ops take n log n steps.
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from heapq import heapify, heappop, heappush
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from operator import mul
 
 from xdsl.ir import Operation, SSAValue
 
@@ -64,24 +66,18 @@ REGION = (
     Access.ROWS,
 )
 
-LEAST_TILE = 256
-"""Elements of the smallest tile that is worth a step of the loop."""
+LEAST_TILE = 256  # elements of the smallest tile that is worth a step of the loop
+MOST_VALUES = 48  # values of unknown size that a kernel reads and writes at most
+SWEEPS = 3  # a pair that does not fit may fit when others have merged
 
-MOST_VALUES = 48
-"""Values of unknown size that a kernel reads and writes at most."""
-
+# Operands, or results, of an op that is merged with others at most: each needs a tile, and each way
+# to merge the op is weighed with all of them, so that time would be quadratic in their number.
 MOST_OPERANDS = 128
-"""Operands, or results, of an op that is merged with others at most: each needs a tile, and each
-way to merge the op is weighed with all of them, so that a concat of thousands would be looked at
-millions of times."""
 
 
 def is_vector_op(op: Operation) -> bool:
     """Whether a region can hold the op."""
     return can_join(op) and not isinstance(op, FusedOp) and access(op) in REGION
-
-
-# ---- what fits together ------------------------------------------------------------------------
 
 
 def mismatch(body: Body) -> str | None:
@@ -97,12 +93,12 @@ def mismatch(body: Body) -> str | None:
                 return f"{op.name} reads its input from memory"
         below = any(v in reduced for v in op.operands)
         if kind is Access.ROWS:
-            found = rows_of(op)
-            if found is None or (rows is not None and rows != found):
+            own = rows_of(op)
+            if own is None or (rows is not None and rows != own):
                 return "rows differ"
             if any(v in moved for v in op.operands):
                 return "data moves between ops on rows"
-            rows, below = found, True
+            rows, below = own, True
         if below:
             reduced.update(op.results)
             if rows is not None and not all(_keeps_rows(r, rows) for r in op.results):
@@ -113,29 +109,24 @@ def mismatch(body: Body) -> str | None:
 
 
 def _by_element(value: SSAValue, inside: set[SSAValue]) -> bool:
-    """Whether each element of a value follows from one element in memory, at its place: then a
-    lookup finds that one and computes the rest behind it, f(x)[i] = f(x[i])."""
+    """Whether each element of a value follows from the element in memory at the same position:
+    then a lookup loads that one and computes the rest, f(x)[i] = f(x[i])."""
     while value in inside and isinstance(op := value.owner, Operation):
-        alone = isinstance(op, Elementwise | CastOp) and len(op.operands) == 1
-        if not alone and not (isinstance(op, TensorOp) and access(op) is Access.VIEW):
+        unary = isinstance(op, Elementwise | CastOp) and len(op.operands) == 1
+        if not unary and not (isinstance(op, TensorOp) and access(op) is Access.VIEW):
             return False
         value = op.operands[0]
     return True
 
 
 def _keeps_rows(value: SSAValue, rows: Rows) -> bool:
-    """Whether the elements of a value can be dealt out to rows."""
+    """Whether each element of a value belongs to one row."""
     size = size_of(value)
     if size is None or rows.count == DYNAMIC or rows.length == DYNAMIC:
         return True
     if size in (rows.count, rows.count * rows.length) or size <= rows.length:
         return True
-    leading = 1
-    for d in shape_of(value):
-        if leading == rows.count:
-            return True
-        leading *= d
-    return leading == rows.count
+    return rows.count in accumulate(shape_of(value), mul, initial=1)
 
 
 def _moves(op: TensorOp, rows: Rows | None) -> bool:
@@ -168,19 +159,15 @@ def too_large(body: Body, merger: Merger) -> str | None:
     return f"a small tile needs {needed} bytes of {merger.target.ub_bytes} on the core"
 
 
-# ---- candidates --------------------------------------------------------------------------------
-
-
 FUSE_USERS = declare("fuse-users", "an op of the vector unit joins the launch of what it uses")
 FUSE_SIBLINGS = declare("fuse-siblings", "ops of the vector unit on one value share a launch")
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Two ops that may become one launch."""
+    """Two ops that may become one launch, which saves so many bytes of traffic."""
 
     saved: int
-    """Bytes of traffic that this saves."""
     first: Operation
     second: Operation
     rule: str
@@ -191,67 +178,61 @@ def _bytes(value: SSAValue) -> int:
 
 
 class Neighbours:
-    """Who uses which value of a block, in order; each value is looked up once."""
+    """The users of values of a block, in order; each value is looked up once."""
 
     def __init__(self, merger: Merger) -> None:
         self.groups = merger.groups
         self._users: dict[SSAValue, list[Operation]] = {}
         self._siblings: dict[SSAValue, list[Operation]] = {}
-        self._views: dict[Operation, bool] = {}
-
-    def is_view(self, op: Operation) -> bool:
-        """`is_view`, worked out once for each op: a split may have thousands of results."""
-        if op not in self._views:
-            self._views[op] = is_view(op)
-        return self._views[op]
+        self.is_view = cache(is_view)
+        self.is_vector_op = cache(is_vector_op)
 
     def users(self, value: SSAValue) -> list[Operation]:
-        """The ops of the block that use a value."""
         if value not in self._users:
             number = self.groups.number
-            found = {use.operation for use in value.uses if use.operation in number}
-            self._users[value] = sorted(found, key=number.__getitem__)
+            users = {use.operation for use in value.uses if use.operation in number}
+            self._users[value] = sorted(users, key=number.__getitem__)
         return self._users[value]
 
     def siblings(self, value: SSAValue) -> list[Operation]:
-        """The ops of the vector unit that use a value or a view of it. None for values whose
-        sharing saves nothing: constants, and views (what they are of is shared instead)."""
+        """The ops of the vector unit that use a value or a view of it. Empty for values whose
+        sharing saves nothing: constants, and views (their source is shared instead)."""
         if value not in self._siblings:
             free = isinstance(op := value.owner, Operation) and (
                 isinstance(op, ConstantOp) or self.is_view(op)
             )
-            found: dict[Operation, None] = {}
+            siblings: set[Operation] = set()
             todo = [] if free else [value]
             while todo:
                 for user in self.users(todo.pop()):
                     if self.is_view(user):
                         todo += user.results
-                    elif is_vector_op(user):
-                        found[user] = None
-            self._siblings[value] = sorted(found, key=self.groups.number.__getitem__)
+                    elif self.is_vector_op(user):
+                        siblings.add(user)
+            self._siblings[value] = sorted(siblings, key=self.groups.number.__getitem__)
         return self._siblings[value]
 
-    def edge(self, value: SSAValue, maker: Operation, user: Operation) -> Edge:
+    def edge(self, value: SSAValue, producer: Operation, user: Operation) -> Edge:
         """The edge of a value: it is not read, and if it has one user not written either."""
         saved = _bytes(value) * (2 if len(self.users(value)) == 1 else 1)
-        return Edge(saved, maker, user, FUSE_USERS)
+        return Edge(saved, producer, user, FUSE_USERS)
 
     def after(self, op: Operation) -> Iterator[Edge]:
         """The edges from an op to the users of its results."""
-        if is_vector_op(op):
+        if self.is_vector_op(op):
             for value in op.results:
-                users = self.users(value)
-                yield from (self.edge(value, op, user) for user in users if is_vector_op(user))
+                users = filter(self.is_vector_op, self.users(value))
+                yield from (self.edge(value, op, user) for user in users)
 
     def before(self, op: Operation) -> Iterator[Edge]:
-        """The edges from the makers of an op's operands to it."""
+        """The edges from the defining ops of an op's operands to it."""
         for value in op.operands:
-            maker = self.groups.defining(value)
-            if maker is not None and is_vector_op(maker):
-                yield self.edge(value, maker, op)
+            producer = self.groups.defining(value)
+            if producer is not None and self.is_vector_op(producer):
+                yield self.edge(value, producer, op)
 
     def beside(self, op: Operation) -> Iterator[Edge]:
-        """The edges between an op and the next ones that use a value that it uses."""
+        """The edges between an op and the nearest other users of its operands."""
         number = self.groups.number
         for value in op.operands:
             while (
@@ -266,8 +247,7 @@ class Neighbours:
 
 
 def all_edges(merger: Merger) -> Iterator[Edge]:
-    """The pairs that ops of the vector unit make with the users of their results, and users of
-    one value with one another."""
+    """The pairs of ops of the vector unit and users of their results, and of users of one value."""
     near, block = Neighbours(merger), merger.groups.block
     values: list[SSAValue] = list(block.args)
     for op in block.ops:
@@ -279,16 +259,15 @@ def all_edges(merger: Merger) -> Iterator[Edge]:
 
 
 def edges_around(near: Neighbours, group: Group) -> list[Edge]:
-    """The edges between a group and groups that may still become part of it, those that save most
-    first."""
-    found: dict[Edge, None] = {}
+    """The edges between a group and groups that may still join it, those that save most first."""
+    edges: dict[Edge, None] = {}
     for op in near.groups.in_order(group):
-        found.update(dict.fromkeys((*near.before(op), *near.after(op), *near.beside(op))))
-    return sorted((e for e in found if is_open(near.groups, e)), key=lambda e: -e.saved)
+        edges.update(dict.fromkeys((*near.before(op), *near.after(op), *near.beside(op))))
+    return sorted((e for e in edges if is_open(near.groups, e)), key=lambda e: -e.saved)
 
 
 def is_open(groups: Groups, edge: Edge) -> bool:
-    """Whether the edge joins two groups, neither of which is finished, by a rule that is on."""
+    """Whether an edge is between two groups, neither of them finished, by an enabled rule."""
     first, second = groups.of(edge.first), groups.of(edge.second)
     if first is second or not is_enabled(edge.rule):
         return False
@@ -296,7 +275,7 @@ def is_open(groups: Groups, edge: Edge) -> bool:
 
 
 def merge_edge(merger: Merger, edge: Edge) -> Missed | None:
-    """Merge the groups at the ends of an edge if they make one kernel; why not, if not."""
+    """Merge the groups at the ends of an edge if they make one kernel; returns why not."""
     groups = merger.groups
     first, second = groups.of(edge.first), groups.of(edge.second)
     many = max(max(len(op.operands), len(op.results)) for op in (edge.first, edge.second))
@@ -313,19 +292,19 @@ def merge_edge(merger: Merger, edge: Edge) -> Missed | None:
 
 
 class Edges:
-    """Edges to merge along: those that save most first, and of equal ones those of the smallest
-    groups. So a long chain grows in pairs, then in pairs of pairs: each op is looked at as often
-    as its group doubles."""
+    """Edges to merge along: those that save most first, of equal ones those of the smallest groups.
+    A long chain so grows in pairs, then in pairs of pairs: each op is looked at as often as its
+    group doubles."""
 
     def __init__(self, merger: Merger) -> None:
         self.merger = merger
         self._queue: list[tuple[int, int, int]] = []
         self._edges: list[Edge] = []
+        # Edge -> why it was missed, and how many ops its groups had then.
         self._missed: dict[int, tuple[Missed, int]] = {}
-        """Edge -> why it was missed when its groups had so many ops together."""
 
     def merge_all(self, edges: Iterable[Edge]) -> None:
-        """Merge along edges until none is left that can, and remark on those that are left."""
+        """Merge along edges as long as groups can merge, and remark on the others."""
         self._edges = list(edges)
         self._queue = [(-e.saved, self._size(e), i) for i, e in enumerate(self._edges)]
         for _ in range(SWEEPS):
@@ -369,15 +348,11 @@ class Edges:
         return self._ops(edge).bit_length()
 
     def _remark(self) -> None:
-        """Say once for each two groups why they are two."""
-        told: set[tuple[Group, Group]] = set()
+        """One remark for each two groups on why they did not merge."""
+        pairs: set[tuple[Group, Group]] = set()
         for i, (missed, _) in self._missed.items():
             edge, groups = self._edges[i], self.merger.groups
             pair = groups.of(edge.first), groups.of(edge.second)
-            if is_open(groups, edge) and pair not in told:
-                told.add(pair)
+            if is_open(groups, edge) and pair not in pairs:
+                pairs.add(pair)
                 self.merger.missed(edge.rule, edge.second, missed)
-
-
-SWEEPS = 3
-"""A pair that does not fit may fit when others have merged."""

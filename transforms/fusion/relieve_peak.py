@@ -28,11 +28,8 @@ RELIEVE_PEAK = declare(
     "as recompute, but for less memory at the peak, at some cost of time",
 )
 
-SLOWER = 1.25
-"""How much longer launches may take for less memory."""
-
-ROUNDS = 4
-"""When what was live at the peak has gone, the peak is elsewhere."""
+SLOWER = 1.25  # how much longer launches may take for less memory
+ROUNDS = 4  # when the values at the peak are gone, the peak is elsewhere
 
 
 @dataclass(frozen=True)
@@ -49,24 +46,16 @@ class RelievePeakPass(RecomputingPass):
                 return
 
 
-# ---- analysis ----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Peak:
-    """The place in the order of the launches that needs the most memory."""
+    """Where launches in their order need the most memory."""
 
-    bytes: int
-    live: list[SSAValue]
-    """The values in memory there, the largest first."""
-    last: Mapping[SSAValue, int]
-    """Value -> number of the last group that needs it."""
-    number: Mapping[Group, int]
-    """Place of each group in the order."""
+    live: list[SSAValue]  # the largest first
+    last: Mapping[SSAValue, int]  # number of the last group that uses a value
+    number: Mapping[Group, int]  # position of each group in the order
 
 
 def peak_of(merger: Merger) -> Peak:
-    """Where the groups, in their order, need the most memory."""
     groups = merger.groups
     number = {group: i for i, group in enumerate(groups)}
     outputs = {v for group in number for v in groups.outputs(group)}
@@ -82,7 +71,7 @@ def peak_of(merger: Merger) -> Peak:
     live = [v for v, b in graph.buffers.items() if graph.writer[b] <= at <= graph.end(b)]
     live = sorted(filter(size_of, live), key=lambda v: -byte_size(v.type))
     last = {v: graph.end(b) for v, b in graph.buffers.items() if v in outputs}
-    return Peak(profile.peak, live, last, number)
+    return Peak(live, last, number)
 
 
 def in_arena(value: SSAValue) -> bool:
@@ -91,17 +80,13 @@ def in_arena(value: SSAValue) -> bool:
 
 
 def _results(last: Operation | None) -> set[SSAValue]:
-    """What a function returns: no memory of the arena."""
     if last is None or not last.has_trait(IsTerminator):
         return set()
     return {storage(v) for v in last.operands} if isinstance(last.parent_op(), FuncOp) else set()
 
 
-# ---- rewriting ---------------------------------------------------------------------------------
-
-
 def remove(merger: Merger, value: SSAValue, peak: Peak) -> bool:
-    """Have the users of a value compute it, if that makes room; whether it was done."""
+    """Have the users of a value compute it, if that frees memory; whether it was done."""
     groups = merger.groups
     op = groups.defining(value)
     users = {groups.find(use.operation) for use in value.uses}
@@ -112,7 +97,7 @@ def remove(merger: Merger, value: SSAValue, peak: Peak) -> bool:
 
 
 def kept_longer(merger: Merger, op: Operation, end: int, peak: Peak) -> int:
-    """Bytes that the op reads and that are needed no more by the group of number `end`."""
+    """Bytes of the op's operands that nothing else uses up to the group of number `end`."""
     roots = dict.fromkeys(storage(v) for v in op.operands)
     known = [v for v in roots if merger.groups.defining(v) is not None and in_arena(v)]
     return sum(byte_size(v.type) for v in known if peak.last.get(v, end) < end)

@@ -19,7 +19,7 @@ from functools import cache
 from typing import Any, TypeAlias, cast
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.fused_op import USER_KERNELS, Body, CustomOp
 from ge.dialects.graph import Graph as GraphDialect
@@ -30,7 +30,7 @@ from ge.dialects.support.types import element_type, is_static, shape_of
 from ge.dialects.support.work import Work
 from ge.runtime import kernels
 from ge.runtime.data.arrays import Array, dtype_of
-from ge.transforms.fusion.merging import for_each_block
+from ge.transforms.fusion.merging import blocks_of
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import count
 from ge.transforms.rewriting.losses import loss_us
@@ -39,7 +39,7 @@ from ge.transforms.rewriting.matching import Match, Miss, Op, Predicate
 
 @cache
 def op_names() -> dict[str, type[Operation]]:
-    """Every way to write a graph op's name, in small letters without underscores -> its class."""
+    """Name of a graph op, in small letters without underscores -> its class."""
     return {
         op.name.partition(".")[2].replace("_", ""): op
         for op in GraphDialect.operations
@@ -51,9 +51,9 @@ def op_names() -> dict[str, type[Operation]]:
 class OpType:
     """One op of a chain, by its name: "MatMul", "matmul" and "graph.matmul" are the same.
 
-    `where` is a predicate on the op, `attributes` Python values that its properties equal, `name`
-    what the match calls it. `shared` lets ops outside use its result (it is then computed twice).
-    Raises GeError for a name that no graph op has.
+    `where` is a predicate on the op, `attributes` the Python values of some of its properties,
+    `name` its name in the match. With `shared`, other ops may use its result (it is then computed
+    twice). Raises GeError for a name that no graph op has.
     """
 
     op: str
@@ -67,7 +67,6 @@ class OpType:
 
     @property
     def kind(self) -> type[Operation]:
-        """The op class of that name. Raises GeError for an unknown one."""
         plain = self.op.removeprefix("graph.").lower().replace("_", "")
         known = op_names()
         if plain not in known:
@@ -79,8 +78,8 @@ class OpType:
 
 @dataclass(frozen=True)
 class Pattern:
-    """Ops in a row, each using a result of the one before as any of its operands. A result inside
-    of the chain has no user outside, unless its op is `shared`."""
+    """Ops in a row, each with a result of the one before as any of its operands. Only the last
+    result has users outside of the chain, and those of `shared` ops."""
 
     ops: Sequence[OpType]
 
@@ -93,31 +92,31 @@ class Pattern:
         return self._match(last, len(self.ops) - 1, miss or Miss(), ())
 
     def _match(
-        self, op: Operation, index: int, miss: Miss, behind: tuple[Operation, ...]
+        self, op: Operation, index: int, miss: Miss, after: tuple[Operation, ...]
     ) -> Match | None:
-        """The first ops of the chain up to `op`; those `behind` it have matched."""
+        """The first ops of the chain up to `op`; those `after` it have matched."""
         spec = self.ops[index]
         attributes: dict[str, Any] = dict(spec.attributes)
-        one = Op(spec.kind, ..., name=spec.name, where=spec.where, **attributes)
-        found = one.match(op, reason := Miss())
-        if found is None:
-            miss.note(op, reason.why, behind)
+        pattern = Op(spec.kind, ..., name=spec.name, where=spec.where, **attributes)
+        match = pattern.match(op, reason := Miss())
+        if match is None:
+            miss.note(op, reason.why, after)
             return None
         if index == 0:
-            return found
+            return match
         for value in op.operands:
-            before = value.owner
-            if not isinstance(before, Operation) or before.parent is not op.parent:
+            producer = value.owner
+            if not isinstance(producer, Operation) or producer.parent is not op.parent:
                 continue
-            inner = self._match(before, index - 1, miss, (*behind, op))
+            inner = self._match(producer, index - 1, miss, (*after, op))
             if inner is None:
                 continue
-            users = {use.operation for r in before.results for use in r.uses}
+            users = {use.operation for r in producer.results for use in r.uses}
             if users != {op} and not self.ops[index - 1].shared:
-                why = f"the result of {before.name} is used elsewhere too"
-                miss.note(before, why, (*behind, op, before))
+                why = f"the result of {producer.name} is used elsewhere too"
+                miss.note(producer, why, (*after, op, producer))
                 continue
-            return Match((op, *inner.ops), {**inner.bound, **found.bound})
+            return Match((op, *inner.ops), {**inner.bound, **match.bound})
         return None
 
 
@@ -129,11 +128,11 @@ class FusedOp:
     """What replaces a match: one launch of a kernel of the user's own.
 
     `kernel` is a function of numpy arrays, one for each input, that returns the result (a tuple
-    for several). `inputs` says which values it takes, by default all that the match reads, in
+    for several). `inputs` are the values that it takes, by default all operands of the match, in
     order. `work` states multiply-accumulates and the rest (default: the sum over the ops matched).
-    With `check` the kernel is compared with the ops that it replaces, on random inputs, where it
-    is put in: the largest difference relative to the largest value may be `check`.
-    Without a kernel the matched ops themselves are run, as one launch.
+    With `check`, the kernel is compared with the ops that it replaces, on random inputs: the
+    largest difference relative to the largest value may be `check`. Without a kernel the matched
+    ops themselves run, as one launch.
     """
 
     kind: str
@@ -175,8 +174,8 @@ def _reorder(op: CustomOp, inputs: list[SSAValue]) -> None:
 
 
 def self_check(op: CustomOp, kernel: KernelFn, tolerance: float) -> None:
-    """Compare a kernel with the body that it stands for, on seeded random inputs.
-    Raises GeError when they differ; does nothing while a shape is dynamic."""
+    """Compare a kernel with the ops that it replaces, on seeded random inputs. Raises GeError when
+    they differ; does nothing while a shape is dynamic."""
     import numpy as np
 
     if not all(is_static(shape_of(v)) for v in (*op.inputs, *op.outputs)):
@@ -187,19 +186,19 @@ def self_check(op: CustomOp, kernel: KernelFn, tolerance: float) -> None:
         dtype = dtype_of(element_type(value))
         shape = shape_of(value)
         is_float = dtype.kind not in "iub"
-        made = rng.standard_normal(shape) if is_float else rng.integers(0, 2, shape)
-        arrays.append(made.astype(dtype))
+        array = rng.standard_normal(shape) if is_float else rng.integers(0, 2, shape)
+        arrays.append(array.astype(dtype))
     values: dict[SSAValue, Any] = dict(zip(op.block.args, arrays, strict=True))
     for member in op.members:
         computed = kernels.evaluate(member, [values[o] for o in member.operands])
         values.update(zip(member.results, computed, strict=True))
-    got = kernel(*arrays)
-    outputs: Sequence[Any] = cast(Sequence[Any], got) if isinstance(got, tuple) else (got,)
-    for have, want in zip(outputs, (values[v] for v in op.yielded), strict=True):
-        if np.shape(have) != np.shape(want):
-            raise GeError(f"kernel '{op.kind.data}' gives {np.shape(have)}, not {np.shape(want)}")
-        wide = np.asarray(want, np.float64)
-        error = float(np.max(np.abs(np.asarray(have, np.float64) - wide), initial=0.0))
+    output = kernel(*arrays)
+    outputs: Sequence[Any] = cast(Sequence[Any], output) if isinstance(output, tuple) else (output,)
+    for actual, expected in zip(outputs, (values[v] for v in op.yielded), strict=True):
+        if (shape := np.shape(actual)) != np.shape(expected):
+            raise GeError(f"kernel '{op.kind.data}' gives {shape}, not {np.shape(expected)}")
+        wide = np.asarray(expected, np.float64)
+        error = float(np.max(np.abs(np.asarray(actual, np.float64) - wide), initial=0.0))
         scale = max(float(np.max(np.abs(wide), initial=0.0)), 1e-30)
         if not error <= tolerance * scale:
             raise GeError(
@@ -221,42 +220,34 @@ class Graph:
 
     def operations(self) -> Iterable[TensorOp]:
         """The ops of the program that compute, in order."""
-        found: list[TensorOp] = []
-        for_each_block(
-            self.module, lambda b: found.extend(o for o in b.ops if isinstance(o, TensorOp))
-        )
-        return found
+        blocks = blocks_of(self.module)
+        return [op for block in blocks for op in block.ops if isinstance(op, TensorOp)]
 
     def apply_pattern(self, pattern: Pattern, replace: Replace) -> int:
         """Replace each match of the pattern; returns how many. `replace` gets the match and
-        returns a FusedOp, a value that takes the place of the chain's result, or None to leave
-        the match alone. Nearly matched chains are told by `--remarks`."""
-        applied = 0
+        returns a FusedOp, a value instead of the chain's result, or None to leave the match as it
+        is. `--remarks` shows chains that nearly match."""
         kind = pattern.ops[-1].kind
-
-        def visit(block: Block) -> None:
-            nonlocal applied
-            for op in list(block.ops):
-                if isinstance(op, kind) and op.parent is not None:
-                    applied += self._apply(op, pattern, replace)
-
-        for_each_block(self.module, visit)
-        return applied
+        return sum(
+            self._apply(op, pattern, replace)
+            for block in list(blocks_of(self.module))
+            for op in list(block.ops)
+            if isinstance(op, kind) and op.parent is not None
+        )
 
     def _apply(self, last: Operation, pattern: Pattern, replace: Replace) -> bool:
-        found = pattern.match(last, miss := Miss())
-        if found is None:
+        match = pattern.match(last, miss := Miss())
+        if match is None:
             if miss.depth > 0:
                 failed = () if miss.op is None else (miss.op,)
                 remarks.missed(self.rule, last, miss.why, loss_us((*miss.ops, *failed)))
             return False
-        new = replace(found)
+        new = replace(match)
         count(self.rule, applied=new is not None)
         if new is None:
             return False
-        ops = [op for op in reversed(found.ops)]
         if isinstance(new, FusedOp):
-            fused = new.build(ops, last.results)
+            fused = new.build(match.ops[::-1], last.results)
             assert last.parent is not None
             last.parent.insert_op_before(fused, last)
             results: Sequence[SSAValue] = fused.results
@@ -265,7 +256,7 @@ class Graph:
         remarks.applied(self.rule, last)
         for old, value in zip(last.results, results, strict=True):
             old.replace_all_uses_with(value)
-        for op in found.ops:
+        for op in match.ops:
             if all(r.first_use is None for r in op.results):
                 op.detach()
                 op.erase()

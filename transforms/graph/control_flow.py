@@ -15,7 +15,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.runtime.data.arrays import Array, dense, type_of
 
 OpT = TypeVar("OpT", bound=TensorOp)
-ControlT = TypeVar("ControlT", IfOp, LoopOp)
+ControlT = TypeVar("ControlT", bound=IfOp | LoopOp)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Buffers become slots at fixed offsets of one arena; those never in use together share bytes.
+"""Replace buffers by slots at fixed offsets of one arena; those never live together share bytes.
 
     %0 = memref.alloc() {npu_task.io} : memref<64xf32, hbm>
     %1 = memref.alloc() : memref<64xf32, hbm>
@@ -15,18 +15,18 @@ becomes
     (the launches)
 
 Two buffers share bytes only where every use of one happens before the first write of the other
-(see `liveness.py`); `packing.py` chooses the offsets. Where that takes more bytes than the order of
-the program has live at one time, the offsets are chosen by that order, and events make the tasks
-keep it. The model's inputs and outputs have bytes of
-their own in the "io" segment; buffers of dynamic shape stay with the device's allocator. The
-function says what came out, in bytes: `npu_task.arena_bytes`, `npu_task.lower_bound_bytes` (the
-most that is live at one time), `npu_task.no_reuse_bytes`, `npu_task.weight_bytes` and
-`npu_task.io_bytes`.
+(see `liveness.py`); `packing.py` computes the offsets. Where that takes more bytes than program
+order has live at one time, the offsets follow program order, and events keep tasks in it. Inputs
+and outputs of the model have bytes of their own in the "io" segment; buffers of dynamic shape stay
+with the device's allocator. Figures of the plan are attributes of the function:
+`npu_task.arena_bytes`, `npu_task.lower_bound_bytes` (the most that is live at one time),
+`npu_task.no_reuse_bytes`, `npu_task.weight_bytes` and `npu_task.io_bytes`.
 """
 
 import sys
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, UnitAttr
@@ -34,6 +34,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from ge.dialects.npu_task.ops import ConstantOp, SlotOp
 from ge.dialects.npu_task.program_info import IO, NO_REUSE, PINNED, state
@@ -43,7 +44,7 @@ from ge.dialects.support.types import align_up, byte_size
 from ge.dialects.targets.target import Target, target_for
 from ge.transforms.analysis.aliasing import in_arena
 from ge.transforms.analysis.liveness import Liveness
-from ge.transforms.memory.packing import Packing, Problem, pack
+from ge.transforms.memory.packing import Packing, PackingProblem, pack
 from ge.transforms.memory.packing_problem import orderings, problem_in_order, problem_of
 from ge.transforms.memory.pinning import check_kinds, pinned_buffers
 from ge.transforms.memory.planned_slots import streams_of
@@ -51,27 +52,20 @@ from ge.transforms.memory.print_liveness import liveness_table
 from ge.transforms.schedule.events import add_orderings
 
 
-def place(alloc: Operation, segment: str, offset: int) -> SlotOp:
-    """Turn an allocation into a slot."""
+def replace_by_slot(alloc: Operation, segment: str, offset: int) -> SlotOp:
     (buffer,) = alloc.results
     slot = SlotOp(segment, offset, buffer.type)
     slot.location = alloc.location
     slot.result.name_hint = buffer.name_hint
-    assert alloc.parent is not None
-    alloc.parent.insert_op_before(slot, alloc)
+    Rewriter.insert_op(slot, InsertPoint.before(alloc))
     buffer.replace_all_uses_with(slot.result)
-    alloc.detach()
-    alloc.erase()
+    Rewriter.erase_op(alloc)
     return slot
 
 
 def side_by_side(sizes: Iterable[int]) -> tuple[list[int], int]:
     """Offsets without reuse, and the sum."""
-    offsets: list[int] = []
-    total = 0
-    for size in sizes:
-        offsets.append(total)
-        total += size
+    *offsets, total = accumulate(sizes, initial=0)
     return offsets, total
 
 
@@ -82,13 +76,12 @@ class Planner:
     target: Target
     alignment: int
     reuse: bool
-    search: int = 0
-    """Steps that a search for the smallest packing may take."""
+    search: int = 0  # steps
     print_liveness: bool = False
 
     def plan(self, func: FuncOp, pinned: Collection[AllocOp] = ()) -> None:
-        """Give each buffer of @main its bytes, `pinned` ones bytes of their own after those that
-        are shared, and state the figures."""
+        """Give each buffer of @main its bytes, `pinned` ones after those that are shared, and state
+        the figures."""
         io = [op for op in func.walk() if isinstance(op, AllocOp) and IO in op.attributes]
         io_offsets, io_bytes = self.apart(io)
         pinned_offsets, pinned_bytes = self.apart(pinned)
@@ -105,31 +98,30 @@ class Planner:
             table = liveness_table(liveness.buffers, problem.sizes, offsets)
             print(table, file=sys.stderr)
         for op, offset in zip(io, io_offsets, strict=True):
-            place(op, "io", offset)
+            replace_by_slot(op, "io", offset)
         for life, offset in zip(liveness.buffers, offsets, strict=True):
-            place(life.op, "arena", offset)
+            replace_by_slot(life.op, "arena", offset)
         for life in liveness.unused:
-            life.op.detach()
-            life.op.erase()
+            Rewriter.erase_op(life.op)
         for op, offset in zip(pinned, pinned_offsets, strict=True):
-            place(op, "arena", shared + offset).attributes[PINNED] = UnitAttr()
-        figures = {
-            "arena_bytes": shared + pinned_bytes,
-            "lower_bound_bytes": problem.lower_bound + pinned_bytes,
-            "no_reuse_bytes": total + pinned_bytes,
-            "weight_bytes": self.weight_bytes(func),
-            "io_bytes": io_bytes,
-            "alignment": self.alignment,
-        }
-        state(func, **figures)
+            slot = replace_by_slot(op, "arena", shared + offset)
+            slot.attributes[PINNED] = UnitAttr()
+        state(
+            func,
+            arena_bytes=shared + pinned_bytes,
+            lower_bound_bytes=problem.lower_bound + pinned_bytes,
+            no_reuse_bytes=total + pinned_bytes,
+            weight_bytes=self.weight_bytes(func),
+            io_bytes=io_bytes,
+            alignment=self.alignment,
+        )
 
     def weight_bytes(self, func: FuncOp) -> int:
         constants = (op for op in func.walk() if isinstance(op, ConstantOp))
         return sum(align_up(byte_size(op.result.type), self.alignment) for op in constants)
 
-    def pack(self, func: FuncOp, liveness: Liveness, problem: Problem) -> Packing:
-        """The best packing. Where streams that run apart would need more bytes than the order of
-        the program has live at one time, tasks get events so that they keep that order."""
+    def pack(self, func: FuncOp, liveness: Liveness, problem: PackingProblem) -> Packing:
+        """The best packing, by happens-before or, with more events, by program order."""
         best = pack(problem)
         if best.peak <= problem.lower_bound:
             return best
@@ -151,8 +143,8 @@ class Planner:
 
 @dataclass(frozen=True)
 class AssignOffsetsPass(ModulePass):
-    """Give each buffer of @main a fixed place in device memory; buffers share bytes where no run
-    of the program needs both at one time."""
+    """Give each buffer of @main a fixed offset in device memory; buffers that are never live
+    together may share bytes."""
 
     name = "assign-offsets"
 

@@ -1,4 +1,4 @@
-"""A memory plan states what it claims about itself, so that others can prove it again.
+"""State a certificate of the memory plan: claims that others can prove.
 
     func.func @main(...) attributes {npu_task.arena_bytes = 1536 : i64, ...} {
 becomes
@@ -6,10 +6,10 @@ becomes
       npu_task.certificate = {peak_bytes = 1536 : i64, lower_bound_bytes = 1536 : i64,
                               gap_bytes = 0 : i64, optimal = true, live = array<i64: 0, 2>}} {
 
-`peak_bytes` is the size of the arena; `lower_bound_bytes` what the buffers in `live` have together:
-they are live at one time in the order of the program, so no arena for that order is smaller. They
-are named by their place among the arena's slots in the text, from 0. `ge-check` proves it with
-code of its own (`runtime/check/certificate.py`).
+`peak_bytes` is the size of the arena, `lower_bound_bytes` that of the buffers in `live` together.
+They are live at one time in program order, so no arena for that order is smaller; they are numbered
+by their position among the slots of the arena. `ge-check` proves the certificate with its own code
+(`runtime/check/certificate.py`).
 """
 
 from dataclasses import dataclass
@@ -28,19 +28,18 @@ from ge.transforms.memory.planned_slots import is_arena_slot, lives_of_slots
 
 
 def certify(func: FuncOp) -> None:
-    """State the certificate of a function's plan: what is live when the most bytes are, and the
-    slots that share bytes with nothing."""
+    """State the certificate; slots that share bytes with nothing count as live."""
     names = ("arena_bytes", "lower_bound_bytes", "alignment")
     peak, lower_bound, alignment = (plan_figure(func, name) for name in names)
     live = {life.op for life in lives_of_slots(func).live_at_peak(alignment)}
     slots = [op for op in func.walk() if is_arena_slot(op)]
-    places = [i for i, op in enumerate(slots) if op in live or PINNED in op.attributes]
+    numbers = [i for i, op in enumerate(slots) if op in live or PINNED in op.attributes]
     claims: dict[str, Attribute] = {
         "peak_bytes": number(peak),
         "lower_bound_bytes": number(lower_bound),
         "gap_bytes": number(peak - lower_bound),
         "optimal": BoolAttr.from_bool(peak == lower_bound),
-        "live": DenseArrayBase.from_list(i64, places),
+        "live": DenseArrayBase.from_list(i64, numbers),
     }
     func.attributes[CERTIFICATE] = DictionaryAttr(claims)
 

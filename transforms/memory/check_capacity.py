@@ -1,4 +1,4 @@
-"""A plan that takes more memory than it may is an error, which shows what is live at the peak.
+"""Refuse a memory plan that takes more memory than it may, and show what is live at the peak.
 
     func.func @main(...) attributes {npu_task.arena_bytes = 1536 : i64, ...} {
 stays as it is where the device has as much; else
@@ -30,8 +30,7 @@ def plan_figure(func: FuncOp, name: str) -> int:
 
 
 def check_capacity(func: FuncOp, target: Target, limit: int) -> None:
-    """Raises OverLimitError for an arena of more than `limit` bytes (0: no limit), and for more
-    than the target has."""
+    """Raises OverLimitError for more than `limit` bytes (0: no limit), or than the target has."""
     names = ("arena_bytes", "weight_bytes", "io_bytes", "lower_bound_bytes", "alignment")
     arena, weights, io, bound, alignment = (plan_figure(func, name) for name in names)
     room = target.hbm_bytes - weights - io

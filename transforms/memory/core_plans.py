@@ -25,7 +25,7 @@ SEARCH = 5_000
 
 
 def place(buffers: Sequence[BufferRequest], limit: int) -> tuple[CoreBuffer, ...] | None:
-    """Offsets for the buffers of one memory; None when no packing within the limit was found."""
+    """Offsets for the buffers of one memory; None where no packing keeps the limit."""
     last = max((b.steps[1] for b in buffers if b.steps), default=0)
     owner: dict[str, str] = {}
     items: dict[tuple[str, int], tuple[int, int, int]] = {}

@@ -1,4 +1,4 @@
-"""A concatenation that a fused op begins with, and gives as a result, is put before it.
+"""Move concatenations out of fused ops, in front of them.
 
     %0, %1 = fused_op.flash_attention(%q, %past, %new, %v) {
     ^bb0(%2, %3, %4, %5):
@@ -14,18 +14,19 @@ becomes
       fused_op.yield %5 : ...
     }
 
-Inside of the fused op, every element is read and written again; outside, each operand can be
-written where it belongs (see `write_parts.py`): the cache of attention is appended to in place.
-This is so if each operand is used by nobody else, and is an input of the model or what an op makes,
-one of them at least.
+Inside of the fused op every element is read and written again; outside, each operand can be
+written directly into the result (see `write_parts.py`), so the cache of attention is appended to in
+place. The fused op must return the concatenation. Its operands must be inputs of the fused op
+without other users, none of them a constant and at least one the result of an op.
 """
 
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import ConstantLike
 
 from ge.dialects.fused_op import CustomOp, FusedOp
@@ -35,58 +36,55 @@ from ge.dialects.support.functions import main_function
 
 
 def leading_concats(op: FusedOp) -> list[ConcatOp]:
-    """The concatenations of inputs only in a fused op, which it yields, and whose operands can be
-    written in their places."""
+    """The concatenations that can move out of a fused op."""
     outside: dict[SSAValue, SSAValue] = dict(zip(op.block.args, op.inputs, strict=True))
     yielded = set(op.yielded)
+
+    def movable(arg: SSAValue) -> bool:
+        if arg not in outside or not arg.has_one_use() or not outside[arg].has_one_use():
+            return False
+        owner = outside[arg].owner
+        return isinstance(owner, Block) or not owner.has_trait(ConstantLike)
+
     return [
         member
         for member in op.members
         if isinstance(member, ConcatOp)
         and member.result in yielded
         and not is_dynamic(member.result.type)
-        and all(arg in outside and arg.has_one_use() for arg in member.inputs)
-        and all(outside[arg].has_one_use() and has_no_place(outside[arg]) for arg in member.inputs)
+        and all(map(movable, member.inputs))
         and any(isinstance(outside[arg].owner, Operation) for arg in member.inputs)
     ]
 
 
-def has_no_place(value: SSAValue) -> bool:
-    """Whether a value may be written where it is wanted: an input, or what an op makes."""
-    if isinstance(value, BlockArgument):
-        return True
-    return isinstance(value.owner, Operation) and not value.owner.has_trait(ConstantLike)
-
-
 def extract(op: FusedOp, concats: list[ConcatOp]) -> None:
-    """Put concatenations before a fused op, which is made anew of the rest of its body."""
-    assert op.parent is not None
+    """Insert concatenations before a fused op, which is rebuilt from the rest of its body."""
+    point = InsertPoint.before(op)
     values: dict[SSAValue, SSAValue] = dict(zip(op.block.args, op.inputs, strict=True))
     inner: list[Operation] = []
     for member in op.members:
         clone = member.clone(values)
         clone.location = member.location
-        op.parent.insert_op_before(clone, op)
+        Rewriter.insert_op(clone, point)
         if member not in concats:
             inner.append(clone)
     extracted = {c.result for c in concats}
-    kept = [v for v in op.yielded if v not in extracted]
-    fused = type(op).wrap(inner, [values[v] for v in kept], **op.properties)
+    yielded = [v for v in op.yielded if v not in extracted]
+    fused = type(op).wrap(inner, [values[v] for v in yielded], **op.properties)
     fused.location = op.location
-    op.parent.insert_op_before(fused, op)
-    made = dict(zip(kept, fused.results, strict=True))
+    Rewriter.insert_op(fused, point)
+    results = dict(zip(yielded, fused.results, strict=True))
     for result, value in zip(op.results, op.yielded, strict=True):
-        new = made.get(value, values[value])
+        new = results.get(value, values[value])
         new.name_hint = new.name_hint or result.name_hint
         result.replace_all_uses_with(new)
     for old in (op, *reversed(inner)):
-        old.detach()
-        old.erase()
+        Rewriter.erase_op(old)
 
 
 @dataclass(frozen=True)
 class ExtractConcatsPass(ModulePass):
-    """Put concatenations before the fused ops that begin with them and give them as results."""
+    """Move concatenations out of the fused ops that begin with them and return them."""
 
     name = "extract-concats"
 

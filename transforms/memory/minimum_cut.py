@@ -9,13 +9,12 @@ UNLIMITED = 1 << 62
 
 @dataclass
 class Network:
-    """Nodes by number, and edges with capacities between them. Edge i and its reverse i ^ 1 lie
-    side by side; `room` is what may still flow."""
+    """Nodes and edges by number; edge i ^ 1 is the reverse of edge i."""
 
     edges: list[list[int]] = field(default_factory=list[list[int]])
     """Of each node the edges that leave it."""
     ends: list[int] = field(default_factory=list[int])
-    room: list[int] = field(default_factory=list[int])
+    room: list[int] = field(default_factory=list[int])  # residual capacities
 
     def node(self) -> int:
         """Add a node; its number."""
@@ -23,45 +22,44 @@ class Network:
         return len(self.edges) - 1
 
     def edge(self, start: int, end: int, capacity: int) -> None:
-        """Add an edge."""
         for node, other, room in ((start, end, capacity), (end, start, 0)):
             self.edges[node].append(len(self.ends))
             self.ends.append(other)
             self.room.append(room)
 
     def sink_side(self, source: int, sink: int) -> list[bool]:
-        """For each node whether it is on the sink's side of the minimum cut, of several equal ones
-        that which leaves the fewest nodes there."""
+        """For each node whether it is on the sink's side of the minimum cut, of several that with
+        the fewest nodes there."""
         while (distance := self.distances(source, sink))[sink] >= 0:
             at = [0] * len(self.edges)
             while self.augment(source, sink, distance, at):
                 pass
         reaches = [False] * len(self.edges)
         reaches[sink] = True
-        todo = [sink]
-        while todo:
-            for i in self.edges[todo.pop()]:
+        stack = [sink]
+        while stack:
+            for i in self.edges[stack.pop()]:
                 if self.room[i ^ 1] and not reaches[self.ends[i]]:
                     reaches[self.ends[i]] = True
-                    todo.append(self.ends[i])
+                    stack.append(self.ends[i])
         return reaches
 
     def distances(self, source: int, sink: int) -> list[int]:
-        """How many edges with room each node is from the source; -1: there is no path."""
+        """Of each node the edges with room on the way from the source; -1: there is no path."""
         distance = [-1] * len(self.edges)
         distance[source] = 0
-        todo = [source]
-        for node in todo:
+        queue = [source]
+        for node in queue:
             for i in self.edges[node]:
                 end = self.ends[i]
                 if self.room[i] and distance[end] < 0:
                     distance[end] = distance[node] + 1
-                    todo.append(end)
+                    queue.append(end)
         return distance
 
     def augment(self, source: int, sink: int, distance: list[int], at: list[int]) -> bool:
-        """Send what fits along one shortest path of those that are left; False where none is.
-        `at`: how many edges of each node lead nowhere any more."""
+        """Send flow along one of the shortest paths; False where there is none. `at`: how many
+        edges of each node are known to be dead ends."""
         path: list[int] = []
         node = source
         while node != sink:
@@ -81,7 +79,7 @@ class Network:
         return True
 
     def open_edge(self, node: int, distance: list[int], at: list[int]) -> int | None:
-        """The next edge of a node that leads on; those before it are passed over for good."""
+        """The next edge of a node on a shortest path."""
         edges = self.edges[node]
         while at[node] < len(edges):
             i = edges[at[node]]

@@ -1,5 +1,4 @@
-"""The error about a program that needs more memory than it may: what is live at the peak, who made
-it, and who needs it last."""
+"""The error about a program that needs too much memory, with the buffers live at the peak."""
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
@@ -12,13 +11,12 @@ from ge.dialects.support.types import align_up, element_type, shape_of
 from ge.transforms.analysis.aliasing import users_of
 from ge.transforms.analysis.liveness import Lifetime, Liveness
 
-SHOWN = 10
-"""Buffers that the error shows."""
+SHOWN = 10  # buffers
 
 
 class OverLimitError(GeError):
-    """A plan that takes more than it may. `arena` is what it takes and `lower_bound` the most bytes
-    that are live at one time; `limit` is below 0 where even an empty arena is too much."""
+    """A plan that takes more bytes than it may. `limit` is below 0 where even an empty arena is too
+    much."""
 
     def __init__(
         self, func: FuncOp, message: str, peak: list[str], arena: int, lower_bound: int, limit: int
@@ -35,29 +33,29 @@ def size_text(size: int) -> str:
 
 
 def describe_peak(func: FuncOp, liveness: Liveness, alignment: int) -> list[str]:
-    """Lines about the step at which the most bytes are live, and its largest buffers."""
-    alive = liveness.live_at_peak(alignment)
-    if not alive:
+    """Lines about the task at which the most bytes are live, and the largest buffers there."""
+    live = liveness.live_at_peak(alignment)
+    if not live:
         return []
     order = {op: i for i, op in enumerate(func.walk())}
 
     def users(life: Lifetime) -> list[Operation]:
         return sorted(users_of(life.buffer), key=lambda op: order.get(op, -1))
 
-    step = users(max(alive, key=lambda b: b.start))[0]
-    total = sum(b.bytes for b in alive)
-    padded = sum(align_up(b.bytes, alignment) for b in alive)
-    text = f"the peak is at {describe(step)}, with {len(alive)} buffers of {total} bytes"
+    step = users(max(live, key=lambda b: b.start))[0]
+    total = sum(b.bytes for b in live)
+    padded = sum(align_up(b.bytes, alignment) for b in live)
+    text = f"the peak is at {describe(step)}, with {len(live)} buffers of {total} bytes"
     lines = [f"{text}{f', {padded} with padding to {alignment}' * (padded > total)}:"]
-    alive.sort(key=lambda b: (-b.bytes, b.start))
-    for life in alive[:SHOWN]:
-        first, *_, last = (*(found := users(life)), found[-1])
+    live.sort(key=lambda b: (-b.bytes, b.start))
+    for life in live[:SHOWN]:
+        ops = users(life)
         shape = "x".join(map(str, (*shape_of(life.buffer), element_type(life.buffer))))
         lines.append(
-            f"{life.bytes} bytes ({shape}): made by {describe(first)}, "
-            f"last used by {describe(last)}"
+            f"{life.bytes} bytes ({shape}): made by {describe(ops[0])}, "
+            f"last used by {describe(ops[-1])}"
         )
-    if rest := alive[SHOWN:]:
+    if rest := live[SHOWN:]:
         lines.append(f"{sum(b.bytes for b in rest)} bytes: {len(rest)} smaller buffers")
     if isinstance(around := step.parent_op(), IfOp | LoopOp):
         lines.append(
@@ -68,7 +66,7 @@ def describe_peak(func: FuncOp, liveness: Liveness, alignment: int) -> list[str]
 
 
 def describe(op: Operation) -> str:
-    """An op by its kernel, or its name, and its place."""
+    """The kernel or name of an op, and its source location."""
     name = f"@{op.callee}" if isinstance(op, LaunchOp) else op.name.partition(".")[2]
     place = place_of(op)
     where = place.name or str(place)

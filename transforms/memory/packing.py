@@ -1,14 +1,14 @@
 """Packing of buffers into one arena: buffers that are live together get different bytes.
 
-The problem is dynamic storage allocation, which is NP-hard (Garey and Johnson, SR2). Several
-greedy methods run side by side and the best is kept; one that reaches the lower bound ends it:
-- scan: buffers in the order in which they begin, each into the smallest hole that is free then
-  (best fit); needs intervals only and O(n log n) steps;
+The problem is dynamic storage allocation, which is NP-hard (Garey and Johnson, SR2). The best
+result of several greedy methods is taken; the first one that reaches the lower bound ends it:
+- scan: buffers by their start, each in the smallest hole that is free then (best fit): intervals
+  are enough, in O(n log n) steps;
 - by size, by bytes times lifetime, by lifetime, by start: buffers in that order, each at the lowest
   offset (first fit) or in the smallest hole (best fit) between its neighbours that are placed;
   "greedy by size" is that of Pisarchyk and Lee, arXiv 2001.03288;
-- search (see `search.py`), for a number of steps: is there a packing within the lower bound, and
-  if not, within how much? The answer may be that the best one known is the smallest there is.
+- search (`search.py`): is there a packing within the lower bound, and if not, within how much? It
+  may prove that the best known packing is the smallest one.
 """
 
 from bisect import bisect_left, insort
@@ -21,24 +21,22 @@ from ge.transforms.analysis.live_profile import LiveProfile
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """Buffers to pack. Sizes are multiples of the alignment, so all offsets will be too."""
+class PackingProblem:
+    """Buffers to pack. Sizes are multiples of the alignment, so all offsets are, too."""
 
     sizes: Sequence[int]
     starts: Sequence[int]
     ends: Sequence[int]
-    """Buffer i is live from starts[i] to ends[i], both included. Buffers that are not live
-    together do not conflict."""
+    """Buffer i is live from starts[i] to ends[i], both included."""
     lower_bound: int
-    """No packing is smaller."""
     neighbours: Sequence[Sequence[int]] | None = None
-    """For each buffer those that it conflicts with, where that is known better than by
-    intervals and there are not too many; None: see `intersections`."""
+    """For each buffer those that it conflicts with, where that is known better than by intervals
+    and there are not too many; None: see `intersections`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """An offset for each buffer, the bytes of the arena, and the method that found it."""
+    """An offset for each buffer, and the bytes of the arena."""
 
     offsets: list[int]
     peak: int
@@ -53,60 +51,59 @@ MOST_CONFLICTS = 2_000_000
 MOST_SEARCHED = 2_000
 """With more buffers there is no search."""
 
-EFFORT = 4_000_000
-"""Pairs of buffers that are looked at before the search ends."""
+EFFORT = 4_000_000  # pairs of buffers that the greedy methods visit
 
 
 def intersections(starts: Sequence[int], ends: Sequence[int]) -> list[list[int]] | None:
     """For each buffer those that are live together with it; None if there are too many."""
     result: list[list[int]] = [[] for _ in starts]
-    alive: list[int] = []
+    live: list[int] = []
     pairs = 0
     for i in sorted(range(len(starts)), key=starts.__getitem__):
-        alive = [j for j in alive if ends[j] >= starts[i]]
-        pairs += len(alive)
+        live = [j for j in live if ends[j] >= starts[i]]
+        pairs += len(live)
         if pairs > MOST_CONFLICTS:
             return None
-        result[i].extend(alive)
-        for j in alive:
+        result[i].extend(live)
+        for j in live:
             result[j].append(i)
-        alive.append(i)
+        live.append(i)
     return result
 
 
-def intervals(sizes: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> Problem:
+def intervals(sizes: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> PackingProblem:
     """The problem in which buffers conflict when their intervals meet."""
     lives = zip(sizes, starts, ends, strict=True)
-    return Problem(sizes, starts, ends, LiveProfile.of(lives, max(ends, default=0) + 1).peak)
+    return PackingProblem(sizes, starts, ends, LiveProfile.of(lives, max(ends, default=0) + 1).peak)
 
 
-def pack(problem: Problem, steps: int = 0) -> Packing:
-    """The best packing that the methods find, with a search of at most so many steps: the machine
-    and what else it does change nothing."""
+def pack(problem: PackingProblem, steps: int = 0) -> Packing:
+    """The best packing of the greedy methods and of a search of at most so many steps: the result
+    does not depend on the speed of the machine."""
     best = pack_greedily(problem)
     if best.peak > problem.lower_bound and steps and len(problem.sizes) <= MOST_SEARCHED:
         best = pack_by_search(problem, best, steps)
     return best
 
 
-def pack_by_search(problem: Problem, best: Packing, steps: int) -> Packing:
-    """The smallest packing that a search finds in so many steps, by intervals. What is impossible
-    within some bytes raises the lower bound; between it and the best packing halves are tried."""
+def pack_by_search(problem: PackingProblem, best: Packing, steps: int) -> Packing:
+    """The smallest packing that a search finds in so many steps, by intervals: bisection between
+    the lower bound and the best packing."""
     from ge.transforms.memory.search import Outcome, search
 
     unit: int = gcd(*problem.sizes)
     low, high = problem.lower_bound, best.peak
-    capacity, left = low, steps
+    capacity = low
     proven = True
-    while low < high and left > 0:
-        share = (left + 1) // 2 if capacity < high - unit else left
-        found = search(problem.sizes, problem.starts, problem.ends, capacity, share)
-        left -= max(found.steps, 1)
-        if found.outcome is Outcome.PACKED:
-            best = Packing(list(found.offsets), top(found.offsets, problem.sizes), "search")
+    while low < high and steps > 0:
+        share = (steps + 1) // 2 if capacity < high - unit else steps
+        result = search(problem.sizes, problem.starts, problem.ends, capacity, share)
+        steps -= max(result.steps, 1)
+        if result.outcome is Outcome.PACKED:
+            best = Packing(list(result.offsets), top(result.offsets, problem.sizes), "search")
             high = best.peak
         else:
-            proven &= found.outcome is Outcome.IMPOSSIBLE
+            proven &= result.outcome is Outcome.IMPOSSIBLE
             low = capacity + unit
         capacity = low + (high - low) // (2 * unit) * unit
     return replace(best, smallest=proven and low >= high)
@@ -117,14 +114,12 @@ def top(offsets: Iterable[int], sizes: Iterable[int]) -> int:
     return max((o + s for o, s in zip(offsets, sizes, strict=True)), default=0)
 
 
-def pack_greedily(problem: Problem) -> Packing:
-    """The best packing of the methods that take each buffer once."""
+def pack_greedily(problem: PackingProblem) -> Packing:
+    """The best packing of the methods that place each buffer once."""
     best = scan(problem)
     if best.peak <= problem.lower_bound:
         return best
-    neighbours = problem.neighbours
-    if neighbours is None:
-        neighbours = intersections(problem.starts, problem.ends)
+    neighbours = problem.neighbours or intersections(problem.starts, problem.ends)
     if neighbours is None:
         return best
     effort = EFFORT
@@ -145,7 +140,7 @@ def pack_greedily(problem: Problem) -> Packing:
 
 @dataclass(slots=True)
 class Holes:
-    """The free bytes below the top of an arena: holes that do not touch each other."""
+    """The free bytes below the top of an arena: separate holes."""
 
     top: int = 0
     by_size: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
@@ -153,10 +148,10 @@ class Holes:
     starts: dict[int, int] = field(default_factory=dict[int, int])
     """Offset -> size."""
     ends: dict[int, int] = field(default_factory=dict[int, int])
-    """First byte after the hole -> offset."""
+    """End -> offset."""
 
     def add(self, offset: int, size: int) -> None:
-        """Free some bytes, which become one hole with those beside them."""
+        """Free bytes, and join them with the holes beside them."""
         if (before := self.ends.get(offset)) is not None:
             size += self.remove(before)
             offset = before
@@ -167,15 +162,15 @@ class Holes:
         insort(self.by_size, (size, offset))
 
     def remove(self, offset: int) -> int:
-        """Take a hole away; returns its size."""
+        """Remove a hole; returns its size."""
         size = self.starts.pop(offset)
         del self.ends[offset + size]
         del self.by_size[bisect_left(self.by_size, (size, offset))]
         return size
 
     def take(self, size: int) -> int:
-        """The offset of `size` bytes in the smallest hole that has them, else at the top, where
-        a hole may be made larger."""
+        """The offset of `size` bytes in the smallest hole that is large enough, else at the top,
+        from the hole that ends there if there is one."""
         index = bisect_left(self.by_size, (size, 0))
         if index < len(self.by_size):
             _, offset = self.by_size[index]
@@ -190,20 +185,20 @@ class Holes:
         return offset
 
 
-def scan(problem: Problem) -> Packing:
-    """Buffers in the order in which they begin, best fit."""
+def scan(problem: PackingProblem) -> Packing:
+    """Buffers by their start, best fit."""
     offsets = [0] * len(problem.sizes)
     holes = Holes()
-    alive: list[tuple[int, int]] = []
+    live: list[tuple[int, int]] = []
     order = sorted(range(len(offsets)), key=lambda i: (problem.starts[i], -problem.sizes[i]))
     for i in order:
         if not (size := problem.sizes[i]):
             continue
-        while alive and alive[0][0] < problem.starts[i]:
-            _, j = heappop(alive)
+        while live and live[0][0] < problem.starts[i]:
+            _, j = heappop(live)
             holes.add(offsets[j], problem.sizes[j])
         offsets[i] = holes.take(size)
-        heappush(alive, (problem.ends[i], i))
+        heappush(live, (problem.ends[i], i))
     return Packing(offsets, holes.top, "scan")
 
 
@@ -211,12 +206,12 @@ def scan(problem: Problem) -> Packing:
 
 
 def greedy(
-    problem: Problem,
+    problem: PackingProblem,
     neighbours: Sequence[Sequence[int]],
     order: Iterable[int],
     place: Callable[[list[tuple[int, int]], int], int],
 ) -> list[int]:
-    """Place buffers one by one. `place` finds an offset for a size beside spans of bytes."""
+    """Place buffers one by one. `place` returns an offset for a size beside spans of bytes."""
     sizes = problem.sizes
     offsets = [-1] * len(sizes)
     for i in order:
@@ -249,10 +244,10 @@ def best_fit(spans: list[tuple[int, int]], size: int) -> int:
     return free if best < 0 else best
 
 
-def _by(key: Callable[[Problem, int], int]) -> Callable[[Problem], list[int]]:
+def _by(key: Callable[[PackingProblem, int], int]) -> Callable[[PackingProblem], list[int]]:
     """An order in which larger keys come first, then earlier starts."""
 
-    def order(p: Problem) -> list[int]:
+    def order(p: PackingProblem) -> list[int]:
         indices = sorted(range(len(p.sizes)), key=p.starts.__getitem__)
         indices.sort(key=lambda i: key(p, i), reverse=True)
         return indices

@@ -1,5 +1,5 @@
-"""The packing problem of lifetimes: which buffers may not share bytes, and which tasks have to wait
-where they share some because of the order of the program alone."""
+"""The packing problem of lifetimes, and the tasks that have to wait where buffers share bytes in
+program order alone."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -9,22 +9,22 @@ from xdsl.ir import Operation
 
 from ge.dialects.support.types import align_up
 from ge.transforms.analysis.liveness import Liveness
-from ge.transforms.memory.packing import MOST_CONFLICTS, Problem, intervals
+from ge.transforms.memory.packing import MOST_CONFLICTS, PackingProblem, intervals
 
 Orderings = dict[Operation, list[Operation]]
 """Task -> earlier tasks of its block that it has to wait for."""
 
 
-def problem_in_order(liveness: Liveness, alignment: int) -> Problem:
-    """The packing problem where the order of the program keeps buffers apart."""
+def problem_in_order(liveness: Liveness, alignment: int) -> PackingProblem:
+    """The packing problem where buffers conflict by program order."""
     buffers = liveness.buffers
     sizes = [align_up(b.bytes, alignment) for b in buffers]
     return intervals(sizes, [b.start for b in buffers], [b.end for b in buffers])
 
 
-def problem_of(liveness: Liveness, alignment: int) -> Problem:
-    """The packing problem where happens-before alone keeps buffers apart; its lower bound is that
-    of the order of the program."""
+def problem_of(liveness: Liveness, alignment: int) -> PackingProblem:
+    """The packing problem where buffers conflict by happens-before; its lower bound is that of
+    program order."""
     in_order = problem_in_order(liveness, alignment)
     starts, ends = in_order.starts, list(in_order.ends)
     groups, conflicts = liveness.groups(), liveness.conflicts()
@@ -35,7 +35,7 @@ def problem_of(liveness: Liveness, alignment: int) -> Problem:
     neighbours = None
     if sum(len(r) for ranges in conflicts for r in ranges) <= MOST_CONFLICTS:
         neighbours = _neighbours(groups, conflicts)
-    return Problem(in_order.sizes, starts, ends, in_order.lower_bound, neighbours)
+    return PackingProblem(in_order.sizes, starts, ends, in_order.lower_bound, neighbours)
 
 
 def _neighbours(groups: list[list[int]], conflicts: list[list[range]]) -> list[list[int]]:
@@ -49,12 +49,12 @@ def _neighbours(groups: list[list[int]], conflicts: list[list[range]]) -> list[l
 
 
 def orderings(liveness: Liveness, sizes: Sequence[int], offsets: Sequence[int]) -> Orderings:
-    """What has to wait for what so that buffers packed as in `problem_in_order` are apart in every
-    run. A buffer waits for those that had its bytes last; these waited for the ones before."""
+    """The tasks that have to wait so that a packing of `problem_in_order` is safe in every run: a
+    buffer waits for those that had its bytes last; these waited for the ones before."""
     result: Orderings = {}
-    held = Held()
+    owners = ByteOwners()
     for i, life in enumerate(liveness.buffers):
-        for j in held.replace(offsets[i], offsets[i] + sizes[i], i):
+        for j in owners.replace(offsets[i], offsets[i] + sizes[i], i):
             other = liveness.buffers[j]
             if not other.is_over(life.before):
                 for task in life.first_tasks.values():
@@ -63,15 +63,15 @@ def orderings(liveness: Liveness, sizes: Sequence[int], offsets: Sequence[int]) 
 
 
 @dataclass(slots=True)
-class Held:
+class ByteOwners:
     """Which buffer had each byte last: spans that do not overlap, by their first byte."""
 
     lows: list[int] = field(default_factory=list[int])
     spans: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    """First byte after the span, buffer."""
+    """End, buffer."""
 
     def replace(self, low: int, high: int, buffer: int) -> list[int]:
-        """Give bytes to a buffer; returns those that had them."""
+        """Give bytes to a buffer; returns the buffers that had them."""
         if low == high:
             return []
         first = bisect_left(self.lows, low)

@@ -1,4 +1,4 @@
-"""Which buffers share bytes with nothing, as an option forbids it for the ops that make them."""
+"""Buffers that share bytes with nothing, because of the ops that write them (`no_reuse`)."""
 
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
@@ -20,8 +20,8 @@ def plain(name: str) -> str:
 
 
 def check_kinds(kinds: Collection[str], ops: Iterable[type[Operation]]) -> list[str]:
-    """The full names of the ops of these kinds (`MatMul`, `matmul` or `graph.matmul`).
-    Raises GeError for a kind that none of `ops` is."""
+    """The full names of the ops of these kinds (`MatMul`, `matmul` or `graph.matmul`). Raises
+    GeError for a kind of none of `ops`."""
     full = sorted({op.name for op in ops if issubclass(op, TensorOp)})
     names: list[str] = []
     for kind in kinds:
@@ -35,15 +35,15 @@ def check_kinds(kinds: Collection[str], ops: Iterable[type[Operation]]) -> list[
 
 
 def pinned_buffers(module: ModuleOp, main: FuncOp, kinds: Collection[str]) -> list[AllocOp]:
-    """The allocations that launches with an op of these kinds, fused ones too, write to."""
+    """The allocations that launches with an op of these kinds write, also where it is fused."""
     if not kinds:
         return []
-    wanted = set(map(plain, kinds))
+    names = set(map(plain, kinds))
     kernels = {
         op.sym_name.data
         for op in module.ops
         if isinstance(op, KernelOp)
-        and any({plain(o.name), plain(o.name.partition(".")[2])} & wanted for o in op.walk())
+        and any({plain(o.name), plain(o.name.partition(".")[2])} & names for o in op.walk())
     }
     launches = (op for op in main.walk() if isinstance(op, LaunchOp) and op.callee in kernels)
     owners = (owner_of(value).owner for op in launches for value in op.outs)

@@ -1,4 +1,4 @@
-"""The buffers of a plan: which slots share bytes of the arena, and when each is live."""
+"""The slots of the arena that share bytes, and their lifetimes."""
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
@@ -21,8 +21,6 @@ def is_arena_slot(op: Operation) -> bool:
 
 
 def lives_of_slots(func: FuncOp) -> Liveness:
-    """The lifetimes of the slots of the arena that share bytes."""
-
     def shares(op: Operation) -> bool:
         return is_arena_slot(op) and PINNED not in op.attributes
 

@@ -1,13 +1,12 @@
-"""A table of a plan's buffers: who makes them, and from when to when they are in use.
+"""A table of a plan's buffers with their lifetimes.
 
-    buffer  bytes  offset  stream  producer      first use      last use        alive
+    buffer  bytes  offset  stream  producer      first use      last use        live
     %0        512       0       0  copy         1 copy         2 @relu_0        ##
     %1        512     512       1  @relu_0      2 @relu_0      3 @relu_1         #-
     the peak is at step 2, @relu_0: 1024 bytes in 2 buffers; the arena has 1024 bytes
 
-Steps count tasks and barriers (the begin and the end of branches and loops) in the order in which
-the host issues them, from 1. The last column draws them from left to right: a buffer is live where
-there is a mark, `#` at the peak.
+Steps count tasks and barriers (the beginning and end of branches and loops) in the order in which
+the host issues them, from 1. The last column draws when a buffer is live, with `#` at the peak.
 """
 
 from collections.abc import Sequence
@@ -19,27 +18,24 @@ from ge.dialects.support.diagnostics import place_of
 from ge.transforms.analysis.live_profile import LiveProfile
 from ge.transforms.analysis.liveness import Lifetime
 
-WIDTH = 40
-"""Characters of the drawing."""
+WIDTH = 40  # characters of the drawing
 
-HEADS = ("buffer", "bytes", "offset", "stream", "producer", "first use", "last use", "alive")
+HEADS = ("buffer", "bytes", "offset", "stream", "producer", "first use", "last use", "live")
 RIGHT = {"bytes", "offset", "stream"}
-"""Columns of numbers."""
 
 
 def name_of(op: Operation) -> str:
-    """The kernel of a launch, or what else a task or barrier is."""
+    """The kernel of a launch, or the name of another op."""
     return f"@{op.callee}" if isinstance(op, LaunchOp) else op.name.partition(".")[2]
 
 
-def placed(op: Operation) -> str:
-    """A task, and where it comes from."""
+def located(op: Operation) -> str:
+    """The name of an op, and its source location."""
     place = str(place_of(op))
     return f"{name_of(op)} {place}" if place else name_of(op)
 
 
 def drawing(life: Lifetime, peak: int, steps: int) -> str:
-    """When a buffer is live."""
     width = min(WIDTH, steps)
     first, last, high = ((step - 1) * width // steps for step in (life.start, life.end, peak))
     marks = ["-" if first <= i <= last else " " for i in range(width)]
@@ -62,7 +58,7 @@ def liveness_table(lives: Sequence[Lifetime], sizes: Sequence[int], offsets: Seq
     for i, (life, size, offset) in enumerate(zip(lives, sizes, offsets, strict=True)):
         assert life.first_use is not None
         assert life.last_use is not None
-        first, last = placed(life.first_use), placed(life.last_use)
+        first, last = located(life.first_use), located(life.last_use)
         at_peak += life.start <= peak <= life.end
         name = life.buffer.name_hint or str(i)
         stream = "all" if life.stream >= len(life.uses) else str(life.stream)
@@ -71,7 +67,7 @@ def liveness_table(lives: Sequence[Lifetime], sizes: Sequence[int], offsets: Seq
         shown = drawing(life, peak, steps)
         rows.append((f"%{name}", str(size), str(offset), stream, *uses, shown))
     arena = max(o + s for o, s in zip(offsets, sizes, strict=True))
-    where = next(placed(b.first_use) for b in lives if b.start == peak and b.first_use is not None)
+    where = next(located(b.first_use) for b in lives if b.start == peak and b.first_use is not None)
     end = (
         f"the peak is at step {peak}, {where}: {profile.peak} bytes in {at_peak} buffers; "
         f"the arena has {arena} bytes"
@@ -80,7 +76,6 @@ def liveness_table(lives: Sequence[Lifetime], sizes: Sequence[int], offsets: Seq
 
 
 def aligned_rows(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The rows of a table as lines, columns two blanks apart."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

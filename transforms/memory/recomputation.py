@@ -1,23 +1,22 @@
-"""Which values are computed again instead of kept. Nothing here changes a program.
+"""Which values are recomputed instead of kept live. Nothing here changes a program.
 
-A plan is found by simulating execution under a memory budget: the tasks run in their order; a
-task whose results do not fit makes room by *evicting* values; where a task needs a value that is
-gone, all that has to be computed for it again runs before it, each task once, in the order of the
-program. What comes back stays for its other uses, until it is evicted again. This is dynamic tensor
-rematerialization (Kirisame et al., arXiv 2006.09616), for programs whose later uses are known:
+A plan is found by simulating execution under a memory budget. The tasks run in program order. A
+task whose results do not fit *evicts* buffers; a task that reads evicted buffers runs the tasks
+that recompute them first, each once, in program order. A recomputed buffer stays for its other uses
+until it is evicted again. This is dynamic tensor rematerialization (Kirisame et al., arXiv
+2006.09616) with known later uses:
 
-- evicted is what costs the least for the room that it makes and the time that it makes it for:
+- the buffer is evicted whose recomputation costs the least for the memory and time that it frees:
 
-      microseconds to compute it from what is in memory / (bytes * tasks until its next use ^ e)
+      microseconds to recompute it from what is live / (bytes * tasks until its next use ^ e)
 
-  so cheap, large, long unused values go first; a value that would need a long chain of evicted ones
-  stays, which leaves checkpoints between segments (Chen et al., arXiv 1604.06174);
-- a value whose uses are over leaves at once, unless an evicted one is to be computed from it.
+  so cheap, large, long unused buffers go first. A buffer that needs a long chain of evicted ones
+  stays: this leaves checkpoints between segments (Chen et al., arXiv 1604.06174);
+- a buffer dies after its last use, unless an evicted one is recomputed from it.
 
-The smallest budget for which the tasks take no more than the time allowed is found by bisection,
-for several e, counting runs that serve several evicted values each time or once; the plan of the
-least peak is kept. A task is repeated only where its cost is
-known; what cannot be repeated, and all that only it leads to, is never evicted.
+Bisection finds the smallest budget within the allowed time, for several e, and counting runs that
+serve several evicted buffers each time or once; the plan of the least peak is chosen. A buffer is
+never evicted if a task of unknown cost would have to run again for it.
 """
 
 from collections.abc import Sequence
@@ -28,42 +27,34 @@ from math import inf
 
 from ge.transforms.analysis.task_graph import TaskGraph
 
-EXPONENTS = (0.0, 0.5, 1.0)
-"""How much the time until the next use counts."""
-
-BISECTIONS = 8
-"""Budgets tried for each exponent."""
-
-LONGEST = 128
-"""Tasks that one value may take to be computed again."""
+EXPONENTS = (0.0, 0.5, 1.0)  # of the time until the next use
+BISECTIONS = 8  # budgets for each exponent
+LONGEST = 128  # tasks that recompute one buffer
 
 LEAST = 0.01
-"""Without a limit, a plan saves more than this share of the peak."""
-
 WORTH = 1.0
-"""And more than this many times the share of the peak that it costs of the time."""
+"""Without a limit, a plan saves more than this share of the peak, and more than this many times the
+share of the time that it costs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A run of a task. Later steps read from it the buffers that it `fills`."""
+    """A run of a task, which recomputes evicted buffers if it is `again`. Later steps read from it
+    the buffers that it `fills`."""
 
     task: int
     fills: frozenset[int]
     again: bool = False
-    """Whether the task runs for a value that was evicted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Runs of tasks. Those that are not `again` are in the order of the program, and may lack
-    tasks whose results nothing reads before they are evicted."""
+    """Runs of tasks. Those that are not `again` are in program order; tasks whose results are
+    evicted before they are read may be missing."""
 
     steps: Sequence[Step]
-    peak: int
-    """The most bytes live at one time."""
+    peak: int  # bytes
     us: float
-    """What the runs take, one after the other."""
 
 
 Costs = Sequence[float | None]
@@ -71,22 +62,21 @@ Costs = Sequence[float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
-    """What has to run for buffers that are not in memory."""
+class Recomputation:
+    """The tasks that recompute evicted buffers, from the live buffers `leaves`."""
 
     tasks: Sequence[int]
     leaves: Sequence[int]
-    """The buffers in memory that it starts from."""
     us: float
     """Infinite where a task cannot be repeated, or where there are too many."""
 
 
-NOTHING_RUNS = Chain((), (), 0.0)
+NOTHING_RUNS = Recomputation((), (), 0.0)
 
 
 @dataclass
 class Execution:
-    """An execution of the tasks with a budget of bytes."""
+    """A simulated execution with a budget of bytes."""
 
     graph: TaskGraph
     costs: Costs
@@ -97,26 +87,24 @@ class Execution:
     most_us: float
     steps: list[Step] = field(default_factory=list[Step])
     us: float = 0.0
-    alive: int = 0
+    live_bytes: int = 0
     now: int = 0
 
     def __post_init__(self) -> None:
         count = len(self.graph.bytes)
-        self.present = [False] * count
+        self.live = [False] * count
         self.pins = [0] * count
-        """Runs that are about to read a buffer."""
-        self.used = [0] * count
-        """Readers of a buffer that have run."""
-        self.held = [0] * count
-        """Evicted buffers that are to be computed from a buffer."""
-        self.next_held = [0] * count
-        """When the first of those is needed."""
-        self.leaves: dict[int, Sequence[int]] = {}
-        """Evicted buffer -> those that it holds."""
+        """Of each buffer how many of the next runs read it."""
+        self.uses = [0] * count
+        """Of each buffer how many of its readers have run."""
+        self.dependents = [0] * count
+        """Of each buffer how many evicted ones are recomputed from it."""
+        self.next_recomputed = [0] * count
+        """When the first of those is used."""
+        self.recomputations: dict[int, Recomputation] = {}
+        """Of each evicted buffer."""
         self.owed = [0] * len(self.graph)
-        """How many evicted buffers a task has to run for."""
-        self.owing: dict[int, Sequence[int]] = {}
-        """Evicted buffer -> the tasks that have to run for it."""
+        """Of each task how many evicted buffers it recomputes."""
         self.heap: list[tuple[float, int]] = []
 
     # ---- running
@@ -126,36 +114,37 @@ class Execution:
         graph = self.graph
         for task in range(len(graph)):
             self.now = task
-            needs = graph.operands[task]
-            self.recompute([b for b in needs if not self.present[b]], needs)
+            operands = graph.operands[task]
+            self.recompute(operands)
             self.step(task, frozenset(graph.results[task]))
-            for b in needs:
-                self.used[b] += 1
-            self.unpin(needs)
+            for b in operands:
+                self.uses[b] += 1
+            self.unpin(operands)
             if self.us > self.most_us:
                 return False
         return True
 
-    def recompute(self, missing: Sequence[int], needs: Sequence[int]) -> None:
-        """Bring back buffers that the next task needs, and keep those that it needs."""
-        chain = self.chain(missing) if missing else NOTHING_RUNS
-        for task in chain.tasks:
+    def recompute(self, operands: Sequence[int]) -> None:
+        """Recompute the evicted operands of the next task, and pin all of them."""
+        missing = [b for b in operands if not self.live[b]]
+        runs = self.recomputation(missing) if missing else NOTHING_RUNS
+        for task in runs.tasks:
             self.pin(self.graph.operands[task])
-        self.pin(needs)
-        for task in chain.tasks:
-            made = self.graph.results[task]
-            self.step(task, frozenset(b for b in made if not self.present[b]), again=True)
+        self.pin(operands)
+        for task in runs.tasks:
+            fills = frozenset(b for b in self.graph.results[task] if not self.live[b])
+            self.step(task, fills, again=True)
             self.unpin(self.graph.operands[task])
 
     def step(self, task: int, fills: frozenset[int], again: bool = False) -> None:
-        """One run of a task, which needs room for what it fills."""
+        """Run a task."""
         size = sum(self.graph.bytes[b] for b in fills)
         self.make_room(size)
-        self.alive += size
+        self.live_bytes += size
         self.us += self.costs[task] or 0.0
         self.steps.append(Step(task, fills, again))
         for b in fills:
-            self.present[b] = True
+            self.live[b] = True
         for b in fills:
             self.release(b)
             self.settle(b)
@@ -169,88 +158,85 @@ class Execution:
             self.pins[b] -= 1
             self.settle(b)
 
-    # ---- what is in memory
+    # ---- what is live
 
     def next_use(self, b: int) -> float:
-        """When a buffer is needed next, infinite for never."""
+        """When a buffer is used next; infinite: never."""
         own = self.own_use(b)
-        if self.held[b]:
-            own = min(own, self.next_held[b])
-        return own
+        return min(own, self.next_recomputed[b]) if self.dependents[b] else own
 
     def own_use(self, b: int) -> float:
-        """The next task of the program that reads a buffer, infinite for none."""
+        """The next task that reads a buffer, other than to recompute; infinite: none."""
         readers = self.graph.readers[b]
-        return readers[self.used[b]] if self.used[b] < len(readers) else inf
+        return readers[self.uses[b]] if self.uses[b] < len(readers) else inf
 
     def settle(self, b: int) -> None:
-        """A buffer that nobody needs leaves; others may be evicted from now on."""
-        if not self.present[b] or self.pins[b] or not self.graph.bytes[b]:
+        """Free a buffer that is dead; others may be evicted from now on."""
+        if not self.live[b] or self.pins[b] or not self.graph.bytes[b]:
             return
         if self.next_use(b) == inf:
-            self.leave(b)
+            self.free(b)
         else:
             heappush(self.heap, (0.0, b))
 
-    def leave(self, b: int) -> None:
-        self.present[b] = False
-        self.alive -= self.graph.bytes[b]
+    def free(self, b: int) -> None:
+        self.live[b] = False
+        self.live_bytes -= self.graph.bytes[b]
 
     def release(self, b: int) -> None:
-        """A buffer is no more to be computed from others: they may leave."""
+        """A buffer is live again: those that it would have been recomputed from may die."""
         stack = [b]
         while stack:
-            gone = stack.pop()
-            for task in self.owing.pop(gone, ()):
+            runs = self.recomputations.pop(stack.pop(), NOTHING_RUNS)
+            for task in runs.tasks:
                 self.owed[task] -= 1
-            for leaf in self.leaves.pop(gone, ()):
-                self.held[leaf] -= 1
-                if self.present[leaf]:
+            for leaf in runs.leaves:
+                self.dependents[leaf] -= 1
+                if self.live[leaf]:
                     self.settle(leaf)
                 elif self.next_use(leaf) == inf:
                     stack.append(leaf)
 
     def make_room(self, size: int) -> None:
-        """Evict buffers until so many bytes fit into the budget, or none may go any more. The
-        scores in the heap were right when they were put there; they grow as time goes by."""
-        while self.alive + size > self.budget and self.heap:
+        """Evict buffers until so many bytes fit into the budget, or none may go any more. Scores in
+        the heap were right when they were put there; they grow with time."""
+        while self.live_bytes + size > self.budget and self.heap:
             score, b = heappop(self.heap)
-            if not self.present[b] or self.pins[b] or self.next_use(b) == inf:
+            if not self.live[b] or self.pins[b] or self.next_use(b) == inf:
                 continue
-            chain = self.chain([b], gone=b)
-            now = self.score(b, chain)
+            runs = self.recomputation([b], evicted=b)
+            now = self.score(b, runs)
             if now == inf:
                 continue
             if now > score * (1 + 1e-9) and self.heap and now > self.heap[0][0]:
                 heappush(self.heap, (now, b))
                 continue
-            self.evict(b, chain)
+            self.evict(b, runs)
 
-    def score(self, b: int, chain: Chain) -> float:
-        """Time to compute a buffer again by the bytes and steps that it is not kept for."""
+    def score(self, b: int, runs: Recomputation) -> float:
+        """The time to recompute a buffer by the bytes and tasks that it is away for."""
         graph, soon = self.graph, self.now + 1
         distance = max(self.next_use(b) - self.now, 1)
         size = graph.bytes[b]
         if self.shared:
             others = (o for o in graph.results[graph.writer[b]] if o != b)
             size += sum(graph.bytes[o] for o in others if soon < self.own_use(o) < inf)
-        return chain.us / (size * distance**self.exponent)
+        return runs.us / (size * distance**self.exponent)
 
-    def evict(self, b: int, chain: Chain) -> None:
-        """Take a buffer out of memory; what it is to be computed from stays."""
+    def evict(self, b: int, runs: Recomputation) -> None:
+        """Free a buffer; those that it is recomputed from stay."""
         when = self.next_use(b)
-        self.leave(b)
-        self.leaves[b] = chain.leaves
-        self.owing[b] = chain.tasks
-        for task in chain.tasks:
+        self.free(b)
+        self.recomputations[b] = runs
+        for task in runs.tasks:
             self.owed[task] += 1
-        for leaf in chain.leaves:
-            known = self.next_held[leaf] if self.held[leaf] else when
-            self.next_held[leaf] = int(min(known, when))
-            self.held[leaf] += 1
+        for leaf in runs.leaves:
+            known = self.next_recomputed[leaf] if self.dependents[leaf] else when
+            self.next_recomputed[leaf] = int(min(known, when))
+            self.dependents[leaf] += 1
 
-    def chain(self, buffers: Sequence[int], gone: int = -1) -> Chain:
-        """What has to run for buffers, of which `gone` counts as not in memory."""
+    def recomputation(self, buffers: Sequence[int], evicted: int = -1) -> Recomputation:
+        """The tasks that recompute buffers, of which `evicted` counts as not live."""
         graph, us = self.graph, 0.0
         stack = [graph.writer[b] for b in buffers]
         tasks: set[int] = set()
@@ -261,34 +247,33 @@ class Execution:
                 continue
             tasks.add(task)
             cost = self.costs[task]
-            if cost is None or (gone >= 0 and len(tasks) > LONGEST):
-                return Chain((), (), inf)
+            if cost is None or (evicted >= 0 and len(tasks) > LONGEST):
+                return Recomputation((), (), inf)
             us += 0.0 if self.shared and self.owed[task] else cost
             for b in graph.operands[task]:
-                if self.present[b] and b != gone:
+                if self.live[b] and b != evicted:
                     leaves[b] = None
                 else:
                     stack.append(graph.writer[b])
-        return Chain(sorted(tasks), tuple(leaves), us)
+        return Recomputation(sorted(tasks), tuple(leaves), us)
 
 
 # ---- plans -------------------------------------------------------------------------------------
 
 
 def without_dead_steps(graph: TaskGraph, steps: Sequence[Step]) -> list[Step]:
-    """The steps without those of which nobody reads anything: a value was evicted before its first
-    use. Tasks that make no buffers between tasks stay."""
-    wanted: set[int] = set()
-    kept: list[Step] = []
+    """The steps without those whose buffers are evicted before they are read. Tasks without such
+    buffers stay."""
+    read: set[int] = set()
+    needed: list[Step] = []
     for step in reversed(steps):
-        made = graph.results[step.task]
-        sink = any(not graph.bytes[b] or not graph.readers[b] for b in made)
-        if made and not sink and wanted.isdisjoint(step.fills):
-            continue
-        wanted -= step.fills
-        wanted.update(graph.operands[step.task])
-        kept.append(step)
-    return kept[::-1]
+        results = graph.results[step.task]
+        sink = any(not graph.bytes[b] or not graph.readers[b] for b in results)
+        if not results or sink or not read.isdisjoint(step.fills):
+            read -= step.fills
+            read.update(graph.operands[step.task])
+            needed.append(step)
+    return needed[::-1]
 
 
 def peak_of(graph: TaskGraph, steps: Sequence[Step]) -> int:
@@ -319,37 +304,36 @@ def planned(
 
 
 def best_plan(graph: TaskGraph, costs: Costs, slower: float, limit: int = 0) -> Plan | None:
-    """The plan of the least peak that takes at most `slower` times as long as the tasks do; with a
-    `limit` in bytes, the one that takes the least time of those that need no more, if there is one.
-    None where none is worth it."""
+    """The plan of the least peak that takes at most `slower` times as long as the tasks; with a
+    `limit` in bytes, the fastest one with a peak within it, if there is one. None where none is
+    worth it."""
     most = graph.live(range(len(graph))).peak
     base_us = sum(c or 0.0 for c in costs)
     if not base_us or most <= limit:
         return None
-    found: list[Plan] = []
+    plans: list[Plan] = []
     for exponent, shared in product(EXPONENTS, (False, True)):
         low, high = 0, most
         budget = limit or most // 2
         for _ in range(BISECTIONS):
             plan = planned(graph, costs, budget, exponent, shared, slower * base_us)
             if plan is not None and len(plan.steps) > len(graph):  # else nothing is repeated
-                found.append(plan)
+                plans.append(plan)
             if plan is None or plan.peak <= limit:  # too slow, or less than is asked for
                 low = budget
             else:
                 high = budget
             budget = (low + high) // 2
-    return chosen(found, most, base_us, limit)
+    return best_of(plans, most, base_us, limit)
 
 
-def chosen(found: Sequence[Plan], most: int, base_us: float, limit: int) -> Plan | None:
-    """The plan to carry out of those found."""
-    if limit:
-        fitting = [p for p in found if p.peak <= limit]
-        if fitting:
-            return min(fitting, key=lambda p: (p.us, p.peak))
-        smaller = [p for p in found if p.peak < most]
-    else:
-        least = [max(LEAST, WORTH * (p.us / base_us - 1)) for p in found]
-        smaller = [p for p, share in zip(found, least, strict=True) if 1 - p.peak / most > share]
+def best_of(plans: Sequence[Plan], most: int, base_us: float, limit: int) -> Plan | None:
+    if fitting := [p for p in plans if p.peak <= limit]:
+        return min(fitting, key=lambda p: (p.us, p.peak))
+
+    def is_worth_it(plan: Plan) -> bool:
+        least = 0.0 if limit else max(LEAST, WORTH * (plan.us / base_us - 1))
+        return 1 - plan.peak / most > least
+
+    smaller = filter(is_worth_it, plans)
     return min(smaller, key=lambda p: (p.peak, p.us), default=None)

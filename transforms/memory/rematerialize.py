@@ -1,8 +1,8 @@
-"""Values are computed again before their later uses, where keeping them costs too much memory.
+"""Recompute values before their later uses instead of keeping them live.
 
     %0 = npu_task.launch @exp_0 ins(%x : ...) ...             (100 MB)
     %1 = npu_task.launch @sum_0 ins(%0 : ...) ...             (1 KB)
-    %2 = ...                                                  (what needs the most memory)
+    %2 = ...                                                  (the memory peak)
     %3 = npu_task.launch @mul_0 ins(%0, %2 : ...) ...
 becomes
     %0 = npu_task.launch @exp_0 ins(%x : ...) ...
@@ -11,10 +11,9 @@ becomes
     %4 = npu_task.launch @exp_0 ins(%x : ...) ...
     %3 = npu_task.launch @mul_0 ins(%4, %2 : ...) ...
 
-`recomputation.py` says which. Only launches whose kernels are pure and have a cost that is known
-are repeated: nothing random, no branch or loop, nothing of a shape known only at run time. The
-function says what was done: `npu_task.recomputed` launches. Run `order-tasks` before: the order of
-the tasks stays.
+`recomputation.py` chooses the values. Only launches of pure kernels of known cost are repeated:
+nothing random, no branch or loop, no dynamic shape. `npu_task.recomputed` of the function is the
+number of repeated launches. Run `order-tasks` before: the order of the tasks stays.
 """
 
 from collections.abc import Sequence
@@ -25,6 +24,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.tensor import EmptyOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import Pure
 
 from ge.dialects.npu_task.attributes import number
@@ -44,14 +44,13 @@ from ge.transforms.memory.recomputation import Plan, Step, best_plan
 
 def launch_costs(module: ModuleOp, target: Target) -> dict[str, float]:
     """Microseconds of a launch of each kernel that may be repeated."""
-    found: dict[str, float] = {}
+    costs: dict[str, float] = {}
     for kernel in module.ops:
         if isinstance(kernel, KernelOp) and is_repeatable(kernel):
-            tiling = kernel.tiling
-            time = task_time(kernel.main, kernel.engine.data, tiling, target)
+            time = task_time(kernel.main, kernel.engine.data, kernel.tiling, target)
             if time is not None:
-                found[kernel.sym_name.data] = time.total_us + target.launch_us
-    return found
+                costs[kernel.sym_name.data] = time.total_us + target.launch_us
+    return costs
 
 
 def is_repeatable(kernel: KernelOp) -> bool:
@@ -66,19 +65,19 @@ class Rematerialization:
     graph: TaskGraph
     tasks: Sequence[Operation]
     current: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """Result of a task, or view of one -> what readers take instead."""
+    """Result of a task, or view of one -> its latest copy."""
     views: dict[SSAValue, list[SSAValue]] = field(default_factory=dict[SSAValue, list[SSAValue]])
     """Result of a task -> the views of it in `current`."""
 
     def apply(self, plan: Plan) -> None:
-        """Put the runs of the plan in place of the tasks."""
-        done: set[int] = set()
+        """Replace the tasks by the runs of the plan."""
+        first_runs: set[int] = set()
         repeated: list[Step] = []
         for step in plan.steps:
             if step.again:
                 repeated.append(step)
                 continue
-            done.add(step.task)
+            first_runs.add(step.task)
             task = self.tasks[step.task]
             for again in repeated:
                 self.repeat(again, task)
@@ -88,11 +87,11 @@ class Rematerialization:
                     if (new := self.latest(value, task)) is not value:
                         op.operands[i] = new
         for i in reversed(range(len(self.tasks))):
-            if i not in done:
+            if i not in first_runs:
                 erase(self.tasks[i])
 
     def repeat(self, step: Step, before: Operation) -> None:
-        """Run a launch again, in front of a task."""
+        """Repeat a launch before a task."""
         launch = self.tasks[step.task]
         assert isinstance(launch, LaunchOp)
         outs = [EmptyOp.create(result_types=[v.type]) for v in launch.outs]
@@ -101,9 +100,9 @@ class Rematerialization:
         again = LaunchOp(launch.callee, ins, destinations, launch.result_types)
         for op in (*outs, again):
             op.location = launch.location
-            insert_before(op, before)
-        made = self.graph.results[step.task]
-        for b, old, new in zip(made, launch.results_, again.results_, strict=True):
+            Rewriter.insert_op(op, InsertPoint.before(before))
+        results = self.graph.results[step.task]
+        for b, old, new in zip(results, launch.results_, again.results_, strict=True):
             if b in step.fills:
                 new.name_hint = old.name_hint
                 self.current[old] = new
@@ -111,42 +110,34 @@ class Rematerialization:
                     del self.current[view]
 
     def latest(self, value: SSAValue, before: Operation) -> SSAValue:
-        """What a task reads in place of a value: views are made anew."""
+        """The latest copy of a value; views are copied, too."""
         root = storage(value)
         if value in self.current or root not in self.current:
             return self.current.get(value, value)
         view = value.owner
         assert isinstance(view, Operation)
         new = view.clone({view.operands[0]: self.latest(view.operands[0], before)})
-        insert_before(new, before)
+        Rewriter.insert_op(new, InsertPoint.before(before))
         for old, result in zip(view.results, new.results, strict=True):
             self.current[old] = result
             self.views.setdefault(root, []).append(old)
         return self.current[value]
 
 
-def insert_before(op: Operation, place: Operation) -> None:
-    block = place.parent
-    assert block is not None
-    block.insert_op_before(op, place)
-
-
 def erase(task: Operation) -> None:
-    """Remove a task whose results only views show that nobody uses, and what it alone used."""
+    """Erase a task of which only unused views are left, these, and its destinations."""
     for result in task.results:
         for use in list(result.uses):
             erase(use.operation)
     destinations = [v.owner for v in task.operands if isinstance(v.owner, EmptyOp)]
-    task.detach()
-    task.erase()
+    Rewriter.erase_op(task)
     for empty in destinations:
-        empty.detach()
-        empty.erase()
+        Rewriter.erase_op(empty)
 
 
 @dataclass(frozen=True)
 class RematerializePass(ModulePass):
-    """Compute values of @main again before later uses where that lowers the peak of memory."""
+    """Recompute values of @main before later uses where that lowers the memory peak."""
 
     name = "rematerialize"
 
@@ -155,8 +146,8 @@ class RematerializePass(ModulePass):
     slower: float = 1.1
     """How many times as long the tasks may take, one after the other."""
     limit: int = 0
-    """Bytes: where the tasks need no more at one time nothing is done, else only what it takes to
-    get there; 0: the least that `slower` allows."""
+    """Bytes that may be live: nothing more is recomputed than it takes to get there; 0: the least
+    peak that `slower` allows."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.slower < 1:
@@ -167,8 +158,8 @@ class RematerializePass(ModulePass):
             return
         target, block = target_for(main, self.target), main.body.block
         graph, tasks = task_graph(block, target.hbm_alignment)
-        known = launch_costs(op, target)
-        costs = [known.get(t.callee) if isinstance(t, LaunchOp) else None for t in tasks]
+        by_kernel = launch_costs(op, target)
+        costs = [by_kernel.get(t.callee) if isinstance(t, LaunchOp) else None for t in tasks]
         plan = best_plan(graph, costs, self.slower, self.limit)
         if plan is None:
             return

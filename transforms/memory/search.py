@@ -1,28 +1,26 @@
 """A complete search for a packing within a capacity.
 
-Depth first: buffers are placed one by one, each on top of what is placed already, at offsets that
-never decrease. Every packing can be pushed down into one that comes about like this (a "canonical"
-one), so none is missed, and of the orders that give the same packing one is tried. The ideas are
-those of Moffitt, "MiniMalloc: A Lightweight Memory Allocator for Hardware-Accelerated Machine
-Learning" (ASPLOS 2023):
+Depth first: buffers are placed one by one, each on top of the placed ones, at offsets that never
+decrease. Every packing can be pushed down into such a "canonical" one, so none is missed, and of
+the orders that give the same packing one is tried. The ideas are those of Moffitt, "MiniMalloc: A
+Lightweight Memory Allocator for Hardware-Accelerated Machine Learning" (ASPLOS 2023):
 - time is cut into sections, so that buffers conflict where they have a section in common;
-- where no unplaced buffer crosses from a section to the next, both sides are searched apart, and
-  one that has no packing fails the placement that separated them, however many were made since;
-- the floor of a section is the lowest offset that an unplaced buffer of it can have: with what is
-  unplaced on top it must not rise over the capacity, also where the offset reached is its floor;
-- a buffer is not placed at or above an offset below which another one would fit as a whole.
+- where no unplaced buffer crosses from a section to the next, both sides are searched separately; a
+  side without a packing fails the placement that separated them, however many came since;
+- the floor of a section is the lowest offset that an unplaced buffer of it can have: with the
+  unplaced bytes on top it must not rise over the capacity;
+- a buffer is not placed at or above an offset below which another whole one would fit.
 Added to them are:
-- a dead end is explained by the sections that it comes from, and a placement that has changed
-  nothing in them is not repaired but left as well (backjumping: Prosser, "Hybrid algorithms for the
-  constraint satisfaction problem", 1993);
-- a state that failed (what is unplaced, and from which offset on) fails again;
+- a dead end is explained by the sections that it comes from; a placement that changed nothing in
+  them is undone as well (backjumping: Prosser, "Hybrid algorithms for the constraint satisfaction
+  problem", 1993);
+- a state that failed (the unplaced buffers, and the least offset) fails again;
 - buffers of equal offset are tried in a fixed order, by how full their sections are, or by how
   often their sections were dead ends, with restarts (Boussemart, Hemery, Lecoutre and Sais,
   "Boosting systematic search by weighting constraints", 2004); these take turns with growing
-  numbers of steps: where one is lost in a large subtree another one may be lucky.
+  numbers of steps, as one may be lucky where another one is lost in a large subtree.
 A step costs numpy operations on the sections beside the placed buffer, 0.1 to 0.6 ms. Turns and
-limits are counted in steps, so that the result does not depend on the machine; a limit in seconds
-is for who asks for one.
+limits are counted in steps, so that the result does not depend on the machine.
 """
 
 import time
@@ -37,20 +35,11 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 
-TURN = 2
-"""Steps of an order in its first turn, for each buffer."""
-
-LONGER = 4
-"""Each round has this many times as many steps in a turn as the one before."""
-
-RESTART = 2
-"""Steps before a search by blame starts again, for each buffer."""
-
-GROWTH, MEMORY = 1.2, 0.7
-"""What the steps between restarts, and the blame so far, are multiplied by at a restart."""
-
-CHECKED = 64
-"""Steps between two looks at the clock."""
+TURN = 2  # steps for each buffer in the first turn of an order
+LONGER = 4  # factor of the steps from one round of turns to the next
+RESTART = 2  # steps for each buffer before a search by blame starts again
+GROWTH, MEMORY = 1.2, 0.7  # factors of these steps, and of the blame, at a restart
+CHECKED = 64  # steps between two looks at the clock
 
 
 class Outcome(Enum):
@@ -71,7 +60,7 @@ class Ties(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The offsets, if a packing was found; the steps taken."""
+    """The outcome, the offsets of a packing, and the steps of the search."""
 
     outcome: Outcome
     offsets: Sequence[int]
@@ -117,25 +106,25 @@ def orders(sections: Sections) -> Iterator[Ints]:
 
 
 @dataclass(slots=True)
-class Part:
-    """Buffers that are to be placed in sections [low, high), apart from all others."""
+class Subproblem:
+    """Buffers to place in sections [low, high), independent of all others."""
 
     buffers: Ints
     low: int
     high: int
     offset: int
-    """Where the last buffer was placed; none is placed below."""
+    """Of the last placement; none is placed below."""
     parent: int
-    """The frame whose placement made this part."""
-    rest: "Part | None"
-    """What has to be packed besides."""
+    """The frame whose placement created this subproblem."""
+    rest: "Subproblem | None"
+    """The next one of a chain."""
 
 
 @dataclass(slots=True)
 class Frame:
-    """A part whose next buffer is being chosen. Sets of sections are the bits of an integer."""
+    """A choice of the next buffer of a subproblem. Sets of sections are the bits of an integer."""
 
-    part: Part
+    part: Subproblem
     key: bytes
     choices: Sequence[int]
     reasons: int
@@ -144,13 +133,13 @@ class Frame:
     blamed: int = 0
     """The sections because of which the choices so far failed."""
     undo: tuple[int, Ints, int, int, Ints] | None = None
-    """What the placement of a choice has changed."""
+    """The state that the placement of a choice has changed."""
     asleep: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     """Choices that failed, and where they were asleep before."""
 
 
 class Descent:
-    """The search with one order. It can be left and taken up again."""
+    """The search with one order, which can be interrupted and continued."""
 
     def __init__(self, sections: Sections, order: Ints, capacity: int, ties: Ties) -> None:
         """Buffers of equal offset are tried as `ties` says, then as in the order."""
@@ -181,12 +170,11 @@ class Descent:
             self.members[s, : len(members)] = rank[members]
         self.totals = sections.totals
         self.blame = np.zeros(sections.count)
-        """How often each section was a dead end; less is said of older ones."""
+        """How often each section was a dead end; older ones count less."""
         self.limit = float(RESTART * n)
         self.reset()
 
     def reset(self) -> None:
-        """Begin: nothing is placed."""
         n, count = len(self.order), len(self.totals)
         self.since_reset = 0
         self.lowest = np.zeros(n + 1, np.int64)
@@ -206,11 +194,11 @@ class Descent:
         self.failed: dict[bytes, int] = {}
         """State -> the sections because of which it has no packing."""
         self.frames: list[Frame] = []
-        whole = Part(np.arange(n), 0, count, 0, -1, None)
-        self.todo: Part | None = self.split(whole)
+        whole = Subproblem(np.arange(n), 0, count, 0, -1, None)
+        self.todo: Subproblem | None = self.split(whole)
 
-    def split(self, part: Part) -> Part | None:
-        """A part as a chain of parts that no buffer connects."""
+    def split(self, part: Subproblem) -> Subproblem | None:
+        """A subproblem as a chain of independent ones."""
         borders = np.flatnonzero(self.crossing[part.low + 1 : part.high] == 0) + part.low + 1
         if not len(borders):
             return part
@@ -218,7 +206,9 @@ class Descent:
         chain, limits = part.rest, [part.low, *borders.tolist(), part.high]
         for i in reversed(range(len(limits) - 1)):
             if len(buffers := part.buffers[where == i]):
-                chain = Part(buffers, limits[i], limits[i + 1], part.offset, part.parent, chain)
+                chain = Subproblem(
+                    buffers, limits[i], limits[i + 1], part.offset, part.parent, chain
+                )
         return chain
 
     def run(self, steps: int, expired: Callable[[], bool]) -> tuple[Outcome, int]:
@@ -250,8 +240,8 @@ class Descent:
                 return Outcome.PACKED, step + 1
         return Outcome.UNDECIDED, steps
 
-    def expand(self, part: Part) -> None:
-        """Choose what may be placed next in a part: a new frame, with the lowest first."""
+    def expand(self, part: Subproblem) -> None:
+        """Push a frame with the buffers that may be placed next, the lowest first."""
         buffers = part.buffers
         lowest = self.lowest[buffers]
         awake = (lowest == part.offset) & (self.sleep[buffers] != lowest)
@@ -293,13 +283,14 @@ class Descent:
         return buffers[np.lexsort((buffers, -np.array(urgent), lowest))].tolist()
 
     def fail(self, frame: Frame, reasons: int) -> None:
-        """A part has no packing because of some sections: go back to the placement that made it."""
+        """A subproblem has no packing because of some sections: backtrack to the placement that
+        created it."""
         reasons |= frame.blamed
         self.failed[frame.key] = reasons
         while len(self.frames) > frame.part.parent + 1:
-            left = self.frames.pop()
-            self.take_back(left)
-            for buffer, before in reversed(left.asleep):
+            popped = self.frames.pop()
+            self.take_back(popped)
+            for buffer, before in reversed(popped.asleep):
                 self.sleep[buffer] = before
         if self.frames:
             self.reject(self.frames[-1], reasons)
@@ -369,13 +360,13 @@ class Descent:
         self.crossing[first + 1 : last] += 1
         frame.undo = None
 
-    def remaining(self, part: Part, buffer: int) -> Part | None:
-        """What is to be packed after a placement; None: nothing."""
+    def remaining(self, part: Subproblem, buffer: int) -> Subproblem | None:
+        """The subproblem after a placement; None: nothing remains."""
         buffers = part.buffers[part.buffers != buffer]
         if not len(buffers):
             return part.rest
         offset, parent = self.offsets[buffer], len(self.frames) - 1
-        smaller = Part(buffers, part.low, part.high, offset, parent, part.rest)
+        smaller = Subproblem(buffers, part.low, part.high, offset, parent, part.rest)
         first, last = self.first[buffer], self.last[buffer]
         if self.crossing[first + 1 : last].all():
             return smaller
@@ -397,8 +388,8 @@ def search(
     steps: float = inf,
     seconds: float = inf,
 ) -> Result:
-    """Pack buffers, live from starts[i] to ends[i] (both included), into `capacity` bytes, or
-    find out that it is impossible; undecided after so many steps or seconds."""
+    """Pack buffers, live from starts[i] to ends[i] (both included), into `capacity` bytes, or prove
+    that it is impossible; undecided after so many steps or seconds."""
     deadline = time.monotonic() + seconds
     real = [i for i, size in enumerate(sizes) if size > 0]
     offsets = [0] * len(sizes)
@@ -429,8 +420,7 @@ def search(
 
 
 def turns(sections: Sections, capacity: int) -> Iterator[tuple[Descent, int]]:
-    """The descents by turns, without end, and how many steps each may take. They are made when
-    it is their turn."""
+    """The descents by turns, without end, and the steps that each may take."""
     begun: list[Descent] = []
     turn = TURN * len(sections.sizes)
     for order in orders(sections):

@@ -1,4 +1,4 @@
-"""Tasks go to streams by the engine that executes them; events order what depends across streams.
+"""Tasks go to streams by the engine that executes them; events order them across streams.
 
     npu_task.copy %x to %0 : memref<64xf32, host> to memref<64xf32, hbm>
     npu_task.launch @matmul_0 ins(%0 : ...) outs(%1 : ...)
@@ -14,29 +14,29 @@ becomes
     npu_task.launch @relu_0 on 1 ins(%1 : ...) outs(%2 : ...)
     npu_task.launch @relu_0 on 1 ins(%1 : ...) outs(%3 : ...)
 
-Several schedules are made of each segment (what a block issues between two barriers), and the
-fastest by the clock is kept:
+Of each segment (the tasks of a block between two barriers) the fastest of several schedules by the
+clock is chosen:
 - the order of the program, one stream for each engine;
 - list scheduling (`list_scheduling.py`) with the longest path to the end as the priority, and with
   the order of the program as the priority, on several streams for each engine, so that independent
-  launches overlap and run side by side. These never keep more bytes live than the limit: that of
-  the caller, or the peak of the program's own order.
+  launches overlap. These never keep more bytes live than the limit: that of the caller, or the
+  peak of the program's own order.
 
-Nothing is tried where the first one is as fast as the lower bound, nor inside branches and loops,
-where the host issues one task after the other.
+Only the first is timed where it is as fast as the lower bound, and inside branches and loops, where
+the host issues one task after the other. The IR is written when all schedules are chosen.
 
 On a target with fewer streams than engines some engines share a stream (`SHARED`), and so they do
 where a segment needs more events at one time than the target has: one stream needs none.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.npu_task.attributes import HBM, HOST, Engine, number
@@ -46,7 +46,8 @@ from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target, target_for
-from ge.runtime.clock.clock import Program
+from ge.runtime.clock.clock import ProgramClock
+from ge.runtime.clock.issue import Issue
 from ge.runtime.clock.timeline import Timeline
 from ge.transforms.analysis.aliasing import arena_bytes
 from ge.transforms.analysis.dependencies import Segment, segments
@@ -65,8 +66,8 @@ from ge.transforms.schedule.memory_cap import MemoryCap, memory_orderings
 CUBE, VECTOR, DMA_IN, DMA_OUT, CONTROL = range(5)
 STREAMS = 5
 STREAM_OF = {Engine.CUBE: CUBE, Engine.VECTOR: VECTOR, Engine.HOST: CONTROL, Engine.DMA: DMA_IN}
-"""The first stream of each engine's launches. Copies within the device are the vector cores'."""
 
+# Number of streams -> the one on which the tasks of each stream go.
 SHARED = {
     1: {CUBE: 0, VECTOR: 0, DMA_IN: 0, DMA_OUT: 0, CONTROL: 0},
     2: {CUBE: 0, VECTOR: 0, DMA_IN: 1, DMA_OUT: 1, CONTROL: 0},
@@ -74,44 +75,65 @@ SHARED = {
     4: {CUBE: 0, VECTOR: 1, DMA_IN: 2, DMA_OUT: 3, CONTROL: 1},
     STREAMS: {s: s for s in range(STREAMS)},
 }
-"""Number of streams -> the one on which the tasks of each stream go."""
 
-MORE_STREAMS = 12
-"""Streams beyond one for each engine that a program may have."""
-
+MORE_STREAMS = 12  # streams beyond one for each engine that a program may have
 STREAMS_OF_ENGINE = 8
 
+# The share of the time by which a schedule must be faster than the order of the program. No better
+# one is looked for when this near to the lower bound.
 GAIN = 1e-3
-"""A schedule that is faster than the order of the program by less than this share is not worth it,
-and no better one is looked for when this near to the lower bound."""
+
+
+@dataclass(frozen=True)
+class IssuedSegment:
+    """How the tasks of a segment are issued, in order, and the events of those that others wait
+    for. `moved`: not in the order of the program."""
+
+    segment: Segment
+    tasks: Sequence[Planned]
+    events: Mapping[Issue, int]
+    moved: bool
+
+    def write(self) -> None:
+        """Put the tasks into their block in this order, on their streams, with their events."""
+        if not self.tasks:
+            return
+        for task in self.tasks:
+            task.op.properties["stream"] = number(task.stream)
+        last = self.segment.ops[-1]
+        block, end = last.parent, last.next_op
+        assert block is not None
+        assert end is not None
+        ops = with_events(self.tasks, self.events)
+        ordered = tuple(self.segment.with_others(ops, self.moved))
+        for op in self.segment.ops:
+            op.detach()
+        block.insert_ops_before(ordered, end)
 
 
 @dataclass
 class StreamAssignment:
-    """Assigns the streams and events of one function."""
+    """Chooses the streams and events of one function; changes nothing of it."""
 
-    engines: dict[str, Engine]
-    """The engine of each kernel."""
+    engines: Mapping[str, Engine]  # of each kernel
     target: Target
-    events: EventIds
     streams: int
-    clock: Program | None
-    """What tells how long a schedule takes; None: the order of the program is kept."""
-    memory_limit: int
-    used: int = field(init=False)
-    """Streams that have tasks, or could have."""
+    clock: ProgramClock | None  # times schedules; None: the order of the program stays
+    memory_limit: int = 0
+    events: EventIds = field(init=False)
+    used: int = field(init=False)  # streams that have tasks, or could have
+    cap: int = field(init=False, default=0)  # bytes live at one time
+    blocks: dict[Block, list[IssuedSegment | Operation]] = field(
+        init=False, default_factory=dict[Block, list[IssuedSegment | Operation]]
+    )
 
     def __post_init__(self) -> None:
+        self.streams = min(self.target.max_streams, self.streams)
+        self.events = EventIds(self.target.max_events)
         self.used = min(self.streams, STREAMS)
 
-    @classmethod
-    def of(cls, target: Target, engines: dict[str, Engine], clock: Program) -> "StreamAssignment":
-        """One that tries all schedules, with the target's streams and events."""
-        streams = min(target.max_streams, STREAMS + MORE_STREAMS)
-        return cls(engines, target, EventIds(target.max_events), streams, clock, 0)
-
     def function(self, func: FuncOp) -> None:
-        """Schedule the segments of the outermost block, and put all tasks on streams."""
+        """Schedule all tasks of a function."""
         parts = list(segments(func.body.block))
         tasks = [p.tasks if isinstance(p, Segment) else [p] for p in parts]
 
@@ -120,47 +142,71 @@ class StreamAssignment:
             return arena_bytes(buffer, self.target.hbm_alignment) if outermost else 0
 
         graph = buffer_graph(chain.from_iterable(tasks), size_of)
-        parts_live = list(windows(graph, map(len, tasks)))
-        cap = max(self.memory_limit, *(w.profile().peak for w in parts_live))
-        for part, window in zip(parts, parts_live, strict=True):
+        live = list(windows(graph, map(len, tasks)))
+        self.cap = max(self.memory_limit, *(w.profile().peak for w in live))
+        for part, window in zip(parts, live, strict=True):
             if isinstance(part, Segment):
-                self.segment(part, window, cap)
+                self.issue(func.body.block, part, self.schedule(part, window))
             else:
-                self.inside(part)
-        if self.clock is not None:
-            func.attributes[CAP] = number(cap)
+                self.inside(func.body.block, part)
 
-    def inside(self, op: Operation) -> None:
-        """Put the tasks of branches and loops on streams, in the order of the program."""
+    def inside(self, parent: Block, op: Operation) -> None:
+        """Schedule the tasks of branches and loops in the order of the program."""
+        self.blocks.setdefault(parent, []).append(op)
         for block in (b for r in op.regions for b in r.blocks):
             for part in segments(block):
                 if isinstance(part, Segment):
-                    self.put(part, self.in_order(part, {}))
+                    self.issue(block, part, self.in_order(part, {}))
                 else:
-                    self.inside(part)
+                    self.inside(block, part)
 
-    def segment(self, segment: Segment, window: Window, cap: int) -> None:
-        """Keep the best schedule of a segment."""
+    def issue(self, block: Block, segment: Segment, schedule: Schedule) -> None:
+        self.used = max(self.used, 1 + max(schedule.stream, default=0))
+        tasks = self.planned(segment, schedule)
+        moved = schedule.order != sorted(schedule.order)
+        issued = IssuedSegment(segment, tasks, number_events(tasks, self.events), moved)
+        self.blocks.setdefault(block, []).append(issued)
+
+    def issues(self) -> dict[Block, list[Issue | Operation]]:
+        """What the host issues in each block, for the clock."""
+        result: dict[Block, list[Issue | Operation]] = {}
+        for block, parts in self.blocks.items():
+            issues: list[Issue | Operation] = []
+            for part in parts:
+                issues += part.tasks if isinstance(part, IssuedSegment) else [part]
+            if block.last_op is not None and not block.last_op.regions:
+                issues.append(block.last_op)
+            result[block] = issues
+        return result
+
+    def write(self, func: FuncOp) -> None:
+        for parts in self.blocks.values():
+            for part in parts:
+                if isinstance(part, IssuedSegment):
+                    part.write()
+        if self.clock is not None:
+            func.attributes[CAP] = number(self.cap)
+        state(func, streams=self.used, events=self.events.count)
+
+    def schedule(self, segment: Segment, window: Window) -> Schedule:
+        """The best schedule of a segment of the outermost block."""
         if self.clock is None:
-            self.put(segment, self.in_order(segment, {}))
-            return
-        best = self.in_order(segment, memory_orderings(window, cap))
-        self.put(segment, self.best(segment, best, window, cap)[0])
+            return self.in_order(segment, {})
+        first = self.in_order(segment, memory_orderings(window, self.cap))
+        return self.best(segment, first, window)[0]
 
     def fastest(self, segment: Segment) -> float:
         """The makespan of the best schedule of a segment, whatever memory it takes."""
         anywhere = Window(TaskGraph(), range(len(segment.tasks)), ())
-        return self.best(segment, self.in_order(segment, {}), anywhere, 0)[1]
+        return self.best(segment, self.in_order(segment, {}), anywhere)[1]
 
-    def best(
-        self, segment: Segment, in_order: Schedule, window: Window, cap: int
-    ) -> tuple[Schedule, float]:
+    def best(self, segment: Segment, in_order: Schedule, window: Window) -> tuple[Schedule, float]:
         """The fastest schedule of a segment, and its makespan (0 while that is not known)."""
         best, first = in_order, self.time(segment, in_order)
-        if len(first.tasks) < len(segment.tasks):  # how long the others take is not known
+        if len(first.tasks) < len(segment.tasks):  # the time of the others is not known
             return best, 0.0
         fastest = first.latency_us * (1 - GAIN)
-        for schedule in self.candidates(segment, window, cap, first):
+        for schedule in self.candidates(segment, window, first):
             try:
                 latency = self.time(segment, schedule).latency_us
             except GeError:  # more events than the target has
@@ -172,8 +218,8 @@ class StreamAssignment:
         return best, min(fastest, first.latency_us) if best is not in_order else first.latency_us
 
     def in_order(self, segment: Segment, after: dict[int, list[int]]) -> Schedule:
-        """The order of the program, with one stream for each engine as far as there are streams,
-        and events, enough. `after`: what tasks have to wait for because of memory."""
+        """The order of the program, with one stream for each engine as far as there are enough
+        streams and events. `after`: the tasks that each waits for because of memory."""
         engines = [self.engine_stream(op) for op in segment.tasks]
         order = list(range(len(engines)))
         for count in range(min(self.streams, STREAMS), 1, -1):
@@ -185,28 +231,28 @@ class StreamAssignment:
             return schedule
         return Schedule(order, [0] * len(order), after)
 
-    def candidates(
-        self, segment: Segment, window: Window, cap: int, first: Timeline
-    ) -> Iterator[Schedule]:
+    def candidates(self, segment: Segment, window: Window, first: Timeline) -> Iterator[Schedule]:
         """Schedules that may be faster than the order of the program."""
         if first.latency_us <= first.lower_bound_us * (1 + GAIN):
             return
         tasks, before = first.tasks, segment.before
         paths = path_lengths([t.time.total_us for t in tasks], before, self.target.launch_us)
         in_order = [float(-i) for i in range(len(tasks))]
+        shared = SHARED[min(self.streams, STREAMS)]
         engines = {
-            t.engine: [self.stream_of(op)] for t, op in zip(tasks, segment.tasks, strict=True)
+            t.engine: [shared[self.engine_stream(op)]]
+            for t, op in zip(tasks, segment.tasks, strict=True)
         }
         for priority in (paths, in_order):
             own = {engine: list(streams) for engine, streams in engines.items()}
             streams = Streams(list(range(STREAMS, self.streams)), STREAMS_OF_ENGINE, own)
-            memory = MemoryCap(window, cap)
+            memory = MemoryCap(window, self.cap)
             scheduler = ListScheduler(tasks, before, priority, memory, streams, self.target)
             scheduler.play()
             yield scheduler.schedule
 
     def time(self, segment: Segment, schedule: Schedule) -> Timeline:
-        """How a schedule of a segment would run. Raises GeError for more events than there are."""
+        """When the tasks of a schedule run. Raises GeError for more events than there are."""
         assert self.clock is not None
         tasks = self.planned(segment, schedule)
         self.check_events(tasks)
@@ -216,41 +262,22 @@ class StreamAssignment:
         number_events(tasks, EventIds(self.target.max_events))
 
     def planned(self, segment: Segment, schedule: Schedule) -> list[Planned]:
-        """The tasks of a segment in the order of issue. The program is not changed."""
-        place = [0] * len(schedule.order)
-        for position, i in enumerate(schedule.order):
-            place[i] = position
+        """The tasks of a segment in the order of issue."""
+        if schedule.planned:
+            return schedule.planned
+        position = {i: at for at, i in enumerate(schedule.order)}
         before = [
-            [place[j] for j in (*segment.before[i], *schedule.after.get(i, ()))]
+            [position[j] for j in (*segment.before[i], *schedule.after.get(i, ()))]
             for i in schedule.order
         ]
         tasks = [segment.tasks[i] for i in schedule.order]
-        return plan(tasks, [schedule.stream[i] for i in schedule.order], before, self.streams)
-
-    def put(self, segment: Segment, schedule: Schedule) -> None:
-        """Put a segment into its block as the schedule says."""
-        if not segment.tasks:
-            return
-        self.used = max(self.used, 1 + max(schedule.stream))
-        tasks = self.planned(segment, schedule)
-        for task in tasks:
-            task.op.properties["stream"] = number(task.stream)
-        ops = with_events(tasks, number_events(tasks, self.events))
-        block, end = segment.ops[-1].parent, segment.ops[-1].next_op
-        assert block is not None
-        assert end is not None
-        every = list(segment.with_others(ops, move=schedule.order != sorted(schedule.order)))
-        for op in segment.ops:
-            op.detach()
-        block.insert_ops_before(tuple(every), end)
-
-    def stream_of(self, op: Operation) -> int:
-        """The stream on which the tasks of the op's engine go first."""
-        return SHARED[min(self.streams, STREAMS)][self.engine_stream(op)]
+        streams = [schedule.stream[i] for i in schedule.order]
+        schedule.planned = plan(tasks, streams, before, self.streams)
+        return schedule.planned
 
     def engine_stream(self, op: Operation) -> int:
-        """The stream of the engine that does the op, where each has its own: of its kernel, or of
-        the direction of a copy."""
+        """The stream of the op's engine, where each engine has its own. Copies within the device
+        are the vector cores'."""
         if isinstance(op, LaunchOp):
             if op.callee not in self.engines:
                 raise error_at(op, f"there is no kernel @{op.callee}", "run lower-to-tasks")
@@ -266,7 +293,7 @@ class StreamAssignment:
 
 @dataclass(frozen=True)
 class AssignStreamsPass(ModulePass):
-    """Put each task on a stream of its engine, in the order that the clock finds best, and order
+    """Put each task on a stream of its engine, in the order that is fastest by the clock, and order
     tasks across streams by events."""
 
     name = "assign-streams"
@@ -288,23 +315,9 @@ class AssignStreamsPass(ModulePass):
 
     def assign(self, module: ModuleOp, func: FuncOp, target: Target) -> None:
         most = 1 if self.single else STREAMS if self.in_order else STREAMS + MORE_STREAMS
-        clock = None if self.single or self.in_order else Program(module, target)
-        assign_streams(module, func, target, most, clock, self.memory_limit)
-
-
-def assign_streams(
-    module: ModuleOp,
-    func: FuncOp,
-    target: Target,
-    most: int,
-    clock: Program | None,
-    memory_limit: int = 0,
-) -> None:
-    """Put a function on `most` streams at the most: in the order that the clock finds best or,
-    without a clock, in the order of the program."""
-    remove_events(func)
-    engines = {k.sym_name.data: k.engine.data for k in module.ops if isinstance(k, KernelOp)}
-    events, streams = EventIds(target.max_events), min(target.max_streams, most)
-    assignment = StreamAssignment(engines, target, events, streams, clock, memory_limit)
-    assignment.function(func)
-    state(func, streams=assignment.used, events=events.count)
+        clock = None if self.single or self.in_order else ProgramClock(module, target)
+        engines = {k.sym_name.data: k.engine.data for k in module.ops if isinstance(k, KernelOp)}
+        remove_events(func)
+        assignment = StreamAssignment(engines, target, most, clock, self.memory_limit)
+        assignment.function(func)
+        assignment.write(func)

@@ -1,15 +1,15 @@
-"""Events: what makes a task on one stream wait for a task on another one.
+"""Events: a task on one stream waits for a task on another one.
 
     npu_task.launch @matmul_0 on 0 ...
     npu_task.record 0 on 0
     npu_task.wait 0 on 1
     npu_task.launch @relu_0 on 1 ...
 
-Each stream has a vector clock: how many tasks of each stream are known to be done before its next
-one starts. A task waits for those that its stream's clock does not cover, the latest first, because
-what that one waited for is covered with it (Fidge, "Timestamps in message-passing systems that
-preserve the partial ordering", 1988). So no event is implied by the order of a stream or by another
-event. The id of an event is used again where all that waited for it is known to be done.
+Each stream has a vector clock: how many tasks of each stream happen before its next one. A task
+waits for those that its stream's clock does not cover, the latest first, because that covers what
+the latest one waited for (Fidge, "Timestamps in message-passing systems that preserve the partial
+ordering", 1988). So no event is implied by the order of a stream or by another event. An id is used
+again where all tasks that waited for the event happen before.
 """
 
 from collections import deque
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import RecordOp, WaitOp
@@ -26,23 +27,21 @@ from ge.dialects.support.diagnostics import error_at
 from ge.runtime.clock.issue import Issue, IssueQueue
 from ge.transforms.analysis.happens_before import Clock, HappensBefore
 
-RETRIES = 4
-"""How many of the used event ids are looked at before a new one is taken."""
+RETRIES = 4  # used event ids that are looked at before a new one is taken
 
 
 @dataclass(slots=True, eq=False)
 class Planned(Issue):
-    """A task as it is going to be issued: the `number`-th of its stream."""
+    """A task as it will be issued: the `number`-th of its stream."""
 
     number: int
-    done: Clock = ()
-    """How many tasks of each stream are done when this one is."""
+    done: Clock = ()  # how many tasks of each stream are done when this one is
     waiters: "list[Planned]" = field(default_factory=list["Planned"])
 
 
 @dataclass
 class EventIds:
-    """Hands out event ids; those whose waiters are all done are handed out again."""
+    """Hands out event ids, and again those whose waiters are all done."""
 
     limit: int
     count: int = 0
@@ -69,7 +68,7 @@ class EventIds:
         return event
 
     def reset(self) -> None:
-        """After a barrier, every id is free."""
+        """After a barrier every id is free."""
         self.used = deque((event, []) for event in range(self.count))
 
 
@@ -79,13 +78,13 @@ def plan(
     before: Sequence[Iterable[int]],
     count: int,
 ) -> list[Planned]:
-    """What each task has to wait for. `tasks` are in the order of issue, with the stream of each
-    and the indices of earlier tasks that must be done when it starts; there are `count` streams."""
+    """What each task waits for. `tasks` are in the order of issue, with the stream of each and the
+    indices of earlier tasks that must happen before it; there are `count` streams."""
     order = HappensBefore(count)
     result: list[Planned] = []
-    for op, stream, needed in zip(tasks, streams, before, strict=True):
+    for op, stream, earlier in zip(tasks, streams, before, strict=True):
         task = Planned(op, stream, [], order.issue(stream))
-        for j in sorted(needed, reverse=True):
+        for j in sorted(earlier, reverse=True):
             other = result[j]
             if order.clocks[stream][other.stream] < other.number:
                 task.waits.append(other)
@@ -104,7 +103,7 @@ def number_events(tasks: Sequence[Planned], ids: EventIds) -> dict[Issue, int]:
 
 
 def with_events(tasks: Sequence[Planned], events: Mapping[Issue, int]) -> list[Operation]:
-    """The tasks with the records and waits that they need, in the order of issue."""
+    """The tasks with their records and waits, in the order of issue."""
     result: list[Operation] = []
     for task in tasks:
         result += [WaitOp(events[w], task.stream) for w in task.waits]
@@ -117,40 +116,31 @@ def with_events(tasks: Sequence[Planned], events: Mapping[Issue, int]) -> list[O
 def put_events(ops: Sequence[Operation]) -> None:
     """Insert the events among `ops`, as `with_events` returns them, into the block that has the
     tasks in this order already."""
-    waiting: list[Operation] = []
-    task: Operation | None = None
-    for op in ops:
+    events: list[Operation] = []
+    for i, op in enumerate(ops):
         if isinstance(op, WaitOp):
-            waiting.append(op)
+            events.append(op)
         elif isinstance(op, RecordOp):
-            assert task is not None
-            assert task.parent is not None
-            task.parent.insert_op_after(op, task)
+            Rewriter.insert_op(op, InsertPoint.after(ops[i - 1]))
         else:
-            task = op
-            assert op.parent is not None
-            if waiting:
-                op.parent.insert_ops_before(tuple(waiting), op)
-                waiting = []
+            Rewriter.insert_op(events, InsertPoint.before(op))
+            events = []
 
 
 def remove_events(func: FuncOp) -> None:
-    """Erase all events of a function."""
+    """Erase all records and waits of a function."""
     for op in list(func.walk()):
         if isinstance(op, RecordOp | WaitOp):
             op.detach()
             op.erase()
 
 
-# ---- more orderings ----------------------------------------------------------------------------
-
-
 def add_orderings(
     func: FuncOp, later: Mapping[Operation, Sequence[Operation]], streams: int, limit: int
 ) -> int:
-    """Make tasks wait for earlier ones of their block as well: `later` has these for each task.
-    Nothing is inserted where streams and events see to it already; ids are given anew. Returns the
-    number of ids. Raises GeError, and changes nothing, where it is more than `limit`."""
+    """Make each task of `later` wait for these earlier ones of its block as well. Nothing is
+    inserted where streams and events order them already; ids are given anew. Returns the number of
+    ids. Raises GeError, and changes nothing, where it is more than `limit`."""
     ids = EventIds(limit)
     segments: list[tuple[list[Issue], list[list[int]]]] = []
     _collect(func.body.block, later, segments)
@@ -170,7 +160,7 @@ def _collect(
     later: Mapping[Operation, Sequence[Operation]],
     segments: list[tuple[list[Issue], list[list[int]]]],
 ) -> None:
-    """The tasks between barriers, with what they wait for by the events that there are and by
+    """The tasks between barriers, with the indices of those that they wait for by events and by
     `later`."""
     queue, issues, before = IssueQueue(), list[Issue](), list[list[int]]()
     index: dict[Operation, int] = {}

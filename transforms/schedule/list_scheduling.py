@@ -3,14 +3,14 @@
 A task whose dependencies are done is a candidate. Whenever something ends, candidates are taken by
 priority (Graham, SIAM J. Appl. Math. 17, 1969; with the longest path to the end as the priority it
 is the critical path method, Kohler, IEEE Trans. Computers 24, 1975):
-- a candidate is launched when cores for it are free, or when nothing else has been launched for its
-  engine that does not run yet, so that its launch is over when the engine is free;
-- one that would lift the bytes live over the limit waits (`memory_cap.py`); smaller ones pass it;
-- it goes to a stream of its engine on which nothing is under way, if there is one to the stream of
-  a task that it depends on, else to a new one.
+- a candidate is launched when cores for it are free, or when no other launch is under way for its
+  engine, so that its launch is over when the engine is free;
+- one that would lift the live bytes over the limit waits (`memory_cap.py`); smaller ones pass it;
+- it goes to a stream of its engine on which nothing is under way, if possible that of a task that
+  it depends on, else to a new one.
 
-The machine is the clock's: launch costs, cores, shared bandwidth. What comes out are an order of
-issue, streams, and the tasks that others have to wait for because of memory.
+The machine is the clock's: launch costs, cores, shared bandwidth. The result is an order of issue,
+streams, and the tasks that others wait for because of memory.
 """
 
 from collections.abc import Sequence
@@ -20,24 +20,20 @@ from heapq import heapify, heappop, heappush
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.clock import Simulation
 from ge.runtime.clock.timeline import Task
+from ge.transforms.schedule.events import Planned
 from ge.transforms.schedule.memory_cap import MemoryCap
 
-LOOK_AHEAD = 16
-"""Candidates of an engine that are looked at while those before them cannot start."""
+LOOK_AHEAD = 16  # candidates of an engine that are looked at while those before cannot start
 
 
 @dataclass
 class Streams:
     """The streams that an engine's tasks may be on, opened when they are needed."""
 
-    spare: list[int]
-    """Streams that no engine uses yet."""
-    most: int
-    """Streams that one engine may have."""
-    engines: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
-    """First the stream that each engine has from the start."""
-    last: dict[int, int] = field(default_factory=dict[int, int])
-    """The task that was issued last to a stream."""
+    spare: list[int]  # used by no engine yet
+    most: int  # for one engine
+    engines: dict[str, list[int]]  # with one stream each at the start
+    last: dict[int, int] = field(default_factory=dict[int, int])  # task issued last to a stream
 
 
 @dataclass
@@ -45,10 +41,11 @@ class Schedule:
     """An order in which to issue tasks, and on which streams."""
 
     order: list[int]
-    stream: list[int]
-    """For each task (not in the order of issue)."""
+    stream: list[int]  # of each task, not in the order of issue
+    # Task -> those that it waits for because it takes their memory.
     after: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
-    """For a task those that it has to wait for because it takes their memory."""
+    # The tasks in the order of issue, once it is known what they wait for.
+    planned: list[Planned] = field(default_factory=list[Planned])
 
 
 def path_lengths(
@@ -56,12 +53,11 @@ def path_lengths(
 ) -> list[float]:
     """For each task the longest path to the end: its launch and time, and those of tasks that
     depend on it, one after the other."""
-    path = [t + launch_us for t in times]
-    longest = [0.0] * len(times)
-    for i in range(len(times) - 1, -1, -1):
-        path[i] += longest[i]
+    path = [0.0] * len(times)
+    for i in reversed(range(len(times))):
+        path[i] += times[i] + launch_us
         for j in before[i]:
-            longest[j] = max(longest[j], path[i])
+            path[j] = max(path[j], path[i])
     return path
 
 
@@ -83,10 +79,9 @@ class ListScheduler(Simulation):
         super().__init__(copies, target, host_driven=False)
         self.before, self.priority = before, priority
         self.memory, self.streams = memory, streams
+        # For each engine a heap of candidates, and the tasks that are launched but do not run yet.
         self.candidates: dict[str, list[tuple[float, int]]] = {t.engine: [] for t in tasks}
-        """For each engine a heap; the highest priority first."""
         self.under_way: dict[str, set[int]] = {t.engine: set() for t in tasks}
-        """Tasks that have been launched, but do not run yet."""
         self.finished = [False] * len(tasks)
         self.schedule = Schedule([], [0] * len(tasks))
 
@@ -106,11 +101,9 @@ class ListScheduler(Simulation):
         self.dispatch()
 
     def ready(self, i: int) -> None:
-        """All that a task depends on is done: it is a candidate."""
         heappush(self.candidates[self.tasks[i].engine], (-self.priority[i], i))
 
     def begin(self, i: int) -> None:
-        """Task i runs: the next one of its engine may be launched."""
         self.under_way[self.tasks[i].engine].discard(i)
         super().begin(i)
 
@@ -120,67 +113,62 @@ class ListScheduler(Simulation):
         super().finish(i)
 
     def dispatch(self) -> None:
-        """Launch candidates until none can be."""
         for engine, heap in self.candidates.items():
             while heap and self.launch_one(engine, heap):
                 pass
 
     def launch_one(self, engine: str, heap: list[tuple[float, int]]) -> bool:
-        """Launch the first of the engine's candidates that can be. Returns whether there is one."""
+        """Launch the first of the engine's candidates that can start; whether there is one."""
         passed: list[tuple[float, int]] = []
-        found = None
-        while heap and found is None and len(passed) < LOOK_AHEAD:
+        chosen = None
+        while heap and chosen is None and len(passed) < LOOK_AHEAD:
             entry = heappop(heap)
             if self.has_room(engine, entry[1]) and self.memory.allows(entry[1]):
-                found = entry[1]
+                chosen = entry
             else:
                 passed.append(entry)
         for entry in passed:
             heappush(heap, entry)
-        frontier = self.memory.frontier
-        if found is None and self.is_stuck() and (-self.priority[frontier], frontier) in heap:
-            heap.remove((-self.priority[frontier], frontier))
-            heapify(heap)
-            found = frontier
-        stream = None if found is None else self.stream_for(found)
-        if found is None:
+        if chosen is None and not (self.launching or self.running or self.waiting):
+            # Nothing happens any more unless the next task in program order is launched.
+            frontier = -self.priority[self.memory.frontier], self.memory.frontier
+            if frontier in heap:
+                heap.remove(frontier)
+                heapify(heap)
+                chosen = frontier
+        if chosen is None:
             return False
-        if stream is None:
-            heappush(heap, (-self.priority[found], found))
+        if (stream := self.stream_for(chosen[1])) is None:
+            heappush(heap, chosen)
             return False
-        self.put(found, stream)
+        self.put(chosen[1], stream)
         return True
 
-    def is_stuck(self) -> bool:
-        """Whether nothing will happen any more unless a task is launched."""
-        return not (self.launching or self.running or self.waiting)
-
     def has_room(self, engine: str, i: int) -> bool:
-        """Whether a task should be launched now, if its memory allows it."""
-        soon = self.under_way[engine]
-        if not soon:
+        """Whether cores would be free for a task, or nothing else is under way."""
+        under_way = self.under_way[engine]
+        if not under_way:
             return True
         free = dict(self.free)
-        for j in soon:
+        for j in under_way:
             for name, cores in self.tasks[j].cores:
                 free[name] -= cores
         return all(free[name] >= cores for name, cores in self.tasks[i].cores)
 
     def stream_for(self, i: int) -> int | None:
         """A stream of the engine on which nothing is under way; None when there is none."""
-        s, engine = self.streams, self.tasks[i].engine
-        mine = s.engines[engine]
-        idle = [x for x in mine if x not in s.last or self.finished[s.last[x]]]
+        s = self.streams
+        own = s.engines[self.tasks[i].engine]
+        idle = [x for x in own if x not in s.last or self.finished[s.last[x]]]
         if idle:
             earlier = self.before[i]
-            return max(idle, key=lambda x: (s.last.get(x, -1) in earlier, -mine.index(x)))
-        if s.spare and len(mine) < s.most:
-            mine.append(s.spare.pop(0))
-            return mine[-1]
+            return max(idle, key=lambda x: (s.last.get(x, -1) in earlier, -own.index(x)))
+        if s.spare and len(own) < s.most:
+            own.append(s.spare.pop(0))
+            return own[-1]
         return None
 
     def put(self, i: int, stream: int) -> None:
-        """Launch a task on a stream."""
         users = self.memory.start(i)
         if users:
             self.schedule.after[i] = users

@@ -1,10 +1,10 @@
 """Which launches come apart into independent parts, and groups of them that do so together.
 
-A launch comes apart where its op says so (`TensorOp.split_axes`) along the first dimension that is
-larger than 1: each part of the result then lies in one piece of memory, and so does each part of an
-operand that is cut with it. Launches form a group when part i of each needs, of what the others
-compute, part i alone. The parts of a group can run one part after the other, or, on two engines,
-part i of one launch beside part i + 1 of the one before it.
+A launch comes apart where its op says so (`split_axes`) along the first dimension that is larger
+than 1: each part of the result is then contiguous in memory, and so is each part of an operand that
+is cut with it. Launches form a group when part i of each needs only part i of the others' results.
+The parts of a group can run one after the other, or, on two engines, part i of one launch beside
+part i + 1 of the one before it.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -22,8 +22,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import numel, shape_of
 from ge.transforms.analysis.aliasing import accesses, users_of
 
-MOST_MEMBERS = 64
-"""Launches in a group."""
+MOST_MEMBERS = 64  # launches in a group
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class Cut:
 
 def cut_of(kernel: KernelOp) -> Cut | None:
     """How a kernel with one op, fused or not, and one result comes apart along the first dimension
-    of the result; None where it does not, or where an operand would not be cut along its own."""
+    of the result; None where it does not, or where an operand would be cut along another one."""
     ops = [op for op in kernel.body.block.ops if isinstance(op, TensorOp)]
     main = kernel.main
     args = kernel.body.block.args
@@ -70,14 +69,14 @@ def leading(shape: Sequence[int]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Elements of a buffer that lie next to each other."""
+    """Contiguous elements of a buffer."""
 
     offset: int
     size: int
 
 
 def span_of(value: SSAValue) -> Span | None:
-    """The elements of its buffer that a memref is, None where they do not."""
+    """The elements of its buffer that a memref shows, None where they are not contiguous."""
     view = view_of(value)
     steps = zip(view.sizes, view.strides, row_major(view.sizes), strict=True)
     if any(d > 1 and step != plain for d, step, plain in steps):
@@ -90,15 +89,13 @@ class Group:
     """Launches that come apart together, in program order."""
 
     members: list[LaunchOp] = field(default_factory=list[LaunchOp])
+    # The last member, or a later task independent of the group, which is issued before the parts.
     last: Operation | None = None
-    """The last member, or the last task after it that has nothing to do with the group: it comes
-    before the parts."""
-    written: set[SSAValue] = field(default_factory=set[SSAValue])
-    """Buffers that members write."""
+    written: set[SSAValue] = field(default_factory=set[SSAValue])  # buffers that members write
+    # Buffer -> how members use it: for each part a part of these elements, or all of it (None).
     touched: dict[SSAValue, set[Span | None]] = field(
         default_factory=dict[SSAValue, set["Span | None"]]
     )
-    """Buffer -> how members use it: a part of these elements for each part, or all of it (None)."""
 
     def takes(self, op: LaunchOp, cut: Cut) -> bool:
         """Add a launch if part i of it needs only part i of what the group writes."""
@@ -121,15 +118,15 @@ class Group:
         self.touched |= touched
         return True
 
-    def is_apart(self, op: Operation) -> bool:
-        """Whether a task has nothing to do with the group, so that it may come before it."""
+    def is_independent(self, op: Operation) -> bool:
+        """Whether a task may move before the group."""
         reads, writes = accesses(op)
         return not any(owner_of(v) in self.written for v in reads) and not any(
             owner_of(v) in self.touched for v in writes
         )
 
     def key(self) -> Hashable:
-        """Equal for groups of the same kernels, wired alike."""
+        """Equal for groups of the same kernels with equal dataflow."""
         numbers: dict[SSAValue, int] = {}
         parts: list[Hashable] = []
         for op in self.members:
@@ -155,11 +152,10 @@ class Pipeline:
     member is a stage; part i of stage s is issued in step i + s, so that one engine works on a part
     while the other one works on the next."""
 
-    stages: list[int]
-    """Of each member."""
+    stages: list[int]  # of each member
+    # Buffers that only the group uses -> how many parts of them are in use at one time. One more
+    # than there have to be, so that a launch need not wait for the end of the one before it.
     copies: dict[SSAValue, int]
-    """Buffers that only the group uses -> how many parts of them are in use at one time. One more
-    than there have to be, so that a launch need not wait for the end of the one before it."""
 
     @classmethod
     def of(cls, group: Group, kernels: dict[str, KernelOp]) -> "Pipeline":
@@ -173,7 +169,7 @@ class Pipeline:
             buffers = [owner_of(v) for v in (*op.ins, *op.outs)]
             earlier = [writer[b] for b in buffers if b in writer]
             stage = max((stages[j] + (engines[j] is not engine) for j in earlier), default=0)
-            # What reads a buffer comes before what writes it again.
+            # Readers of a buffer are issued before it is written again.
             stage = max([stage, *(last[owner_of(v)] for v in op.outs if owner_of(v) in last)])
             for buffer in buffers:
                 first.setdefault(buffer, stage)
@@ -199,7 +195,7 @@ def groups_of(tasks: Sequence[Operation], cuts: dict[str, Cut | None]) -> Iterat
         full = len(group.members) == MOST_MEMBERS
         if isinstance(op, LaunchOp) and cut is not None and not full and group.takes(op, cut):
             continue
-        if group.members and group.is_apart(op):
+        if group.members and group.is_independent(op):
             group.last = op
             continue
         if len(group.members) > 1:

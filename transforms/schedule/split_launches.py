@@ -10,13 +10,14 @@ becomes, in two pieces (`%x0`, `%11` and so on are views of halves; `%0` is no m
     npu_task.launch @softmax_of_2 ins(%00 : ...) outs(%10 : memref<32x64xf32>)
     npu_task.launch @softmax_of_2 ins(%01 : ...) outs(%11 : memref<32x64xf32>)
 
-so that the cube cores make the second half while the vector cores work on the first one (the second
-product is issued before the first softmax), and what lies between the two is found in L2. Of that
-there are as many buffers as pieces are under way, which the next pieces use again. `pieces.py` says
+so that the cube cores compute the second half while the vector cores work on the first one (the
+second matmul is issued before the first softmax), and the values between the two are found in L2.
+These have as many buffers as pieces are under way, which the next pieces reuse. `pieces.py` says
 what may come apart together. The number of pieces is the one with the shortest makespan by the
-clock, each schedule at its best; none where that gains less than `GAIN`: pieces cost launches.
-What gains alone may not gain beside everything else: of the groups found, all come apart if that
+clock, each with its best schedule; none where that gains less than `GAIN`: pieces cost launches.
+What is faster in isolation need not be faster in the program: all such groups come apart if that
 makes the whole program faster, else those that do so one after the other, the most promising first.
+The search works on a copy of the module.
 """
 
 from collections import defaultdict
@@ -39,32 +40,24 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import segments as segment_sizes
 from ge.dialects.support.types import element_type, set_type, shape_of, tensor
 from ge.dialects.targets.target import Target, target_for
-from ge.runtime.clock.clock import Program, UnknownShapes, simulate
+from ge.runtime.clock.clock import ProgramClock, UnknownShapes
 from ge.runtime.costs.tiling import choose_tiling
 from ge.transforms.analysis.dependencies import Segment, segments
 from ge.transforms.schedule.assign_streams import (
     MORE_STREAMS,
     STREAMS,
     StreamAssignment,
-    assign_streams,
 )
 from ge.transforms.schedule.pieces import Cut, Group, Pipeline, cut_of, groups_of, leading, span_of
 
-COUNTS = (2, 4, 8, 16, 32)
-"""Numbers of pieces that are tried."""
+COUNTS = (2, 4, 8, 16, 32)  # numbers of pieces that are tried
+GAIN = 0.05  # share of the makespan that pieces must gain
+MOST_TRIALS = 4  # kinds of groups that are tried one after the other
+LEAST_LAUNCHES = 10  # a group that takes less than so many launch costs stays as it is
 
-GAIN = 0.05
-"""Share of the makespan that pieces must gain."""
-
+# Share of the makespan of the whole program that pieces must gain: the addresses that buffers get
+# later change what L2 holds, and with it the makespan, by less.
 WHOLE_GAIN = 0.005
-"""Share of the makespan of the whole program that pieces must gain; the addresses that buffers get
-later change what L2 holds, and with it the makespan, by less."""
-
-MOST_TRIALS = 4
-"""Kinds of groups that are tried one after the other."""
-
-LEAST_LAUNCHES = 10
-"""A group that takes less than so many launch costs stays as it is."""
 
 
 def part_of(kernel: KernelOp, cut: Cut, count: int, name: str, target: Target) -> KernelOp | None:
@@ -120,12 +113,10 @@ class Splitter:
 
     module: ModuleOp
     target: Target
-    clock: Program
+    clock: ProgramClock
     kernels: dict[str, KernelOp]
-    fixed: int = 1
-    """The number of pieces of every group, without `counts`."""
-    counts: Mapping[Hashable, int] | None = None
-    """Key of a group -> the number of its pieces; 1 for others."""
+    fixed: int = 1  # the number of pieces of every group, without `counts`
+    counts: Mapping[Hashable, int] | None = None  # key of a group -> the number of its pieces, or 1
     cuts: dict[str, Cut | None] = field(default_factory=dict[str, Cut | None])
     parts: dict[tuple[str, int], KernelOp | None] = field(
         default_factory=dict[tuple[str, int], KernelOp | None]
@@ -139,8 +130,8 @@ class Splitter:
                 yield from list(groups_of(part.tasks, self.cuts))
 
     def promising(self, func: FuncOp) -> dict[Hashable, int]:
-        """The groups that pieces make faster when nothing else runs, with the best number of
-        pieces; those that would gain most in the function first."""
+        """The groups that pieces make faster in isolation, with the best number of pieces; those
+        that would gain most in the function first."""
         best: dict[Hashable, Choice] = {}
         gains: dict[Hashable, float] = defaultdict(float)
         for group in self.groups(func):
@@ -168,8 +159,8 @@ class Splitter:
         return self.fixed if self.part_names(group, self.fixed) is not None else 1
 
     def fastest(self, group: Group) -> Choice:
-        """The number of pieces with the shortest makespan, nothing else running. More are tried
-        while they are faster."""
+        """The number of pieces with the shortest makespan in isolation. More are tried while they
+        are faster."""
         best, whole = 1, self.makespan(group.members)
         if whole < LEAST_LAUNCHES * self.target.launch_us:
             return Choice(best, 0.0)
@@ -188,11 +179,8 @@ class Splitter:
         return Choice(best, whole - fastest if best > 1 else 0.0)
 
     def makespan(self, ops: Sequence[Operation]) -> float:
-        """How long ops take in the best of their schedules, nothing else running."""
-        engines = {name: k.engine.data for name, k in self.clock.kernels.items()}
-        assignment = StreamAssignment.of(self.target, engines, self.clock)
-        segment = Segment(list(ops))
-        return assignment.fastest(segment)
+        """How long ops take in isolation, with their best schedule."""
+        return best_streams(self.clock, self.target).fastest(Segment(list(ops)))
 
     def part(self, name: str, count: int) -> KernelOp | None:
         """The kernel of a piece, None where there is none."""
@@ -222,7 +210,7 @@ class Splitter:
         buffers: dict[tuple[SSAValue, int], SSAValue] = {}
         for i, member in pipeline.order(count):
             op = group.members[member]
-            mine: dict[SSAValue, SSAValue] = {}
+            own: dict[SSAValue, SSAValue] = {}
             for value in (*op.ins, *op.outs):
                 owner = owner_of(value)
                 if (copies := pipeline.copies.get(owner)) is not None:
@@ -231,10 +219,10 @@ class Splitter:
                         result.append(alloc := part_buffer(value, count))
                         alloc.location = op.location
                         buffers[key] = alloc.memref
-                    mine[owner] = buffers[key]
+                    own[owner] = buffers[key]
             values: list[SSAValue] = []
             for value, is_cut in self.values(op):
-                view = part_view(value, i, count, mine) if is_cut else value
+                view = part_view(value, i, count, own) if is_cut else value
                 if isinstance(view, ReinterpretCastOp):
                     result.append(view)
                     view = view.result
@@ -245,7 +233,7 @@ class Splitter:
         return result
 
     def values(self, op: LaunchOp) -> Iterator[tuple[SSAValue, bool]]:
-        """What a launch reads and writes, and whether each is cut."""
+        """The operands of a launch, and whether each is cut."""
         cut = self.cuts[op.callee]
         assert cut is not None
         yield from zip(op.ins, cut.operands, strict=True)
@@ -283,8 +271,8 @@ def part_buffer(value: SSAValue, count: int) -> AllocOp:
 def part_view(
     value: SSAValue, i: int, count: int, buffers: dict[SSAValue, SSAValue]
 ) -> ReinterpretCastOp | SSAValue:
-    """Part i of a memref: a view of its buffer, or of the buffer that the piece has instead of it,
-    or that buffer as it is."""
+    """Part i of a memref: a view of its buffer, or of the piece's own one in `buffers`, or that
+    buffer as it is."""
     owner, span, shape = owner_of(value), span_of(value), cut_shape(shape_of(value), count)
     assert span is not None
     source, offset = owner, span.offset + i * (span.size // count)
@@ -299,7 +287,7 @@ def part_view(
 
 
 def erase_unused(value: SSAValue) -> None:
-    """Erase a view, and what it is a view of, where nothing uses it any more."""
+    """Erase a view or buffer without users, and then its source."""
     op = value.owner
     if not isinstance(op, ReinterpretCastOp | AllocOp) or op.parent is None:
         return
@@ -313,8 +301,8 @@ def erase_unused(value: SSAValue) -> None:
 
 @dataclass(frozen=True)
 class SplitLaunchesPass(ModulePass):
-    """Cut launches of different engines into pieces that overlap, where the clock says that this
-    makes them faster."""
+    """Cut launches of different engines into pieces that overlap, where that is faster by the
+    clock."""
 
     name = "split-launches"
 
@@ -326,36 +314,42 @@ class SplitLaunchesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if (main := main_function(op)) is not None:
             target = target_for(main, self.target)
-            counts = None if self.pieces else self.worthwhile(op, target)
+            counts = None if self.pieces else self.worthwhile(op.clone(), target)
             split(op, target, self.pieces, counts)
 
     def worthwhile(self, module: ModuleOp, target: Target) -> dict[Hashable, int]:
         """The groups that make the whole program faster, with the number of their pieces; none
-        where shapes are known only at run time, so that nobody can tell."""
+        where shapes are known only at run time. `module` is a copy of the program."""
         main = main_function(module)
-        found = {} if main is None else splitter(module, target).promising(main)
-        if not found:
+        promising = {} if main is None else splitter(module, target).promising(main)
+        if not promising:
             return {}
 
         def latency(counts: Mapping[Hashable, int]) -> float:
             trial = module.clone()
             split(trial, target, counts=counts)
+            streams = best_streams(ProgramClock(trial, target), target)
             if (func := main_function(trial)) is not None:
-                most = STREAMS + MORE_STREAMS
-                assign_streams(trial, func, target, most, Program(trial, target))
-            return simulate(trial, target).latency_us
+                streams.function(func)
+            return ProgramClock(trial, target, streams.issues()).main(trial).latency_us
 
         try:
             fastest = latency({}) * (1 - WHOLE_GAIN)
         except UnknownShapes:
             return {}
-        if latency(found) < fastest:
-            return found
-        kept: dict[Hashable, int] = {}
-        for key, count in list(found.items())[:MOST_TRIALS]:
-            if (faster := latency({**kept, key: count})) < fastest:
-                kept[key], fastest = count, faster * (1 - WHOLE_GAIN)
-        return kept
+        if latency(promising) < fastest:
+            return promising
+        counts: dict[Hashable, int] = {}
+        for key, count in list(promising.items())[:MOST_TRIALS]:
+            if (faster := latency({**counts, key: count})) < fastest:
+                counts[key], fastest = count, faster * (1 - WHOLE_GAIN)
+        return counts
+
+
+def best_streams(clock: ProgramClock, target: Target) -> StreamAssignment:
+    """The search for streams that tries all schedules."""
+    engines = {name: kernel.engine.data for name, kernel in clock.kernels.items()}
+    return StreamAssignment(engines, target, STREAMS + MORE_STREAMS, clock)
 
 
 def splitter(
@@ -364,9 +358,8 @@ def splitter(
     pieces: int = 1,
     counts: Mapping[Hashable, int] | None = None,
 ) -> Splitter:
-    """What splits the launches of a module, with all that it works on."""
     kernels = {k.sym_name.data: k for k in module.ops if isinstance(k, KernelOp)}
-    return Splitter(module, target, Program(module, target), kernels, pieces, counts)
+    return Splitter(module, target, ProgramClock(module, target), kernels, pieces, counts)
 
 
 def split(
@@ -375,6 +368,6 @@ def split(
     pieces: int = 1,
     counts: Mapping[Hashable, int] | None = None,
 ) -> None:
-    """Split the launches of the main function: into so many pieces each, or as `counts` says."""
+    """Split the launches of the main function into so many pieces each, or as `counts` says."""
     if (main := main_function(module)) is not None:
         splitter(module, target, pieces, counts).function(main)

@@ -1,5 +1,4 @@
-"""Bases of the elementwise ops: which element types they take, broadcasting, and the identities
-that a class states as data."""
+"""Bases of the elementwise ops: element types, broadcasting, and identities as data."""
 
 from abc import ABC
 from collections.abc import Callable, Sequence
@@ -13,7 +12,7 @@ from xdsl.traits import Commutative
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support import folding as f
-from ge.dialects.graph.support.parameters import GraphOp
+from ge.dialects.graph.support.parameters import TYPES, GraphOp
 from ge.dialects.support.access import Access, aligned_axes
 from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.interfaces import Permuted, PermuteInterface, SplitInterface
@@ -28,16 +27,12 @@ def is_number(t: Attribute) -> bool:
     return t != i1
 
 
-def is_bool(t: Attribute) -> bool:
-    return t == i1
-
-
 def is_bits(t: Attribute) -> bool:
     return t == i1 or is_integer(t)
 
 
 class Elementwise(GraphOp, SplitInterface, PermuteInterface, ABC):
-    """Base of all: checks element types with `ACCEPTS` and broadcasts the operands' shapes."""
+    """All operands have one element type, which `ACCEPTS` takes, and broadcast."""
 
     ACCEPTS: ClassVar[Callable[[Attribute], bool]] = staticmethod(is_number)
     ACCESS: ClassVar = Access.POINTWISE
@@ -63,14 +58,13 @@ class Elementwise(GraphOp, SplitInterface, PermuteInterface, ABC):
 
 
 class Unary(Elementwise, HasFolderInterface, ABC):
-    """Base of functions of one operand. f(f(x)) is f(x) for `IDEMPOTENT` ones, x for an
-    `INVOLUTION`."""
+    """f(f(x)) is f(x) for `IDEMPOTENT` functions, x for an `INVOLUTION`."""
 
     IDEMPOTENT: ClassVar[bool] = False
     INVOLUTION: ClassVar[bool] = False
     input = operand_def()
     result = result_def()
-    assembly_format = "$input attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$input {TYPES}"
 
     def fold(self) -> f.Folded:
         inner = self.input.owner
@@ -82,7 +76,7 @@ class Unary(Elementwise, HasFolderInterface, ABC):
 
 
 class FloatUnary(Unary, ABC):
-    """Base of functions of one float, which take the vector unit several steps."""
+    """Functions of one float, which take several instructions."""
 
     ACCEPTS = staticmethod(is_float)
     VECTOR_COST: ClassVar = 8
@@ -90,9 +84,9 @@ class FloatUnary(Unary, ABC):
 
 
 class Binary(Elementwise, HasFolderInterface, ABC):
-    """Base of functions of two operands. `NEUTRAL`, given the element type, is the rhs with which
-    the result is lhs; `ABSORBING` the one with which it is that rhs; f(x, x) is x for
-    `IDEMPOTENT` ones, zero where `CANCELS` holds. With the trait Commutative either side counts."""
+    """f(x, NEUTRAL) is x, f(x, ABSORBING) is ABSORBING, by element type; f(x, x) is x for
+    `IDEMPOTENT` functions, zero where `CANCELS` holds. With the trait Commutative either side
+    counts."""
 
     NEUTRAL: ClassVar[Callable[[Attribute], f.Number] | None] = None
     ABSORBING: ClassVar[Callable[[Attribute], f.Number | None] | None] = None
@@ -101,10 +95,9 @@ class Binary(Elementwise, HasFolderInterface, ABC):
     lhs = operand_def()
     rhs = operand_def()
     result = result_def()
-    assembly_format = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
+    assembly_format = f"$lhs `,` $rhs {TYPES}"
 
     def sides(self) -> list[tuple[SSAValue, SSAValue]]:
-        """Operand and other operand, both ways if they may change places."""
         ways = [(self.lhs, self.rhs)]
         return [*ways, (self.rhs, self.lhs)] if self.has_trait(Commutative) else ways
 

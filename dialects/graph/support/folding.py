@@ -1,8 +1,6 @@
-"""What the `fold` methods of ops share: constants with one value, and identities.
-
-Identities hold bit for bit, -0 and nan included: `x + (-0.0)` is x, `x + 0.0` is not (it turns
--0.0 into 0.0), `x * 0.0` is not 0.
-"""
+"""Constants with one value, and identities, for the `fold` methods of ops. Identities hold bit for
+bit, -0 and nan included: `x + (-0.0)` is x, `x + 0.0` is not (it turns -0.0 into 0.0), `x * 0.0` is
+not 0."""
 
 import math
 from collections.abc import Sequence
@@ -17,8 +15,7 @@ from ge.dialects.support.types import AnyTensor, Dense, Shape, constant_value, i
 
 Number: TypeAlias = int | float
 
-Folded: TypeAlias = Sequence[SSAValue | Attribute] | None
-"""What `fold` returns."""
+Folded: TypeAlias = Sequence[SSAValue | Attribute] | None  # what `fold` returns
 
 
 def splat_bytes(attr: Dense) -> bytes | None:
@@ -33,7 +30,7 @@ def splat_bytes(attr: Dense) -> bytes | None:
 
 
 def splat(value: SSAValue) -> Number | None:
-    """The number that all elements of a constant in the text are (0 or 1 for i1), else None."""
+    """The number that all elements of a constant in the IR are (0 or 1 for i1), else None."""
     attr = constant_value(value)
     if attr is None or splat_bytes(attr) is None:
         return None
@@ -42,7 +39,7 @@ def splat(value: SSAValue) -> Number | None:
 
 
 def same_number(a: Number, b: Number) -> bool:
-    """Whether two numbers are the same, also in the sign of zero."""
+    """Equal, also in the sign of zero."""
     return a == b and (bool(a) or math.copysign(1, a) == math.copysign(1, b))
 
 
@@ -63,7 +60,6 @@ def constants(number: Number | None, t: Attribute) -> Folded:
 
 
 def is_splat(value: SSAValue, number: Number | None) -> bool:
-    """Whether all elements of a value are known to be `number`."""
     known = splat(value)
     return known is not None and number is not None and same_number(known, number)
 
@@ -92,7 +88,7 @@ def all_ones(t: Attribute) -> Number:
 
 
 def negative_zero(t: Attribute) -> Number:
-    """What may be added to every x and leaves it as it is: -0.0, for integers 0."""
+    """x + -0.0 is x for every float."""
     return -0.0 if is_float(t) else 0
 
 
@@ -105,7 +101,7 @@ def one(t: Attribute) -> Number:
 
 
 def integer_zero(t: Attribute) -> Number | None:
-    """0 for integers: what x * 0 is for all of them (but not for floats)."""
+    """x * 0 is 0 for integers only."""
     return None if is_float(t) else 0
 
 
@@ -125,8 +121,8 @@ def holds(wide: Attribute, narrow: Attribute) -> bool:
 
 
 def kept_by(value: SSAValue, other: SSAValue, neutral: Number, result: SSAValue) -> bool:
-    """Whether `result`, computed from `value` and `other`, is `value` because `other` is the
-    neutral number and changes no shape."""
+    """Whether `result` of `value` and `other` is `value`: `other` is the neutral number and changes
+    no shape."""
     if value.type != result.type:
         return False
     number = splat(other)

@@ -1,6 +1,6 @@
-"""What ops with parameters share: their text, their checks, and the elements of shape computations.
+"""What ops of the dialect share: parameters, checks, and the elements of shape computations.
 
-A parameter (see `TensorOp.PARAMETERS`) stands in the text by its name: `shape [2, -1]` and
+A parameter (see `TensorOp.PARAMETERS`) stands in the IR by its name: `shape [2, -1]` and
 `k 3` when it is constant, `shape(%s : tensor<2xi64>)` when it is known only at run time.
 """
 
@@ -34,31 +34,33 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.access import Access
-from ge.dialects.support.element_types import is_integer
+from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
+    agree,
     byte_size,
     constant_ints,
     element_type,
     normalize_axis,
     numel,
     shape_of,
+    shape_text,
 )
 from ge.dialects.support.work import Work
 
-INTS = DenseArrayBase.constr(i64)
-"""A list of integers as a property; `[1, 2]` in the text."""
+# ends of assembly formats; parameters state their own types
+TYPES = "attr-dict `:` functional-type(operands, results)"
+ENDING = "attr-dict `:` type($input) `->` type($result)"
 
+INTS = DenseArrayBase.constr(i64)  # of a property `[1, 2]`
 INT = IntegerAttr.constr(i64)
-"""An integer as a property; without its type in the text."""
 
 
 @irdl_custom_directive
 class Parameter(CustomDirective):
-    """`custom<Parameter>($x_value, type($x_value), $x)`: the property, or the operand and its
-    type in parentheses."""
+    """`custom<Parameter>($x_value, type($x_value), $x)`"""
 
     operand: OptionalOperandVariable
     type: TypeDirective
@@ -105,20 +107,63 @@ def parameter(name: str) -> str:
     return f"(`{name}` custom<Parameter>({value}, type({value}), ${name})^)?"
 
 
+def optional(*names: str) -> str:
+    """The part of an assembly format for optional operands, with their types."""
+    return " ".join(f"(`{name}` ${name}^ `:` type(${name}))?" for name in names)
+
+
+# ---- checks: they raise VerifyException ------------------------------------------------------
+
+
 def check_same_element(a: SSAValue, b: SSAValue) -> None:
-    """Raises VerifyException when two operands have different element types."""
     if (s := element_type(a)) != (t := element_type(b)):
         raise VerifyException(f"element types differ: {s} and {t}")
 
 
+def check_float(value: SSAValue, hint: str = "") -> None:
+    if not is_float(t := element_type(value)):
+        raise VerifyException(f"element type {t} is not supported{hint}")
+
+
+def check_floats(*values: SSAValue | None) -> None:
+    """All values are of one float element type."""
+    operands = [v for v in values if v is not None]
+    for value in operands:
+        check_float(value, "; it must be a float")
+        check_same_element(operands[0], value)
+
+
+def check_shape(
+    value: SSAValue | None, name: str, expected: Shape, element: Attribute | None = None
+) -> None:
+    """An operand that is present may have the expected shape, and is of this element type."""
+    if value is None:
+        return
+    if not agree(shape := shape_of(value), expected):
+        raise VerifyException(
+            f"{name} has shape {shape_text(shape)}, expected {shape_text(expected)}"
+        )
+    if element is not None and (t := element_type(value)) != element:
+        raise VerifyException(f"{name} has element type {t}, expected {element}")
+
+
+def check_broadcast_to(small: Shape, large: Shape, name: str) -> None:
+    """`small` broadcasts to exactly `large`."""
+    first = len(large) - len(small)
+    if first < 0 or any(
+        a not in (1, b) and DYNAMIC not in (a, b) for a, b in zip(small, large[first:], strict=True)
+    ):
+        raise VerifyException(
+            f"{name} of shape {shape_text(small)} does not broadcast to {shape_text(large)}"
+        )
+
+
 def check_indices(value: SSAValue, name: str) -> None:
-    """Raises VerifyException when an operand is not made of integers."""
     if not is_integer(element_type(value)):
         raise VerifyException(f"{name} are integers, not {element_type(value)}")
 
 
 def check_scalar(value: SSAValue, name: str) -> None:
-    """Raises VerifyException when an operand has several elements."""
     if any(d not in (1, DYNAMIC) for d in shape_of(value)):
         raise VerifyException(f"{name} is a scalar, not {value.type}")
 
@@ -129,16 +174,39 @@ def check_length(name: str, count: int, expected: int) -> None:
 
 
 def vector_length(value: SSAValue, name: str) -> int:
-    """The number of elements of a vector of integers, DYNAMIC where unknown. Raises
-    VerifyException for any other operand."""
+    """The number of elements of an operand that is a vector of integers, DYNAMIC where unknown."""
     shape = shape_of(value)
     if len(shape) != 1 or not is_integer(element_type(value)):
         raise VerifyException(f"{name} is a vector of integers, not {value.type}")
     return shape[0]
 
 
+def check_parameter(op: TensorOp, name: str, missing: str = "") -> SSAValue | None:
+    """The operand of a parameter, None where it is a property; raises with `missing` where it is
+    neither."""
+    value = cast(SSAValue | None, getattr(op, f"{name}_value"))
+    if missing and value is None and name not in op.properties:
+        raise VerifyException(missing)
+    return value
+
+
+def vector_parameter(op: TensorOp, name: str, missing: str = "") -> int | None:
+    """The length of the operand, a vector of integers; None where it is a property."""
+    value = check_parameter(op, name, missing)
+    return None if value is None else vector_length(value, name)
+
+
+def scalar_parameter(op: TensorOp, name: str, missing: str = "") -> int | None:
+    """The integer of a parameter, DYNAMIC if known at run time only, None if absent."""
+    if (value := check_parameter(op, name, missing)) is not None:
+        check_scalar(value, name)
+        check_indices(value, name)
+    ints = op.ints(name)
+    return ints[0] if ints is not None else None if value is None else DYNAMIC
+
+
 def distinct_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
-    """The axes counted from the front. Raises VerifyException for one out of range or twice."""
+    """The axes counted from the front: none is out of range or named twice."""
     result = tuple(element_axis(a, rank) for a in axes)
     if len(set(result)) != len(result):
         raise VerifyException(f"axes {list(axes)} name an axis twice")
@@ -146,14 +214,14 @@ def distinct_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
 
 
 def element_axis(axis: int, rank: int, name: str = "axis") -> int:
-    """The axis counted from the front. Raises VerifyException when a scalar or out of range."""
+    """The axis counted from the front, of a tensor that is no scalar."""
     if rank == 0:
         raise VerifyException(f"a scalar has no {name} {axis}")
     return normalize_axis(axis, rank, name)
 
 
 class GraphOp(TensorOp, ABC):
-    """Base of the ops of the dialect that have no effects and no regions."""
+    """Ops that have no effects and no regions."""
 
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
@@ -161,8 +229,8 @@ class GraphOp(TensorOp, ABC):
 
 
 class Movement(GraphOp, ABC):
-    """Base of ops that only move data: one element-operation for each result element, which is
-    read once (an index is read too, the elements that it skips are not)."""
+    """Ops that only move data: one element-operation for each result element, which is read once
+    (an index is read too, the elements that it skips are not)."""
 
     ACCESS: ClassVar = Access.MOVEMENT
 
@@ -179,28 +247,23 @@ class Movement(GraphOp, ABC):
 
 # ---- shape computations ----------------------------------------------------------------------
 
-MOST_ELEMENTS = 64
-"""Shapes and indices are short; longer vectors are not followed element by element."""
-
-MOST_STEPS = 16
-"""How far up a chain of shape computations is followed."""
-
+MOST_ELEMENTS = 64  # longer vectors are not followed element by element
+MOST_STEPS = 16  # how far up a chain of shape computations is followed
 
 Elements: TypeAlias = tuple[int | None, ...]
-"""Elements in order, None where unknown (no integer can say so: all of them are possible)."""
+"""Elements in order, None where unknown."""
 
 
 class ShapeComputation(TensorOp, HasFolderInterface, ABC):
-    """An op that shape computations are made of. `elements` says which elements its (integer)
-    result has as far as they follow from types and constants; the op folds when all do."""
+    """Ops of shape computations: an op folds when all of its `elements` are known."""
 
     @abstractmethod
     def elements(self, steps: int) -> Elements | None:
-        """The result's elements, None when nothing is known. `steps` limits how far operands
-        are followed (see `elements_of`)."""
+        """The integer elements of the result as far as they follow from types and constants, None
+        when nothing is known. Operands are followed `steps` ops up (see `elements_of`)."""
 
     def unchanged(self) -> SSAValue | None:
-        """The operand that the result equals, if that is plain from attributes and types."""
+        """The operand that the result surely equals."""
         return None
 
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
@@ -214,8 +277,8 @@ class ShapeComputation(TensorOp, HasFolderInterface, ABC):
 
 
 def elements_of(value: SSAValue, steps: int = MOST_STEPS) -> Elements | None:
-    """The elements of a short vector or scalar of integers as far as they follow from types and
-    constants; None when even their number is unknown."""
+    """The elements of a short vector or scalar of integers as far as they are known; None when
+    even their number is unknown."""
     if not isinstance(value.type, TensorType):
         return None
     shape = shape_of(value)
@@ -244,5 +307,4 @@ def dims(elements: Elements) -> Shape:
 
 
 def same_static_type(a: SSAValue, b: SSAValue) -> bool:
-    """Whether both have one type that tells all: an op between them changes no shape."""
     return a.type == b.type and isinstance(a.type, TensorType) and DYNAMIC not in shape_of(a)

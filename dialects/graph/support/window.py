@@ -8,14 +8,12 @@ from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from xdsl.dialects.builtin import StringAttr
 from xdsl.irdl import opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import INTS, GraphOp
+from ge.dialects.support.choices import opt_choice_def
 from ge.dialects.support.types import DYNAMIC, Shape, shape_text
-
-AUTO_PADS = ("same_upper", "same_lower")
 
 WINDOW = "(`strides` $strides^)? (`pads` $pads^)? (`dilations` $dilations^)?"
 """The window's part of an assembly format."""
@@ -38,27 +36,25 @@ class Window:
         return len(self.kernel)
 
     def extent(self, i: int) -> int:
-        """Input elements that the window spans in spatial dimension i."""
         size = self.kernel[i]
         return DYNAMIC if size == DYNAMIC else (size - 1) * self.dilations[i] + 1
 
     def resolved(self, spatial: Shape) -> "Window":
-        """The same window with the pads that `auto_pad` means for an input of this size. Stays
-        as it is where they depend on a dimension that is not known."""
+        """The window with the pads that `auto_pad` means for an input of this size; itself where
+        they depend on a dimension that is not known."""
         if not self.auto_pad:
             return self
         totals: list[int] = []
         for i, (size, stride) in enumerate(zip(spatial, self.strides, strict=True)):
             if self.kernel[i] == DYNAMIC or (size == DYNAMIC and stride > 1):
                 return self
-            # Without padding, windows of one element would leave this many elements at the end.
+            # elements at the end that windows of one element do not reach without padding
             rest = 0 if stride == 1 else size - 1 - (-(-size // stride) - 1) * stride
             totals.append(self.extent(i) - 1 - rest)
         return self.with_pads(totals)
 
     def with_pads(self, totals: Sequence[int]) -> "Window":
-        """The window with so much padding along each dimension, divided between begin and end as
-        `auto_pad` says."""
+        """Divides the padding of each dimension between begin and end as `auto_pad` says."""
         totals = [max(t, 0) for t in totals]
         smaller = tuple(t // 2 for t in totals)
         larger = tuple(t - t // 2 for t in totals)
@@ -66,29 +62,29 @@ class Window:
         return replace(self, pads=pads, auto_pad="")
 
     def output(self, spatial: Shape) -> Shape:
-        """Places of the window along each dimension of an input of this size."""
+        """Positions of the window along each dimension of an input of this size."""
         if self.auto_pad:
             sizes = zip(spatial, self.strides, strict=True)
             return tuple(DYNAMIC if d == DYNAMIC else -(-d // s) for d, s in sizes)
-        return tuple(self._places(i, size) for i, size in enumerate(spatial))
+        return tuple(self._positions(i, size) for i, size in enumerate(spatial))
 
-    def _places(self, i: int, size: int) -> int:
+    def _positions(self, i: int, size: int) -> int:
         extent, stride = self.extent(i), self.strides[i]
         if DYNAMIC in (size, extent):
             return DYNAMIC
         begin, end = self.pads[i], self.pads[i + self.rank]
         room = size + begin + end - extent
         if self.ceil_mode:
-            # The last window may hang over the end, but starts inside the input or its begin pad.
-            places = min(-(-room // stride), (size + begin - 1) // stride) + 1
+            # the last window may hang over the end, but starts inside the input or its begin pad
+            count = min(-(-room // stride), (size + begin - 1) // stride) + 1
         else:
-            places = room // stride + 1
-        if places < 1 or (room < 0 and not self.ceil_mode):
+            count = room // stride + 1
+        if count < 1 or (room < 0 and not self.ceil_mode):
             raise VerifyException(
                 f"a window over {extent} elements does not fit into spatial dimension {i}: "
                 f"{size} elements, pads {begin} and {end}"
             )
-        return places
+        return count
 
 
 class WindowedOp(GraphOp, ABC):
@@ -98,20 +94,15 @@ class WindowedOp(GraphOp, ABC):
     strides = opt_prop_def(INTS)
     pads = opt_prop_def(INTS)
     dilations = opt_prop_def(INTS)
-    auto_pad = opt_prop_def(StringAttr)
+    auto_pad = opt_choice_def("auto_pad", ("same_upper", "same_lower"))
 
     def window_over(self, kernel: Shape, ceil_mode: bool = False) -> Window:
-        """The window with this kernel. Raises VerifyException for properties that do not fit."""
+        """Raises VerifyException for properties that do not fit the kernel."""
         rank = len(kernel)
         if any(k != DYNAMIC and k < 1 for k in kernel):
             raise VerifyException(f"kernel dimensions are positive, got {shape_text(kernel)}")
-        if self.auto_pad is not None:
-            if self.auto_pad.data not in AUTO_PADS:
-                raise VerifyException(
-                    f'auto_pad is one of {", ".join(AUTO_PADS)}, not "{self.auto_pad.data}"'
-                )
-            if self.pads is not None:
-                raise VerifyException("'pads' and 'auto_pad' exclude each other")
+        if self.auto_pad is not None and self.pads is not None:
+            raise VerifyException("'pads' and 'auto_pad' exclude each other")
         return Window(
             kernel,
             self.window_ints("strides", rank, 1, least=1),
@@ -122,7 +113,6 @@ class WindowedOp(GraphOp, ABC):
         )
 
     def window_ints(self, name: str, count: int, default: int, least: int) -> Shape:
-        """The `count` integers of a property, each at least `least`."""
         values = self.ints(name)
         if values is None:
             return (default,) * count
@@ -133,13 +123,8 @@ class WindowedOp(GraphOp, ABC):
         return values
 
 
-def agree(a: Shape, b: Shape) -> bool:
-    """Whether two shapes may be the same at run time."""
-    return len(a) == len(b) and all(x == y or DYNAMIC in (x, y) for x, y in zip(a, b, strict=True))
-
-
 def spatial_dims(shape: Sequence[int], what: str = "input") -> Shape:
-    """The dimensions after batch and channels. Raises VerifyException when there are none."""
+    """The dimensions after batch and channels; VerifyException when there are none."""
     if len(shape) < 3:
         raise VerifyException(
             f"{what} has batch, channel and spatial dimensions, not shape {shape_text(shape)}"

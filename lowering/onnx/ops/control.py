@@ -1,7 +1,7 @@
 """ONNX's control flow: If, Loop, Scan, SequenceMap, Optional*.
 
-What is known at import is resolved there: a branch whose condition is constant, sequences (lists
-of tensors that exist during import only), optionals. The rest becomes graph.if and graph.loop.
+Branches on constants, sequences (lists of tensors that exist during import only) and optionals are
+resolved at import; the rest becomes graph.if and graph.loop.
 """
 
 from collections.abc import Callable, Sequence

@@ -9,10 +9,9 @@ from ge.dialects.graph import activation as a
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph import trigonometry as trig
 from ge.dialects.graph.shape import UnsqueezeOp
-from ge.dialects.graph.support.window import agree
 from ge.dialects.support.element_types import row_of
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import element_type, shape_of, shape_text
+from ge.dialects.support.types import agree, element_type, shape_of, shape_text
 from ge.lowering.onnx.model import element_of_onnx
 from ge.lowering.onnx.registry import Handler, Node, Unsupported, onnx_op
 from ge.runtime.data.arrays import dtype_of, float_limits

@@ -48,7 +48,7 @@ func.func @f(%x: tensor<3xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.gelu' op approximate is "none", "tanh" or "sigmoid", not "erf"
+// CHECK: error: 'graph.gelu' op approximate is one of none, tanh, sigmoid, not "erf"
 func.func @f(%x: tensor<3xf32>) {
   %0 = graph.gelu %x {approximate = "erf"} : (tensor<3xf32>) -> tensor<3xf32>
   func.return
@@ -56,7 +56,7 @@ func.func @f(%x: tensor<3xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.shift' op direction is "left" or "right", not "up"
+// CHECK: error: 'graph.shift' op direction is one of left, right, not "up"
 func.func @f(%x: tensor<3xui8>) {
   %0 = graph.shift %x, %x {direction = "up"} : (tensor<3xui8>, tensor<3xui8>) -> tensor<3xui8>
   func.return

@@ -145,7 +145,7 @@ func.func @f(%x: tensor<4x9xf32>) {
 // -----
 
 func.func @f(%x: tensor<1x4x9x9xf32>, %r: tensor<3x4xf32>, %b: tensor<3xi64>) {
-  // expected-error@+1 {{mode is "average" or "max", not "avg"}}
+  // expected-error@+1 {{mode is one of average, max, not "avg"}}
   %0 = graph.roi_align %x, %r, %b {output_size = array<i64: 2, 2>, mode = "avg"} : (tensor<1x4x9x9xf32>, tensor<3x4xf32>, tensor<3xi64>) -> tensor<3x4x2x2xf32>
   func.return
 }

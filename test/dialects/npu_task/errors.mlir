@@ -49,7 +49,7 @@ npu_task.kernel @k on vector {
 // -----
 
 func.func @main() {
-  // expected-error@+1 {{segment is "arena" or "io", not "heap"}}
+  // expected-error@+1 {{segment is one of arena, io, not "heap"}}
   %0 = npu_task.slot "heap" 0 : memref<4xf32, #npu_task<space hbm>>
   func.return
 }

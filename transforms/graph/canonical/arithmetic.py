@@ -14,7 +14,6 @@ from ge.transforms.graph.canonical.facts import (
     is_constant,
     never_negative,
     never_negative_zero,
-    only_use,
     uniform,
 )
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
@@ -23,7 +22,7 @@ from ge.transforms.graph.canonical.local import Make, Replacement, rule
 
 
 def negated(value: SSAValue) -> SSAValue | None:
-    """x where the value is -x and x no constant, else None."""
+    """x, if the value is -x and x no constant."""
     op = value.owner
     return op.input if isinstance(op, g.NegOp) and not is_constant(op.input) else None
 
@@ -55,20 +54,17 @@ def subtract_constant(op: g.SubOp, make: Make) -> Replacement:
 @rule(g.SubOp)
 def subtract_from_zero(op: g.SubOp, make: Make) -> Replacement:
     """-0.0 - x = -x, of integers 0 - x = -x"""
-    zero = uniform(op.lhs, op.rhs)
-    element = element_type(op.lhs)
-    if zero is None or not same_number(zero, -0.0 if is_float(element) else 0):
-        return None
-    return make(g.NegOp, op.rhs)
+    number, zero = uniform(op.lhs, op.rhs), -0.0 if is_float(element_type(op.lhs)) else 0
+    return None if number is None or not same_number(number, zero) else make(g.NegOp, op.rhs)
 
 
 @rule(g.AddOp)
 def add_zero(op: g.AddOp, make: Make) -> Replacement:
     """x + 0.0 = x where x is never -0.0"""
     for value, other in op.sides():
-        number = uniform(other, value)
-        if number == 0 and value.type == op.result.type and never_negative_zero(value):
-            return value
+        if uniform(other, value) == 0 and value.type == op.result.type:
+            if never_negative_zero(value):
+                return value
     return None
 
 
@@ -91,7 +87,7 @@ def negate_both(op: g.MulOp | g.DivOp, make: Make) -> Replacement:
 def negate_product(op: g.NegOp, make: Make) -> Replacement:
     """-(x * c) = x * (-c), -(x / c) = x / (-c)"""
     inner = op.input.owner
-    if not isinstance(inner, g.MulOp | g.DivOp) or not only_use(op.input):
+    if not isinstance(inner, g.MulOp | g.DivOp) or not op.input.has_one_use():
         return None
     if isinstance(inner, g.DivOp) and not is_float(element_type(op.input)):
         return None
@@ -167,14 +163,11 @@ def one_over(op: g.DivOp, make: Make) -> Replacement:
 def remainder_of_power_of_two(op: g.ModOp, make: Make) -> Replacement:
     """x mod 2^n = x & (2^n - 1) of integers, with the sign of the divisor"""
     number, element = splat(op.rhs), element_type(op.rhs)
-    if number is None or not is_integer(element):
-        return None
-    if number <= 0 or int(number).bit_count() != 1:
+    if number is None or not is_integer(element) or number <= 0 or int(number).bit_count() != 1:
         return None
     if op.fmod.value.data and not is_unsigned(element):
         return None
-    mask = make.constant(int(number) - 1, element, shape_of(op.rhs))
-    return make(g.AndOp, op.lhs, mask)
+    return make(g.AndOp, op.lhs, make.constant(int(number) - 1, element, shape_of(op.rhs)))
 
 
 @rule(g.PowOp)
@@ -192,9 +185,7 @@ def small_power(op: g.PowOp, make: Make) -> Replacement:
 @rule(g.PowOp, exact=False)
 def root_as_power(op: g.PowOp, make: Make) -> Replacement:
     """x ** -1 = 1 / x; where x is never negative x ** 0.5 = sqrt x, x ** -0.5 = 1 / sqrt x"""
-    if not is_float(element_type(op.lhs)):
-        return None
-    exponent = uniform(op.rhs, op.lhs)
+    exponent = uniform(op.rhs, op.lhs) if is_float(element_type(op.lhs)) else None
     if exponent == -1:
         return make(g.ReciprocalOp, op.lhs)
     if exponent not in (0.5, -0.5) or not never_negative(op.lhs):
@@ -205,14 +196,9 @@ def root_as_power(op: g.PowOp, make: Make) -> Replacement:
 
 # ---- reductions --------------------------------------------------------------------------------
 
-KEEPS_ONE = ("max", "min", "prod")
-"""Kinds whose result for one element is that element, bit for bit."""
-
-ADDS = ("sum", "mean")
-"""Kinds whose result for -0.0 is 0.0, and for any other element that element."""
-
-COMPOSES = ("sum", "max", "min", "prod")
-"""Kinds that may go along some axes first and along others then."""
+KEEPS_ONE = ("max", "min", "prod")  # kinds whose result for one element is that element
+ADDS = ("sum", "mean")  # the same but for -0.0, whose result is 0.0
+COMPOSES = ("sum", *KEEPS_ONE)  # kinds that may reduce some axes first and others then
 
 
 @rule(ReduceOp)
@@ -230,7 +216,7 @@ def add_one(op: ReduceOp, make: Make) -> Replacement:
 
 
 def as_reshape(op: ReduceOp, make: Make) -> Replacement:
-    """The reshape that a reduction over dimensions of size 1 is; None when one is larger."""
+    """The reshape that a reduction over dimensions of size 1 is."""
     axes, shape = op.reduced_axes(), shape_of(op.input)
     if axes is None or any(shape[i] != 1 for i in axes):
         return None
@@ -241,18 +227,18 @@ def as_reshape(op: ReduceOp, make: Make) -> Replacement:
 
 
 def join_reductions(op: ReduceOp, make: Make) -> Replacement:
-    """One reduction over the axes of both, for two of the same kind in a row."""
+    """One reduction for two of the same kind in a row."""
     inner = op.input.owner
-    if not isinstance(inner, ReduceOp) or inner.kind != op.kind or not only_use(op.input):
+    if not isinstance(inner, ReduceOp) or inner.kind != op.kind or not op.input.has_one_use():
         return None
     first, then = inner.reduced_axes(), op.reduced_axes()
     if first is None or then is None or inner.keep_dims != op.keep_dims:
         return None
     if not op.keep_dims.value.data:
-        kept = [i for i in range(rank_of(inner.input)) if i not in first]
-        then = tuple(kept[i] for i in then)
+        left = [i for i in range(rank_of(inner.input)) if i not in first]
+        then = tuple(left[i] for i in then)
     axes = sorted({*first, *then})
-    params = {"kind": op.kind, "axes": axes, "keep_dims": op.keep_dims}
+    params = {**op.properties, "axes": axes}
     return make(ReduceOp, inner.input, **params) if axes else None
 
 
@@ -275,10 +261,9 @@ def sum_over_count(op: g.DivOp | g.MulOp, make: Make) -> Replacement:
     """sum / n = mean, as the kernel computes it"""
     for value, other in op.sides():
         total, number = value.owner, uniform(other, value)
-        if not isinstance(total, ReduceOp) or not number or not only_use(value):
+        if not isinstance(total, ReduceOp) or not number or not value.has_one_use():
             continue
-        element, shape = element_type(value), shape_of(total.input)
-        axes = total.reduced_axes()
+        element, shape, axes = element_type(value), shape_of(total.input), total.reduced_axes()
         if total.kind.data != "sum" or element not in (f32, f64) or axes is None:
             continue
         if not is_static(shape):

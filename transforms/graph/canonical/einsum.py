@@ -1,4 +1,4 @@
-"""Einstein sums as transposes, products of matrices, elementwise products and sums.
+"""Einstein sums as transposes, matmuls, elementwise products and sums.
 
     %y = graph.einsum "bqhd,bkhd->bhqk" %q, %k
 becomes
@@ -6,9 +6,9 @@ becomes
     %1 = graph.transpose %k permutation [0, 2, 3, 1]            b h | d | k
     %y = graph.matmul %0, %1
 
-A label of both operands and the result is a batch; one of both alone is summed over; one of one
-operand and the result is a row or a column, several of them are joined to one. What one operand
-alone has is summed first. Diagonals (a label twice in an operand) and three operands or more stay.
+A label of both operands and the result is a batch; one of both operands alone is summed over; the
+labels of one operand and the result are joined to a row or a column. A label of one operand alone
+is summed first. Diagonals (a label twice in an operand) and three operands or more stay.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class Term:
         return dict(zip(self.labels, shape_of(self.value), strict=True))
 
     def summed(self, kept: Sequence[str]) -> "Term":
-        """Summed over the labels that are not in `kept`."""
+        """Sum over the labels that are not in `kept`."""
         axes = [i for i, label in enumerate(self.labels) if label not in kept]
         if not axes:
             return self
@@ -45,7 +45,6 @@ class Term:
         return Term(value, tuple(n for n in self.labels if n in kept), self.make)
 
     def ordered(self, labels: Sequence[str]) -> "Term":
-        """With the labels in this order."""
         order = [self.labels.index(n) for n in labels]
         if order == sorted(order):
             return self
@@ -53,19 +52,19 @@ class Term:
         return Term(value, tuple(labels), self.make)
 
     def joined(self, groups: Sequence[Labels]) -> SSAValue | None:
-        """With each group of labels, in order, as one dimension (1 for an empty one). None where
-        that shape cannot be said."""
+        """Join each group of labels, in order, to one dimension (1 for an empty one); None if that
+        shape cannot be written."""
         if all(len(group) == 1 for group in groups):
             return self.value
-        sizes, place, target = self.sizes(), 0, list[int]()
+        sizes, axis, target = self.sizes(), 0, list[int]()
         for i, group in enumerate(groups):
             size = 1
             for label in group:
                 size = DYNAMIC if DYNAMIC in (size, sizes[label]) else size * sizes[label]
             if size == DYNAMIC:
-                size = 0 if len(group) == 1 and place == i else -1  # as in the input, or the rest
+                size = 0 if len(group) == 1 and axis == i else -1  # as in the input, or the rest
             target.append(size)
-            place += len(group)
+            axis += len(group)
         return reshaped(self.make, self.value, target)
 
 
@@ -78,20 +77,18 @@ def reshaped(make: Make, value: SSAValue, target: list[int]) -> SSAValue | None:
 @rule(EinsumOp, exact=False)
 def einsum_of_one(op: EinsumOp, make: Make) -> Replacement:
     """A sum and a transpose"""
-    found = terms(op, make)
-    if found is None or len(found[0]) != 1:
+    if len(op.inputs) != 1 or (labelled := terms(op, make)) is None:
         return None
-    (term,), target = found
+    (term,), target = labelled
     return term.summed(target).ordered(target).value
 
 
 @rule(EinsumOp, exact=False)
 def einsum_of_two(op: EinsumOp, make: Make) -> Replacement:
     """A product of matrices, or elementwise where nothing is summed"""
-    found = terms(op, make)
-    if found is None or len(found[0]) != 2:
+    if len(op.inputs) != 2 or (labelled := terms(op, make)) is None:
         return None
-    (lhs, rhs), target = found
+    (lhs, rhs), target = labelled
     lhs, rhs = lhs.summed((*rhs.labels, *target)), rhs.summed((*lhs.labels, *target))
     inner = [n for n in lhs.labels if n in rhs.labels and n not in target]
     if not inner:
@@ -114,10 +111,8 @@ def einsum_of_two(op: EinsumOp, make: Make) -> Replacement:
             (0 if i < kept else -1) if sizes[n] == DYNAMIC else sizes[n]
             for i, n in enumerate(labels)
         ]
-        whole = reshaped(make, product, wanted)
-        if whole is None:
+        if (product := reshaped(make, product, wanted)) is None:
             return None
-        product = whole
     return Term(product, labels, make).ordered(target).value
 
 
@@ -131,11 +126,9 @@ def spread(term: Term, target: Labels) -> SSAValue:
 def terms(op: EinsumOp, make: Make) -> tuple[list[Term], Labels] | None:
     """The operands with their labels, and those of the result; None for diagonals, for labels of
     two sizes and for numbers that are no floats."""
-    ranks = [rank_of(v) for v in op.inputs]
-    labels, target = parse_equation(op.equation.data, ranks)
-    if any(len(set(names)) != len(names) for names in labels):
-        return None
-    if not is_float(element_type(op.result)):
+    labels, target = parse_equation(op.equation.data, [rank_of(v) for v in op.inputs])
+    diagonal = any(len(set(names)) != len(names) for names in labels)
+    if diagonal or not is_float(element_type(op.result)):
         return None
     sizes: dict[str, int] = {}
     for names, value in zip(labels, op.inputs, strict=True):

@@ -12,25 +12,17 @@ from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.support.folding import Number, broadcasts_into, is_unsigned, splat
 from ge.dialects.support.element_types import is_float, is_integer, row_of
-from ge.dialects.support.types import element_type, numel, shape_of
+from ge.dialects.support.types import element_type, shape_of
 
-DEPTH = 4
-"""How far up the definitions of a value are looked at."""
+DEPTH = 4  # how far up the definitions of a value are followed
 
 
 def is_constant(value: SSAValue) -> bool:
     return isinstance(value.owner, ConstantOp)
 
 
-def scalar(value: SSAValue) -> Number | None:
-    """The number of a constant with one element, else None."""
-    number = splat(value)
-    return number if number is not None and numel(shape_of(value)) == 1 else None
-
-
 def uniform(value: SSAValue, other: SSAValue) -> Number | None:
-    """The number that `value` combines with each element of `other`: a constant of one number
-    that does not change the other's shape."""
+    """The number of a splat constant that does not change the shape of `other` in a broadcast."""
     number = splat(value)
     if number is None or not broadcasts_into(shape_of(value), shape_of(other)):
         return None
@@ -38,15 +30,11 @@ def uniform(value: SSAValue, other: SSAValue) -> Number | None:
 
 
 def with_constant(op: g.Binary) -> tuple[SSAValue, SSAValue] | None:
-    """Operand and constant operand of a commutative op, None when it has no constant."""
-    for value, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+    """Operand and constant operand of a commutative op."""
+    for value, other in op.sides():
         if is_constant(other) and not is_constant(value):
             return value, other
     return None
-
-
-def only_use(value: SSAValue) -> bool:
-    return value.has_one_use()
 
 
 def never_negative(value: SSAValue, depth: int = DEPTH) -> bool:
@@ -97,23 +85,15 @@ def is_whole(value: SSAValue) -> bool:
 
 
 def exact_reciprocal(number: Number, element: Attribute) -> float | None:
-    """1 / number where that is a float of the element type, exactly: number is a power of two."""
-    if not number or not math.isfinite(number):
+    """1 / number, if that is a normal number of the element type: number is a power of two."""
+    if not math.isfinite(number) or abs(math.frexp(number)[0]) != 0.5:
         return None
-    mantissa, exponent = math.frexp(number)
-    row = row_of(element)
-    if abs(mantissa) != 0.5 or row is None or not row.is_float:
-        return None
-    bias = 2 ** (row.exponent - 1) - 1
-    # 1 / 2^(e - 1): normal numbers only, which every machine has
-    if not 1 - bias <= 1 - exponent <= bias:
-        return None
-    return math.copysign(math.ldexp(1.0, 1 - exponent), number)
+    return 1 / number if normal(1 / number, element) else None
 
 
 def normal(number: Number, element: Attribute) -> bool:
-    """Whether a float is an ordinary number of the element type: neither zero nor infinite nor
-    so small that it loses digits."""
+    """Whether a number is normal in a float type: neither zero nor infinite nor so small that it
+    loses digits."""
     row = row_of(element)
     if row is None or not row.is_float or not number or not math.isfinite(number):
         return False

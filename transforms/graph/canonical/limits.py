@@ -16,29 +16,29 @@ from ge.transforms.graph.canonical.local import Make, Replacement, rule
 
 @dataclass(frozen=True)
 class Interval:
-    """What a clamp limits `value` to; None where there is no limit."""
+    """What a clamp limits `value` to, None without limit."""
 
     value: SSAValue
     low: Number | None = None
     high: Number | None = None
 
     def within(self, low: Number | None, high: Number | None) -> "Interval":
-        """Limited once more."""
-        return Interval(self.value, _inside(self.low, low, high, low),
-                        _inside(self.high, low, high, high))  # fmt: skip
+        """The interval limited once more."""
+        inside = [
+            absent if limit is None else _clamped(limit, low, high)
+            for limit, absent in ((self.low, low), (self.high, high))
+        ]
+        return Interval(self.value, *inside)
 
     @property
     def limits(self) -> list[Number]:
         return [x for x in (self.low, self.high) if x is not None]
 
-    def plain(self) -> bool:
-        """Whether low <= high, of numbers."""
-        if any(math.isnan(x) for x in self.limits):
-            return False
-        return self.low is None or self.high is None or self.low <= self.high
+    def is_valid(self) -> bool:
+        """Whether low <= high, and neither is nan."""
+        return sorted(self.limits) == self.limits and not any(map(math.isnan, self.limits))
 
     def make(self, make: Make, element: Attribute) -> SSAValue:
-        """The op that limits the value to the interval."""
         if self.high is None and self.low is not None and same_number(self.low, 0.0):
             return make(a.ReluOp, self.value)
         low = None if self.low is None else make.constant(self.low, element)
@@ -46,30 +46,28 @@ class Interval:
         return make(g.ClampOp, self.value, low, high)
 
 
-def _inside(
-    limit: Number | None, low: Number | None, high: Number | None, absent: Number | None
-) -> Number | None:
-    """A limit that is itself limited; `absent` where there was none."""
-    if limit is None:
-        return absent
+def _clamped(limit: Number, low: Number | None, high: Number | None) -> Number:
     if low is not None and limit < low:
         return low
     return high if high is not None and limit > high else limit
 
 
 def interval_of(op: object) -> Interval | None:
-    """The interval that a relu or a clamp with constant limits limits its input to."""
+    """The interval of a relu, or of a clamp with constant limits."""
     if isinstance(op, a.ReluOp):
-        zero = 0.0 if is_float(element_type(op.input)) else 0
-        return Interval(op.input, zero, None)
+        return Interval(op.input, zero_of(op.input))
     if not isinstance(op, g.ClampOp):
         return None
     low = None if op.low is None else splat(op.low)
     high = None if op.high is None else splat(op.high)
     if (op.low is not None and low is None) or (op.high is not None and high is None):
         return None
-    found = Interval(op.input, low, high)
-    return found if found.plain() else None
+    interval = Interval(op.input, low, high)
+    return interval if interval.is_valid() else None
+
+
+def zero_of(value: SSAValue) -> Number:
+    return 0.0 if is_float(element_type(value)) else 0
 
 
 @rule(a.ReluOp)
@@ -82,8 +80,7 @@ def relu_of_positive(op: a.ReluOp, make: Make) -> Replacement:
 def limit_by_constant(op: g.MaximumOp | g.MinimumOp, make: Make) -> Replacement:
     """max(x, c) is a clamp, max(x, 0) relu. (max(0.0, x) is not: which of 0.0 and -0.0 comes out
     depends on the order.)"""
-    number = uniform(op.rhs, op.lhs)
-    return limited(op, op.lhs, number, make)
+    return limited(op, op.lhs, uniform(op.rhs, op.lhs), make)
 
 
 @rule(g.MaximumOp, g.MinimumOp)
@@ -101,7 +98,7 @@ def limit_zero(op: g.MaximumOp | g.MinimumOp, make: Make) -> Replacement:
 def limited(
     op: g.MaximumOp | g.MinimumOp, value: SSAValue, number: Number | None, make: Make
 ) -> Replacement:
-    """The value limited by a number, None unless there is one that is no nan."""
+    """The value limited by a number, if there is one and it is not nan."""
     if number is None or math.isnan(number):
         return None
     is_low = isinstance(op, g.MaximumOp)
@@ -110,7 +107,7 @@ def limited(
 
 
 def joined(op: g.ClampOp | a.ReluOp) -> Interval | None:
-    """The one interval of two limitations, one after the other."""
+    """The one interval of two ops in a row."""
     outer, inner = interval_of(op), interval_of(op.input.owner)
     if outer is None or inner is None:
         return None
@@ -120,37 +117,35 @@ def joined(op: g.ClampOp | a.ReluOp) -> Interval | None:
 @rule(g.ClampOp, a.ReluOp)
 def clamp_twice(op: g.ClampOp | a.ReluOp, make: Make) -> Replacement:
     """Two limitations are one. (With a limit of 0 the sign of zero may differ.)"""
-    found = joined(op)
-    if found is None or (is_float(element_type(op.input)) and 0 in found.limits):
+    interval, element = joined(op), element_type(op.input)
+    if interval is None or (is_float(element) and 0 in interval.limits):
         return None
-    return found.make(make, element_type(op.input))
+    return interval.make(make, element)
 
 
 @rule(g.ClampOp, a.ReluOp, exact=False)
 def clamp_at_zero(op: g.ClampOp | a.ReluOp, make: Make) -> Replacement:
     """min(relu x, 6) is one limitation"""
-    found = joined(op)
-    return None if found is None else found.make(make, element_type(op.input))
+    interval = joined(op)
+    return None if interval is None else interval.make(make, element_type(op.input))
 
 
 @rule(g.ClampOp)
 def clamp_above_zero(op: g.ClampOp, make: Make) -> Replacement:
     """A clamp whose only limit is a lower one of 0 is relu."""
-    found = interval_of(op)
-    if found is None or found.high is not None or found.low is None:
+    interval = interval_of(op)
+    if interval is None or interval.high is not None or interval.low is None:
         return None
-    zero = 0.0 if is_float(element_type(op.input)) else 0
-    return make(a.ReluOp, op.input) if same_number(found.low, zero) else None
+    return make(a.ReluOp, op.input) if same_number(interval.low, zero_of(op.input)) else None
 
 
 @rule(g.ClampOp)
 def drop_infinite_limit(op: g.ClampOp, make: Make) -> Replacement:
     """Infinite limits do not limit."""
-    found = interval_of(op)
-    if found is None or not any(math.isinf(x) for x in found.limits):
+    if (interval := interval_of(op)) is None:
         return None
-    low = None if found.low == -math.inf else found.low
-    high = None if found.high == math.inf else found.high
-    if (low, high) == (found.low, found.high):
+    low = None if interval.low == -math.inf else interval.low
+    high = None if interval.high == math.inf else interval.high
+    if (low, high) == (interval.low, interval.high):
         return None
     return Interval(op.input, low, high).make(make, element_type(op.input))

@@ -2,9 +2,9 @@
 by channel, and linear maps of linear maps. All of it is expressions of weights, which
 `prepare-weights` evaluates once.
 
-A convolution's channels are dimension 1 of its result, a product's columns the last one. The map
-in front must have no other user, and the weight neither: a weight that others need as well would
-be stored twice.
+A convolution's channels are dimension 1 of its result, a matmul's columns the last one. Neither the
+linear map nor its weight may have another user: a weight that others need as well would be stored
+twice.
 """
 
 from collections.abc import Sequence
@@ -24,15 +24,14 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, is_static, numel, rank_of, shape_of
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 
-MOST_OPS = 64
-"""Ops of an expression of weights that are looked at."""
+MOST_OPS = 64  # ops of an expression of weights that are looked at
 
 
 # ---- expressions of weights --------------------------------------------------------------------
 
 
 def is_prepared(value: SSAValue) -> bool:
-    """Whether a value is made of constants alone."""
+    """Whether a value depends on constants alone."""
     todo, seen = [value.owner], set[Operation]()
     while todo:
         op = todo.pop()
@@ -48,8 +47,8 @@ def is_prepared(value: SSAValue) -> bool:
 
 
 def is_own(value: SSAValue) -> bool:
-    """Whether a value is made of constants, and one op that runs needs it (other expressions of
-    weights may)."""
+    """Whether a value depends on constants alone, and has one user besides other expressions of
+    weights."""
     if not is_prepared(value):
         return False
     running = 0
@@ -71,16 +70,15 @@ def shaped(make: Make, value: SSAValue, shape: Sequence[int]) -> SSAValue:
 
 
 def spread(make: Make, value: SSAValue, count: int) -> SSAValue:
-    """A vector of `count` elements: the value's own, or its one element again and again."""
+    """A vector of `count` elements: the value's own, or its one element repeated."""
     if numel(shape_of(value)) == count:
         return shaped(make, value, (count,))
-    one = shaped(make, value, (1,))
-    return make(BroadcastToOp, one, shape=(count,))
+    return make(BroadcastToOp, shaped(make, value, (1,)), shape=(count,))
 
 
 def vector_along(value: SSAValue, shape: Shape, axis: int) -> bool:
     """Whether a value of constants has one element, or one for each index of `axis`, and
-    combining it with a tensor of this shape leaves that shape."""
+    broadcasts to this shape."""
     own = shape_of(value)
     if not is_static(own) or shape[axis] < 0 or len(own) > len(shape):
         return False
@@ -92,64 +90,59 @@ def vector_along(value: SSAValue, shape: Shape, axis: int) -> bool:
 
 
 def combined_with(
-    op: Operation | Block, kinds: tuple[type[g.Binary], ...], axis: int | None = None
+    op: Operation | Block, kinds: tuple[type[g.Binary], ...], axis: int = -1
 ) -> list[tuple[SSAValue, SSAValue]]:
-    """Operand and vector of weights along `axis` (the last when None) of a product or sum."""
-    if not isinstance(op, kinds) or not (shape := shape_of(op.results[0])):
-        return []
-    along = len(shape) - 1 if axis is None else axis
-    if along >= len(shape):
+    """Operand and vector of weights along `axis` of an op of these kinds."""
+    if not isinstance(op, kinds) or not (shape := shape_of(op.results[0])) or axis >= len(shape):
         return []
     return [
         (value, other)
         for value, other in op.sides()
-        if vector_along(other, shape, along) and shape_of(value) == shape and not is_prepared(value)
+        if vector_along(other, shape, axis) and shape_of(value) == shape and not is_prepared(value)
     ]
 
 
 # ---- batch norm --------------------------------------------------------------------------------
 
 
-def factor_and_offset(op: BatchNormOp, make: Make, element: Attribute) -> tuple[SSAValue, SSAValue]:
-    """What the kernel multiplies and adds, computed as it does."""
+def as_product(op: BatchNormOp, make: Make, element: Attribute) -> SSAValue:
+    """x * factor + offset, where these are computed in an element type, as the kernel does."""
     scale, bias, mean, variance = (as_type(make, v, element) for v in op.operands[1:])
     epsilon = make.constant(op.epsilon.value.data, element)
     factor = make(g.DivOp, scale, make(g.SqrtOp, make(g.AddOp, variance, epsilon)))
-    return factor, make(g.SubOp, bias, make(g.MulOp, mean, factor))
+    offset = make(g.SubOp, bias, make(g.MulOp, mean, factor))
+    by_channel = (*shape_of(op.scale), *[1] * (rank_of(op.input) - 2))
+    pair = [as_type(make, v, element_type(op.input)) for v in (factor, offset)]
+    factor, offset = (shaped(make, v, by_channel) for v in pair)
+    return make(g.AddOp, make(g.MulOp, op.input, factor), offset)
 
 
 @rule(BatchNormOp)
 def batch_norm_as_product(op: BatchNormOp, make: Make) -> Replacement:
     """x * factor + offset: the same bits for types that need no rounding between"""
-    element, rank = element_type(op.input), rank_of(op.input)
+    element = element_type(op.input)
     if element not in (f32, f64) or not all(is_prepared(v) for v in op.operands[1:]):
         return None
-    if any(element_type(v) != element for v in op.operands):
-        return None
-    by_channel = (*shape_of(op.scale), *[1] * (rank - 2))
-    factor, offset = (shaped(make, v, by_channel) for v in factor_and_offset(op, make, element))
-    return make(g.AddOp, make(g.MulOp, op.input, factor), offset)
+    same = all(element_type(v) == element for v in op.operands)
+    return as_product(op, make, element) if same else None
 
 
 @rule(BatchNormOp, exact=False)
 def batch_norm_of_half(op: BatchNormOp, make: Make) -> Replacement:
     """The same for types of 16 bits behind a convolution or product, which take it on"""
-    linear, element = op.input.owner, element_type(op.input)
+    linear = op.input.owner
     if not isinstance(linear, Convolution | MatmulOp) or not is_own(linear.operands[1]):
         return None
-    if element in (f32, f64) or not all(is_prepared(v) for v in op.operands[1:]):
+    if element_type(op.input) in (f32, f64) or not all(is_prepared(v) for v in op.operands[1:]):
         return None
-    by_channel = (*shape_of(op.scale), *[1] * (rank_of(op.input) - 2))
-    pair = (as_type(make, v, element) for v in factor_and_offset(op, make, f32))
-    factor, offset = (shaped(make, v, by_channel) for v in pair)
-    return make(g.AddOp, make(g.MulOp, op.input, factor), offset)
+    return as_product(op, make, f32)
 
 
 # ---- convolutions ------------------------------------------------------------------------------
 
 
 def conv_like(op: Convolution, make: Make, **changes: SSAValue | None) -> SSAValue:
-    """The convolution with another weight or bias."""
+    """The convolution with other operands."""
     operands = {"input": op.input, "weight": op.weight, "bias": op.bias, **changes}
     return make(type(op), *operands.values(), **op.properties)
 
@@ -168,16 +161,22 @@ def scaled_weight(op: Convolution, factor: SSAValue, make: Make) -> SSAValue:
     return shaped(make, make(g.MulOp, shaped(make, op.weight, parts), by_group), shape)
 
 
+def has_prepared_bias(op: Convolution) -> bool:
+    return op.bias is None or is_prepared(op.bias)
+
+
+def is_padded(op: Convolution) -> bool:
+    return any(op.ints("pads") or ()) or op.auto_pad is not None
+
+
 def own_conv(value: SSAValue) -> Convolution | None:
-    """The convolution with weights of its own that a value is, if nobody else needs it."""
+    """The convolution with weights of its own that a value is, if that has one use."""
     op = value.owner
     if not isinstance(op, ConvOp | ConvTransposeOp) or not value.has_one_use():
         return None
-    if not is_own(op.weight) or not is_static(shape_of(op.weight)):
+    if not is_float(element_type(value)) or not is_static(shape_of(op.weight)):
         return None
-    if not is_float(element_type(value)) or (op.bias is not None and not is_prepared(op.bias)):
-        return None
-    return op
+    return op if is_own(op.weight) and has_prepared_bias(op) else None
 
 
 @rule(g.MulOp, g.DivOp, exact=False)
@@ -188,16 +187,15 @@ def scale_after_conv(op: g.MulOp | g.DivOp, make: Make) -> Replacement:
             continue
         if isinstance(op, g.DivOp):
             factor = make(g.ReciprocalOp, factor)
-        channels = shape_of(value)[1]
         bias = conv.bias
         if bias is not None:
-            bias = make(g.MulOp, bias, spread(make, factor, channels))
+            bias = make(g.MulOp, bias, spread(make, factor, shape_of(value)[1]))
         return conv_like(conv, make, weight=scaled_weight(conv, factor, make), bias=bias)
     return None
 
 
 def bias_of_conv(op: g.AddOp, make: Make, first: bool) -> Replacement:
-    """The offset as the convolution's bias, or added to it."""
+    """The offset as the convolution's first bias, or added to it."""
     for value, offset in combined_with(op, (g.AddOp,), axis=1):
         conv = own_conv(value)
         if conv is None or (conv.bias is None) != first:
@@ -233,14 +231,16 @@ def scale_before_conv(op: ConvOp, make: Make) -> Replacement:
     """conv(x * f, w) = conv(x, w * f), by input channel; likewise for a quotient"""
     if not is_own(op.weight) or not op.input.has_one_use() or not is_float(element_type(op.input)):
         return None
-    shape = shape_of(op.weight)
-    kinds = (g.MulOp, g.DivOp)
-    for value, factor in combined_with(op.input.owner, kinds, axis=op.channel_axis):
-        kind = g.DivOp if isinstance(op.input.owner, g.DivOp) else g.MulOp
-        weight = make(kind, op.weight, by_input(op, factor, make)) if op.groups == 1 else None
-        if weight is None and numel(shape_of(factor)) == 1:
-            weight = make(kind, op.weight, shaped(make, factor, ()))
-        if weight is not None and is_static(shape):
+    kind = g.DivOp if isinstance(op.input.owner, g.DivOp) else g.MulOp
+    for value, factor in combined_with(op.input.owner, (kind,), axis=op.channel_axis):
+        if op.groups == 1:
+            factor = by_input(op, factor, make)
+        elif numel(shape_of(factor)) == 1:
+            factor = shaped(make, factor, ())
+        else:
+            continue
+        weight = make(kind, op.weight, factor)
+        if is_static(shape_of(op.weight)):
             return conv_like(op, make, input=value, weight=weight)
     return None
 
@@ -254,10 +254,9 @@ def by_input(op: ConvOp, value: SSAValue, make: Make) -> SSAValue:
 @rule(ConvOp, exact=False)
 def offset_before_conv(op: ConvOp, make: Make) -> Replacement:
     """conv(x + d, w, b) = conv(x, w, b + the sum of w * d), unless zeros are padded"""
-    padded = any(op.ints("pads") or ()) or op.auto_pad is not None
-    if padded or not is_prepared(op.weight) or op.groups != 1 or not op.input.has_one_use():
+    if is_padded(op) or not is_prepared(op.weight) or op.groups != 1 or not op.input.has_one_use():
         return None
-    if not is_float(element_type(op.input)) or (op.bias is not None and not is_prepared(op.bias)):
+    if not is_float(element_type(op.input)) or not has_prepared_bias(op):
         return None
     for value, offset in combined_with(op.input.owner, (g.AddOp,), axis=op.channel_axis):
         product = make(g.MulOp, op.weight, by_input(op, offset, make))
@@ -269,38 +268,37 @@ def offset_before_conv(op: ConvOp, make: Make) -> Replacement:
     return None
 
 
-# ---- products ----------------------------------------------------------------------------------
+# ---- matmuls -----------------------------------------------------------------------------------
 
 
 def own_product(value: SSAValue) -> MatmulOp | None:
-    """The product with a matrix of weights of its own that a value is, if nobody else needs it."""
+    """The matmul with a matrix of weights of its own that a value is, if that has one use."""
     op = value.owner
     if not isinstance(op, MatmulOp) or not value.has_one_use() or not is_own(op.rhs):
         return None
     return op if rank_of(op.rhs) == 2 and is_float(element_type(value)) else None
 
 
-def product_like(op: MatmulOp, make: Make, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-    return make(MatmulOp, lhs, rhs, **op.properties)
-
-
 def transposed(op: MatmulOp) -> bool:
     return bool(op.transpose_rhs.value.data)
+
+
+def scaled_matrix(
+    op: MatmulOp, kind: type[g.Binary], factor: SSAValue, make: Make, columns: bool
+) -> SSAValue:
+    """The right-hand matrix with a factor for each column, or for each row."""
+    count = numel(shape_of(factor))
+    vector = (count, 1) if transposed(op) == columns else (count,)
+    return make(kind, op.rhs, shaped(make, factor, () if count == 1 else vector))
 
 
 @rule(g.MulOp, g.DivOp, exact=False)
 def scale_after_product(op: g.MulOp | g.DivOp, make: Make) -> Replacement:
     """(x w) * f = x (w * f), by column"""
     for value, factor in combined_with(op, (g.MulOp, g.DivOp)):
-        if (product := own_product(value)) is None:
-            continue
-        if numel(shape_of(factor)) == 1:
-            factor = shaped(make, factor, ())
-        elif transposed(product):
-            factor = shaped(make, factor, (shape_of(value)[-1], 1))
-        else:
-            factor = shaped(make, factor, (shape_of(value)[-1],))
-        return product_like(product, make, product.lhs, make(type(op), product.rhs, factor))
+        if (product := own_product(value)) is not None:
+            weight = scaled_matrix(product, type(op), factor, make, columns=True)
+            return make(MatmulOp, product.lhs, weight, **product.properties)
     return None
 
 
@@ -311,14 +309,10 @@ def scale_before_product(op: MatmulOp, make: Make) -> Replacement:
         return None
     if op.transpose_lhs.value.data or not is_float(element_type(op.lhs)):
         return None
-    for value, factor in combined_with(op.lhs.owner, (g.MulOp, g.DivOp)):
-        kind = g.DivOp if isinstance(op.lhs.owner, g.DivOp) else g.MulOp
-        rows = shape_of(value)[-1]
-        if numel(shape_of(factor)) == 1:
-            factor = shaped(make, factor, ())
-        else:
-            factor = shaped(make, factor, (rows,) if transposed(op) else (rows, 1))
-        return product_like(op, make, value, make(kind, op.rhs, factor))
+    kind = g.DivOp if isinstance(op.lhs.owner, g.DivOp) else g.MulOp
+    for value, factor in combined_with(op.lhs.owner, (kind,)):
+        weight = scaled_matrix(op, kind, factor, make, columns=False)
+        return make(MatmulOp, value, weight, **op.properties)
     return None
 
 
@@ -341,47 +335,46 @@ def scale_after_bias(op: g.MulOp, make: Make) -> Replacement:
 # ---- linear maps of linear maps ----------------------------------------------------------------
 
 
-@rule(MatmulOp, exact=False)
-def product_of_product(op: MatmulOp, make: Make) -> Replacement:
-    """(x a) b = x (a b), where that is cheaper"""
-    inner = own_product(op.lhs)
-    if inner is None or not is_own(op.rhs) or rank_of(op.rhs) != 2 or op.transpose_lhs.value.data:
-        return None
-    (k, h), n = matrix(inner), matrix(op)[1]
-    if inner.transpose_lhs.value.data or k * n > k * h + h * n:
-        return None
-    weight = make(
-        MatmulOp, inner.rhs, op.rhs,
-        transpose_lhs=transposed(inner), transpose_rhs=transposed(op),
-    )  # fmt: skip
-    return make(MatmulOp, inner.lhs, weight)
-
-
 def matrix(op: MatmulOp) -> tuple[int, int]:
     """Rows and columns of the right-hand matrix."""
     rows, columns = shape_of(op.rhs)
     return (columns, rows) if transposed(op) else (rows, columns)
 
 
+def joined_weight(first: MatmulOp, then: MatmulOp, make: Make) -> SSAValue | None:
+    """a b for (x a) b, if that is cheaper."""
+    if first.transpose_lhs.value.data or then.transpose_lhs.value.data:
+        return None
+    if not is_own(then.rhs) or rank_of(then.rhs) != 2:
+        return None
+    (k, h), n = matrix(first), matrix(then)[1]
+    if k * n > k * h + h * n:
+        return None
+    flags = {"transpose_lhs": transposed(first), "transpose_rhs": transposed(then)}
+    return make(MatmulOp, first.rhs, then.rhs, **flags)
+
+
+@rule(MatmulOp, exact=False)
+def product_of_product(op: MatmulOp, make: Make) -> Replacement:
+    """(x a) b = x (a b), where that is cheaper"""
+    inner = own_product(op.lhs)
+    weight = None if inner is None else joined_weight(inner, op, make)
+    return None if inner is None or weight is None else make(MatmulOp, inner.lhs, weight)
+
+
 @rule(MatmulOp, exact=False)
 def product_of_biased_product(op: MatmulOp, make: Make) -> Replacement:
     """(x a + b) c = x (a c) + b c, where that is cheaper"""
     inner = op.lhs.owner
-    if not isinstance(inner, g.AddOp) or not op.lhs.has_one_use() or op.transpose_lhs.value.data:
-        return None
-    if not is_own(op.rhs) or rank_of(op.rhs) != 2:
+    if not isinstance(inner, g.AddOp) or not op.lhs.has_one_use():
         return None
     for value, bias in combined_with(inner, (g.AddOp,)):
-        if (first := own_product(value)) is None or first.transpose_lhs.value.data:
+        first = own_product(value)
+        weight = None if first is None else joined_weight(first, op, make)
+        if first is None or weight is None:
             continue
-        (k, h), n = matrix(first), matrix(op)[1]
-        if k * n > k * h + h * n:
-            continue
+        h, n = matrix(op)
         row = shaped(make, spread(make, bias, h), (1, h))
-        weight = make(
-            MatmulOp, first.rhs, op.rhs,
-            transpose_lhs=transposed(first), transpose_rhs=transposed(op),
-        )  # fmt: skip
         offset = shaped(make, make(MatmulOp, row, op.rhs, transpose_rhs=transposed(op)), (n,))
         return make(g.AddOp, make(MatmulOp, first.lhs, weight), offset)
     return None
@@ -391,21 +384,18 @@ def product_of_biased_product(op: MatmulOp, make: Make) -> Replacement:
 def point_conv_of_conv(op: ConvOp, make: Make) -> Replacement:
     """A convolution by points of a convolution is one of the same window, where that is
     cheaper"""
-    inner = own_conv(op.input)
-    if (
-        not isinstance(inner, ConvOp)
-        or not is_own(op.weight)
-        or (op.groups, inner.groups) != (1, 1)
-        or op.channel_axis != 1
-    ):
+    inner, shape = own_conv(op.input), shape_of(op.weight)
+    if not isinstance(inner, ConvOp) or (op.groups, inner.groups, op.channel_axis) != (1, 1, 1):
         return None
-    shape, first = shape_of(op.weight), shape_of(inner.weight)
-    if not is_static(shape) or any(d != 1 for d in shape[2:]) or not by_points(op):
+    if not is_static(shape) or any(d != 1 for d in shape[2:]):
         return None
+    if is_padded(op) or any(s != 1 for s in op.ints("strides") or ()):
+        return None
+    if not is_own(op.weight) or not has_prepared_bias(op):
+        return None
+    first = shape_of(inner.weight)
     (m, h), window = shape[:2], numel(first[1:])
     if m * window > h * window + m * h:
-        return None
-    if op.bias is not None and not is_prepared(op.bias):
         return None
     outer = shaped(make, op.weight, (m, h))
     weight = make(MatmulOp, outer, shaped(make, inner.weight, (h, window)))
@@ -414,12 +404,3 @@ def point_conv_of_conv(op: ConvOp, make: Make) -> Replacement:
         moved = shaped(make, make(MatmulOp, outer, shaped(make, inner.bias, (h, 1))), (m,))
         bias = moved if bias is None else make(g.AddOp, moved, bias)
     return conv_like(inner, make, weight=shaped(make, weight, (m, *first[1:])), bias=bias)
-
-
-def by_points(op: ConvOp) -> bool:
-    """Whether the convolution is a linear map of each point by itself, with weights of its own."""
-    shape = shape_of(op.weight)
-    plain = not any(op.ints("pads") or ()) and op.auto_pad is None and op.groups == 1
-    steps = all(s == 1 for s in op.ints("strides") or ())
-    points = is_static(shape) and all(d == 1 for d in shape[2:])
-    return plain and steps and points and is_own(op.weight)

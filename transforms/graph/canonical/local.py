@@ -111,15 +111,15 @@ def replace(
     todo = [v.owner for v in op.operands]
     rewriter.replace(op, make.ops, values)
     while todo:
-        op = todo.pop()
+        dead = todo.pop()
         if (
-            isinstance(op, Operation)
-            and op.parent is not None
-            and all(r.first_use is None for r in op.results)
-            and is_side_effect_free(op)
+            isinstance(dead, Operation)
+            and dead.parent is not None
+            and all(r.first_use is None for r in dead.results)
+            and is_side_effect_free(dead)
         ):
-            todo.extend(v.owner for v in op.operands)
-            rewriter.erase(op)
+            todo.extend(v.owner for v in dead.operands)
+            rewriter.erase(dead)
 
 
 def rule(

@@ -45,11 +45,11 @@ def compare_with_itself(op: g.CompareOp, make: Make) -> Replacement:
     return nan if predicate == "ne" else make(g.NotOp, nan)
 
 
+# Comparisons of a boolean, as 0 or 1, with a number that give it (True) or its negation.
 TRUTH_OF: dict[tuple[str, Number], bool] = {
     ("eq", 1): True, ("ge", 1): True, ("ne", 0): True, ("gt", 0): True,
     ("ne", 1): False, ("lt", 1): False, ("eq", 0): False, ("le", 0): False,
 }  # fmt: skip
-"""Comparisons of a truth value, as 0 or 1, with a number that give it (True) or its opposite."""
 
 
 @rule(g.CompareOp)
@@ -74,9 +74,9 @@ def cast_choice_to_truth(op: g.CastOp, make: Make) -> Replacement:
     yes, no = splat(choice.on_true), splat(choice.on_false)
     if yes is None or no is None or choice.condition.type != op.result.type:
         return None
-    if bool(yes) and not no:
-        return choice.condition
-    return make(g.NotOp, choice.condition) if no and not yes else None
+    if bool(yes) == bool(no):
+        return None
+    return choice.condition if yes else make(g.NotOp, choice.condition)
 
 
 # ---- and, or, xor ------------------------------------------------------------------------------
@@ -142,12 +142,11 @@ def choice_of_truth(op: g.SelectOp, make: Make) -> Replacement:
 @rule(g.SelectOp)
 def choice_again(op: g.SelectOp, make: Make) -> Replacement:
     """select(c, select(c, x, y), z) = select(c, x, z), and for the other branch"""
-    inner = op.on_true.owner
-    if isinstance(inner, g.SelectOp) and inner.condition is op.condition:
-        return make(g.SelectOp, op.condition, inner.on_true, op.on_false)
-    inner = op.on_false.owner
-    if isinstance(inner, g.SelectOp) and inner.condition is op.condition:
-        return make(g.SelectOp, op.condition, op.on_true, inner.on_false)
+    yes, no = op.on_true.owner, op.on_false.owner
+    if isinstance(yes, g.SelectOp) and yes.condition is op.condition:
+        return make(g.SelectOp, op.condition, yes.on_true, op.on_false)
+    if isinstance(no, g.SelectOp) and no.condition is op.condition:
+        return make(g.SelectOp, op.condition, op.on_true, no.on_false)
     return None
 
 

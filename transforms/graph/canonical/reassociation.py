@@ -1,7 +1,5 @@
-"""Constants brought together: two of them in a row become one.
-
-Of integers this is exact, of floats it rounds in another place.
-"""
+"""Two constants in a row become one. Of integers this is exact, of floats it rounds in another
+place."""
 
 import numpy as np
 from xdsl.dialects.builtin import f16
@@ -13,13 +11,13 @@ from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import constant_value, element_type, is_static, numel, shape_of
 from ge.runtime.data.arrays import array_of
-from ge.transforms.graph.canonical.facts import is_constant, normal, only_use, with_constant
+from ge.transforms.graph.canonical.facts import is_constant, normal, with_constant
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 
 
 def magnitudes(value: SSAValue) -> tuple[float, float] | None:
-    """The smallest and the largest magnitude of the elements of a constant in the text, zeros
-    apart where there are others; None where the numbers are not known."""
+    """The smallest and the largest magnitude of the elements of a constant in the IR, of those that
+    are not zero if there are any."""
     if (number := splat(value)) is not None:
         return abs(number), abs(number)
     if (elements := constant_value(value)) is None or not len(elements):
@@ -30,8 +28,8 @@ def magnitudes(value: SSAValue) -> tuple[float, float] | None:
 
 
 def joined(kind: type[TensorOp], a: SSAValue, b: SSAValue, make: Make) -> SSAValue | None:
-    """kind(a, b) of two constants, unless it is larger than both or leaves the range of ordinary
-    numbers. That range is wide enough for any weights that make sense but for those of f16."""
+    """kind(a, b) of two constants, unless it is larger than both or leaves the range of normal
+    numbers. Weights whose numbers are not known are assumed to stay in it, but for those of f16."""
     result = make(kind, a, b)
     shape = shape_of(result)
     if not is_static(shape) or numel(shape) > max(numel(shape_of(v)) for v in (a, b)):
@@ -52,13 +50,12 @@ def joined(kind: type[TensorOp], a: SSAValue, b: SSAValue, make: Make) -> SSAVal
 
 
 def has_zeros(value: SSAValue) -> bool:
-    """Whether an element of a constant in the text is zero."""
     elements = constant_value(value)
     return elements is not None and not array_of(elements).all()
 
 
 def may_overflow(a: SSAValue, divided: bool, b: SSAValue, divides: bool) -> bool:
-    """Whether the first factor may make infinities that the two together do not make."""
+    """Whether the first factor alone may overflow where the two together do not."""
     if is_integer(element_type(a)):
         return False
     x, y = magnitudes(a), magnitudes(b)
@@ -69,21 +66,21 @@ def may_overflow(a: SSAValue, divided: bool, b: SSAValue, divides: bool) -> bool
 
 
 def add_constants(op: g.AddOp, make: Make) -> Replacement:
-    """(x + a) + b becomes x + (a + b)."""
+    """x + (a + b) for (x + a) + b"""
     outer = with_constant(op)
     if outer is None or not isinstance(inner := outer[0].owner, g.AddOp):
         return None
-    if not only_use(inner.result) or (found := with_constant(inner)) is None:
+    if not inner.result.has_one_use() or (first := with_constant(inner)) is None:
         return None
-    total = joined(g.AddOp, found[1], outer[1], make)
-    return None if total is None else make(g.AddOp, found[0], total)
+    total = joined(g.AddOp, first[1], outer[1], make)
+    return None if total is None else make(g.AddOp, first[0], total)
 
 
 def multiply_constants(op: g.MulOp | g.DivOp, make: Make) -> Replacement:
-    """(x * a) * b, (x * a) / b, (x / a) * b and (x / a) / b"""
+    """One factor for (x * a) * b, (x * a) / b, (x / a) * b and (x / a) / b"""
     outer = factor(op)
     inner = None if outer is None else factor(outer[0].owner)
-    if outer is None or inner is None or not only_use(outer[0]):
+    if outer is None or inner is None or not outer[0].has_one_use():
         return None
     value, a, divided = inner
     _, b, divides = outer
@@ -100,8 +97,8 @@ def multiply_constants(op: g.MulOp | g.DivOp, make: Make) -> Replacement:
 
 def factor(op: object) -> tuple[SSAValue, SSAValue, bool] | None:
     """Operand, constant, and whether the op divides by it."""
-    if isinstance(op, g.MulOp) and (found := with_constant(op)) is not None:
-        return *found, False
+    if isinstance(op, g.MulOp) and (sides := with_constant(op)) is not None:
+        return *sides, False
     if isinstance(op, g.DivOp) and is_constant(op.rhs) and not is_constant(op.lhs):
         return op.lhs, op.rhs, True
     return None

@@ -11,17 +11,10 @@ from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.graph.support.elementwise_bases import Binary, Elementwise, Unary
 from ge.dialects.graph.support.folding import splat
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import (
-    Shape,
-    constant_ints,
-    is_static,
-    normalize_axis,
-    rank_of,
-    shape_of,
-)
+from ge.dialects.support.types import Shape, constant_ints, is_static, normalize_axis, shape_of
 from ge.transforms.graph.canonical.facts import uniform
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
-from ge.transforms.graph.canonical.slices import Range, sliced
+from ge.transforms.graph.canonical.slices import Range, sliced_along
 from ge.transforms.graph.canonical.views import reshaped
 
 # ---- broadcast_to and tile ---------------------------------------------------------------------
@@ -38,7 +31,7 @@ def broadcast_twice(op: BroadcastToOp, make: Make) -> Replacement:
 
 @rule(TileOp)
 def tile_of_one(op: TileOp, make: Make) -> Replacement:
-    """One element set side by side is a broadcast."""
+    """One element repeated is a broadcast."""
     repeats, shape, result = op.ints("repeats"), shape_of(op.input), shape_of(op.result)
     if repeats is None or not is_static(result) or 0 in result:
         return None
@@ -50,10 +43,10 @@ def tile_of_one(op: TileOp, make: Make) -> Replacement:
 @rule(ConcatOp)
 def concat_of_one_value(op: ConcatOp, make: Make) -> Replacement:
     """A value again and again is a tile."""
-    first = op.inputs[0]
-    if len(op.inputs) < 2 or any(v is not first for v in op.inputs):
+    first, *others = op.inputs
+    if not others or any(v is not first for v in others):
         return None
-    repeats = [1] * rank_of(first)
+    repeats = [1] * len(shape_of(first))
     repeats[normalize_axis(op.axis.value.data, len(repeats))] = len(op.inputs)
     return make(TileOp, first, repeats=repeats)
 
@@ -69,7 +62,7 @@ def times_ones(op: MulOp, make: Make) -> Replacement:
 
 
 def unbroadcast(op: TensorOp, make: Make) -> Replacement:
-    """The op on what was broadcast, where it broadcasts by itself to the same shape."""
+    """The op on the input of a broadcast, if it broadcasts to the same shape by itself."""
     result = op.results[0].type
     if not is_static(shape_of(op.results[0])):
         return None
@@ -77,9 +70,9 @@ def unbroadcast(op: TensorOp, make: Make) -> Replacement:
         if not isinstance(value.owner, BroadcastToOp):
             continue
         operands = [value.owner.input if j == i else v for j, v in enumerate(op.operands)]
-        made = make.op(type(op), *operands, **op.properties)
-        if made.results[0].type == result:
-            return made.results[0]
+        new = make(type(op), *operands, **op.properties)
+        if new.type == result:
+            return new
         make.discard()
     return None
 
@@ -110,8 +103,7 @@ def broadcast_later(op: Unary | Binary, make: Make) -> Replacement:
         if any(uniform(v, inner.input) is None for v in others):
             return None
         operands = [inner.input if j == i else v for j, v in enumerate(op.operands)]
-        made = make.op(type(op), *operands, **op.properties)
-        return make(BroadcastToOp, made.results[0], shape=shape)
+        return make(BroadcastToOp, make(type(op), *operands, **op.properties), shape=shape)
     return None
 
 
@@ -119,7 +111,7 @@ def broadcast_later(op: Unary | Binary, make: Make) -> Replacement:
 
 
 def progression(numbers: tuple[int, ...]) -> Range | None:
-    """Numbers that go up or down by one step."""
+    """The range of numbers that go up or down by one step."""
     steps = {b - a for a, b in pairwise(numbers)} or {1}
     if not numbers or len(steps) > 1 or 0 in steps:
         return None
@@ -134,14 +126,10 @@ def gather_slice(op: GatherOp, make: Make) -> Replacement:
         return None
     axis = normalize_axis(op.axis.value.data, len(shape))
     dim = shape[axis]
-    found = progression(tuple(n + dim if n < 0 else n for n in numbers))
-    if found is None or not 0 <= found.start < dim:
+    picked = progression(tuple(n + dim if n < 0 else n for n in numbers))
+    if picked is None or not in_bounds(numbers, (dim,)):
         return None
-    if not 0 <= found.start + (found.count - 1) * found.step < dim:
-        return None
-    ranges = [Range(0, d) for d in shape]
-    ranges[axis] = found
-    return reshaped(make, sliced(make, op.input, ranges), shape_of(op.result))
+    return reshaped(make, sliced_along(make, op.input, axis, picked), shape_of(op.result))
 
 
 @rule(GatherNdOp)
@@ -151,17 +139,16 @@ def gather_in_order(op: GatherNdOp, make: Make) -> Replacement:
     batch, depth = op.batch_dims.value.data, shape_of(op.indices)[-1]
     if numbers is None or not is_static(shape) or batch or not depth:
         return None
-    picked, rest = shape[:depth], shape[depth:]
-    found = progression(offsets(numbers, picked))
-    if found is None or found.step != 1 or not in_bounds(numbers, picked):
+    indexed, rest = shape[:depth], shape[depth:]
+    picked = progression(offsets(numbers, indexed))
+    if picked is None or picked.step != 1 or not in_bounds(numbers, indexed):
         return None
-    flat = make(ReshapeOp, op.input, shape=(prod(picked), *rest), allow_zero=0 in rest)
-    part = sliced(make, flat, [found, *(Range(0, d) for d in rest)])
-    return reshaped(make, part, shape_of(op.result))
+    flat = make(ReshapeOp, op.input, shape=(prod(indexed), *rest), allow_zero=0 in rest)
+    return reshaped(make, sliced_along(make, flat, 0, picked), shape_of(op.result))
 
 
 def offsets(numbers: tuple[int, ...], shape: Shape) -> tuple[int, ...]:
-    """The places in row-major order that rows of indices name."""
+    """The row-major offsets of rows of indices."""
     strides = list(accumulate((1, *shape[:0:-1]), int.__mul__))[::-1]
     rows = zip(*(iter(numbers),) * len(shape), strict=True)
     return tuple(

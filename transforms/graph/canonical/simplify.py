@@ -40,8 +40,8 @@ def simplify(module: ModuleOp, families: Sequence[ModuleType], exact: bool = Fal
     rules = [r for m in families for r in vars(m).values() if isinstance(r, LocalRule)]
     patterns = [r for r in rules if r.exact or not exact]
     for kind, times in rewrite(module, [Fold(), *patterns]).items():
-        if issubclass(kind, LocalRule):
-            count(*kind.names, times, times)
+        for name in kind.names if issubclass(kind, LocalRule) else ():
+            count(name, times, times)
 
 
 @dataclass(frozen=True)

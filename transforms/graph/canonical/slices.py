@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from xdsl.ir import Operation, OpResult, SSAValue
 
@@ -37,21 +38,27 @@ class Range:
 
 
 def ranges_of(op: SliceOp) -> list[Range] | None:
-    """What a slice picks of each dimension, None where that is known only at run time."""
+    """What a slice picks of each dimension, None if that is known only at run time."""
     shape, bounds = shape_of(op.input), op.bounds()
     if bounds is None or not is_static(shape):
         return None
-    found = [Range(0, d) for d in shape]
+    ranges = [Range(0, d) for d in shape]
     for axis, start, end, step in bounds:
         if start is None or end is None or step is None:
             return None
         first, count = slice_bounds(start, end, step, shape[axis])
-        found[axis] = Range(first, count, step) if count else Range(0, 0)
-    return found
+        ranges[axis] = Range(first, count, step) if count else Range(0, 0)
+    return ranges
+
+
+def sliced_along(make: Make, value: SSAValue, axis: int, one: Range) -> SSAValue:
+    """The slice of a value that picks a range of one dimension."""
+    ranges = [one if i == axis else Range(0, d) for i, d in enumerate(shape_of(value))]
+    return sliced(make, value, ranges)
 
 
 def sliced(make: Make, value: SSAValue, ranges: Sequence[Range]) -> SSAValue:
-    """The slice of a value that picks these ranges; the value itself where that is all."""
+    """The slice of a value that picks these ranges; the value itself if that is all."""
     shape = shape_of(value)
     axes = [i for i, r in enumerate(ranges) if not r.is_all(shape[i])]
     if not axes:
@@ -66,7 +73,7 @@ def sliced(make: Make, value: SSAValue, ranges: Sequence[Range]) -> SSAValue:
 
 
 def is_copy(value: SSAValue) -> bool:
-    """Whether a value is made by moving data: neither a view nor an operand as it is."""
+    """Whether the defining op of a value moves data: it is no view."""
     op = value.owner
     return isinstance(op, Operation) and view_offsets(op) is None
 
@@ -83,10 +90,10 @@ def slice_of_slice(op: SliceOp, make: Make) -> Replacement:
     first, then = ranges_of(inner), ranges_of(op)
     if first is None or then is None:
         return None
-    made = sliced(make, inner.input, [b.of(a) for a, b in zip(first, then, strict=True)])
-    if is_copy(made) and is_copy(inner.result) and not inner.result.has_one_use():
+    new = sliced(make, inner.input, [b.of(a) for a, b in zip(first, then, strict=True)])
+    if is_copy(new) and is_copy(inner.result) and not inner.result.has_one_use():
         return None
-    return made
+    return new
 
 
 @rule(SliceOp)
@@ -100,7 +107,9 @@ def slice_of_concat(op: SliceOp, make: Make) -> Replacement:
     if not r.count:
         return None
     low, high = sorted((r.start, r.start + (r.count - 1) * r.step))
-    parts = [p for p in placed(inner, axis) if p[1] <= high and p[2] > low]
+    ends = list(accumulate(shape_of(v)[axis] for v in inner.inputs))
+    placed = zip(inner.inputs, (0, *ends[:-1]), ends, strict=True)
+    parts = [(v, start, end) for v, start, end in placed if start <= high and end > low]
     if len(parts) == 1:
         ranges[axis] = Range(r.start - parts[0][1], r.count, r.step)
         return sliced(make, parts[0][0], ranges)
@@ -108,25 +117,8 @@ def slice_of_concat(op: SliceOp, make: Make) -> Replacement:
         return None
     if parts[0][1] != low or parts[-1][2] != high + 1 or not inner.result.has_one_use():
         return None
-    fewer = make(ConcatOp, [p[0] for p in parts], axis=axis)
-    return sliced(
-        make, fewer, [Range(0, r.count) if i == axis else s for i, s in enumerate(ranges)]
-    )
-
-
-Part = tuple[SSAValue, int, int]
-"""A value, and the begin and end of its place along an axis."""
-
-
-def placed(op: ConcatOp, axis: int) -> list[Part]:
-    """The operands of a concatenation of static shapes with their places in the result."""
-    found: list[Part] = []
-    place = 0
-    for value in op.inputs:
-        size = shape_of(value)[axis]
-        found.append((value, place, place + size))
-        place += size
-    return found
+    ranges[axis] = Range(0, r.count)
+    return sliced(make, make(ConcatOp, [p[0] for p in parts], axis=axis), ranges)
 
 
 # ---- concat and split --------------------------------------------------------------------------
@@ -141,18 +133,15 @@ def split_into_one(op: SplitOp, make: Make) -> Replacement:
 @rule(SplitOp)
 def split_for_one(op: SplitOp, make: Make) -> Replacement:
     """Where one part is used, it is a slice."""
-    shape = shape_of(op.input)
-    used = [i for i, p in enumerate(op.parts) if p.first_use is not None]
-    if len(used) != 1 or len(op.parts) == 1 or not is_static(shape):
+    used = [p for p in op.parts if p.first_use is not None]
+    if len(used) != 1 or len(op.parts) == 1 or not is_static(shape_of(op.input)):
         return None
-    axis = normalize_axis(op.axis.value.data, len(shape))
-    sizes = [shape_of(p)[axis] for p in op.parts]
-    if not is_static(sizes):
+    axis = normalize_axis(op.axis.value.data, rank_of(op.input))
+    piece = piece_of(used[0], axis)
+    if piece.source is used[0]:
         return None
-    ranges = [Range(0, d) for d in shape]
-    ranges[axis] = Range(sum(sizes[: used[0]]), sizes[used[0]])
-    made = sliced(make, op.input, ranges)
-    return [made if i == used[0] else None for i in range(len(op.parts))]
+    new = sliced_along(make, op.input, axis, Range(piece.start, piece.end - piece.start))
+    return [new if p is used[0] else None for p in op.parts]
 
 
 @rule(SplitOp)
@@ -164,23 +153,21 @@ def split_of_concat(op: SplitOp, make: Make) -> Replacement:
     axis = normalize_axis(op.axis.value.data, len(shape))
     if axis != normalize_axis(inner.axis.value.data, len(shape)):
         return None
-    rest, found = list(inner.inputs), list[SSAValue]()
+    rest, parts = list(inner.inputs), list[SSAValue]()
     for part in op.parts:
-        size, taken = shape_of(part)[axis], list[SSAValue]()
+        size, whole = shape_of(part)[axis], list[SSAValue]()
         while rest and size > 0:
             size -= shape_of(rest[0])[axis]
-            taken.append(rest.pop(0))
-        if size or not taken:
+            whole.append(rest.pop(0))
+        if size or not whole or (len(whole) > 1 and not inner.result.has_one_use()):
             return None
-        if len(taken) > 1 and not inner.result.has_one_use():
-            return None
-        found.append(taken[0] if len(taken) == 1 else make(ConcatOp, taken, axis=axis))
-    return found
+        parts.append(whole[0] if len(whole) == 1 else make(ConcatOp, whole, axis=axis))
+    return parts
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Part of a source along an axis, begin and end."""
+    """The elements from `start` to `end` of a source along an axis."""
 
     source: SSAValue
     start: int
@@ -188,22 +175,19 @@ class Piece:
 
 
 def piece_of(value: SSAValue, axis: int) -> Piece:
-    """What a slice or a split makes of its input, as far as it is a part along `axis`."""
+    """The piece of its input that a slice or a split along `axis` is, else the whole value."""
     shape, op = shape_of(value), value.owner
-    whole = Piece(value, 0, shape[axis])
     if isinstance(op, SliceOp) and (ranges := ranges_of(op)) is not None:
         dims = zip(ranges, shape_of(op.input), strict=True)
-        if (
-            all(r.is_all(d) or i == axis for i, (r, d) in enumerate(dims))
-            and ranges[axis].step == 1
-        ):
+        whole = all(r.is_all(d) or i == axis for i, (r, d) in enumerate(dims))
+        if whole and ranges[axis].step == 1:
             return Piece(op.input, ranges[axis].start, ranges[axis].start + shape[axis])
     if isinstance(value, OpResult) and isinstance(op, SplitOp):
         sizes = [shape_of(p)[axis] for p in op.parts]
         if normalize_axis(op.axis.value.data, len(shape)) == axis and is_static(sizes):
             start = sum(sizes[: value.index])
             return Piece(op.input, start, start + shape[axis])
-    return whole
+    return Piece(value, 0, shape[axis])
 
 
 @rule(ConcatOp)
@@ -225,9 +209,8 @@ def concat_of_neighbours(op: ConcatOp, make: Make) -> Replacement:
     values: list[SSAValue] = []
     for piece, value in pieces:
         if value is None:
-            ranges = [Range(0, d) for d in shape_of(piece.source)]
-            ranges[axis] = Range(piece.start, piece.end - piece.start)
-            value = sliced(make, piece.source, ranges)
+            part = Range(piece.start, piece.end - piece.start)
+            value = sliced_along(make, piece.source, axis, part)
         values.append(value)
     return values[0] if len(values) == 1 else make(ConcatOp, values, axis=axis)
 
@@ -257,7 +240,7 @@ def concat_of_concat(op: ConcatOp, make: Make) -> Replacement:
 
 
 def zero_or_more(op: PadOp) -> tuple[list[int], list[int]] | None:
-    """What a pad adds before and after each dimension, None where unknown or negative."""
+    """What a pad adds before and after each dimension, None if unknown or negative."""
     rank, pads = rank_of(op.input), op.ints("pads")
     axes = op.ints("axes") if op.axes is not None or op.axes_value is not None else range(rank)
     if pads is None or axes is None or any(p < 0 for p in pads):
@@ -269,7 +252,7 @@ def zero_or_more(op: PadOp) -> tuple[list[int], list[int]] | None:
 
 
 def padding(op: PadOp) -> float | None:
-    """The number that a pad of mode "constant" adds."""
+    """The number that a pad of mode "constant" adds, if known."""
     if op.mode.data != "constant":
         return None
     return 0.0 if op.value is None else splat(op.value)
@@ -293,21 +276,14 @@ def pad_of_pad(op: PadOp, make: Make) -> Replacement:
 def conv_of_pad(op: ConvOp, make: Make) -> Replacement:
     """Zeros around the input are the convolution's own pads."""
     pad = op.input.owner
-    if not isinstance(pad, PadOp) or op.auto_pad is not None or not pads_zero(pad):
+    if not isinstance(pad, PadOp) or op.auto_pad is not None or op.channel_axis != 1:
         return None
-    if op.channel_axis != 1:
+    if (number := padding(pad)) is None or not same_number(number, 0.0):
         return None
     if (added := zero_or_more(pad)) is None or any(added[0][:2] + added[1][:2]):
         return None
     own = op.ints("pads") or (0,) * (2 * (rank_of(op.input) - 2))
     more = added[0][2:] + added[1][2:]
     pads = [p + q for p, q in zip(own, more, strict=True)]
-    return make(
-        ConvOp, pad.input, op.weight, op.bias, group=op.group, pads=pads,
-        strides=op.strides, dilations=op.dilations,
-    )  # fmt: skip
-
-
-def pads_zero(op: PadOp) -> bool:
-    number = padding(op)
-    return number is not None and same_number(number, 0.0)
+    params = {"group": op.group, "strides": op.strides, "dilations": op.dilations}
+    return make(ConvOp, pad.input, op.weight, op.bias, pads=pads, **params)

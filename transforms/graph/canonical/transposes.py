@@ -30,8 +30,8 @@ def permutation(op: TransposeOp) -> list[int]:
 
 def moves_only_ones(order: Sequence[int], shape: Shape) -> bool:
     """Whether a transpose keeps the order of all dimensions but those of size 1."""
-    kept = [i for i in order if shape[i] != 1]
-    return kept == sorted(kept)
+    others = [i for i in order if shape[i] != 1]
+    return others == sorted(others)
 
 
 @rule(TransposeOp)
@@ -39,9 +39,8 @@ def transpose_of_ones(op: TransposeOp, make: Make) -> Replacement:
     """Moving dimensions of size 1 moves nothing."""
     shape = shape_of(op.input)
     empty = is_static(shape) and 0 in shape
-    if not empty and not moves_only_ones(permutation(op), shape):
-        return None
-    return reshaped(make, op.input, shape_of(op.result))
+    moves_nothing = empty or moves_only_ones(permutation(op), shape)
+    return reshaped(make, op.input, shape_of(op.result)) if moves_nothing else None
 
 
 @rule(TransposeOp)
@@ -60,8 +59,8 @@ def transpose_twice(op: TransposeOp, make: Make) -> Replacement:
 
 
 def common_atoms(a: Shape, b: Shape) -> list[int] | None:
-    """The sizes of the finest dimensions that both shapes are made of, None where they do not
-    divide: [2, 6] and [4, 3] have [2, 2, 3], [2, 3] and [3, 2] have none."""
+    """The sizes of the coarsest common refinement of two shapes: [2, 6] and [4, 3] have [2, 2, 3],
+    [2, 3] and [3, 2] have none."""
     strides = (accumulate((1, *reversed(shape)), int.__mul__) for shape in (a, b))
     sizes: list[int] = []
     for low, high in pairwise(sorted(set[int]().union(*strides))):
@@ -72,7 +71,7 @@ def common_atoms(a: Shape, b: Shape) -> list[int] | None:
 
 
 def split_into(atoms: Sequence[int], shape: Shape) -> list[list[int]]:
-    """The atoms, by number, that each dimension is made of (none for one of size 1)."""
+    """The indices of the atoms of each dimension (none for one of size 1)."""
     groups: list[list[int]] = []
     i = 0
     for d in shape:
@@ -86,34 +85,31 @@ def split_into(atoms: Sequence[int], shape: Shape) -> list[list[int]]:
 
 @dataclass
 class Chain:
-    """A view and transposes as one permutation of atoms: `order[i]` is the place in `source` of
-    the i-th atom of the result; `groups` are the result's dimensions as numbers of its atoms."""
+    """A view between transposes as one permutation of atoms: `order[i]` is the index in the source
+    of the i-th atom of the result; `groups` are the result's dimensions as indices of its atoms."""
 
     sizes: list[int]
     order: list[int]
     groups: list[list[int]]
 
     def runs(self) -> list[list[int]]:
-        """The result's dimensions, cut where their atoms do not follow each other in the source:
-        places in the source. Dimensions of size 1 have none."""
-        found: list[list[int]] = []
+        """The result's dimensions as indices of atoms in the source, cut where these are not
+        consecutive. Dimensions of size 1 have none."""
+        runs: list[list[int]] = []
         for group in self.groups:
-            run: list[int] = []
-            for place in (self.order[i] for i in group):
-                if run and place != run[-1] + 1:
-                    found.append(run)
-                    run = []
-                run.append(place)
-            found.append(run)
-        return found
+            runs.append([])
+            for index in (self.order[i] for i in group):
+                if runs[-1] and index != runs[-1][-1] + 1:
+                    runs.append([])
+                runs[-1].append(index)
+        return runs
 
     def emit(self, make: Make, source: SSAValue, result: Shape) -> SSAValue | None:
-        """The chain from `source` as a view, a transpose and a view."""
+        """Emit the chain as a view, a transpose and a view."""
         runs = self.runs()
         order = source_order(runs)
         dims = [prod(self.sizes[p] for p in runs[i]) for i in order]
-        value = reshaped(make, source, tuple(dims))
-        if value is None:
+        if (value := reshaped(make, source, tuple(dims))) is None:
             return None
         if order != sorted(order):
             back = sorted(range(len(order)), key=order.__getitem__)
@@ -122,8 +118,7 @@ class Chain:
 
 
 def source_order(runs: Sequence[list[int]]) -> list[int]:
-    """The runs, by number, in the order that they have in the source. Those of size 1 are put
-    where they stand in the result."""
+    """The indices of the runs in the order of the source. Those of size 1 keep their index."""
     order = sorted((i for i, run in enumerate(runs) if run), key=lambda i: runs[i][0])
     for i, run in enumerate(runs):
         if not run:
@@ -132,11 +127,9 @@ def source_order(runs: Sequence[list[int]]) -> list[int]:
 
 
 def chain_of(first: TransposeOp, between: Shape, last: TransposeOp) -> Chain | None:
-    """`first`, a view of its result as `between`, and `last`, in atoms; None if the view takes
-    apart what it joins in another way."""
+    """`first`, a view of its result as `between`, and `last`, in atoms, if the shapes have any."""
     middle = shape_of(first.result)
-    atoms = common_atoms(middle, between)
-    if atoms is None:
+    if (atoms := common_atoms(middle, between)) is None:
         return None
     by_dim = split_into(atoms, middle)  # atoms, in the order after the first transpose
     source: list[int] = []  # the same atoms, in the source's order

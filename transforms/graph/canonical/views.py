@@ -1,7 +1,5 @@
 """Reshape, squeeze and unsqueeze: chains of them are one reshape, to a shape in plain numbers."""
 
-from collections.abc import Sequence
-
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, UnsqueezeOp, View
@@ -11,8 +9,7 @@ from ge.transforms.graph.canonical.local import Make, Replacement, rule
 
 
 def target(shape: Shape) -> list[int] | None:
-    """The parameter with which reshape gives this shape: one unknown dimension follows from the
-    others, None where more are unknown."""
+    """The reshape target of this shape, in which one unknown dimension follows from the others."""
     unknown = shape.count(DYNAMIC)
     if unknown > 1 or (unknown and 0 in shape):
         return None
@@ -20,12 +17,13 @@ def target(shape: Shape) -> list[int] | None:
 
 
 def reshaped(make: Make, value: SSAValue, shape: Shape) -> SSAValue | None:
-    """`value` under another shape (itself if it has that), None if that cannot be said."""
-    if (wanted := target(shape)) is None:
+    """`value` under another shape (itself if it has that), None if more than one dimension is
+    unknown."""
+    if (dims := target(shape)) is None:
         return None
     if shape_of(value) == shape:
         return value
-    return make(ReshapeOp, value, shape=wanted, allow_zero=0 in wanted)
+    return make(ReshapeOp, value, shape=dims, allow_zero=0 in dims)
 
 
 @rule(ReshapeOp, SqueezeOp, UnsqueezeOp)
@@ -36,41 +34,36 @@ def view_of_view(op: View, make: Make) -> Replacement:
         return None
     if op.result.type == inner.input.type and undoes(op, inner):
         return inner.input
-    if (made := reshaped(make, inner.input, shape_of(op.result))) is not None:
-        return made
+    if (new := reshaped(make, inner.input, shape_of(op.result))) is not None:
+        return new
     if isinstance(op, ReshapeOp) and op.shape_value is not None and never_copies(op):
         return make(ReshapeOp, inner.input, op.shape_value, allow_zero=op.allow_zero)
     return None
 
 
 def undoes(op: View, inner: View) -> bool:
-    """Whether squeeze and unsqueeze of the same axes follow each other."""
-    pairs = ((SqueezeOp, UnsqueezeOp), (UnsqueezeOp, SqueezeOp))
-    if not any(isinstance(op, a) and isinstance(inner, b) for a, b in pairs):
+    """Whether the ops are squeeze and unsqueeze of the same axes."""
+    if {type(op), type(inner)} != {SqueezeOp, UnsqueezeOp}:
         return False
     a, b = op.ints("axes"), inner.ints("axes")
     rank = max(rank_of(op.input), rank_of(op.result))
-    return a is not None and b is not None and absolute(a, rank) == absolute(b, rank)
-
-
-def absolute(axes: Sequence[int], rank: int) -> list[int]:
-    return sorted(normalize_axis(a, rank) for a in axes)
+    if a is None or b is None:
+        return False
+    return {normalize_axis(i, rank) for i in a} == {normalize_axis(i, rank) for i in b}
 
 
 def never_copies(op: ReshapeOp) -> bool:
     """Whether no 0 in the shape stands for a dimension of the input."""
-    if op.allow_zero.value.data:
-        return True
     known = partial_ints(op, "shape")
-    return known is not None and all(d is not None and d != 0 for d in known)
+    return bool(op.allow_zero.value.data) or (known is not None and all(known))
 
 
 @rule(ReshapeOp)
 def plain_shape(op: ReshapeOp, make: Make) -> Replacement:
     """The shape without 0 and -1 where it is known, so that equal reshapes look equal."""
-    wanted = target(shape_of(op.result))
-    if op.shape is None or wanted is None:
+    dims = target(shape_of(op.result))
+    if op.shape is None or dims is None:
         return None
-    if list(array_ints(op.shape)) == wanted and bool(op.allow_zero.value.data) == (0 in wanted):
+    if list(array_ints(op.shape)) == dims and bool(op.allow_zero.value.data) == (0 in dims):
         return None
-    return make(ReshapeOp, op.input, shape=wanted, allow_zero=0 in wanted)
+    return make(ReshapeOp, op.input, shape=dims, allow_zero=0 in dims)

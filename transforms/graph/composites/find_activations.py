@@ -51,7 +51,7 @@ from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import is_enabled
 from ge.transforms.rewriting.driver import fuse_locations, rewrite
 from ge.transforms.rewriting.losses import loss_us
-from ge.transforms.rewriting.matching import Match, Number, Op, Value, near, number_of
+from ge.transforms.rewriting.matching import Match, Number, Op, Pattern, Value, near, number_of
 from ge.transforms.rewriting.relations import Relation, Ulps
 from ge.transforms.rewriting.rules import Emit, Rule, Search, substitute
 
@@ -326,7 +326,7 @@ class FindClamp(Rule):
         return emit(g.ClampOp, match["x"], *limits)
 
 
-def x_above(number: Number, below: Op | Value) -> Op:
+def x_above(number: Number, below: Pattern) -> Op:
     """x where x exceeds a number, else another value"""
     greater = Op(g.CompareOp, x, number, predicate=lambda p: p.data in ("gt", "ge"))
     return Op(g.SelectOp, greater, x, below)
