@@ -55,10 +55,7 @@ _INSIDE: dict[tuple[type[Operation], type[Operation]], Kernel] = {}
 
 
 def kernel(
-    *ops: type[OpT],
-    into: bool = False,
-    blocks: bool = False,
-    inside: type[Operation] | None = None,
+    *ops: type[OpT], into: bool = False, blocks: bool = False, inside: type[Operation] | None = None
 ) -> Callable[[Callable[[OpT], Fn]], Callable[[OpT], Fn]]:
     """Register the factory below for these op classes; with `inside`, for those in the body of such
     a fused op."""
@@ -70,6 +67,16 @@ def kernel(
             else:
                 _INSIDE[op, inside] = Kernel(factory, into, blocks)
         return factory
+
+    return register
+
+
+def array_kernel(*ops: type[Operation], into: bool = False) -> Callable[[Fn], Fn]:
+    """Register the function of arrays below for these op classes: no attribute changes it."""
+
+    def register(fn: Fn) -> Fn:
+        kernel(*ops, into=into)(lambda op: fn)
+        return fn
 
     return register
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from ge.dialects.graph import activation as g
 from ge.runtime.data.arrays import Array
-from ge.runtime.kernels import Fn, kernel
+from ge.runtime.kernels import Fn, array_kernel, kernel
 from ge.runtime.kernels import special as f
 from ge.runtime.kernels.special import in_blocks
 
@@ -18,28 +18,36 @@ _FORMULAS: dict[type[Any], Callable[[Array], Array]] = {
     g.MishOp: f.mish,
     g.HardSwishOp: f.hard_swish,
 }
-
-
-def _formula(fn: Callable[[Array], Array]) -> Callable[[Any], Fn]:
-    return lambda op: in_blocks(fn)
-
-
 for _op, _fn in _FORMULAS.items():
-    kernel(_op, into=True)(_formula(_fn))
+    array_kernel(_op, into=True)(in_blocks(_fn))
 
 
-@kernel(g.ReluOp, into=True)
-def relu(op: g.ReluOp) -> Fn:
-    def run(x: Array, out: Array | None = None) -> Array:
-        return np.maximum(x, x.dtype.type(0), out=out)
-
-    return run
+def leaky_relu(x: Array, alpha: float) -> Array:
+    return np.maximum(x, x * alpha) if 0 < alpha <= 1 else np.where(x >= 0, x, x * alpha)
 
 
-@kernel(g.SiluOp, into=True)
-def silu(op: g.SiluOp) -> Fn:
-    alpha = op.alpha.value.data
-    return in_blocks(lambda x: f.silu(x, alpha))
+def thresholded_relu(x: Array, alpha: float) -> Array:
+    return np.where(x > alpha, x, x.dtype.type(0))
+
+
+_WITH_ALPHA: dict[type[Any], Callable[[Array, float], Array]] = {
+    g.SiluOp: f.silu,
+    g.EluOp: f.elu,
+    g.CeluOp: f.celu,
+    g.LeakyReluOp: leaky_relu,
+    g.ThresholdedReluOp: thresholded_relu,
+}
+
+
+@kernel(*_WITH_ALPHA, into=True)
+def with_alpha(op: Any) -> Fn:
+    formula, alpha = _WITH_ALPHA[type(op)], op.alpha.value.data
+    return in_blocks(lambda x: formula(x, alpha))
+
+
+@array_kernel(g.ReluOp, into=True)
+def relu(x: Array, out: Array | None = None) -> Array:
+    return np.maximum(x, x.dtype.type(0), out=out)
 
 
 @kernel(g.GeluOp, into=True)
@@ -52,36 +60,10 @@ def gelu(op: g.GeluOp) -> Fn:
     return in_blocks(forms[op.approximate.data])
 
 
-@kernel(g.EluOp, into=True)
-def elu(op: g.EluOp) -> Fn:
-    alpha = op.alpha.value.data
-    return in_blocks(lambda x: f.elu(x, alpha))
-
-
 @kernel(g.SeluOp, into=True)
 def selu(op: g.SeluOp) -> Fn:
     alpha, gamma = op.alpha.value.data, op.gamma.value.data
     return in_blocks(lambda x: f.elu(x, alpha) * gamma)
-
-
-@kernel(g.CeluOp, into=True)
-def celu(op: g.CeluOp) -> Fn:
-    alpha = op.alpha.value.data
-    return in_blocks(lambda x: f.celu(x, alpha))
-
-
-@kernel(g.LeakyReluOp, into=True)
-def leaky_relu(op: g.LeakyReluOp) -> Fn:
-    alpha = op.alpha.value.data
-    if 0 < alpha <= 1:
-        return in_blocks(lambda x: np.maximum(x, x * alpha))
-    return in_blocks(lambda x: np.where(x >= 0, x, x * alpha))
-
-
-@kernel(g.ThresholdedReluOp, into=True)
-def thresholded_relu(op: g.ThresholdedReluOp) -> Fn:
-    alpha = op.alpha.value.data
-    return in_blocks(lambda x: np.where(x > alpha, x, x.dtype.type(0)))
 
 
 @kernel(g.HardSigmoidOp, into=True)
@@ -102,9 +84,6 @@ def shrink(op: g.ShrinkOp) -> Fn:
     return run
 
 
-@kernel(g.PReluOp)
-def prelu(op: g.PReluOp) -> Fn:
-    def run(x: Array, slope: Array) -> Array:
-        return np.where(x >= x.dtype.type(0), x, x * slope)
-
-    return run
+@array_kernel(g.PReluOp)
+def prelu(x: Array, slope: Array) -> Array:
+    return np.where(x >= x.dtype.type(0), x, x * slope)

@@ -1,8 +1,9 @@
-"""Kernels of attention and rotary embedding: batched matrix products and softmax in place, in
+"""Kernels of attention and rotary embedding: batched matmuls and softmax in place, in
 pieces that stay in the cache; 16-bit floats are computed in float32 and rounded once."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import reduce
 from typing import Any, cast
 
 import numpy as np
@@ -64,10 +65,7 @@ def excluded(
             masks.append(key > position + right)
     if lengths is not None:
         masks.append(key >= lengths.reshape(-1, 1, 1, 1, 1))
-    result: Array | None = None
-    for m in masks:
-        result = m if result is None else result | m
-    return result
+    return reduce(np.logical_or, masks) if masks else None
 
 
 LOW = -1024.0  # rows without a score above it are rounded to a 16-bit element type (see the op)
@@ -164,25 +162,21 @@ def _keys_of(part: Array, some: slice) -> Array:
     return part[..., some] if part.shape[-1] > 1 else part
 
 
-def _scores(op: g.AttentionLike, stage: str, use: Callable[[Array, Piece], None]) -> Fn:
-    """A function that computes the scores up to `stage` and gives them to `use` by pieces; for
-    "weights" they are exp(score - max) and `use` divides. It takes heads first."""
-
-    @np.errstate(invalid="ignore", over="ignore")  # infinite scores
-    def run(
-        q: Array, k: Array, masks: Sequence[Array], lengths: Array | None, offset: Array | None
-    ) -> None:
-        scores = Scores(op, stage, q, k, masks, lengths, offset)
-        for piece in pieces(*scores.sizes):
-            s = scores.of(piece)
-            if stage == "weights":
-                top = scores.tops(s)
-                np.copyto(top, 0, where=top == -np.inf)  # no key takes part
-                s -= top
-                np.exp(s, out=s)
-            use(s, piece)
-
-    return run
+def _scores(
+    op: g.AttentionLike, stage: str, q: Array, k: Array, rest: Sequence[Array | None]
+) -> Iterator[tuple[Array, Piece]]:
+    """The scores up to `stage` by pieces; for "weights" they are exp(score - max), not yet divided
+    by their sums. Operands have heads first; `rest` are masks, lengths and offset."""
+    *masks, lengths, offset = rest
+    scores = Scores(op, stage, q, k, cast(list[Array], masks), lengths, offset)
+    for piece in pieces(*scores.sizes):
+        s = scores.of(piece)
+        if stage == "weights":
+            top = scores.tops(s)
+            np.copyto(top, 0, where=top == -np.inf)  # no key takes part
+            s -= top
+            np.exp(s, out=s)
+        yield s, piece
 
 
 def totals(s: Array, undefined: str) -> Array:
@@ -202,7 +196,6 @@ def attention(op: g.AttentionOp) -> Fn:
     undefined, tokens_first = op.undefined.data, op.tokens_first("result")
 
     def run(q: Array, k: Array, v: Array, *rest: Array | None) -> Array:
-        *masks, lengths, offset = rest
         q, k, v = (heads_first(op, n, x) for n, x in zip(("query", "key", "value"), (q, k, v)))
         check_values(op, k, v)
         batch, heads, queries, _ = q.shape
@@ -214,13 +207,9 @@ def attention(op: g.AttentionOp) -> Fn:
             y = result.transpose(0, 2, 3, 1, 4)
         else:
             y = result = np.empty((batch, key_heads, group, queries, size), values.dtype)
-
-        @np.errstate(invalid="ignore")  # 0 / 0, where that is asked for
-        def use(s: Array, piece: Piece) -> None:
+        for s, piece in _scores(op, "weights", q, k, rest):
             total = totals(s, undefined)
             np.divide(np.matmul(s, values[piece[:2]]), total, out=y[piece])
-
-        _scores(op, "weights", use)(q, k, cast(list[Array], masks), lengths, offset)
         first = (batch, queries, heads) if tokens_first else (batch, heads, queries)
         return result.reshape(*first, size).astype(q.dtype, copy=False)
 
@@ -232,16 +221,11 @@ def attention_scores(op: g.AttentionScoresOp) -> Fn:
     stage, undefined = op.stage.data, op.undefined.data
 
     def run(q: Array, k: Array, *rest: Array | None) -> Array:
-        *masks, lengths, offset = rest
         q, k = heads_first(op, "query", q), heads_first(op, "key", k)
         (batch, heads, queries, _), (key_heads, keys) = q.shape, k.shape[1:3]
         y = np.empty((batch, key_heads, heads // max(key_heads, 1), queries, keys), q.dtype)
-
-        @np.errstate(invalid="ignore")
-        def use(s: Array, piece: Piece) -> None:
+        for s, piece in _scores(op, stage, q, k, rest):
             y[piece] = s / totals(s, undefined) if stage == "weights" else s
-
-        _scores(op, stage, use)(q, k, cast(list[Array], masks), lengths, offset)
         return y.reshape(batch, heads, queries, keys)
 
     return run

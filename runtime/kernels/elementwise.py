@@ -1,7 +1,6 @@
 """Kernels of the elementwise ops. float16 and bfloat16 are computed in float32 where a formula
 has several steps, and rounded once."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from ge.dialects.graph import elementwise as g
 from ge.dialects.graph import trigonometry as trig
 from ge.dialects.support.element_types import is_integer
 from ge.runtime.data.arrays import BFLOAT16, NARROW_FLOATS, Array, dtype_of, kind_of
-from ge.runtime.kernels import Fn, kernel, special
+from ge.runtime.kernels import Fn, array_kernel, kernel, special
 from ge.runtime.kernels.special import in_blocks
 
 
@@ -19,10 +18,6 @@ def store(result: Array, out: Array | None) -> Array:
         return result
     np.copyto(out, result)
     return out
-
-
-def _ufunc(fn: Any) -> Callable[[Any], Fn]:
-    return lambda op: fn
 
 
 _UFUNCS: dict[type[Any], Any] = {
@@ -39,9 +34,10 @@ _UFUNCS: dict[type[Any], Any] = {
     g.XorOp: np.bitwise_xor,
     g.NotOp: np.invert,
     g.IsNanOp: np.isnan,
+    g.ErfOp: in_blocks(special.erf),
 }
 for _op, _fn in _UFUNCS.items():
-    kernel(_op, into=True)(_ufunc(_fn))
+    array_kernel(_op, into=True)(_fn)
 
 _FLOAT_UFUNCS: dict[type[Any], Any] = {
     g.FloorOp: np.floor,
@@ -65,43 +61,35 @@ _FLOAT_UFUNCS: dict[type[Any], Any] = {
 }
 
 
-def _float_ufunc(fn: Any) -> Callable[[Any], Fn]:
+def _float_ufunc(fn: Any) -> Fn:
     blocks = in_blocks(fn)  # ml_dtypes' own loops for bfloat16 are 5 to 20 times slower
 
     def run(x: Array, out: Array | None = None) -> Array:
         return blocks(x, out) if x.dtype == BFLOAT16 else fn(x, out=out)
 
-    return lambda op: run
+    return run
 
 
 for _op, _fn in _FLOAT_UFUNCS.items():
-    kernel(_op, into=True)(_float_ufunc(_fn))
+    array_kernel(_op, into=True)(_float_ufunc(_fn))
 
 
-@kernel(g.ErfOp, into=True)
-def erf(op: g.ErfOp) -> Fn:
-    return in_blocks(special.erf)
+array_kernel(g.SelectOp)(np.where)
 
 
-@kernel(g.ReciprocalOp, into=True)
-def reciprocal(op: g.ReciprocalOp) -> Fn:
-    def run(x: Array, out: Array | None = None) -> Array:
-        return np.divide(x.dtype.type(1), x, out=out)
-
-    return run
+@array_kernel(g.ReciprocalOp, into=True)
+def reciprocal(x: Array, out: Array | None = None) -> Array:
+    return np.divide(x.dtype.type(1), x, out=out)
 
 
-@kernel(g.DivOp, into=True)
-def div(op: g.DivOp) -> Fn:
-    def run(x: Array, y: Array, out: Array | None = None) -> Array:
-        if x.dtype.kind not in "iu":
-            return np.divide(x, y, out=out)
-        quotient = np.floor_divide(x, y)
-        if x.dtype.kind == "i":  # floor to truncation: one up where the signs differ
-            quotient = quotient + ((quotient * y != x) & ((x < 0) != (y < 0)))
-        return store(quotient, out)
-
-    return run
+@array_kernel(g.DivOp, into=True)
+def div(x: Array, y: Array, out: Array | None = None) -> Array:
+    if x.dtype.kind not in "iu":
+        return np.divide(x, y, out=out)
+    quotient = np.floor_divide(x, y)
+    if x.dtype.kind == "i":  # floor to truncation: one up where the signs differ
+        quotient = quotient + ((quotient * y != x) & ((x < 0) != (y < 0)))
+    return store(quotient, out)
 
 
 @kernel(g.ModOp, into=True)
@@ -109,19 +97,16 @@ def mod(op: g.ModOp) -> Fn:
     return np.fmod if op.fmod.value.data else np.mod
 
 
-@kernel(g.PowOp, into=True)
-def power(op: g.PowOp) -> Fn:
-    def run(x: Array, y: Array, out: Array | None = None) -> Array:
-        if y.size == 1 and y.ndim <= x.ndim and (exponent := float(y.item())) in (2.0, 3.0):
-            return np.multiply(x, x if exponent == 2.0 else x * x, out=out)
-        if x.dtype.kind in "iu" and y.dtype.kind in "iu" and (y >= 0).all():
-            # Modulo 2^64 first: an exponent need not fit into the type of the base.
-            wrapped = np.power(x.astype(np.uint64), y.astype(np.uint64))
-            return store(wrapped.astype(x.dtype), out)
-        wide = np.float64 if x.dtype.itemsize > 4 or x.dtype.kind in "iu" else np.float32
-        return store(np.power(x.astype(wide), y.astype(wide)).astype(x.dtype), out)
-
-    return run
+@array_kernel(g.PowOp, into=True)
+def power(x: Array, y: Array, out: Array | None = None) -> Array:
+    if y.size == 1 and y.ndim <= x.ndim and (exponent := float(y.item())) in (2.0, 3.0):
+        return np.multiply(x, x if exponent == 2.0 else x * x, out=out)
+    if x.dtype.kind in "iu" and y.dtype.kind in "iu" and (y >= 0).all():
+        # Modulo 2^64 first: an exponent need not fit into the type of the base.
+        wrapped = np.power(x.astype(np.uint64), y.astype(np.uint64))
+        return store(wrapped.astype(x.dtype), out)
+    wide = np.float64 if x.dtype.itemsize > 4 or x.dtype.kind in "iu" else np.float32
+    return store(np.power(x.astype(wide), y.astype(wide)).astype(x.dtype), out)
 
 
 @kernel(g.ShiftOp, into=True)
@@ -153,24 +138,16 @@ def is_inf(op: g.IsInfOp) -> Fn:
     return run
 
 
-@kernel(g.SelectOp)
-def select(op: g.SelectOp) -> Fn:
-    return np.where
-
-
-@kernel(g.ClampOp, into=True)
-def clamp(op: g.ClampOp) -> Fn:
-    def run(x: Array, low: Array | None, high: Array | None, out: Array | None = None) -> Array:
-        if low is None:
-            return store(x, out) if high is None else np.minimum(x, high.reshape(()), out=out)
-        if high is None:
-            return np.maximum(x, low.reshape(()), out=out)
-        least, most = low.reshape(())[()], high.reshape(())[()]  # copies: `out` may be a limit
-        if x.dtype != BFLOAT16:  # of which np.clip would make float32
-            return x.clip(least, most, out=out)
-        return np.minimum(np.maximum(x, least, out=out), most, out=out)
-
-    return run
+@array_kernel(g.ClampOp, into=True)
+def clamp(x: Array, low: Array | None, high: Array | None, out: Array | None = None) -> Array:
+    if low is None:
+        return store(x, out) if high is None else np.minimum(x, high.reshape(()), out=out)
+    if high is None:
+        return np.maximum(x, low.reshape(()), out=out)
+    least, most = low.reshape(())[()], high.reshape(())[()]  # copies: `out` may be a limit
+    if x.dtype != BFLOAT16:  # of which np.clip would make float32
+        return x.clip(least, most, out=out)
+    return np.minimum(np.maximum(x, least, out=out), most, out=out)
 
 
 @kernel(g.CastOp, into=True)

@@ -60,7 +60,6 @@ def flash_attention(op: AttentionOp) -> Fn:
     weights meets, for each tile of keys."""
     undefined, tokens_first = op.undefined.data, op.tokens_first("result")
 
-    @np.errstate(invalid="ignore", over="ignore")  # infinite scores
     def run(q: Array, k: Array, v: Array, *rest: Array | None) -> Array:
         *masks, lengths, offset = rest
         q, k, v = (heads_first(op, n, x) for n, x in zip(("query", "key", "value"), (q, k, v)))

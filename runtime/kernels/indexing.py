@@ -10,7 +10,7 @@ import numpy as np
 from ge.dialects.graph import indexing as g
 from ge.dialects.support.errors import GeError
 from ge.runtime.data.arrays import BFLOAT16, Array
-from ge.runtime.kernels import Fn, kernel
+from ge.runtime.kernels import Fn, array_kernel, kernel
 from ge.runtime.kernels.shape import fitting, ints_of, refusing
 
 
@@ -129,14 +129,11 @@ def tensor_scatter(op: g.TensorScatterOp) -> Fn:
 # ---- conditions ------------------------------------------------------------------------------
 
 
-@kernel(g.NonZeroOp)
-def nonzero(op: g.NonZeroOp) -> Fn:
-    def run(x: Array) -> Array:
-        if x.ndim == 0:
-            return np.zeros((0, int(bool(x))), np.int64)
-        return np.array(np.nonzero(x), np.int64)
-
-    return run
+@array_kernel(g.NonZeroOp)
+def nonzero(x: Array) -> Array:
+    if x.ndim == 0:
+        return np.zeros((0, int(bool(x))), np.int64)
+    return np.array(np.nonzero(x), np.int64)
 
 
 @kernel(g.CompressOp)

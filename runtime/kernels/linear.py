@@ -16,7 +16,7 @@ from ge.dialects.graph import linear as g
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.types import element_type
 from ge.runtime.data.arrays import NARROW_FLOATS, Array, dtype_of
-from ge.runtime.kernels import Fn, kernel
+from ge.runtime.kernels import Fn, array_kernel, kernel
 
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -93,46 +93,28 @@ def float_matmul(a: Array, b: Array, out: Array | None = None) -> Array:
         return np.matmul(a, b, out=out)
     shape = (*a.shape[:-1], b.shape[-1])
     flat = a.reshape(prod(a.shape[:-1]), a.shape[-1])
-    if out is None or not out.flags.c_contiguous:
-        product = np.matmul(flat, b).reshape(shape)
-        if out is None:
-            return product
-        out[...] = product
-        return out
-    np.matmul(flat, b, out=out.reshape(len(flat), shape[-1]))
+    if out is None:
+        return np.matmul(flat, b).reshape(shape)
+    if out.flags.c_contiguous:
+        np.matmul(flat, b, out=out.reshape(len(flat), shape[-1]))
+    else:
+        out[...] = np.matmul(flat, b).reshape(shape)
     return out
 
 
 @kernel(g.MatmulOp, into=True)
 def matmul(op: g.MatmulOp) -> Fn:
-    return float_product(op) if is_float(element_type(op.lhs)) else integer_product(op)
+    lhs, rhs = (Converted(bool(t.value.data)) for t in (op.transpose_lhs, op.transpose_rhs))
+    dtype = dtype_of(element_type(op.result))
 
-
-def operands_of(op: g.MatmulOp) -> tuple[Converted, Converted]:
-    return Converted(bool(op.transpose_lhs.value.data)), Converted(
-        bool(op.transpose_rhs.value.data)
-    )
-
-
-def float_product(op: g.MatmulOp) -> Fn:
-    """In f32 or wider, rounded once."""
-    lhs, rhs = operands_of(op)
-
-    def run(a: Array, b: Array, out: Array | None = None) -> Array:
+    def of_floats(a: Array, b: Array, out: Array | None = None) -> Array:
         wide = compute_dtype(a)
         left, right = lhs.convert(a, wide), rhs.convert(b, wide)
         if wide == a.dtype:
             return float_matmul(left, right, out)
         return rounded(float_matmul(left, right), a.dtype, out)
 
-    return run
-
-
-def integer_product(op: g.MatmulOp) -> Fn:
-    lhs, rhs = operands_of(op)
-    dtype = dtype_of(element_type(op.result))
-
-    def run(a: Array, b: Array, out: Array | None = None) -> Array:
+    def of_integers(a: Array, b: Array, out: Array | None = None) -> Array:
         bound = magnitude(a) * magnitude(b)
         wide = exact_dtype(bound, a.shape[-2 if lhs.transpose else -1])
         left, right = lhs.convert(a, wide or dtype), rhs.convert(b, wide or dtype)
@@ -144,16 +126,15 @@ def integer_product(op: g.MatmulOp) -> Fn:
         exact_matmul(left, right, bound, out)
         return out
 
-    return run
+    return of_floats if is_float(element_type(op.lhs)) else of_integers
 
 
 def rounded(x: Array, dtype: np.dtype[Any], out: Array | None = None) -> Array:
     """x converted to `dtype`, in `out` if given."""
-    with np.errstate(over="ignore"):
-        if out is None:
-            return x.astype(dtype, copy=False)
-        out[...] = x
-        return out
+    if out is None:
+        return x.astype(dtype, copy=False)
+    out[...] = x
+    return out
 
 
 @kernel(g.EinsumOp)
@@ -167,9 +148,6 @@ def einsum(op: g.EinsumOp) -> Fn:
     return run
 
 
-@kernel(g.DetOp)
-def det(op: g.DetOp) -> Fn:
-    def run(x: Array) -> Array:
-        return rounded(np.asarray(np.linalg.det(x.astype(compute_dtype(x), copy=False))), x.dtype)
-
-    return run
+@array_kernel(g.DetOp)
+def det(x: Array) -> Array:
+    return rounded(np.asarray(np.linalg.det(x.astype(compute_dtype(x), copy=False))), x.dtype)

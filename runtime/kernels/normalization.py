@@ -68,10 +68,17 @@ def hardmax_rows(x: Array, y: Array) -> None:
     y[np.arange(len(x)), largest] = 1
 
 
-def _softmax_like(op: g.SoftmaxLike, rows: Callable[[Array, Array], None]) -> Fn:
-    axis, flatten = op.axis.value.data, bool(op.flatten.value.data)
+_ROWS: dict[type[Any], Callable[[Array, Array], None]] = {
+    g.SoftmaxOp: softmax_rows,
+    g.LogSoftmaxOp: log_softmax_rows,
+    g.HardmaxOp: hardmax_rows,
+}
 
-    @np.errstate(invalid="ignore", over="ignore")  # infinite and nan rows
+
+@kernel(*_ROWS, into=True)
+def softmax(op: g.SoftmaxLike) -> Fn:
+    rows, axis, flatten = _ROWS[type(op)], op.axis.value.data, bool(op.flatten.value.data)
+
     def run(x: Array, out: Array | None = None) -> Array:
         if not x.size:
             return np.empty_like(x) if out is None else out
@@ -89,21 +96,6 @@ def _softmax_like(op: g.SoftmaxLike, rows: Callable[[Array, Array], None]) -> Fn
     return run
 
 
-@kernel(g.SoftmaxOp, into=True)
-def softmax(op: g.SoftmaxOp) -> Fn:
-    return _softmax_like(op, softmax_rows)
-
-
-@kernel(g.LogSoftmaxOp, into=True)
-def log_softmax(op: g.LogSoftmaxOp) -> Fn:
-    return _softmax_like(op, log_softmax_rows)
-
-
-@kernel(g.HardmaxOp, into=True)
-def hardmax(op: g.HardmaxOp) -> Fn:
-    return _softmax_like(op, hardmax_rows)
-
-
 # ---- normalizations ----------------------------------------------------------------------------
 
 
@@ -119,8 +111,10 @@ def inverse_rms(rows: Array, epsilon: float) -> Array:
     return (1 / np.sqrt(squares))[:, None]
 
 
-def _trailing_norm(op: g.TrailingNorm, centered: bool) -> Fn:
+@kernel(g.LayerNormOp, g.RmsNormOp, into=True)
+def trailing_norm(op: g.LayerNormOp | g.RmsNormOp) -> Fn:
     axis, epsilon = op.axis.value.data, op.epsilon.value.data
+    centered = isinstance(op, g.LayerNormOp)
 
     def run(x: Array, scale: Array, bias: Array | None = None, out: Array | None = None) -> Array:
         if not x.size:
@@ -140,21 +134,6 @@ def _trailing_norm(op: g.TrailingNorm, centered: bool) -> Fn:
         return narrow(y, x, out)
 
     return run
-
-
-@kernel(g.LayerNormOp, into=True)
-def layer_norm(op: g.LayerNormOp) -> Fn:
-    return _trailing_norm(op, centered=True)
-
-
-@kernel(g.RmsNormOp, into=True)
-def rms_norm(op: g.RmsNormOp) -> Fn:
-    run = _trailing_norm(op, centered=False)
-
-    def without_bias(x: Array, scale: Array, out: Array | None = None) -> Array:
-        return run(x, scale, None, out)
-
-    return without_bias
 
 
 @kernel(g.GroupNormOp, into=True)
@@ -184,12 +163,7 @@ def batch_norm(op: g.BatchNormOp) -> Fn:
     epsilon = op.epsilon.value.data
 
     def run(
-        x: Array,
-        scale: Array,
-        bias: Array,
-        mean: Array,
-        variance: Array,
-        out: Array | None = None,
+        x: Array, scale: Array, bias: Array, mean: Array, variance: Array, out: Array | None = None
     ) -> Array:
         wide = widen(x)
         kind: Any = wide.dtype

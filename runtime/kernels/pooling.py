@@ -14,10 +14,7 @@ from ge.runtime.kernels import Fn, kernel
 from ge.runtime.kernels.convolution import dimensions
 from ge.runtime.kernels.correlation import tap_range
 from ge.runtime.kernels.linear import compute_dtype, rounded
-
-
-def lowest(dtype: np.dtype[Any]) -> Any:
-    return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
+from ge.runtime.kernels.reduction import lowest
 
 
 def slide(

@@ -7,7 +7,7 @@ import numpy as np
 
 from ge.dialects.graph import quantization as g
 from ge.runtime.data.arrays import Array, dtype_of, integer_limits
-from ge.runtime.kernels import Fn, kernel
+from ge.runtime.kernels import Fn, array_kernel, kernel
 from ge.runtime.kernels.normalization import widen
 
 
@@ -39,8 +39,7 @@ def quantize(op: g.QuantizeOp) -> Fn:
         if zero_point is not None and zero_point.any():
             y += spread(zero_point, x)
         np.clip(y, limits.min, limits.max, out=y)
-        with np.errstate(invalid="ignore"):  # nan
-            return y.astype(to)
+        return y.astype(to)
 
     return run
 
@@ -60,18 +59,15 @@ def dequantize(op: g.DequantizeOp) -> Fn:
     return run
 
 
-@kernel(g.DynamicQuantizeOp)
-def dynamic_quantize(op: g.DynamicQuantizeOp) -> Fn:
-    def run(x: Array) -> tuple[Array, ...]:
-        wide = widen(x)
-        low, high = min(float(wide.min(initial=0)), 0.0), max(float(wide.max(initial=0)), 0.0)
-        kind = wide.dtype.type
-        scale = kind(x.dtype.type(kind(high - low) / kind(255))) or kind(1)
-        zero_point = np.clip(np.rint(-low / scale), 0, 255)
-        y: Array = np.asarray(wide / scale)  # of a scalar, numpy makes no array
-        np.rint(y, out=y)
-        y += kind(zero_point)
-        np.clip(y, 0, 255, out=y)
-        return y.astype(np.uint8), np.asarray(scale, x.dtype), np.asarray(zero_point, np.uint8)
-
-    return run
+@array_kernel(g.DynamicQuantizeOp)
+def dynamic_quantize(x: Array) -> tuple[Array, ...]:
+    wide = widen(x)
+    low, high = min(float(wide.min(initial=0)), 0.0), max(float(wide.max(initial=0)), 0.0)
+    kind = wide.dtype.type
+    scale = kind(x.dtype.type(kind(high - low) / kind(255))) or kind(1)
+    zero_point = np.clip(np.rint(-low / scale), 0, 255)
+    y: Array = np.asarray(wide / scale)  # of a scalar, numpy makes no array
+    np.rint(y, out=y)
+    y += kind(zero_point)
+    np.clip(y, 0, 255, out=y)
+    return y.astype(np.uint8), np.asarray(scale, x.dtype), np.asarray(zero_point, np.uint8)

@@ -1,5 +1,5 @@
-"""Kernels of the recurrent layers: the products with the whole input are one matrix product, then
-a loop over the steps. 16-bit floats are computed in float32 throughout and rounded at the end."""
+"""Kernels of the recurrent layers: one matmul with the whole input, then a loop over its steps.
+16-bit floats are computed in float32 throughout and rounded at the end."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from ge.runtime.kernels.special import sigmoid, softplus
 
 Activation = Callable[[Array], Array]
 State = tuple[Array, ...]
-# From the input's products for all gates and the states before, the states after.
+# From the input's matmul for all gates and the states before, the states after.
 Step = Callable[[Array, State], State]
 
 
@@ -63,147 +63,115 @@ def _reversal(steps: int, lengths: Array | None) -> Any:
     return np.where(time < lengths, lengths - 1 - time, time), np.arange(len(lengths))
 
 
-def run_cell(
-    step: Step, products: Array, state: State, lengths: Array | None
-) -> tuple[Array, State]:
+def run_cell(step: Step, inputs: Array, state: State, lengths: Array | None) -> tuple[Array, State]:
     """All hidden states (zero past the end of a sequence) and the last states."""
-    hidden = np.empty((len(products), *state[0].shape), products.dtype)
-    for time, product in enumerate(products):
-        after = step(product, state)
+    hidden = np.empty((len(inputs), *state[0].shape), inputs.dtype)
+    for time, gates in enumerate(inputs):
+        after = step(gates, state)
         hidden[time] = after[0]
         if lengths is not None:
-            alive = (time < lengths)[:, None]
-            np.copyto(hidden[time], 0, where=~alive)
-            after = tuple(np.where(alive, a, b) for a, b in zip(after, state, strict=True))
+            live = (time < lengths)[:, None]
+            np.copyto(hidden[time], 0, where=~live)
+            after = tuple(np.where(live, a, b) for a, b in zip(after, state, strict=True))
         state = after
     return hidden, state
 
 
-def _layer(
-    op: g.Recurrent,
-    x: Array,
-    weights: Array,
-    lengths: Array | None,
-    initial: Sequence[Array | None],
-    input_bias: Array,
-    make_step: Callable[[int], Step],
-) -> tuple[Array, ...]:
-    steps, batch, size = x.shape
-    hidden = weights.shape[1] // op.GATES
-    if lengths is not None and (lengths == steps).all():
-        lengths = None
-    wide, weights = widen(x), widen(weights)
-    results: list[tuple[Array, State]] = []
-    for d in range(op.directions):
-        backward = op.direction.data == "reverse" or d == 1
-        turn = _reversal(steps, lengths) if backward else np.s_[:]
-        products = wide[turn].reshape(steps * batch, size) @ weights[d].T
-        products += input_bias[d]
-        zero = np.zeros((batch, hidden), wide.dtype)
-        state = tuple(zero if i is None else widen(i[d]) for i in initial)
-        products = products.reshape(steps, batch, products.shape[1])
-        states, last = run_cell(make_step(d), products, state, lengths)
-        results.append((states[turn], last))
-    stacked = np.stack([states for states, _ in results], 1)
-    lasts = (np.stack(s) for s in zip(*(last for _, last in results), strict=True))
-    return tuple(r.astype(x.dtype, copy=False) for r in (stacked, *lasts))
+# ---- one step of a cell: weights [gates, hidden] and bias of the state's matmul -----------------
+
+Activations = Sequence[Activation]
 
 
-def _biases(op: g.Recurrent, weights: Array, bias: Array | None) -> tuple[Array, Array]:
-    if bias is None:
-        zero = np.zeros(weights.shape[:2], widen(weights).dtype)
-        return zero, zero
-    first, second = np.split(widen(bias), 2, axis=1)
-    return first, second
+def rnn_step(
+    op: g.RnnOp, weights: Array, bias: Array, peepholes: Array | None, functions: Activations
+) -> Step:
+    r, (f,) = weights.T, functions
+    return lambda gates, state: (f(gates + state[0] @ r),)
 
 
-@kernel(g.RnnOp)
-def rnn(op: g.RnnOp) -> Fn:
-    functions = _activations(op)
-
-    def run(
-        x: Array, weights: Array, recurrence: Array, bias: Array | None = None,
-        lengths: Array | None = None, initial: Array | None = None,
-    ) -> tuple[Array, ...]:  # fmt: skip
-        first, second = _biases(op, weights, bias)
-        wide = widen(recurrence)
-
-        def make_step(d: int) -> Step:
-            r, (f,) = wide[d].T, functions[d]
-            return lambda product, state: (f(product + state[0] @ r),)
-
-        return _layer(op, x, weights, lengths, [initial], first + second, make_step)
-
-    return run
-
-
-@kernel(g.GruOp)
-def gru(op: g.GruOp) -> Fn:
-    functions = _activations(op)
+def gru_step(
+    op: g.GruOp, weights: Array, bias: Array, peepholes: Array | None, functions: Activations
+) -> Step:
+    hidden = weights.shape[1]
+    first = 2 * hidden
+    r_gates, r_hidden, b_hidden = weights[:first].T, weights[first:].T, bias[first:]
+    f, g_ = functions
     linear = bool(op.linear_before_reset.value.data)
 
-    def run(
-        x: Array, weights: Array, recurrence: Array, bias: Array | None = None,
-        lengths: Array | None = None, initial: Array | None = None,
-    ) -> tuple[Array, ...]:  # fmt: skip
-        first, second = _biases(op, weights, bias)
-        wide, hidden = widen(recurrence), recurrence.shape[-1]
-        gates = 2 * hidden
-        # Only the hidden gate's second bias may stay inside the reset gate.
-        outer = first + second
-        if linear:
-            outer[:, gates:] = first[:, gates:]
+    def step(gates: Array, state: State) -> State:
+        (h,) = state
+        zr = f(gates[:, :first] + h @ r_gates)
+        z, r = zr[:, :hidden], zr[:, hidden:]
+        inner = r * (h @ r_hidden + b_hidden) if linear else (r * h) @ r_hidden
+        n = g_(gates[:, first:] + inner)
+        return (n + z * (h - n),)
 
-        def make_step(d: int) -> Step:
-            r_gates, r_hidden = wide[d, :gates].T, wide[d, gates:].T
-            b_hidden = second[d, gates:]
-            f, g_ = functions[d]
-
-            def step(product: Array, state: State) -> State:
-                (h,) = state
-                zr = f(product[:, :gates] + h @ r_gates)
-                z, r = zr[:, :hidden], zr[:, hidden:]
-                inner = r * (h @ r_hidden + b_hidden) if linear else (r * h) @ r_hidden
-                n = g_(product[:, gates:] + inner)
-                return (n + z * (h - n),)
-
-            return step
-
-        return _layer(op, x, weights, lengths, [initial], outer, make_step)
-
-    return run
+    return step
 
 
-@kernel(g.LstmOp)
-def lstm(op: g.LstmOp) -> Fn:
-    functions = _activations(op)
+def lstm_step(
+    op: g.LstmOp, weights: Array, bias: Array, peepholes: Array | None, functions: Activations
+) -> Step:
+    r, hidden, (f, g_, h_) = weights.T, weights.shape[1], functions
+    p_i, p_o, p_f = (0, 0, 0) if peepholes is None else np.split(peepholes, 3)
     coupled = bool(op.input_forget.value.data)
 
+    def step(inputs: Array, state: State) -> State:
+        h, c = state
+        gates = inputs + h @ r
+        i, o, forget, cell = (gates[:, k * hidden : (k + 1) * hidden] for k in range(4))
+        i = f(i + p_i * c)
+        forget = 1 - i if coupled else f(forget + p_f * c)
+        c = forget * c + i * g_(cell)
+        return f(o + p_o * c) * h_(c), c
+
+    return step
+
+
+# ---- a layer -----------------------------------------------------------------------------------
+
+_STEPS: dict[type[Any], Callable[[Any, Array, Array, Array | None, Activations], Step]] = {
+    g.RnnOp: rnn_step,
+    g.GruOp: gru_step,
+    g.LstmOp: lstm_step,
+}
+
+
+@kernel(*_STEPS)
+def recurrent(op: g.Recurrent) -> Fn:
+    functions, make_step = _activations(op), _STEPS[type(op)]
+    linear = isinstance(op, g.GruOp) and bool(op.linear_before_reset.value.data)
+
     def run(
-        x: Array, weights: Array, recurrence: Array, bias: Array | None = None,
-        lengths: Array | None = None, initial: Array | None = None,
-        initial_cell: Array | None = None, peephole: Array | None = None,
+        x: Array, weights: Array, recurrence: Array, bias: Array | None, lengths: Array | None,
+        initial: Array | None, initial_cell: Array | None = None, peepholes: Array | None = None,
     ) -> tuple[Array, ...]:  # fmt: skip
-        first, second = _biases(op, weights, bias)
-        wide, hidden = widen(recurrence), recurrence.shape[-1]
-        peeps = None if peephole is None else widen(peephole)
-
-        def make_step(d: int) -> Step:
-            r, (f, g_, h_) = wide[d].T, functions[d]
-            p_i, p_o, p_f = (0, 0, 0) if peeps is None else np.split(peeps[d], 3)
-
-            def step(product: Array, state: State) -> State:
-                h, c = state
-                gates = product + h @ r
-                i, o, forget, cell = (gates[:, k * hidden : (k + 1) * hidden] for k in range(4))
-                i = f(i + p_i * c)
-                forget = 1 - i if coupled else f(forget + p_f * c)
-                c = forget * c + i * g_(cell)
-                return f(o + p_o * c) * h_(c), c
-
-            return step
-
-        initials = [initial, initial_cell]
-        return _layer(op, x, weights, lengths, initials, first + second, make_step)
+        steps, batch, size = x.shape
+        wide, hidden = widen(x), recurrence.shape[-1]
+        weights, recurrence = widen(weights), widen(recurrence)
+        bias = np.zeros((len(weights), 2 * op.GATES * hidden), wide.dtype) if bias is None else bias
+        input_bias, state_bias = np.split(widen(bias), 2, axis=1)
+        sums = input_bias + state_bias
+        if linear:  # the hidden gate's second bias stays inside the reset gate
+            sums[:, 2 * hidden :] = input_bias[:, 2 * hidden :]
+        if lengths is not None and (lengths == steps).all():
+            lengths = None
+        initials = [initial, initial_cell] if isinstance(op, g.LstmOp) else [initial]
+        results: list[tuple[Array, State]] = []
+        for d in range(op.directions):
+            backward = op.direction.data == "reverse" or d == 1
+            turn = _reversal(steps, lengths) if backward else np.s_[:]
+            inputs = wide[turn].reshape(steps * batch, size) @ weights[d].T
+            inputs += sums[d]
+            zero = np.zeros((batch, hidden), wide.dtype)
+            state = tuple(zero if i is None else widen(i[d]) for i in initials)
+            peephole = None if peepholes is None else widen(peepholes[d])
+            step = make_step(op, recurrence[d], state_bias[d], peephole, functions[d])
+            inputs = inputs.reshape(steps, batch, inputs.shape[1])
+            states, last = run_cell(step, inputs, state, lengths)
+            results.append((states[turn], last))
+        stacked = np.stack([states for states, _ in results], 1)
+        lasts = (np.stack(s) for s in zip(*(last for _, last in results), strict=True))
+        return tuple(r.astype(x.dtype, copy=False) for r in (stacked, *lasts))
 
     return run

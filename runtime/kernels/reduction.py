@@ -15,7 +15,7 @@ from ge.runtime.kernels import Fn, kernel
 Axes = tuple[int, ...]
 
 
-def _lowest(dtype: np.dtype[Any], highest: bool = False) -> Any:
+def lowest(dtype: np.dtype[Any], highest: bool = False) -> Any:
     """The neutral element of max, or of min when `highest`."""
     if dtype.kind == "b":
         return highest
@@ -41,11 +41,11 @@ def _mean(x: Array, axes: Axes, keep: bool) -> Array:
 
 
 def _max(x: Array, axes: Axes, keep: bool) -> Array:
-    return np.maximum.reduce(x, axes, keepdims=keep, initial=_lowest(x.dtype))
+    return np.maximum.reduce(x, axes, keepdims=keep, initial=lowest(x.dtype))
 
 
 def _min(x: Array, axes: Axes, keep: bool) -> Array:
-    return np.minimum.reduce(x, axes, keepdims=keep, initial=_lowest(x.dtype, highest=True))
+    return np.minimum.reduce(x, axes, keepdims=keep, initial=lowest(x.dtype, highest=True))
 
 
 def _prod(x: Array, axes: Axes, keep: bool) -> Array:
