@@ -186,13 +186,14 @@ class StreamChecker:
 
 
 def check_streams(
-    module: ModuleOp, target: Target, order: HappensBefore | None = None
+    module: ModuleOp, target: Target | None = None, order: HappensBefore | None = None
 ) -> list[Problem]:
     """What is wrong with the streams and events of a program, and with the bytes that it states to
-    be live at most; nothing if they are proved."""
+    be live at most. Without a target, its limits are those of the one that the program names.
+    Raises GeError when that cannot be read."""
     if (main := main_function(module)) is None:
         return []
-    return StreamChecker(main, target, order or HappensBefore(main)).check()
+    return StreamChecker(main, target or target_for(main), order or HappensBefore(main)).check()
 
 
 def useless_events(module: ModuleOp) -> list[Problem]:
@@ -209,20 +210,13 @@ def useless_events(module: ModuleOp) -> list[Problem]:
 
 
 def check_schedule(module: ModuleOp, target: Target | None = None) -> list[Problem]:
-    """As `check_streams`, and races. Without a target, its limits are those of the one that the
-    program names. Raises GeError when that cannot be read."""
-    if (main := main_function(module)) is None:
-        return []
+    """As `check_streams`, and races."""
     races = [p for p in check_plan(module) if p.kind == "race"]
-    return [*check_streams(module, target or target_for(main)), *races]
+    return [*check_streams(module, target), *races]
 
 
 def require_schedule(
     module: ModuleOp, target: Target | None = None, with_races: bool = True
 ) -> None:
-    """Raises GeError that lists what is wrong with a program's schedule, if anything is. Target and
-    other errors as in `check_schedule`."""
-    if with_races or (main := main_function(module)) is None:
-        require_none(check_schedule(module, target), "schedule")
-    else:
-        require_none(check_streams(module, target or target_for(main)), "schedule")
+    check = check_schedule if with_races else check_streams
+    require_none(check(module, target), "schedule")

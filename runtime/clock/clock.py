@@ -191,7 +191,6 @@ class ProgramClock:
         return result
 
     def in_isolation(self, issues: Iterable[Issue]) -> Timeline:
-        """The timeline of tasks as a schedule issues them, when nothing ran before."""
         self.traffic = Traffic(self.target.l2_bytes, self.regions)
         builder = TaskBuilder(self.regions)
         for issue in issues:
@@ -229,7 +228,6 @@ class ProgramClock:
         builder.add(issue, known.engine, known.cores, time, ins, writes, kernel)
 
     def copy(self, builder: TaskBuilder, issue: Issue, source: SSAValue, to: SSAValue) -> None:
-        """Add a copy: by DMA between host and device, by vector cores on the device."""
         try:
             size = byte_size(to.type)
         except ValueError:
@@ -254,7 +252,6 @@ class ProgramClock:
                 self.copy(builder, Issue(op, 0, []), value, place)
 
     def branch(self, op: IfOp) -> tuple[Timeline, int]:
-        """The timeline of the longer branch; what it leaves in L2 stays there."""
         before = self.traffic.cache
         sides: list[tuple[Timeline, L2Cache]] = []
         for region in (op.then, op.otherwise):
@@ -336,7 +333,7 @@ class Simulation:
         return max(bound, len(jobs) * self.target.host_launch_us + last), path
 
     def ready(self, i: int) -> None:
-        self.launch(i)
+        self.launch(i)  # a scheduler launches it later
 
     def launch(self, i: int) -> None:
         self.tasks[i].ready_us = self.now

@@ -312,15 +312,13 @@ class _Builder:
         size, result_size = numel(shape_of(value)), max(numel(shape_of(op.results[0])), 1)
         kind = op.ACCESS
         whole = Extent(0, size, 0, size)
-        if kind is Access.VIEW and not index:
-            return result
         if kind is Access.MOVEMENT and size > 1:
+            return result
+        if kind in (Access.VIEW, Access.LOOKUP) and not index:
             return result
         if kind is Access.POINTWISE:
             return self.beside(op, index, result, size, result_size)
         if kind is Access.LOOKUP:
-            if not index:
-                return result
             shape, names = shape_of(op.results[0]), shape_of(value)
             if shape[: len(names)] == names:
                 return result.scaled(size, result_size, 2)
@@ -335,11 +333,9 @@ class _Builder:
             rows = rows_of(op)
             if not self.rows_stay or rows is None:
                 return whole.within(result) if index else None
-            return (
-                whole
-                if index
-                else result.scaled(size, result_size, 0 if self.whole_rows else 2 * rows.length)
-            )
+            if index:
+                return whole
+            return result.scaled(size, result_size, 0 if self.whole_rows else 2 * rows.length)
         return None
 
     def beside(

@@ -123,10 +123,7 @@ def over_core(op: TensorOp | Body, target: Target) -> str | None:
     body = Body.of(op)
     if not products(body):
         return None
-    kernel = cube_kernel(body, target)
-    tiling = cube_tiling(kernel)
-    m, n, k = tiling.sizes
-    used = kernel.on_core(m, n, k, tiling.buffers.data)
+    used = on_core_bytes(body, cube_tiling(cube_kernel(body, target)), target)
     for memory, limit in target.core_memories.items():
         if used[memory] > limit:
             return f"a small tile needs {used[memory]} bytes of {limit} in {memory}"

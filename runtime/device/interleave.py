@@ -13,6 +13,8 @@ the same bits in each of these orders.
     launch @c on 1
 """
 
+from collections import defaultdict
+
 import numpy as np
 from xdsl.ir import Operation
 
@@ -28,33 +30,26 @@ class Timing:
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
-        self.speeds: dict[int, float] = {}
-        self.now: dict[int, float] = {}  # when all that was issued to a stream so far is done
-        self.events: dict[int, float] = {}
+        self.speeds = defaultdict[int, float](lambda: float(np.exp(rng.normal(0.0, SPREAD / 2))))
+        # When all that was issued to a stream so far is done, and when events happen
+        self.now, self.events = defaultdict[int, float](float), defaultdict[int, float](float)
 
     def visit(self, op: Operation) -> tuple[float, float] | None:
         """Issue an op; start and end of a task, None for what is none."""
         match op:
             case RecordOp():
-                self.events[op.event.value.data] = self.now.get(op.stream.value.data, 0.0)
+                self.events[op.event.value.data] = self.now[op.stream.value.data]
             case WaitOp():
                 stream = op.stream.value.data
-                happened = self.events.get(op.event.value.data, 0.0)
-                self.now[stream] = max(self.now.get(stream, 0.0), happened)
+                self.now[stream] = max(self.now[stream], self.events[op.event.value.data])
             case _ if isinstance(op, Task):
                 stream = 0 if op.stream is None else op.stream.value.data
-                start = self.now.get(stream, 0.0)
-                end = self.now[stream] = start + self.duration(stream)
-                return start, end
+                start = self.now[stream]
+                self.now[stream] += self.speeds[stream] * float(np.exp(self.rng.normal())) + 1e-9
+                return start, self.now[stream]
             case _:
                 pass
         return None
-
-    def duration(self, stream: int) -> float:
-        speed = self.speeds.get(stream)
-        if speed is None:
-            speed = self.speeds[stream] = float(np.exp(self.rng.normal(0.0, SPREAD / 2)))
-        return speed * float(np.exp(self.rng.normal())) + 1e-9
 
 
 def random_order(code: Code, rng: np.random.Generator) -> list[int]:

@@ -9,6 +9,7 @@ the registers before the first step.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from math import prod
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -31,7 +32,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import Dense, is_static
 from ge.runtime import kernels
 from ge.runtime.data.arrays import Array, array_of, dtype_of, type_of
-from ge.runtime.data.machine import machine_bytes
+from ge.runtime.data.machine import WITHOUT_MEMORY, require_memory
 from ge.runtime.data.weights import Payload, restored
 from ge.runtime.device.executable import (
     Call,
@@ -245,16 +246,9 @@ class Translator:
         self.emit(op, empty, (), (register,))
 
     def check_size(self, t: Attribute) -> None:
-        """Refuse a value that this machine cannot hold. Raises GeError."""
         element, shape = data_type(t)
-        size = dtype_of(element).itemsize
-        for d in shape:
-            size *= max(d, 1)
-        if size > machine_bytes():
-            raise GeError(
-                f"a value of {t} needs {size / 2**30:.1f} GiB, more than this machine has",
-                hint="--timing-only needs no memory",
-            )
+        size = prod(max(d, 1) for d in shape) * dtype_of(element).itemsize
+        require_memory(size, "a value of", t, hint=WITHOUT_MEMORY)
 
     def kernel(self, symbol: str) -> "KernelCode":
         if symbol not in self._kernels:

@@ -19,7 +19,7 @@ from ge.dialects.npu_task.ops import SlotOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import byte_size
 from ge.runtime.data.arrays import Array
-from ge.runtime.data.machine import machine_bytes
+from ge.runtime.data.machine import WITHOUT_MEMORY, require_memory
 
 POISON = 0xFF
 
@@ -52,28 +52,22 @@ class Device:
 
     def __init__(self, sizes: dict[str, int] | None = None, poison: bool = False) -> None:
         self.sizes, self.poison = sizes or {}, poison
-        if (total := sum(self.sizes.values())) > machine_bytes():
-            raise GeError(
-                f"the program needs {total / 2**30:.1f} GiB, more than this machine has",
-                hint="--timing-only needs no memory",
-            )
+        require_memory(sum(self.sizes.values()), "the program", hint=WITHOUT_MEMORY)
         self.pools: dict[str, Bytes] = {n: np.empty(s, np.uint8) for n, s in self.sizes.items()}
         if poison:
             self.poison_all()
 
     @classmethod
     def of(cls, func: FuncOp, poison: bool = False) -> "Device":
-        """A device with room for the slots of a function."""
         sizes: dict[str, int] = {}
         for op in func.walk():
             if isinstance(op, SlotOp):
-                end = op.offset.value.data + byte_size(op.result.type)
-                sizes[op.segment.data] = max(sizes.get(op.segment.data, 0), end)
+                extent = extent_of(op)
+                sizes[extent.segment] = max(sizes.get(extent.segment, 0), extent.end)
         return cls(sizes, poison)
 
     def view(self, extent: SegmentRange, dtype: np.dtype[Any], shape: Sequence[int]) -> Array:
-        pool = self.pools[extent.segment]
-        return pool[extent.start : extent.end].view(dtype).reshape(shape)
+        return self.bytes(extent).view(dtype).reshape(shape)
 
     def bytes(self, extent: SegmentRange) -> Bytes:
         return self.pools[extent.segment][extent.start : extent.end]

@@ -33,9 +33,9 @@ def translate_constant(t: Translator, op: task.ConstantOp) -> None:
 def translate_launch(t: Translator, op: task.LaunchOp) -> None:
     kernel = t.kernel(op.callee)
     ins, outs = t.uses(op.ins), t.uses(op.outs)
+    writes = tuple(t.define(r) for r in op.results)
     if not op.on_buffers:
-        nowhere = [None] * len(op.results)
-        writes = tuple(t.define(r) for r in op.results)
+        nowhere = [None] * len(writes)
 
         def on_tensors(registers: Registers) -> None:
             results = kernel.run([registers[r] for r in ins], nowhere)
@@ -45,7 +45,6 @@ def translate_launch(t: Translator, op: task.LaunchOp) -> None:
         t.emit(op, on_tensors, ins, writes)
         return
     static = [not is_dynamic(y) for y in kernel.output_types]
-    writes = tuple(t.define(r) for r in op.results)
     if static.count(True) != len(outs) or static.count(False) != len(writes):
         raise GeError(f"outs or results differ from the results of @{op.callee}")
 
@@ -161,10 +160,6 @@ def copy_all(targets: Sequence[Array], sources: Sequence[Array]) -> None:
             put(target, source)
 
 
-def is_true(value: Array) -> bool:
-    return bool(value.item())
-
-
 class _BlockEnd:
     """What becomes of the values that a block yields: some are copied to their targets, or to rows
     of these; the rest is returned."""
@@ -213,7 +208,7 @@ def translate_if(t: Translator, op: graph.IfOp | control.IfOp) -> None:
     writes = tuple(t.define(r) for r in op.results)
 
     def branch(registers: Registers) -> None:
-        side = 0 if is_true(registers[condition]) else 1
+        side = 0 if registers[condition].item() else 1
         codes[side].run(registers)
         for w, check, value in zip(writes, checks, ends[side](registers), strict=True):
             registers[w] = check(value)
@@ -249,7 +244,7 @@ class _Loop:
 
     def __call__(self, registers: Registers) -> None:
         limit = None if self.trip is None else int(registers[self.trip].item())
-        holds = self.condition is None or is_true(registers[self.condition])
+        holds = self.condition is None or bool(registers[self.condition].item())
         state = [registers[r].copy() if reused else registers[r] for r, reused in self.inits]
         slices: list[list[Array]] = [[] for _ in self.scan_types]
         i = 0
@@ -262,7 +257,7 @@ class _Loop:
                 registers[r] = value
             self.body.run(registers)
             going, *values = self.end(registers, i)
-            holds = is_true(going)
+            holds = bool(going.item())
             state = values[: len(state)]
             for scan, value in zip(slices, values[len(state) :], strict=True):
                 scan.append(value)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -54,11 +55,9 @@ class Port:
 def ports(
     types: Sequence[Attribute], attributes: ArrayAttr[DictionaryAttr] | None, default: str
 ) -> list[Port]:
-    tables: list[Mapping[str, Attribute]] = [{} for _ in types]
-    if attributes is not None:
-        tables = [dict(table.data) for table in attributes.data]
     result: list[Port] = []
-    for i, (t, table) in enumerate(zip(types, tables, strict=True)):
+    for i, t in enumerate(types):
+        table: Mapping[str, Attribute] = {} if attributes is None else attributes.data[i].data
         element, shape = data_type(t)
         name = name_of(table)
         text = f"{default}{i}" if name is None else name
@@ -179,9 +178,8 @@ def check_inputs(expected: Sequence[Port], values: Mapping[str, Any]) -> list[Ar
     for name in values:
         if name not in names:
             near = get_close_matches(name, names, 1)
-            problems.append(
-                f"there is no input '{name}'" + (f" (did you mean '{near[0]}'?)" if near else "")
-            )
+            hint = f" (did you mean '{near[0]}'?)" if near else ""
+            problems.append(f"there is no input '{name}'{hint}")
     for port in expected:
         if port.name not in values:
             problems.append(f"input '{port.name}' is missing")
@@ -235,12 +233,11 @@ def _mismatch(port: Port, array: Array, sizes: dict[str, tuple[int, str]]) -> st
     """What is wrong with an input. `sizes` holds the symbolic dimensions of the inputs before."""
     if array.dtype != dtype_of(port.element):
         return f"input '{port.name}' is {array.dtype}, not {dtype_of(port.element)}"
-    shape, want = shape_text(array.shape), str(port)
-    if array.ndim != len(port.shape):
-        return f"input '{port.name}' has shape {shape}, not {want[len(port.name) + 2 :]}"
-    for size, declared, name in zip(array.shape, port.shape, port.dims, strict=True):
-        if declared not in (DYNAMIC, size):
-            return f"input '{port.name}' has shape {shape}, not {want[len(port.name) + 2 :]}"
+    declared = zip(array.shape, port.shape, strict=False)
+    if array.ndim != len(port.shape) or any(d not in (DYNAMIC, size) for size, d in declared):
+        want = str(port).removeprefix(f"{port.name}: ")
+        return f"input '{port.name}' has shape {shape_text(array.shape)}, not {want}"
+    for size, name in zip(array.shape, port.dims, strict=True):
         if name:
             known, where = sizes.setdefault(name, (size, port.name))
             if known != size:
@@ -274,10 +271,7 @@ def random_inputs(
             for size, name in zip(port.shape, port.dims, strict=True)
         ]
         dtype = dtype_of(port.element)
-        count = 1
-        for size in shape:
-            count *= size
-        if count * dtype.itemsize > machine_bytes():
+        if prod(shape) * dtype.itemsize > machine_bytes():
             raise GeError(f"input {port} is larger than the memory of this machine")
         if kind_of(dtype) in "biu":
             arrays[port.name] = rng.integers(0, 2, shape).astype(dtype)

@@ -13,7 +13,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import array_ints, shape_text
 from ge.runtime.data.arrays import Array
-from ge.runtime.data.machine import machine_bytes
+from ge.runtime.data.machine import require_memory
 from ge.runtime.kernels import Fn, kernel
 
 
@@ -33,9 +33,7 @@ def refusing(fn: Fn) -> Fn:
 def fitting(shape: Sequence[int], dtype: np.dtype[Any]) -> tuple[int, ...]:
     """Raises GeError for a shape, computed at run time, that this machine cannot hold."""
     size = prod(max(d, 0) for d in shape) * dtype.itemsize
-    if size > machine_bytes():
-        needed = f"{size / 2**30:.1f} GiB, more than this machine has"
-        raise GeError(f"a {dtype} tensor of shape {shape_text(shape)} needs {needed}")
+    require_memory(size, "a", dtype, "tensor of shape", shape_text(shape))
     return tuple(shape)
 
 
