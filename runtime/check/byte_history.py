@@ -225,7 +225,6 @@ class Bytes:
         return Bytes(sorted([*common, *rest.intersection(other)], key=lambda c: c.low))
 
     def intersection(self, other: "Bytes") -> Iterator[Cell]:
-        """The stretches that belong to the same buffer in both, one by one."""
         theirs = other.stretches()
         stretch = next(theirs, None)
         for low, high, history in self.stretches():

@@ -116,7 +116,6 @@ class CertificateProof:
         self.problems.append(Problem("certificate", message, op or self.func))
 
     def number(self, name: str, of: Attribute = i64) -> int | None:
-        """An integer of the certificate; None, and a report, when it is not there."""
         attr = self.claims.get(name)
         if isinstance(attr, IntegerAttr) and cast("IntegerAttr[Any]", attr).type == of:
             return attr.value.data
@@ -199,7 +198,6 @@ class CertificateProof:
 
 
 def most_live(buffers: Iterable[tuple[LiveRange, int]]) -> int:
-    """The most bytes that are live at one step."""
     change: dict[int, int] = {}
     for live, size in buffers:
         change[live.first] = change.get(live.first, 0) + size

@@ -85,7 +85,6 @@ class Needs:
         return min(size, -(-size * self.tile // self.elements))
 
     def needed(self, op: TensorOp, index: int, result: SSAValue) -> int:
-        """Elements of an operand that a tile of the result needs."""
         count, size = self.counts[result], numel(shape_of(op.operands[index]))
         total = max(numel(shape_of(result)), 1)
         ratio = -(-count * size // total)
@@ -122,7 +121,6 @@ class Needs:
         return min(count, *runs) if runs else count
 
     def rows(self, op: TensorOp, index: int, count: int, total: int) -> int:
-        """Whole rows; all of what is as long as one."""
         rows, size = rows_of(op), numel(shape_of(op.operands[index]))
         if rows is None or rows.length < 1:
             return 0

@@ -23,7 +23,6 @@ def has_channels(op: TensorOp) -> bool:
 
 
 def column_axis(op: TensorOp) -> int:
-    """The dimension of a matmul's result that its right-hand side has columns for."""
     last = max(len(shape_of(op.results[0])) - 1, 0)
     return min(1, last) if has_channels(op) else last
 

@@ -240,7 +240,6 @@ class KernelProof:
     # ---- values ----
 
     def check_values(self) -> None:
-        """Each value has a buffer in use where an op needs it there."""
         movable = {*self.body.inputs, *self.arriving}
         self.looked_up: set[SSAValue] = set()
         for step, op in enumerate(self.body.ops, 1):
@@ -360,7 +359,6 @@ class KernelProof:
             yield Needs(after, elements, tile, columns), f"{rows} rows of {self.columns} columns"
 
     def tile_of(self, op: TensorOp, rows: int) -> Columns:
-        """The part of a tile that belongs to one matmul."""
         shape, axis = shape_of(op.results[0]), column_axis(op)
         own, total = extents(op)[2], self.matrices[2]
         if isinstance(op, AttentionLike):
@@ -372,7 +370,6 @@ class KernelProof:
 
     @cached_property
     def prologue(self) -> list[TensorOp]:
-        """The ops that operands of matmuls are computed by."""
         sources = {v for op in self.products for v in op.operands}
         ops: list[TensorOp] = []
         for op in reversed(self.body.ops):
@@ -423,8 +420,6 @@ class KernelProof:
 
 @dataclass
 class CoreProof:
-    """What the proof of the kernels of a program comes to."""
-
     problems: list[Problem] = field(default_factory=list[Problem])
     plans: int = 0
     # Kernels on cube or vector cores whose shapes are not known: they have no plan
@@ -434,7 +429,6 @@ class CoreProof:
 
     @property
     def summary(self) -> str:
-        """What is proved of how many kernels, and what is not."""
         text = f"on-core plans of {self.plans} kernels"
         if self.streamed:
             text += f" ({self.streamed} of them pass rows or windows in parts)"

@@ -105,7 +105,6 @@ def _pinned(module: ModuleOp, main: FuncOp) -> Iterator[Problem]:
 
 
 def _written_by(module: ModuleOp, main: FuncOp, kinds: set[str]) -> Iterator[SSAValue]:
-    """The buffers that launches of kernels with ops of these kinds write."""
     kernels = {
         op.sym_name.data
         for op in module.ops

@@ -68,7 +68,6 @@ class Epoch:
         return queue[-1]
 
     def replay(self) -> None:
-        """Give each item its clock, and report what is wrong with the events."""
         self.match()
         if self.run():
             for wait in (i for i in self.items if i.is_late):

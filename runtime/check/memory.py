@@ -68,8 +68,6 @@ Memory = str | SSAValue
 
 @dataclass(frozen=True, slots=True)
 class MemrefBytes:
-    """The bytes of a memref."""
-
     memory: Memory
     buffer: SSAValue
     boxes: tuple[Box, ...]
@@ -167,8 +165,6 @@ class Checker:
     # ---- what a task does to memory
 
     def read(self, task: int, value: SSAValue) -> None:
-        """Report what is wrong with a task reading a value: bytes never written, overwritten, or
-        still being written."""
         step = self.tasks[task]
         op, span = step.op, self.span(value, step.op)
         memory = self.memories.setdefault(span.memory, Bytes())
@@ -190,7 +186,6 @@ class Checker:
                 self.report("unwritten", op, f"{name_of(op)} reads bytes that nothing has written")
 
     def is_computed(self, buffer: SSAValue) -> bool:
-        """Whether the program has to write a buffer before it is read."""
         return buffer not in self.func.body.block.args and not isinstance(buffer.owner, ConstantOp)
 
     def write(self, task: int, value: SSAValue) -> None:
@@ -203,8 +198,6 @@ class Checker:
             memory.write(History(span.buffer, task), *runs)
 
     def check_write(self, step: Visit, last: History) -> None:
-        """Report others that may be reading or writing bytes, with this history, which a task
-        writes."""
         others = (("writing", last.writer), *(("reading", r) for r in last.readers))
         for doing, other in ((doing, self.tasks[i]) for doing, i in others):
             if other is not step and not step.follows(other):
@@ -212,8 +205,6 @@ class Checker:
                 self.report("race", step.op, text)
 
     def check_in_place(self, op: Task, reads: Sequence[SSAValue], writes: list[SSAValue]) -> None:
-        """Report a task that writes bytes which it reads or writes as something else, unless its
-        kernel works in place there."""
         spans = [self.span(v, op) for v in writes]
         for i, value in enumerate(reads):
             span = self.span(value, op)
@@ -300,7 +291,6 @@ class Checker:
         return {memory: content.copy() for memory, content in self.memories.items()}
 
     def join(self, other: Mapping[Memory, Bytes]) -> None:
-        """Keep what is sure in this state and in another one."""
         for memory, content in self.memories.items():
             self.memories[memory] = content.merged(other.get(memory, Bytes()))
 

@@ -38,6 +38,5 @@ def require_none(problems: Sequence[Problem], what: str) -> None:
 
 
 def placed(op: Operation) -> str:
-    """An op and where it comes from."""
     place = str(place_of(op))
     return f"{name_of(op)} ({place})" if place else name_of(op)

@@ -38,8 +38,6 @@ SAID_BY_THE_PLAN = {"stream", "lost wake-up"}
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What the checks of a program have to say: problems, or else what is proved."""
-
     problems: list[Problem]
     proved: str = ""
 

@@ -48,7 +48,6 @@ class CappedBuffer:
 
 
 def arena_buffers(op: Operation) -> Iterator[SSAValue]:
-    """The buffers of the arena that an op and its regions use."""
     for inner in op.walk():
         for value in (*inner.operands, *inner.results):
             if not isinstance(value.type, MemRefType):
@@ -103,7 +102,6 @@ class RunAhead:
         self.most = max(self.most, self.live)
 
     def finish(self, stream: int) -> None:
-        """Finish the next task of a stream, after what it has to wait for."""
         self.start_all()
         while (item := self.head(stream)) is not None and not item.is_task:
             assert item.record is not None
@@ -122,8 +120,6 @@ class RunAhead:
 
 @dataclass
 class StreamChecker:
-    """Checks the streams of the main function of a program."""
-
     func: FuncOp
     target: Target
     order: HappensBefore
@@ -156,7 +152,6 @@ class StreamChecker:
                 self.problems.append(Problem("stream", text, self.func))
 
     def check_cap(self, cap: int) -> None:
-        """Report an epoch in which more than `cap` bytes may be live."""
         parts = self.order.parts
         users: list[dict[SSAValue, list[Item]]] = [{} for _ in parts]
         for uses, part in zip(users, parts, strict=True):

@@ -24,7 +24,6 @@ class Writers(Generic[T]):
         self._regions = regions
 
     def of(self, values: Iterable[SSAValue]) -> list[T]:
-        """Who wrote what these memrefs hold, each once."""
         regions = map(self._regions.of, values)
         writes = ((r, *write) for r in regions for write in self._writes.get(r.owner, ()))
         return list(dict.fromkeys(writer for r, part, writer in writes if r.meets(part)))

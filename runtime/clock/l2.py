@@ -45,8 +45,6 @@ class _Range:
 
 @dataclass(slots=True, eq=False)
 class _Segment:
-    """Disjoint ranges by address."""
-
     lows: list[int] = field(default_factory=list[int])
     ranges: list[_Range] = field(default_factory=list[_Range])
 
@@ -130,7 +128,6 @@ class L2Cache:
         heappush(self._by_use, (r.used, r))
 
     def _put(self, place: AddressRange, dirty: int) -> None:
-        """Hold a place, of which nothing is held now, as what was used last."""
         segment = self._segment(place)
         new = _Range(place.low, place.high, dirty, 0, segment)
         at = bisect_left(segment.lows, place.low)

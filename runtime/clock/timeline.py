@@ -107,7 +107,6 @@ class Timeline:
         return max(1, min(times, SHOWN_ITERATIONS // body.iterations))
 
     def append(self, other: "Timeline", times: int = 1) -> None:
-        """What `other` describes happens next, so many times."""
         shown = self.shown(other, times)
         self.iterations = max(self.iterations, shown * other.iterations)
         for i in range(shown):

@@ -40,7 +40,6 @@ class Traffic:
     def launch(
         self, ins: Sequence[SSAValue], needed: Iterable[tuple[int, int]], outs: Iterable[SSAValue]
     ) -> Moved:
-        """A launch reads what its kernel needs of `ins` (see `bytes_read`) and writes `outs`."""
         return self._moved([(ins[i], size) for i, size in needed], outs)
 
     def copy(self, source: SSAValue, target: SSAValue) -> Moved:

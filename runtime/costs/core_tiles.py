@@ -85,8 +85,6 @@ class Below:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """The buffer of one value in UB."""
-
     name: str = field(compare=False)
     extent: Extent
     all: int  # elements of the value

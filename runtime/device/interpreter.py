@@ -213,7 +213,6 @@ class Translator:
             self.alias(result, value)
 
     def call(self, op: Operation, function: kernels.Fn | None = None) -> None:
-        """An op with a kernel: `function`, or the one registered for its class."""
         for result in op.results:
             self.check_size(result.type)
         function = kernels.prepare(op) if function is None else function

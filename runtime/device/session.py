@@ -219,7 +219,6 @@ def check_outputs(
 
 
 def _native(value: Any, element: Attribute) -> Array:
-    """The value as a contiguous array in this machine's byte order."""
     array = np.asarray(value, order="C")
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))

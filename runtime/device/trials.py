@@ -245,7 +245,6 @@ class Trial:
 
 
 def tried(module: ModuleOp) -> Iterator[FuncOp]:
-    """The functions with a body, without the one that computes weights."""
     for name, func in functions(module).items():
         if func.body.blocks and name != "prepare":
             yield func
@@ -256,8 +255,6 @@ def has_loop(func: FuncOp) -> bool:
 
 
 class Callee:
-    """A function of a module, made ready once."""
-
     def __init__(self, module: ModuleOp, name: str, payload: Payload) -> None:
         self.name = name
         self.function: Function | None = None

@@ -131,7 +131,6 @@ class Correlation:
         self.finish(block, first, target, bias)
 
     def finish(self, block: Array, first: int, target: Array, bias: Array | None) -> None:
-        """Add the bias to a block of sums and apply the epilogue, into `target`."""
         if bias is not None:
             terms = bias[first : first + len(block)].reshape(-1, *[1] * (block.ndim - 1))
             np.add(block, terms, out=target if self.epilogue is None else block)

@@ -90,7 +90,6 @@ def _ratio(x: Array, polynomials: tuple[Sequence[float], Sequence[float]]) -> Ar
 
 
 def erf_float64(x: Array) -> Array:
-    """The error function of a float64 array."""
     size = np.minimum(np.absolute(x), 6.0)  # erf(6) is 1 in float64
     small = size <= 0.46875
     y = np.empty_like(size)

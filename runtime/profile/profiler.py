@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Profiled:
-    """A program that ran while a profiler listened."""
-
     session: "Session"
     runs: int = 0
     seconds: float = 0.0  # what the emulation took
@@ -104,6 +102,5 @@ class Profiler:
 
 
 def observe(session: "Session", seconds: float) -> None:
-    """Tell all profilers that listen about a run."""
     for profiler in _listening.get():
         profiler.record(session, seconds)

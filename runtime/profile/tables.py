@@ -19,7 +19,6 @@ from ge.runtime.profile.critical_path import critical_path, slack
 
 
 def time_report(timeline: Timeline) -> dict[str, Any]:
-    """The `time` part of the report."""
     latency = timeline.latency_us
     report: dict[str, Any] = {
         "latency_us": latency,

@@ -79,14 +79,12 @@ def _idle_row(engine: str) -> str:
 
 
 def _rows(task: Task, engine_row: int) -> Iterator[Event]:
-    """The task on a row of its engine and on that of its stream."""
     for process, row in ((ENGINE_PROCESS, engine_row), (STREAM_PROCESS, task.stream)):
         event = _slice(task.name, task.engine, task.start_us, task.duration_us, process, row)
         yield {**event, "args": _details(task)}
 
 
 def _idle(gap: IdleGap, row: int) -> Event:
-    """A gap on the row of the engine's gaps, named by its cause."""
     duration = gap.end_us - gap.start_us
     return _slice(gap.cause, "idle", gap.start_us, duration, ENGINE_PROCESS, row)
 
@@ -147,8 +145,6 @@ def _sort_index(process: int, row: int, place: int) -> Event:
 
 @dataclass(slots=True)
 class Residence:
-    """A buffer of a segment, and when it is in use, in microseconds."""
-
     slot: SlotOp
     bytes: int
     start_us: float
@@ -208,7 +204,6 @@ def _bandwidth(timeline: Timeline) -> Iterator[Event]:
 
 
 def _sums(steps: list[tuple[float, float]]) -> Iterator[tuple[float, float]]:
-    """The running sum after the last change at each time."""
     total = 0.0
     steps.sort()
     for i, (when, change) in enumerate(steps):
