@@ -62,7 +62,7 @@ class Needs:
     ops: Sequence[TensorOp]
     elements: int
     tile: int
-    products: Sequence[Columns] = ()
+    matmuls: Sequence[Columns] = ()
     counts: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     streamed: dict[TensorOp, None] = field(default_factory=dict[TensorOp, None])
 
@@ -111,13 +111,13 @@ class Needs:
         large, small = shape_of(result), broadcast_shape(op, index, shape_of(result))
         if small is None or not self.runs:
             return 0
-        for product in self.products:
+        for product in self.matmuls:
             if product.shape == large:
                 return 0 if small == large else product.below(small)
         return distinct_below(broadcast_dims(small, large), self.run(self.counts[result]))
 
     def run(self, count: int) -> int:
-        runs = [p.columns if p.axis == len(p.shape) - 1 else p.places for p in self.products]
+        runs = [p.columns if p.axis == len(p.shape) - 1 else p.places for p in self.matmuls]
         return min(count, *runs) if runs else count
 
     def rows(self, op: TensorOp, index: int, count: int, total: int) -> int:

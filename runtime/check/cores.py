@@ -74,8 +74,8 @@ class KernelProof:
                 self.names[r] = f"op{i}_{j}" if j else f"op{i}"
                 if op.ACCESS is Access.VIEW:
                     self.source[r] = self.root(op.operands[0])
-        self.products = [op for op in self.body.ops if len(self.tile) == 3 and self.macs(op)]
-        self.arriving = {r for op in self.products for r in op.results}  # from L0C
+        self.matmuls = [op for op in self.body.ops if len(self.tile) == 3 and self.macs(op)]
+        self.arriving = {r for op in self.matmuls for r in op.results}  # from L0C
         self.loaded = set(self.body.inputs)  # inputs, and what is only moved on the way in
 
     def check(self) -> list[str]:
@@ -86,7 +86,7 @@ class KernelProof:
             self.check_places(memory, buffers)
             self.check_sharing(memory, buffers)
         self.check_blocks()
-        if self.products:
+        if self.matmuls:
             self.check_product()
         self.check_values()
         self.check_sizes()
@@ -117,7 +117,7 @@ class KernelProof:
             self.report(
                 f"{blocks} blocks are more than the {cores} {engine} cores of {self.target.name}"
             )
-        if self.products:
+        if self.matmuls:
             if any(size % FRACTAL for size in self.tile):
                 self.report(f"tile sizes are multiples of {FRACTAL}")
             count, rows, columns = self.matrices
@@ -133,7 +133,7 @@ class KernelProof:
     def check_whole(self, blocks: int) -> None:
         """Blocks do not see each other's elements: an op that may need any is not cut but along
         the axes that it says it comes apart along."""
-        parts = None if self.products else self.body.whole_parts()
+        parts = None if self.matmuls else self.body.whole_parts()
         if parts is None:
             return
         name, size = self.kernel.main.name, self.tile[0]
@@ -150,18 +150,18 @@ class KernelProof:
 
     @cached_property
     def main(self) -> TensorOp:
-        return max(self.products, key=self.macs)
+        return max(self.matmuls, key=self.macs)
 
     @cached_property
     def matrices(self) -> tuple[int, int, int]:
         """How many matmuls there are, and rows and columns of each: those of one size stand side by
         side, others in a row."""
-        sizes = [extents(op) for op in self.products]
+        sizes = [extents(op) for op in self.matmuls]
         count, rows, columns = extents(self.main)
-        depths = {self.macs(op) // max(prod(extents(op)), 1) for op in self.products}
+        depths = {self.macs(op) // max(prod(extents(op)), 1) for op in self.matmuls}
         if len(depths) == 1 and all(s[:2] == (count, rows) for s in sizes):
             return count, rows, sum(s[2] for s in sizes)
-        macs = sum(map(self.macs, self.products))
+        macs = sum(map(self.macs, self.matmuls))
         return ceil(macs / max(self.macs(self.main) // count, 1)), rows, columns
 
     @cached_property
@@ -259,7 +259,7 @@ class KernelProof:
                     for v in (*data, *op.results):
                         self.require(v, step, f"step {step} moves")
                 continue
-            if op in self.products:
+            if op in self.matmuls:
                 for v in op.operands:
                     if self.root(v) not in movable:
                         self.require_source(v, step, f"step {step} reads")
@@ -341,7 +341,7 @@ class KernelProof:
 
     def parts(self) -> Iterator[tuple[Needs, str]]:
         """What passes UB by tiles: all of a vector kernel; prologue and epilogue of a matmul."""
-        if not self.products:
+        if not self.matmuls:
             tile = min(self.tile[0], self.elements)
             yield Needs(self.body.ops, self.elements, tile), f"a tile of {tile} elements"
             return
@@ -350,12 +350,12 @@ class KernelProof:
             longest = max(1, *results)
             tile = min(PROLOGUE_ELEMENTS, longest)
             yield Needs(before, longest, tile), f"{tile} elements before the product"
-        after = [op for op in self.body.ops if op not in before and op not in self.products]
+        after = [op for op in self.body.ops if op not in before and op not in self.matmuls]
         if after:
             elements = max(1, sum(numel(shape_of(r)) for r in self.arriving))
             rows = min(self.tile[0], PASSING_ROWS, self.matrices[1])
             tile = min(rows * self.columns, elements)
-            columns = [self.tile_of(op, rows) for op in self.products]
+            columns = [self.tile_of(op, rows) for op in self.matmuls]
             yield Needs(after, elements, tile, columns), f"{rows} rows of {self.columns} columns"
 
     def tile_of(self, op: TensorOp, rows: int) -> Columns:
@@ -370,10 +370,10 @@ class KernelProof:
 
     @cached_property
     def prologue(self) -> list[TensorOp]:
-        sources = {v for op in self.products for v in op.operands}
+        sources = {v for op in self.matmuls for v in op.operands}
         ops: list[TensorOp] = []
         for op in reversed(self.body.ops):
-            if op not in self.products and any(r in sources for r in op.results):
+            if op not in self.matmuls and any(r in sources for r in op.results):
                 sources.update(op.operands)
                 ops.append(op)
         return ops[::-1]
@@ -385,7 +385,7 @@ class KernelProof:
             return self.main.sizes("value")[3]
         return min(self.tile[1], self.matrices[2])
 
-    # ---- products ----
+    # ---- matmuls ----
 
     def check_product(self) -> None:
         """The tiles of the product, or of attention, are where the cube takes them from, and as
@@ -412,7 +412,7 @@ class KernelProof:
     def own_tiles(self) -> list[tuple[str, str, int, int]]:
         """Memory, name, bytes and copies of each buffer that the tiling asks for."""
         copies = 2 if self.double else 1
-        return list(tiles_of(self.main, self.tile, copies)) if self.products else []
+        return list(tiles_of(self.main, self.tile, copies)) if self.matmuls else []
 
 
 # ---- all kernels -------------------------------------------------------------------------------

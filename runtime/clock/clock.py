@@ -220,7 +220,7 @@ class ProgramClock:
             self._unknown.append(op)
             return
         if isinstance(cost, Pipes):
-            time = known.time(self.traffic.launch(ins, known.needed, writes), self.target)
+            time = known.time(self.traffic.launch(ins, known.reads, writes), self.target)
         else:
             time = cost
             for value in writes:

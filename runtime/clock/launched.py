@@ -22,7 +22,7 @@ class Launched:
     # How many of which engine; a kernel on the cube cores with an epilogue takes the vector cores
     # of their clusters too
     cores: tuple[tuple[str, int], ...]
-    needed: list[tuple[int, int]]  # indices and bytes of what it reads
+    reads: list[tuple[int, int]]  # operand indices, and bytes read of each
     times: dict[Moved, TaskTime] = field(default_factory=dict[Moved, TaskTime])
 
     @classmethod

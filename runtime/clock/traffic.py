@@ -38,9 +38,9 @@ class Traffic:
         self._segments: dict[SSAValue, int] = {}
 
     def launch(
-        self, ins: Sequence[SSAValue], needed: Iterable[tuple[int, int]], outs: Iterable[SSAValue]
+        self, ins: Sequence[SSAValue], reads: Iterable[tuple[int, int]], outs: Iterable[SSAValue]
     ) -> Moved:
-        return self._moved([(ins[i], size) for i, size in needed], outs)
+        return self._moved([(ins[i], size) for i, size in reads], outs)
 
     def copy(self, source: SSAValue, target: SSAValue) -> Moved:
         access = self._access(source)
@@ -91,8 +91,8 @@ def bytes_read(kernel: KernelOp) -> Iterable[tuple[int, int]]:
     ValueError for a dynamic shape."""
     main = kernel.main
     body = Body.of(main)
-    needed = body.bytes_read()
+    sizes = body.bytes_read()
     operands = main.operands if isinstance(main, FusedOp) else body.inputs
     for operand, inside in zip(operands, body.inputs, strict=True):
         if isinstance(operand, BlockArgument):
-            yield operand.index, needed[inside]
+            yield operand.index, sizes[inside]

@@ -12,25 +12,25 @@ from ge.runtime.costs.core_tiles import Footprint, Within
 
 
 def around(
-    body: Body, products: list[TensorOp], accumulator: int
+    body: Body, matmuls: list[TensorOp], accumulator: int
 ) -> tuple[Footprint | None, Footprint | None]:
     """What the vector unit computes of the operands of matmuls, and what follows them; None where
     it has nothing to do. A result of the cube comes to UB with `accumulator` bytes an element,
     unless it goes to memory as it is."""
-    before = _before(body, products)
-    after = [op for op in body.ops if op not in before and op not in products]
+    before = _before(body, matmuls)
+    after = [op for op in body.ops if op not in before and op not in matmuls]
     names = Within.all_of(body)
     prologue = epilogue = None
     if any(op.ACCESS is not Access.VIEW for op in before):
-        part = _part(body, list(before), {v for op in products for v in op.operands})
+        part = _part(body, list(before), {v for op in matmuls for v in op.operands})
         longest = max(numel(shape_of(r)) for op in before for r in op.results)
         prologue = Footprint.of(part, max(longest, 1), rows_stay=False, within=names)
     if any(op.ACCESS is not Access.VIEW for op in after):
         part = _part(body, after, set(body.outputs))
-        widths = {r: accumulator for op in products for r in op.results}
+        widths = {r: accumulator for op in matmuls for r in op.results}
         arriving = {v: width for v, width in widths.items() if v in part.inputs}
         elements = max(sum(numel(shape_of(v)) for v in widths), 1)
-        axes = {shape_of(r): column_axis(op) for op in products for r in op.results}
+        axes = {shape_of(r): column_axis(op) for op in matmuls for r in op.results}
         within = replace(names, arriving=arriving, axes=axes)
         epilogue = Footprint.of(part, elements, whole_rows=True, within=within)
     return prologue, epilogue
@@ -43,12 +43,12 @@ def column_axis(op: TensorOp) -> int:
     return min(1, last) if "group" in op.properties else last
 
 
-def _before(body: Body, products: list[TensorOp]) -> dict[TensorOp, None]:
+def _before(body: Body, matmuls: list[TensorOp]) -> dict[TensorOp, None]:
     """The ops that compute operands of the matmuls, in order."""
-    values = {v for op in products for v in op.operands}
+    values = {v for op in matmuls for v in op.operands}
     before: list[TensorOp] = []
     for op in reversed(body.ops):
-        if op not in products and any(r in values for r in op.results):
+        if op not in matmuls and any(r in values for r in op.results):
             values.update(op.operands)
             before.append(op)
     return dict.fromkeys(reversed(before))

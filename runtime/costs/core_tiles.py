@@ -94,7 +94,7 @@ class Tile:
     loaded: bool
     first: int
     last: int
-    below: "Below | None" = None  # how it is broadcast to products, if it is to nothing else
+    below: "Below | None" = None  # how it is broadcast to matmuls, if it is to nothing else
     over: int | None = None  # the tile, by its place, whose bytes it takes over
 
     def elements(self, tile: int, elements: int, columns: int) -> int:
@@ -183,7 +183,7 @@ class Footprint:
 @dataclass(frozen=True)
 class Within:
     """Where a body stands in a kernel: the numbers of its inputs, the steps of its ops, and, for
-    products that come from L0C, the bytes of an element, and the axis of their columns."""
+    matmuls that come from L0C, the bytes of an element, and the axis of their columns."""
 
     inputs: Mapping[SSAValue, int]
     step: Mapping[TensorOp, int]
@@ -231,7 +231,7 @@ class _Builder:
         self.counts = {r.count for r in rows} if whole_rows else set[int]()
         # Rows that do not lie in a row in memory: tiles are some of them, not runs of elements.
         self.apart = next((r for r in rows if not r.contiguous), None)
-        # Value that is broadcast -> how, if to products only.
+        # Value that is broadcast -> how, if to matmuls only.
         self.below: dict[SSAValue, Below | None] = {}
 
     def build(self) -> Footprint:
@@ -300,11 +300,11 @@ class _Builder:
                     continue  # the usual case
                 if op.ACCESS is not Access.POINTWISE:
                     self.below[self.home_of(value)] = None
-                if (needed := self.needed(op, i, result)) is not None:
+                if (needed := self.extent_of_operand(op, i, result)) is not None:
                     for v in {value, self.home_of(value)}:
                         self.extents[v] = self.extents[v].joined(needed)
 
-    def needed(self, op: TensorOp, index: int, result: Extent) -> Extent | None:
+    def extent_of_operand(self, op: TensorOp, index: int, result: Extent) -> Extent | None:
         """What a tile of the result needs of an operand; None where its share will do."""
         value = op.operands[index]
         size, result_size = numel(shape_of(value)), max(numel(shape_of(op.results[0])), 1)
@@ -339,7 +339,7 @@ class _Builder:
     def beside(
         self, op: TensorOp, index: int, result: Extent, size: int, result_size: int
     ) -> Extent | None:
-        """As `needed`, for an op that needs the elements at the place of the result."""
+        """As `extent_of_operand`, for an op that needs the elements at the place of the result."""
         value = op.operands[index]
         if size > 1 and (below := self.below_product(op, value)) is not None:
             home = self.home_of(value)
@@ -355,7 +355,7 @@ class _Builder:
         small, large = shape_of(value), shape_of(op.results[0])
         if (rows := self.apart) is not None:
             return result.scaled(size, result_size, rows.length).within(result, rows.length)
-        if (same := common(small, large)) > 1:
+        if (same := shared_leading(small, large)) > 1:
             return result.scaled(size, result_size, 2 * (size // same)).within(result)
         # Tables and scales of an axis are not broadcast: a tile needs at most those of a row more.
         row = 0 if same else prod(large[-1:])
@@ -364,7 +364,7 @@ class _Builder:
     def below_product(self, op: TensorOp, value: SSAValue) -> Below | None:
         small, large = shape_of(value), shape_of(op.results[0])
         axis = self.within.axes.get(large)
-        if axis is None or small == large or not common(small, large):
+        if axis is None or small == large or not shared_leading(small, large):
             return None
         return Below.of(small, large, axis)
 
@@ -439,7 +439,7 @@ def halo(op: TensorOp) -> int:
     return window.extent(0) * prod(shape[len(shape) - window.rank + 1 :])
 
 
-def common(small: Shape, large: Shape) -> int:
+def shared_leading(small: Shape, large: Shape) -> int:
     """The product of the leading dimensions in which a value that is broadcast to another one has
     as many elements; 0 where it is not broadcast like an operand of an elementwise op."""
     padded: Sequence[int] = (1,) * (len(large) - len(small)) + tuple(small)

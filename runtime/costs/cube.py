@@ -48,7 +48,7 @@ _TILE_SIZES = tuple(FRACTAL * i for i in (32, 24, 20, 16, 12, 10, 8, 6, 5, 4, 3,
 
 @dataclass(frozen=True, slots=True)
 class Matrices:
-    """`batch` products of m x k and k x n matrices."""
+    """`batch` matmuls of m x k and k x n."""
 
     batch: int
     m: int
@@ -76,14 +76,14 @@ def matrices(op: TensorOp, macs: int) -> Matrices:
     return Matrices(max(elements // (m * n), 1), m, n, k)
 
 
-def products(body: Body) -> list[tuple[TensorOp, int]]:
+def matmuls(body: Body) -> list[tuple[TensorOp, int]]:
     """The ops for the cube, with their multiply-accumulates, the largest first."""
     ops = [(op, body.work_of(op).macs) for op in body.ops]
     return sorted((p for p in ops if p[1]), key=lambda p: -p[1])
 
 
 def combined(parts: Iterable[tuple[TensorOp, int]]) -> Matrices:
-    """All products of a body as one: n side by side where m and k agree, else in a row."""
+    """All matmuls of a body as one: n side by side where m and k agree, else in a row."""
     shapes = [matrices(op, macs) for op, macs in parts]
     first = shapes[0]
     if all((p.batch, p.m, p.k) == (first.batch, first.m, first.k) for p in shapes):
@@ -93,7 +93,7 @@ def combined(parts: Iterable[tuple[TensorOp, int]]) -> Matrices:
 
 
 def macs_per_cycle(element: Attribute, target: Target) -> float:
-    """Multiply-accumulates a cycle a cube core, as large products sustain them. A type the target
+    """Multiply-accumulates a cycle a cube core, as large matmuls sustain them. A type the target
     does not list is scaled from f16 by the square of its width (the area of a multiplier)."""
     row = row_of(element)
     if row is not None and row.rate_key in target.macs_per_cycle:
@@ -149,12 +149,12 @@ def _last_two(window: Window) -> tuple[tuple[int, int], tuple[int, int], int]:
     return (window.strides[last - 1], window.strides[last]), extents, taps
 
 
-# ---- products of matrices ----------------------------------------------------------------------
+# ---- tilings of matmuls -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class CubeKernel:
-    """What the choice of a tiling for products depends on, and what a tiling costs."""
+    """What the choice of a tiling for matmuls depends on, and what a tiling costs."""
 
     target: Target
     p: Matrices
@@ -162,15 +162,15 @@ class CubeKernel:
     work: Work
     vector: float = 0.0  # element-operations of the epilogue, of 16-bit lanes
     whole_rows: bool = False  # whether the epilogue needs all n of a row at a time
-    # What a part of the output tile needs in UB, for what follows the products.
+    # What a part of the output tile needs in UB, for what follows the matmuls.
     epilogue: Footprint | None = None
-    # What is needed in UB for what the operands of the products are computed from.
+    # What is needed in UB for what the operands of the matmuls are computed from.
     prologue: Footprint | None = None
     windows: Windows | None = None
 
     @classmethod
     def of(cls, body: Body, target: Target) -> "CubeKernel":
-        parts = products(body)
+        parts = matmuls(body)
         main, p = parts[0][0], combined(parts)
         element = element_type(main.operands[0])
         accumulator = max(ACCUMULATOR_BYTES, bitwidth(element) // 8)
@@ -368,7 +368,7 @@ class AttentionKernel(CubeKernel):
 
     @classmethod
     def of(cls, body: Body, target: Target) -> "AttentionKernel":
-        op = products(body)[0][0]
+        op = matmuls(body)[0][0]
         assert isinstance(op, AttentionLike)
         batch, heads, queries, size = op.sizes("query")
         p = Matrices(batch * heads, queries, op.sizes("key")[2], round_up(size, FRACTAL))

@@ -14,7 +14,7 @@ from ge.dialects.npu_task.core_plan import FRACTAL
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target
-from ge.runtime.costs.cube import cube_kernel, cube_tiling, products, round_up
+from ge.runtime.costs.cube import cube_kernel, cube_tiling, matmuls, round_up
 from ge.runtime.costs.pipes import Pipes
 from ge.runtime.costs.structure import once
 from ge.runtime.costs.vector import vector_kernel, vector_tiling
@@ -31,7 +31,7 @@ def choose_tiling(op: TensorOp | Body, engine: Engine, target: Target) -> Tiling
     body = Body.of(op)
     if static_work(body) is None or engine not in (Engine.CUBE, Engine.VECTOR):
         return None
-    if engine is Engine.CUBE and products(body):
+    if engine is Engine.CUBE and matmuls(body):
         return cube_tiling(cube_kernel(body, target))
     return vector_tiling(vector_kernel(body, target).shape)
 
@@ -39,7 +39,7 @@ def choose_tiling(op: TensorOp | Body, engine: Engine, target: Target) -> Tiling
 def pipes(body: Body, tiling: TilingAttr | None, target: Target) -> Pipes:
     """What a launch of a static body asks of each pipe, with this tiling or the best one. A tiling
     for more cores than there are runs on those that there are."""
-    if products(body) if tiling is None else len(tiling.sizes) == 3:
+    if matmuls(body) if tiling is None else len(tiling.sizes) == 3:
         kernel = cube_kernel(body, target)
         tiling = tiling or cube_tiling(kernel)
         m, n, k = tiling.sizes
@@ -121,7 +121,7 @@ def over_core(op: TensorOp | Body, target: Target) -> str | None:
     """Why even the smallest tile of a static body with matmuls does not fit on a core; None when
     one does, and for other bodies."""
     body = Body.of(op)
-    if not products(body):
+    if not matmuls(body):
         return None
     used = on_core_bytes(body, cube_tiling(cube_kernel(body, target)), target)
     for memory, limit in target.core_memories.items():
