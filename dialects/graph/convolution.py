@@ -268,10 +268,7 @@ class Col2ImOp(WindowedOp):
     image_shape = opt_prop_def(INTS)
     block_shape = opt_prop_def(INTS)
     result = result_def()
-    PARAMETERS: ClassVar = {
-        "image_shape_value": "image_shape",
-        "block_shape_value": "block_shape",
-    }
+    PARAMETERS: ClassVar = {"image_shape_value": "image_shape", "block_shape_value": "block_shape"}
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         f"$input {parameter('image_shape')} {parameter('block_shape')} {WINDOW} {ENDING}"

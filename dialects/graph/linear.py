@@ -5,13 +5,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, StringAttr, i32
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import (
-    irdl_op_definition,
-    operand_def,
-    prop_def,
-    result_def,
-    var_operand_def,
-)
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import TYPES, GraphOp, check_float, check_same_element

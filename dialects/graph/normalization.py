@@ -6,13 +6,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import (
-    irdl_op_definition,
-    operand_def,
-    opt_operand_def,
-    prop_def,
-    result_def,
-)
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import TYPES, GraphOp, check_broadcast_to, check_floats

@@ -3,13 +3,7 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import (
-    BoolAttr,
-    IntegerAttr,
-    UnrankedTensorType,
-    i1,
-    i64,
-)
+from xdsl.dialects.builtin import BoolAttr, IntegerAttr, UnrankedTensorType, i1, i64
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     irdl_op_definition,

@@ -144,10 +144,7 @@ class StftOp(GraphOp):
     frame_length = opt_prop_def(INT)
     onesided = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
     result = result_def()
-    PARAMETERS: ClassVar = {
-        "frame_step_value": "frame_step",
-        "frame_length_value": "frame_length",
-    }
+    PARAMETERS: ClassVar = {"frame_step_value": "frame_step", "frame_length_value": "frame_length"}
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         f"$signal (`window` `(` $window^ `:` type($window) `)`)? {parameter('frame_step')} "

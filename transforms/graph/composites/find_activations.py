@@ -312,9 +312,7 @@ class FindClamp(Rule):
 
     name = "find-clamp"
     pattern = Op(
-        g.MinimumOp,
-        Op(g.MaximumOp, x, Number(name="low")) | Op(a.ReluOp, x),
-        Number(name="high"),
+        g.MinimumOp, Op(g.MaximumOp, x, Number(name="low")) | Op(a.ReluOp, x), Number(name="high")
     )
 
     def replace(self, match: Match, emit: Emit) -> SSAValue | None:
