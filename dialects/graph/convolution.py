@@ -14,7 +14,6 @@ from xdsl.irdl import (
     opt_operand_def,
     opt_prop_def,
     prop_def,
-    result_def,
 )
 from xdsl.utils.exceptions import VerifyException
 
@@ -24,6 +23,7 @@ from ge.dialects.graph.support.parameters import (
     INT,
     INTS,
     TYPES,
+    OneResultOp,
     check_floats,
     check_shape,
     dims,
@@ -49,7 +49,7 @@ from ge.dialects.support.types import (
 from ge.dialects.support.work import Work
 
 
-class Convolution(WindowedOp, ABC):
+class Convolution(WindowedOp, OneResultOp, ABC):
     """`group` equal parts of the channels are independent. With `input_channels_last` the input is
     [batch, spatial..., channels]; the result never is."""
 
@@ -58,7 +58,6 @@ class Convolution(WindowedOp, ABC):
     bias = opt_operand_def()
     group = prop_def(INT, default_value=IntegerAttr(1, i64))
     input_channels_last = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
-    result = result_def()
     ALWAYS_MACS: ClassVar = True
     assembly_format = f"$input `,` $weight (`bias` $bias^)? {WINDOW} {TYPES}"
 
@@ -194,7 +193,7 @@ def transposed_dim(window: Window, extra: Shape, i: int, size: int) -> int:
 
 
 @irdl_op_definition
-class DeformConvOp(WindowedOp):
+class DeformConvOp(WindowedOp, OneResultOp):
     """Deformable convolution of two spatial dimensions (arXiv 1811.11168): like `graph.conv`,
     but each kernel element of each output element has its own `offset` (row, column), read
     by bilinear interpolation, zero outside, and multiplied by `mask`.
@@ -208,7 +207,6 @@ class DeformConvOp(WindowedOp):
     mask = opt_operand_def()
     group = prop_def(INT, default_value=IntegerAttr(1, i64))
     offset_group = prop_def(INT, default_value=IntegerAttr(1, i64))
-    result = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "$input `,` $weight `,` $offset (`bias` $bias^ `:` type($bias))? (`mask` $mask^ `:` "
@@ -257,7 +255,7 @@ class DeformConvOp(WindowedOp):
 
 
 @irdl_op_definition
-class Col2ImOp(WindowedOp):
+class Col2ImOp(WindowedOp, OneResultOp):
     """The sum of overlapping blocks: column l of the input, [batch, channels * block size, L],
     is a block of `block_shape` that is added to the image at the l-th position of the window."""
 
@@ -267,7 +265,6 @@ class Col2ImOp(WindowedOp):
     block_shape_value = opt_operand_def()
     image_shape = opt_prop_def(INTS)
     block_shape = opt_prop_def(INTS)
-    result = result_def()
     PARAMETERS: ClassVar = {"image_shape_value": "image_shape", "block_shape_value": "block_shape"}
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (

@@ -10,12 +10,11 @@ from xdsl.irdl import (
     operand_def,
     opt_operand_def,
     prop_def,
-    result_def,
 )
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
-    GraphOp,
+    OneResultOp,
     check_float,
     check_indices,
     check_same_element,
@@ -33,7 +32,7 @@ from ge.dialects.support.work import Work
 
 
 @irdl_op_definition
-class NonMaxSuppressionOp(GraphOp):
+class NonMaxSuppressionOp(OneResultOp):
     """The boxes that remain when, in the order of descending score, each box drops the later ones
     whose intersection over union with it is above `iou_threshold` (0 if absent).
 
@@ -51,7 +50,6 @@ class NonMaxSuppressionOp(GraphOp):
     iou_threshold = opt_operand_def()
     score_threshold = opt_operand_def()
     center_point_box = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
-    result = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "$boxes `,` $scores (`max_output` `(` $max_output^ `:` type($max_output) `)`)? "

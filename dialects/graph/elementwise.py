@@ -14,7 +14,6 @@ from xdsl.irdl import (
     operand_def,
     opt_operand_def,
     prop_def,
-    result_def,
     traits_def,
 )
 from xdsl.traits import Commutative
@@ -30,7 +29,7 @@ from ge.dialects.graph.support.elementwise_bases import (
     is_bits,
     is_number,
 )
-from ge.dialects.graph.support.parameters import ENDING, TYPES, GraphOp, check_same_element
+from ge.dialects.graph.support.parameters import ENDING, TYPES, OneResultOp, check_same_element
 from ge.dialects.support.access import Access
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import bitwidth, is_float, is_integer
@@ -203,7 +202,6 @@ class PowOp(Elementwise, HasFolderInterface):
     name = "graph.pow"
     lhs = operand_def()
     rhs = operand_def()
-    result = result_def()
     VECTOR_COST: ClassVar = 10
     assembly_format = f"$lhs `,` $rhs {TYPES}"
 
@@ -340,7 +338,6 @@ class SelectOp(Elementwise, HasFolderInterface):
     condition = operand_def()
     on_true = operand_def()
     on_false = operand_def()
-    result = result_def()
     assembly_format = f"$condition `,` $on_true `,` $on_false {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
@@ -365,14 +362,13 @@ class SelectOp(Elementwise, HasFolderInterface):
 
 
 @irdl_op_definition
-class ClampOp(GraphOp, PermuteInterface, HasFolderInterface):
+class ClampOp(OneResultOp, PermuteInterface, HasFolderInterface):
     """min(max(x, low), high); a missing limit does not limit. Limits are scalars."""
 
     name = "graph.clamp"
     input = operand_def()
     low = opt_operand_def()
     high = opt_operand_def()
-    result = result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     TAKES_STORED: ClassVar = True
     ACCESS: ClassVar = Access.POINTWISE

@@ -14,7 +14,6 @@ from xdsl.irdl import (
     opt_operand_def,
     opt_prop_def,
     prop_def,
-    result_def,
 )
 from xdsl.utils.exceptions import VerifyException
 
@@ -22,7 +21,7 @@ from ge.dialects.graph.support.parameters import (
     ENDING,
     INTS,
     TYPES,
-    GraphOp,
+    OneResultOp,
     dims,
     distinct_axes,
     parameter,
@@ -73,7 +72,7 @@ def fitted_scale(size: Shape, target: Shape, policy: str) -> float:
 
 
 @irdl_op_definition
-class ResizeOp(GraphOp):
+class ResizeOp(OneResultOp):
     """The input resampled along `axes` (all when absent), to `sizes` or by `scales`.
 
     Index i of the result reads the input around the coordinate that `coordinates` names, for input
@@ -106,7 +105,6 @@ class ResizeOp(GraphOp):
     antialias = prop_def(BoolAttr, default_value=NO)
     extrapolation_value = prop_def(FloatAttr, default_value=FloatAttr(0.0, 64))
     keep_aspect_ratio_policy = choice_def("keep_aspect_ratio_policy", POLICIES, "stretch")
-    result = result_def()
     ACCESS: ClassVar = Access.WINDOW
     PARAMETERS: ClassVar = {"scales_value": "scales", "sizes_value": "sizes"}
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -199,7 +197,7 @@ def check_float_vector(value: SSAValue | None, name: str, count: int) -> None:
 
 
 @irdl_op_definition
-class GridSampleOp(GraphOp):
+class GridSampleOp(OneResultOp):
     """Samples of the input, [batch, channels, spatial...], at the coordinates in `grid`, [batch,
     output..., rank], last spatial dimension first; -1 and 1 are the outer edges of the border
     elements, or their centres with `align_corners`. Outside of the input `padding_mode` holds:
@@ -211,7 +209,6 @@ class GridSampleOp(GraphOp):
     mode = choice_def("mode", INTERPOLATIONS, "linear")
     padding_mode = choice_def("padding_mode", PADDINGS, "zeros")
     align_corners = prop_def(BoolAttr, default_value=NO)
-    result = result_def()
     assembly_format = f"$input `,` $grid {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
@@ -235,7 +232,7 @@ class GridSampleOp(GraphOp):
 
 
 @irdl_op_definition
-class AffineGridOp(GraphOp):
+class AffineGridOp(OneResultOp):
     """The grid (see `graph.grid_sample`) of an affine map: `theta` [batch, rank, rank + 1] times
     the coordinates of each pixel of an image of `size` [batch, channels, spatial...]."""
 
@@ -244,7 +241,6 @@ class AffineGridOp(GraphOp):
     size_value = opt_operand_def()
     size = opt_prop_def(INTS)
     align_corners = prop_def(BoolAttr, default_value=NO)
-    result = result_def()
     PARAMETERS: ClassVar = {"size_value": "size"}
     assembly_format = f"$theta {parameter('size')} attr-dict `:` type($theta) `->` type($result)"
 

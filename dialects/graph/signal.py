@@ -17,7 +17,6 @@ from xdsl.irdl import (
     opt_operand_def,
     opt_prop_def,
     prop_def,
-    result_def,
 )
 from xdsl.utils.exceptions import VerifyException
 
@@ -26,6 +25,7 @@ from ge.dialects.graph.support.parameters import (
     INT,
     TYPES,
     GraphOp,
+    OneResultOp,
     check_float,
     check_indices,
     check_length,
@@ -76,7 +76,7 @@ def positive(op: GraphOp, name: str, missing: str = "") -> int | None:
 
 
 @irdl_op_definition
-class DftOp(GraphOp):
+class DftOp(OneResultOp):
     """The discrete Fourier transform along `axis`: y[k] = sum x[n] exp(-2 pi i k n / N), and with
     `inverse` x[n] = 1/N sum y[k] exp(2 pi i k n / N).
 
@@ -93,7 +93,6 @@ class DftOp(GraphOp):
     axis = opt_prop_def(INT)
     inverse = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     onesided = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
-    result = result_def()
     PARAMETERS: ClassVar = {"length_value": "length", "axis_value": "axis"}
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = f"$input {parameter('length')} {parameter('axis')} {ENDING}"
@@ -130,7 +129,7 @@ class DftOp(GraphOp):
 
 
 @irdl_op_definition
-class StftOp(GraphOp):
+class StftOp(OneResultOp):
     """The Fourier transforms of the frames of a signal of shape [batch, length, 1 or 2]: frames of
     `frame_length` begin every `frame_step` and are multiplied by `window` (default: ones).
     The result is [batch, frames, frequencies, 2]; `onesided` as in graph.dft."""
@@ -143,7 +142,6 @@ class StftOp(GraphOp):
     frame_length_value = opt_operand_def()
     frame_length = opt_prop_def(INT)
     onesided = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
-    result = result_def()
     PARAMETERS: ClassVar = {"frame_step_value": "frame_step", "frame_length_value": "frame_length"}
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
@@ -193,7 +191,7 @@ class StftOp(GraphOp):
 
 
 @irdl_op_definition
-class MelWeightMatrixOp(GraphOp):
+class MelWeightMatrixOp(OneResultOp):
     """The matrix [dft_length / 2 + 1, num_mel_bins] that maps frequencies to the mel scale:
     triangular filters with centers at equal steps of mel = 2595 log10(1 + hertz / 700) between two
     edge frequencies."""
@@ -205,7 +203,6 @@ class MelWeightMatrixOp(GraphOp):
     lower_edge_hertz = operand_def()
     upper_edge_hertz = operand_def()
     to = prop_def(Attribute, default_value=f32)
-    result = result_def()
     assembly_format = (
         "$num_mel_bins `,` $dft_length `,` $sample_rate `,` $lower_edge_hertz `,` "
         f"$upper_edge_hertz {TYPES}"

@@ -13,7 +13,6 @@ from xdsl.irdl import (
     opt_operand_def,
     opt_prop_def,
     prop_def,
-    result_def,
     var_operand_def,
     var_result_def,
 )
@@ -27,6 +26,7 @@ from ge.dialects.graph.support.parameters import (
     TYPES,
     Elements,
     Movement,
+    OneResultOp,
     ShapeComputation,
     check_length,
     check_same_element,
@@ -62,13 +62,12 @@ from ge.dialects.support.work import Work
 
 
 @irdl_op_definition
-class ConcatOp(Movement, SplitInterface, PermuteInterface, ShapeComputation):
+class ConcatOp(Movement, OneResultOp, SplitInterface, PermuteInterface, ShapeComputation):
     """The inputs one after the other along `axis`; their other dimensions agree."""
 
     name = "graph.concat"
     inputs = var_operand_def()
     axis = prop_def(INT)
-    result = result_def()
     assembly_format = f"$inputs `axis` $axis {TYPES}"
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
@@ -186,7 +185,9 @@ def slice_bounds(start: int, end: int, step: int, dim: int) -> tuple[int, int]:
 
 
 @irdl_op_definition
-class SliceOp(Movement, SplitInterface, SliceInterface, PermuteInterface, ShapeComputation):
+class SliceOp(
+    Movement, OneResultOp, SplitInterface, SliceInterface, PermuteInterface, ShapeComputation
+):
     """The elements starts[i], starts[i] + steps[i], ... before ends[i] of dimension axes[i] (of
     dimension i when axes are absent; steps are 1 when absent). Negative bounds count from the
     end; bounds outside the dimension are clamped; a negative step goes backward."""
@@ -201,7 +202,6 @@ class SliceOp(Movement, SplitInterface, SliceInterface, PermuteInterface, ShapeC
     ends = opt_prop_def(INTS)
     axes = opt_prop_def(INTS)
     steps = opt_prop_def(INTS)
-    result = result_def()
     PARAMETERS: ClassVar = {
         "starts_value": "starts", "ends_value": "ends",
         "axes_value": "axes", "steps_value": "steps",
@@ -305,7 +305,7 @@ PAD_MODES = ("constant", "edge", "reflect", "wrap")
 
 
 @irdl_op_definition
-class PadOp(Movement, PermuteInterface, HasFolderInterface):
+class PadOp(Movement, OneResultOp, PermuteInterface, HasFolderInterface):
     """Elements added before and after each of `axes` (all when absent): `pads` has the numbers
     to add before each axis, then those after; negative ones take away. `mode` says what comes
     in: "constant" (the scalar `value`, 0 when absent), "edge" (the outermost element), "reflect"
@@ -319,7 +319,6 @@ class PadOp(Movement, PermuteInterface, HasFolderInterface):
     pads = opt_prop_def(INTS)
     axes = opt_prop_def(INTS)
     mode = choice_def("mode", PAD_MODES, "constant")
-    result = result_def()
     PARAMETERS: ClassVar = {"pads_value": "pads", "axes_value": "axes"}
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (

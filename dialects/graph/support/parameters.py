@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, traits_def
+from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, result_def, traits_def
 from xdsl.irdl.declarative_assembly_format import (
     AttributeVariable,
     CustomDirective,
@@ -226,6 +226,10 @@ class GraphOp(TensorOp, ABC):
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     custom_directives = (Parameter,)
+
+
+class OneResultOp(GraphOp, ABC):
+    result = result_def()
 
 
 class Movement(GraphOp, ABC):
