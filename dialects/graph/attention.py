@@ -31,7 +31,6 @@ from typing import ClassVar
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, i1, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -43,6 +42,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
     INT,
+    SEGMENTED,
     TYPES,
     OneResultOp,
     check_broadcast_to,
@@ -103,7 +103,7 @@ class AttentionLike(OneResultOp, SplitInterface, ABC):
     PARAMETERS: ClassVar = {"offset_value": "offset"}
     ALWAYS_MACS: ClassVar = True
     KEYED: ClassVar[tuple[str, ...]] = ("key",)  # operands that have a token for each key
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = SEGMENTED
 
     def sizes(self, name: str) -> Shape:
         """Batch, heads, tokens and elements of an operand or the result, in this order."""

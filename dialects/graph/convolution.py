@@ -7,14 +7,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import (
-    AttrSizedOperandSegments,
-    irdl_op_definition,
-    operand_def,
-    opt_operand_def,
-    opt_prop_def,
-    prop_def,
-)
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.linear import product_element
@@ -22,6 +15,7 @@ from ge.dialects.graph.support.parameters import (
     ENDING,
     INT,
     INTS,
+    SEGMENTED,
     TYPES,
     OneResultOp,
     check_floats,
@@ -207,7 +201,7 @@ class DeformConvOp(WindowedOp, OneResultOp):
     mask = opt_operand_def()
     group = prop_def(INT, default_value=IntegerAttr(1, i64))
     offset_group = prop_def(INT, default_value=IntegerAttr(1, i64))
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = SEGMENTED
     assembly_format = (
         "$input `,` $weight `,` $offset (`bias` $bias^ `:` type($bias))? (`mask` $mask^ `:` "
         f"type($mask))? {WINDOW} attr-dict `:` type($input) `,` type($weight) `,` type($offset) "
@@ -266,7 +260,7 @@ class Col2ImOp(WindowedOp, OneResultOp):
     image_shape = opt_prop_def(INTS)
     block_shape = opt_prop_def(INTS)
     PARAMETERS: ClassVar = {"image_shape_value": "image_shape", "block_shape_value": "block_shape"}
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = SEGMENTED
     assembly_format = (
         f"$input {parameter('image_shape')} {parameter('block_shape')} {WINDOW} {ENDING}"
     )

@@ -4,16 +4,11 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import BoolAttr, i64
 from xdsl.ir import Attribute
-from xdsl.irdl import (
-    AttrSizedOperandSegments,
-    irdl_op_definition,
-    operand_def,
-    opt_operand_def,
-    prop_def,
-)
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
+    SEGMENTED,
     OneResultOp,
     check_float,
     check_indices,
@@ -50,7 +45,7 @@ class NonMaxSuppressionOp(OneResultOp):
     iou_threshold = opt_operand_def()
     score_threshold = opt_operand_def()
     center_point_box = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = SEGMENTED
     assembly_format = (
         "$boxes `,` $scores (`max_output` `(` $max_output^ `:` type($max_output) `)`)? "
         "(`iou_threshold` `(` $iou_threshold^ `:` type($iou_threshold) `)`)? "

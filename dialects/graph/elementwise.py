@@ -8,14 +8,7 @@ from typing import ClassVar
 from xdsl.dialects.builtin import BoolAttr, i1
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute
-from xdsl.irdl import (
-    AttrSizedOperandSegments,
-    irdl_op_definition,
-    operand_def,
-    opt_operand_def,
-    prop_def,
-    traits_def,
-)
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, prop_def, traits_def
 from xdsl.traits import Commutative
 from xdsl.utils.exceptions import VerifyException
 
@@ -29,7 +22,13 @@ from ge.dialects.graph.support.elementwise_bases import (
     is_bits,
     is_number,
 )
-from ge.dialects.graph.support.parameters import ENDING, TYPES, OneResultOp, check_same_element
+from ge.dialects.graph.support.parameters import (
+    ENDING,
+    SEGMENTED,
+    TYPES,
+    OneResultOp,
+    check_same_element,
+)
 from ge.dialects.support.access import Access
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import bitwidth, is_float, is_integer
@@ -369,7 +368,7 @@ class ClampOp(OneResultOp, PermuteInterface, HasFolderInterface):
     input = operand_def()
     low = opt_operand_def()
     high = opt_operand_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = SEGMENTED
     TAKES_STORED: ClassVar = True
     ACCESS: ClassVar = Access.POINTWISE
     VECTOR_COST: ClassVar = 2

@@ -7,19 +7,13 @@ from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, FloatAttr, f64, i1
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import (
-    AttrSizedOperandSegments,
-    irdl_op_definition,
-    operand_def,
-    opt_operand_def,
-    opt_prop_def,
-    prop_def,
-)
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
     ENDING,
     INTS,
+    SEGMENTED,
     TYPES,
     OneResultOp,
     dims,
@@ -107,7 +101,7 @@ class ResizeOp(OneResultOp):
     keep_aspect_ratio_policy = choice_def("keep_aspect_ratio_policy", POLICIES, "stretch")
     ACCESS: ClassVar = Access.WINDOW
     PARAMETERS: ClassVar = {"scales_value": "scales", "sizes_value": "sizes"}
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = SEGMENTED
     assembly_format = (
         f"$input (`roi` $roi^ `:` type($roi))? {parameter('scales')} {parameter('sizes')} {ENDING}"
     )

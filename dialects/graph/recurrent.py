@@ -19,7 +19,6 @@ from typing import ClassVar
 from xdsl.dialects.builtin import ArrayAttr, BoolAttr, DenseArrayBase, FloatAttr, f64
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -30,6 +29,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
+    SEGMENTED,
     GraphOp,
     check_floats,
     check_indices,
@@ -77,7 +77,7 @@ class Recurrent(GraphOp, ABC):
     clip = opt_prop_def(FloatAttr)
     states = result_def()
     last_state = result_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = SEGMENTED
     assembly_format = f"{_TEXT} {_TYPES}`,` type($last_state)"
 
     @property

@@ -10,19 +10,13 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, f32
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import (
-    AttrSizedOperandSegments,
-    irdl_op_definition,
-    operand_def,
-    opt_operand_def,
-    opt_prop_def,
-    prop_def,
-)
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
     ENDING,
     INT,
+    SEGMENTED,
     TYPES,
     GraphOp,
     OneResultOp,
@@ -94,7 +88,7 @@ class DftOp(OneResultOp):
     inverse = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     onesided = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     PARAMETERS: ClassVar = {"length_value": "length", "axis_value": "axis"}
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = SEGMENTED
     assembly_format = f"$input {parameter('length')} {parameter('axis')} {ENDING}"
 
     def infer(self) -> Sequence[Attribute]:
@@ -143,7 +137,7 @@ class StftOp(OneResultOp):
     frame_length = opt_prop_def(INT)
     onesided = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
     PARAMETERS: ClassVar = {"frame_step_value": "frame_step", "frame_length_value": "frame_length"}
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = SEGMENTED
     assembly_format = (
         f"$signal (`window` `(` $window^ `:` type($window) `)`)? {parameter('frame_step')} "
         f"{parameter('frame_length')} attr-dict `:` type($signal) `->` type($result)"

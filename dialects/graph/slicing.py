@@ -7,7 +7,6 @@ from typing import ClassVar
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -23,6 +22,7 @@ from ge.dialects.graph.support.parameters import (
     ENDING,
     INT,
     INTS,
+    SEGMENTED,
     TYPES,
     Elements,
     Movement,
@@ -206,7 +206,7 @@ class SliceOp(
         "starts_value": "starts", "ends_value": "ends",
         "axes_value": "axes", "steps_value": "steps",
     }  # fmt: skip
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = SEGMENTED
     assembly_format = (
         "$input " + " ".join(parameter(p) for p in ("starts", "ends", "axes", "steps")) + ENDING
     )
@@ -320,7 +320,7 @@ class PadOp(Movement, OneResultOp, PermuteInterface, HasFolderInterface):
     axes = opt_prop_def(INTS)
     mode = choice_def("mode", PAD_MODES, "constant")
     PARAMETERS: ClassVar = {"pads_value": "pads", "axes_value": "axes"}
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = SEGMENTED
     assembly_format = (
         f"$input {parameter('pads')} {parameter('axes')} (`mode` $mode^)? (`value` `(` $value^ "
         f"`:` type($value) `)`)? {ENDING}"
