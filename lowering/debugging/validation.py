@@ -18,7 +18,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.ports import PAYLOAD
-from ge.dialects.support.diagnostics import diagnostic_handler, place_of
+from ge.dialects.support.diagnostics import diagnostic_handler, location_of
 from ge.dialects.support.errors import GeError
 from ge.lowering.debugging.delta import reduce
 from ge.lowering.pipeline.pass_manager import Instrumentation
@@ -178,7 +178,7 @@ class Validation(Instrumentation):
         ops = [op for op in small.walk() if op.results and not isinstance(op, ConstantOp)]
         return GeError(
             f"pass '{p.name}' declares {relation_of(p)}, but changes the numbers: {found}",
-            next((str(place) for op in ops if str(place := place_of(op))), ""),
+            next((str(location) for op in ops if str(location := location_of(op))), ""),
             f"{path} repeats it with {len(ops)} op{'s' * (len(ops) != 1)}",
         )
 

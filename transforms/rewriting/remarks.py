@@ -64,7 +64,7 @@ def missed(rule: str, op: Operation, why: str, loss_us: float | None = None) -> 
 def _add(rule: str, done: bool, op: Operation, why: str, loss_us: float | None) -> None:
     if not wanted():
         return
-    remark = Remark(rule, done, op.name, str(diagnostics.place_of(op)), why, loss_us)
+    remark = Remark(rule, done, op.name, str(diagnostics.location_of(op)), why, loss_us)
     diagnostics.remark(op, str(remark))
     if (remarks := _remarks.get()) is not None:
         remarks.append(remark)

@@ -21,20 +21,18 @@ from dataclasses import dataclass
 from math import prod, sqrt
 from typing import Any, ClassVar
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 
 from ge.dialects.graph.attention import AttentionOp, RotaryEmbeddingOp
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp, View
 from ge.dialects.graph.slicing import SplitOp
-from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.types import DYNAMIC, array_ints, rank_of, shape_of
 from ge.transforms.analysis.dimensions import Dimensions, Size, Sizes, volume
 from ge.transforms.analysis.layouts import Axes, Axis, Trace, leaves, new_axes, permute, regroup
 from ge.transforms.rewriting.driver import rewrite
+from ge.transforms.rewriting.passes import FunctionPass
 from ge.transforms.rewriting.relations import Relation, Ulps
 from ge.transforms.rewriting.rules import Emit, Search, substitute
 
@@ -336,14 +334,13 @@ class AbsorbResult(Layout):
 
 
 @dataclass(frozen=True)
-class AbsorbAttentionLayoutPass(ModulePass):
+class AbsorbAttentionLayoutPass(FunctionPass):
     """Let attention read and write heads and tokens in the order in which they lie in memory."""
 
     name = "absorb-attention-layout"
     RELATION: ClassVar[Relation] = Ulps()
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in defined_functions(op):
-            dimensions = Dimensions(func.body)
-            kinds = AbsorbOperands, AbsorbRotary, AbsorbResult
-            rewrite(func.body, [kind(dimensions) for kind in kinds])
+    def run(self, func: FuncOp) -> None:
+        dimensions = Dimensions(func.body)
+        kinds = AbsorbOperands, AbsorbRotary, AbsorbResult
+        rewrite(func.body, [kind(dimensions) for kind in kinds])

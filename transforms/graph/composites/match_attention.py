@@ -27,10 +27,8 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import ClassVar
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 
 from ge.dialects.graph import elementwise as g
@@ -39,7 +37,6 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp, View
 from ge.dialects.support.element_types import bitwidth, is_float
-from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.types import array_ints, element_type, numel, rank_of, shape_of
 from ge.transforms.analysis.dimensions import ONE, Dimensions, Size, Sizes, volume
 from ge.transforms.graph.composites.absorb_attention_layout import is_empty, target_of
@@ -48,6 +45,7 @@ from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.losses import loss_us
 from ge.transforms.rewriting.matching import number_of
+from ge.transforms.rewriting.passes import FunctionPass
 from ge.transforms.rewriting.relations import Relation, Ulps
 from ge.transforms.rewriting.rules import Emit, Search, substitute
 
@@ -435,12 +433,11 @@ class FindAttention(Search):
 
 
 @dataclass(frozen=True)
-class MatchAttentionPass(ModulePass):
+class MatchAttentionPass(FunctionPass):
     """Replace attention that is written out by the graph op."""
 
     name = "match-attention"
     RELATION: ClassVar[Relation] = Ulps()
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in defined_functions(op):
-            rewrite(func.body, [FindAttention(Dimensions(func.body))])
+    def run(self, func: FuncOp) -> None:
+        rewrite(func.body, [FindAttention(Dimensions(func.body))])
