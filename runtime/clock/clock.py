@@ -192,7 +192,7 @@ class ProgramClock:
 
     def in_isolation(self, issues: Iterable[Issue]) -> Timeline:
         """The timeline of tasks as a schedule issues them, when nothing ran before."""
-        self.traffic = Traffic(self.target.l2_bytes, self.regions)
+        self.traffic.cache = L2Cache(self.target.l2_bytes)
         builder = TaskBuilder(self.regions)
         for issue in issues:
             self.add(builder, issue)
