@@ -81,7 +81,6 @@ class Body:
         return work
 
     def work(self) -> Work | None:
-        """The work of the ops on what crosses the memory; None while a shape is dynamic."""
         try:
             return self.static_work()
         except ValueError:

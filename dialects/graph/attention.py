@@ -168,7 +168,6 @@ class AttentionLike(OneResultOp, SplitInterface, ABC):
         return tuple(axes)
 
     def scores_work(self, size: int) -> Work:
-        """Work of `size` multiply-accumulates for each score, and of softmax."""
         count = numel((*self.sizes("query")[:3], self.sizes("key")[2]))
         return Work(count * size, 10 * count, *self.traffic())
 

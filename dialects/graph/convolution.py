@@ -176,7 +176,6 @@ class ConvTransposeOp(Convolution):
 
 
 def transposed_dim(window: Window, extra: Shape, i: int, size: int) -> int:
-    """Spatial dimension i of the output of a transposed convolution."""
     if size == DYNAMIC or window.kernel[i] == DYNAMIC:
         return DYNAMIC
     pads = window.pads[i] + window.pads[i + window.rank]

@@ -86,7 +86,6 @@ def number_of_steps(start: float, limit: float, delta: float) -> int:
 
 
 def scalar(value: SSAValue) -> float | None:
-    """The number that a value is known to be, else None."""
     if (known := elements_of(value)) is not None:
         return known[0] if known else None
     constant = constant_value(value)

@@ -120,7 +120,6 @@ class ResizeOp(OneResultOp):
         return tuple(float(v) for v in cast(Sequence[float], known.get_values()))
 
     def check(self) -> None:
-        """Raises VerifyException for attributes and operands that do not go together."""
         targets = (self.scales, self.scales_value, self.sizes, self.sizes_value)
         if sum(t is not None for t in targets) != 1:
             raise VerifyException("exactly one of 'scales' and 'sizes' is given")
@@ -151,7 +150,6 @@ class ResizeOp(OneResultOp):
         return (tensor(result, element_type(self.input)),)
 
     def targets(self, size: Shape) -> Sequence[int]:
-        """The sizes of the resized axes, which are now `size`."""
         scales, sizes = self.scale_values(), partial_ints(self, "sizes")
         targets = scales if sizes is None else sizes
         if targets is None:
@@ -166,7 +164,6 @@ class ResizeOp(OneResultOp):
         ]
 
     def bounded_sizes(self, size: Shape, sizes: Shape) -> Sequence[int]:
-        """The sizes after the aspect ratio policy."""
         if any(s != DYNAMIC and s < 0 for s in sizes):
             raise VerifyException(f"sizes are not negative, got {list(sizes)}")
         policy = self.keep_aspect_ratio_policy.data

@@ -59,7 +59,6 @@ ZERO = IntegerAttr(0, i64)
 
 
 def merge_shapes(a: Shape, b: Shape, names: str) -> Shape:
-    """The one shape that is known to be equal to both."""
     if not agree(a, b):
         raise VerifyException(f"shapes of {names} differ: {shape_text(a)} and {shape_text(b)}")
     return tuple(map(merge_dims, a, b))

@@ -133,7 +133,6 @@ class EinsumOp(OneResultOp):
     assembly_format = f"$equation $inputs {TYPES}"
 
     def label_sizes(self) -> tuple[dict[str, int], Labels]:
-        """The size of each label, and the labels of the result."""
         shapes = [shape_of(i) for i in self.inputs]
         operands, target = parse_equation(self.equation.data, [len(s) for s in shapes])
         sizes: dict[str, int] = {}

@@ -31,7 +31,6 @@ from ge.dialects.support.types import (
 
 
 def axis_of(axis: int, value: SSAValue) -> int:
-    """The axis counted from the front."""
     if rank_of(value) == 0:
         raise VerifyException("a tensor of rank 0 has no axis")
     return normalize_axis(axis, rank_of(value))

@@ -45,7 +45,6 @@ NO = BoolAttr.from_bool(False)
 
 
 def fitting_dims(shape: Shape, window: Window) -> Shape:
-    """The spatial dimensions, of which the window has as many."""
     spatial = spatial_dims(shape)
     if window.rank != len(spatial):
         raise VerifyException(
@@ -69,7 +68,6 @@ class Pooling(WindowedOp, ABC):
         return self.window_over(kernel, bool(self.ceil_mode.value.data))
 
     def pooled_shape(self) -> Shape:
-        """Batch, channel, positions of the window."""
         shape, window = shape_of(self.input), self.window()
         spatial = fitting_dims(shape, window)
         return (*shape[:2], *window.resolved(spatial).output(spatial))
@@ -138,7 +136,6 @@ class MaxUnpoolOp(WindowedOp, OneResultOp):
     )
 
     def unpooled_shape(self, shape: Shape) -> Shape:
-        """The shape of which pooling with this window makes `shape`."""
         window = self.window_over(self.ints("kernel") or ())
         spatial = list(fitting_dims(shape, window))
         for i, size in enumerate(spatial):

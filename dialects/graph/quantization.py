@@ -85,7 +85,6 @@ class Granular(OneResultOp, PermuteInterface, ABC):
         return Permuted((0,), order, {"axis": order.index(axis)})
 
     def check_axis(self) -> Shape:
-        """The shape of the result, for a scale per tensor or per axis."""
         shape, scale = shape_of(self.input), shape_of(self.scale)
         if is_static(scale) and numel(scale) == 1:
             return shape

@@ -92,7 +92,6 @@ class Recurrent(GraphOp, ABC):
         return self.lengths is not None or super().can_fail()
 
     def activation_names(self) -> tuple[str, ...]:
-        """The activations of all directions."""
         if self.activations is None:
             return self.DEFAULTS * self.directions
         return tuple(a.data for a in self.activations)
@@ -120,7 +119,6 @@ class Recurrent(GraphOp, ABC):
         return (tensor((steps, d, batch, hidden), t), *[last] * (len(self.results) - 1))
 
     def check_activations(self) -> None:
-        """There is an activation for each gate and direction."""
         names, count = self.activation_names(), len(self.DEFAULTS) * self.directions
         if len(names) != count:
             raise VerifyException(f"expected {count} activations, got {len(names)}")

@@ -140,16 +140,19 @@ class ReshapeOp(View):
         return (tensor(reshaped(shape_of(self.input), target, allow_zero), element),)
 
 
-@irdl_op_definition
-class SqueezeOp(View):
-    """Without the dimensions of size 1 at `axes` (all of size 1 when absent)."""
-
-    name = "graph.squeeze"
+class AxesView(View, ABC):
     input = operand_def()
     axes_value = opt_operand_def()
     axes = opt_prop_def(INTS)
     PARAMETERS: ClassVar = {"axes_value": "axes"}
     assembly_format = f"$input {parameter('axes')} {ENDING}"
+
+
+@irdl_op_definition
+class SqueezeOp(AxesView):
+    """Without the dimensions of size 1 at `axes` (all of size 1 when absent)."""
+
+    name = "graph.squeeze"
 
     def infer(self) -> Sequence[Attribute]:
         shape, element = shape_of(self.input), element_type(self.input)
@@ -169,15 +172,10 @@ class SqueezeOp(View):
 
 
 @irdl_op_definition
-class UnsqueezeOp(View):
+class UnsqueezeOp(AxesView):
     """With dimensions of size 1 put in, which are `axes` of the result."""
 
     name = "graph.unsqueeze"
-    input = operand_def()
-    axes_value = opt_operand_def()
-    axes = opt_prop_def(INTS)
-    PARAMETERS: ClassVar = {"axes_value": "axes"}
-    assembly_format = f"$input {parameter('axes')} {ENDING}"
 
     def infer(self) -> Sequence[Attribute]:
         shape, element = shape_of(self.input), element_type(self.input)
@@ -227,7 +225,6 @@ class BlockOp(Movement, OneResultOp, ABC):
     assembly_format = f"$input `block` $block {ENDING}"
 
     def checked_shape(self) -> Shape:
-        """The shape of the input, of rank 4."""
         if (block := self.block.value.data) < 1:
             raise VerifyException(f"block is at least 1, not {block}")
         if len(shape := shape_of(self.input)) != 4:

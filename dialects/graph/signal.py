@@ -47,7 +47,6 @@ def bins(length: int, onesided: bool) -> int:
 
 
 def check_signal(value: SSAValue, least_rank: int) -> None:
-    """The value is a real or complex signal."""
     check_float(value)
     shape = shape_of(value)
     if len(shape) < least_rank or shape[-1] not in (1, 2, DYNAMIC):

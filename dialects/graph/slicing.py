@@ -158,7 +158,6 @@ class SplitOp(Movement, SliceInterface, PermuteInterface):
 
 
 def check_sizes(sizes: Elements, dim: int) -> None:
-    """The sizes are not negative and add up to the dimension."""
     if any(s is not None and s < 0 for s in sizes):
         raise VerifyException(f"sizes {list(sizes)} has a negative number")
     total = sum(s for s in sizes if s is not None)
@@ -221,7 +220,6 @@ class SliceOp(
         return [starts]
 
     def count(self) -> int:
-        """The number of sliced axes."""
         counts: list[int] = []
         for prop in self.PARAMETERS.values():
             missing = f"the {prop} are missing" if prop in ("starts", "ends") else ""

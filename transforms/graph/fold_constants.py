@@ -115,7 +115,6 @@ def _parameter(definition: OpDef, prop: str, ints: tuple[int, ...]) -> Attribute
 
 
 def fold_block(block: Block, limit: int) -> None:
-    """Fold and infer the ops of a block in order, nested blocks on the way."""
     for op in list(block.ops):
         if isinstance(op, LoopOp):
             infer_loop(op)

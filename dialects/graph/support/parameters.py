@@ -238,6 +238,8 @@ class GraphOp(TensorOp, ABC):
 
 
 class OneResultOp(GraphOp, ABC):
+    """Ops with one result."""
+
     result = result_def()
 
 

@@ -75,7 +75,6 @@ def expanded(value: SSAValue, *atoms: SSAValue) -> poly.Polynomial:
 
 
 def equals(value: SSAValue, x: SSAValue, coefficients: dict[int, float]) -> bool:
-    """Whether the value is the polynomial in x with these coefficients by power."""
     expected = poly.powers(x, coefficients)
     return poly.same(expanded(value, x), expected, poly.element_tolerance(x))
 
