@@ -17,6 +17,7 @@ result, which the device allocates when the kernel has computed its shape. Such 
 once, by its defining op, and live until its last use.
 """
 
+from abc import ABC
 from collections.abc import Sequence
 from typing import cast
 
@@ -349,29 +350,25 @@ class TransferOp(GeOp):
 # ---- events ----------------------------------------------------------------------------------
 
 
+class EventOp(GeOp, ABC):
+    event = prop_def(IntegerAttr[I64])
+    stream = prop_def(IntegerAttr[I64])
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$event `on` $stream attr-dict"
+
+    def __init__(self, event: int, stream: int):
+        Operation.__init__(self, properties={"event": number(event), "stream": number(stream)})
+
+
 @irdl_op_definition
-class RecordOp(GeOp):
+class RecordOp(EventOp):
     """The event happens when all that was issued to the stream before is done."""
 
     name = "npu_task.record"
-    event = prop_def(IntegerAttr[I64])
-    stream = prop_def(IntegerAttr[I64])
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$event `on` $stream attr-dict"
-
-    def __init__(self, event: int, stream: int):
-        Operation.__init__(self, properties={"event": number(event), "stream": number(stream)})
 
 
 @irdl_op_definition
-class WaitOp(GeOp):
+class WaitOp(EventOp):
     """What is issued to the stream after this starts when the event has happened."""
 
     name = "npu_task.wait"
-    event = prop_def(IntegerAttr[I64])
-    stream = prop_def(IntegerAttr[I64])
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$event `on` $stream attr-dict"
-
-    def __init__(self, event: int, stream: int):
-        Operation.__init__(self, properties={"event": number(event), "stream": number(stream)})
