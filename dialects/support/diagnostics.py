@@ -6,8 +6,8 @@ decides what becomes of it. To fail, raise GeError, or VerifyException / PassFai
 """
 
 import re
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,6 +15,7 @@ from enum import StrEnum
 from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
 from xdsl.ir import Attribute, Operation
 
+from ge.dialects.support.context import setting
 from ge.dialects.support.errors import GeError
 
 
@@ -91,14 +92,9 @@ Handler = Callable[[Diagnostic], None]
 _handler: ContextVar[Handler | None] = ContextVar("diagnostic_handler", default=None)
 
 
-@contextmanager
-def diagnostic_handler(handler: Handler) -> Generator[None]:
+def diagnostic_handler(handler: Handler) -> AbstractContextManager[Handler]:
     """Within the context `handler` gets the warnings and remarks."""
-    token = _handler.set(handler)
-    try:
-        yield
-    finally:
-        _handler.reset(token)
+    return setting(_handler, handler)
 
 
 def listening() -> bool:

@@ -32,7 +32,6 @@ from ge.transforms.rewriting.passes import FunctionPass
 
 
 def constants(block: Block) -> Iterator[ConstantOp]:
-    """The constants of a block and of the branches and loops in it, in order."""
     for op in list(block.ops):
         if isinstance(op, ConstantOp):
             yield op

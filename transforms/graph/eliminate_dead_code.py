@@ -37,7 +37,6 @@ class _Live:
     todo: list[SSAValue] = field(default_factory=list[SSAValue])
 
     def mark(self, root: Operation) -> None:
-        """Mark an op and all that it depends on."""
         self.op(root)
         while self.todo:
             value = self.todo.pop()

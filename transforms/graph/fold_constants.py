@@ -32,12 +32,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense, byte_size, constant_ints, constant_value, has_size
 from ge.runtime import kernels
 from ge.runtime.data.arrays import array_of, dense, type_of
-from ge.transforms.graph.control_flow import (
-    insert_before,
-    is_pure,
-    nested_blocks,
-    replace_op,
-)
+from ge.transforms.graph.control_flow import insert_before, is_pure, nested_blocks, replace_op
 from ge.transforms.graph.infer_shapes import infer_loop, infer_op, refresh_signature
 from ge.transforms.rewriting.passes import FunctionPass
 
@@ -120,7 +115,6 @@ def _parameter(definition: OpDef, prop: str, ints: tuple[int, ...]) -> Attribute
 
 
 def fold_block(block: Block, limit: int) -> None:
-    """Fold and infer the ops of a block in order, nested blocks on the way."""
     for op in list(block.ops):
         if isinstance(op, LoopOp):
             infer_loop(op)

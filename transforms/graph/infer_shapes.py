@@ -133,7 +133,6 @@ def _restore(types: Sequence[tuple[SSAValue, Attribute]]) -> None:
 
 
 def refresh_signature(func: FuncOp) -> None:
-    """Make the function's type agree with its arguments and its return."""
     last = func.body.block.last_op
     outputs = [o.type for o in last.operands] if isinstance(last, ReturnOp) else []
     func.function_type = FunctionType.from_lists([a.type for a in func.body.block.args], outputs)

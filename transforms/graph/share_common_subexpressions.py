@@ -114,7 +114,6 @@ class Numbering:
         return tuple(block.arg_types), end
 
     def visit(self, op: Operation) -> Hashable:
-        """Number an op and the ops in it; returns the op's number."""
         self.enter(op)
         for region in op.regions:
             for block in region.blocks:

@@ -147,7 +147,6 @@ class Simplifier:
             self.known[condition] = outer
 
     def replace_known(self, op: Operation) -> None:
-        """Replace operands that are known conditions by constants."""
         for i, operand in enumerate(op.operands):
             if operand in self.known and has_size(operand):
                 if isinstance(op, YieldOp) and _goes_on(op, i):

@@ -84,7 +84,6 @@ class Source:
         return self.gain, self.is_direct(dimensions), parts
 
     def can_view(self, dimensions: Dimensions) -> bool:
-        """Whether `view` can be written with the sizes that are known."""
         if self.is_direct(dimensions):
             return True
         if self.chosen is not None:
@@ -168,7 +167,6 @@ def locate(
 def rebuilt(
     op: AttentionOp, emit: Emit, operands: dict[str, SSAValue], **params: Any
 ) -> AttentionOp:
-    """The op with other operands and properties."""
     query, key, value = (operands.get(n, getattr(op, n)) for n in ("query", "key", "value"))
     kept = {n: a for n, a in op.properties.items() if n != "operandSegmentSizes"}
     others = list(op.masks), op.key_lengths, op.offset_value
@@ -225,7 +223,6 @@ class AbsorbOperands(Layout):
         return result
 
     def heads(self, op: AttentionOp, sources: dict[str, Source], name: str) -> Size:
-        """The number of heads that an operand will have."""
         if name in sources:
             return sources[name].sizes[2 if sources[name].tokens_first else 1]
         return self.dimensions.of(getattr(op, name))[2 if op.tokens_first(name) else 1]

@@ -226,7 +226,6 @@ class FindTrailingNorm(Search):
 
 
 def fits(statistics: Statistics, parts: Affine) -> bool:
-    """Whether scale and bias are those of the norm."""
     if statistics.mean is None and parts[1] is not None:
         return False
     return all(v is None or is_parameter(v, statistics.x, statistics.axes) for v in parts)
@@ -252,7 +251,6 @@ UNSCALED = Number(1.0)
 
 
 def normalized_axes(norm: TrailingNorm) -> int:
-    """How many dimensions a norm goes over."""
     axis = norm.axis.value.data
     return -axis if axis < 0 else rank_of(norm.input) - axis
 

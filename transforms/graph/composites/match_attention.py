@@ -88,7 +88,6 @@ class ScoresSearch:
         self.dimensions = dimensions
 
     def search(self, value: SSAValue, scores: Scores) -> Scores:
-        """Follow the scores up from a value to their matmul, or to what stops the search."""
         op = value.owner
         if not isinstance(op, Operation) or len(scores.ops) == MOST_STEPS:
             return replace(scores, why="scores are no product")
@@ -118,7 +117,6 @@ class ScoresSearch:
         return self.dimensions.of(a)[-2:] == self.dimensions.of(b)[-2:] and rank_of(a) > 1
 
     def scaled(self, op: g.MulOp | g.DivOp, scores: Scores) -> Scores:
-        """Follow the scores through a factor that is one number."""
         for value, factor in op.sides():
             number = number_of(factor)
             if not number or numel(shape_of(factor)) > 1 or rank_of(factor) > rank_of(value):
@@ -128,7 +126,6 @@ class ScoresSearch:
         return scores.ended(op, "is by more than a number")
 
     def masked(self, op: g.AddOp | g.SelectOp, scores: Scores) -> Scores:
-        """Follow the scores through a mask, on the side that has their shape."""
         if scores.scale != 1 or scores.softcap:
             return scores.ended(op, "masks scores that are scaled after it")
         result = scores.ended(op, "has no scores of its result's shape")
@@ -272,7 +269,6 @@ class AttentionBuilder:
         return (volume(ahead[:-1]), ahead[-1]) if len(ahead) > 1 else (volume(ahead), ONE)
 
     def viewed(self, value: SSAValue, sizes: Sizes) -> SSAValue:
-        """The value with these sizes."""
         actual = self.sizes(value)
         if actual == sizes:
             return value
@@ -300,7 +296,6 @@ class AttentionBuilder:
         return sizes, wanted
 
     def operand(self, value: SSAValue, transposed: bool, batch: Size, heads: Size) -> SSAValue:
-        """An operand of a matmul as [B, H, tokens, size]."""
         sizes, wanted = self.operand_sizes(value, transposed, batch, heads)
         if transposed:
             if self.emit is None:
