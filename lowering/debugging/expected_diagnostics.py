@@ -27,7 +27,7 @@ class Expectation:
     text: str
     line: int
     location: SourceLocation
-    found: bool = False
+    was_produced: bool = False
 
     def matches(self, diagnostic: Diagnostic, file: str) -> bool:
         location = diagnostic.location
@@ -48,7 +48,7 @@ def _pattern(text: str, is_regex: bool) -> re.Pattern[str]:
 
 
 def expectations(source: Source) -> list[Expectation]:
-    found: list[Expectation] = []
+    expected: list[Expectation] = []
     lines = source.text.split("\n")
     plain = [source.lines_before + i for i, t in enumerate(lines, 1) if not EXPECTED.search(t)]
     for number, text in enumerate(lines, source.lines_before + 1):
@@ -67,8 +67,9 @@ def expectations(source: Source) -> list[Expectation]:
                 line = number + int(offset)
         location = SourceLocation(source.name, number, match.start() + 1)
         pattern = _pattern(match["text"], match["re"] is not None)
-        found.append(Expectation(Severity(match["kind"]), pattern, match["text"], line, location))
-    return found
+        expectation = Expectation(Severity(match["kind"]), pattern, match["text"], line, location)
+        expected.append(expectation)
+    return expected
 
 
 def mismatches(source: Source, diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
@@ -78,12 +79,12 @@ def mismatches(source: Source, diagnostics: Sequence[Diagnostic]) -> list[Diagno
     for diagnostic in (d for top in diagnostics for d in (top, *top.notes)):
         matching = [e for e in expected if e.matches(diagnostic, source.name)]
         for e in matching:
-            e.found = True
+            e.was_produced = True
         if not matching:
             message = f"unexpected {diagnostic.severity}: {diagnostic.message}"
             wrong.append(Diagnostic(Severity.ERROR, message, diagnostic.location))
     for e in expected:
-        if not e.found:
+        if not e.was_produced:
             message = f'expected {e.severity} "{e.text}" was not produced'
             wrong.append(Diagnostic(Severity.ERROR, message, e.location))
     return wrong

@@ -452,6 +452,7 @@ class AttentionKernel(CubeKernel):
 
 @once
 def cube_kernel(op: TensorOp | Body, target: Target) -> CubeKernel:
+    """The kernel of a body that has matmuls. Raises ValueError for a dynamic shape."""
     body = Body.of(op)
     main = max(body.ops, key=lambda op: body.work_of(op).macs)
     kind = AttentionKernel if isinstance(main, AttentionLike) else CubeKernel
