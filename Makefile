@@ -9,7 +9,8 @@ export PATH := $(abspath $(BIN)):$(PATH)
 demo: $(VENV)/.demo       ## a real model goes down every level and runs on the emulated NPU
 	$(BIN)/python -m ge.tools.demo test/models/bert_base.tiny.onnx
 
-check: lint test          ## everything that must pass
+check:                    ## everything that must pass, what is independent side by side
+	$(MAKE) -j2 lint test
 
 lint: $(VENV)/.check      ## ruff and pyright
 	$(BIN)/ruff check .
@@ -34,6 +35,7 @@ cases = --seed $(SEED) --cases $(or $(CASES),$(1))
 
 soak: $(VENV)/.check      ## what takes hours; SEED=, CASES= and FOLDER= (models) as wanted
 	$(BIN)/python -m pytest -q -m soak
+	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -q test/unit/test_memory_plan.py test/unit/test_byte_history.py
 	$(BIN)/python test/bench/planted_edits.py $(call cases,5000)
 	$(BIN)/python test/bench/planted_faults.py $(call cases,10000)
 	$(BIN)/python test/bench/planted_rewrites.py $(call cases,1000)

@@ -38,14 +38,7 @@ from ge.dialects.support.in_place import same_bytes
 from ge.dialects.support.interfaces import SplitInterface, split_axes
 from ge.dialects.support.operation import GeOp
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import (
-    byte_size,
-    is_shape_like,
-    is_static,
-    numel,
-    set_type,
-    shape_of,
-)
+from ge.dialects.support.types import byte_size, is_shape_like, is_static, numel, set_type, shape_of
 from ge.dialects.support.work import Work
 
 # attribute of ops: a number, 0 where absent; ops of two phases do not share a launch
@@ -88,7 +81,6 @@ class Body:
         return work
 
     def work(self) -> Work | None:
-        """The work of the ops on what crosses the memory; None while a shape is dynamic."""
         try:
             return self.static_work()
         except ValueError:
@@ -351,7 +343,5 @@ class CustomOp(FusedOp):
 
 
 FusedOps = Dialect(
-    "fused_op",
-    [YieldOp, LinearOp, ConvOp, NormOp, FlashAttentionOp, RegionOp, CustomOp],
-    [],
+    "fused_op", [YieldOp, LinearOp, ConvOp, NormOp, FlashAttentionOp, RegionOp, CustomOp], []
 )

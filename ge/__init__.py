@@ -14,52 +14,38 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ge.dialects.support.errors import GeError
-    from ge.dialects.targets.target import Target
-    from ge.lowering.driver.cache import compile_model as compile
-    from ge.lowering.driver.compiler import load, lower
-    from ge.lowering.driver.program import Program
-    from ge.lowering.pipeline.options import Options
-    from ge.lowering.plugins.extensions import register_dialect, register_pass
-    from ge.runtime.device.session import Session
-    from ge.runtime.profile.profiler import Profiler
-    from ge.transforms.fusion.user_rules import FusedOp, Graph, OpType, Pattern
+    from ge.dialects.support.errors import GeError as GeError
+    from ge.dialects.targets.target import Target as Target
+    from ge.lowering.driver.cache import compile_model
+    from ge.lowering.driver.compiler import load as load
+    from ge.lowering.driver.compiler import lower as lower
+    from ge.lowering.driver.program import Program as Program
+    from ge.lowering.pipeline.options import Options as Options
+    from ge.lowering.plugins.extensions import register_dialect as register_dialect
+    from ge.lowering.plugins.extensions import register_pass as register_pass
+    from ge.runtime.device.session import Session as Session
+    from ge.runtime.profile.profiler import Profiler as Profiler
+    from ge.transforms.fusion.user_rules import FusedOp as FusedOp
+    from ge.transforms.fusion.user_rules import Graph as Graph
+    from ge.transforms.fusion.user_rules import OpType as OpType
+    from ge.transforms.fusion.user_rules import Pattern as Pattern
 
-__all__ = [
-    "FusedOp",
-    "GeError",
-    "Graph",
-    "OpType",
-    "Options",
-    "Pattern",
-    "Profiler",
-    "Program",
-    "Session",
-    "Target",
-    "compile",
-    "load",
-    "lower",
-    "register_dialect",
-    "register_pass",
-]
+    compile = compile_model
 
-_HOME = {
-    "FusedOp": "ge.transforms.fusion.user_rules",
-    "Graph": "ge.transforms.fusion.user_rules",
-    "OpType": "ge.transforms.fusion.user_rules",
-    "Pattern": "ge.transforms.fusion.user_rules",
-    "register_dialect": "ge.lowering.plugins.extensions",
-    "register_pass": "ge.lowering.plugins.extensions",
-    "GeError": "ge.dialects.support.errors",
-    "Options": "ge.lowering.pipeline.options",
-    "Profiler": "ge.runtime.profile.profiler",
-    "Program": "ge.lowering.driver.program",
-    "Session": "ge.runtime.device.session",
-    "Target": "ge.dialects.targets.target",
-    "compile": "ge.lowering.driver.cache:compile_model",
-    "load": "ge.lowering.driver.compiler",
-    "lower": "ge.lowering.driver.compiler",
+# Module -> its names that the package has
+_NAMES = {
+    "dialects.support.errors": "GeError",
+    "dialects.targets.target": "Target",
+    "lowering.driver.cache": "compile",
+    "lowering.driver.compiler": "load lower",
+    "lowering.driver.program": "Program",
+    "lowering.pipeline.options": "Options",
+    "lowering.plugins.extensions": "register_dialect register_pass",
+    "runtime.device.session": "Session",
+    "runtime.profile.profiler": "Profiler",
+    "transforms.fusion.user_rules": "FusedOp Graph OpType Pattern",
 }
+_HOME = {name: f"ge.{module}" for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
@@ -67,8 +53,9 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("ge")
-    home = _HOME.get(name)
-    if home is None:
+    if name == "__all__":
+        return [*_HOME]
+    if name not in _HOME:
         raise AttributeError(f"module 'ge' has no attribute '{name}'")
-    module, _, attribute = home.partition(":")
-    return getattr(importlib.import_module(module), attribute or name)
+    module = importlib.import_module(_HOME[name])
+    return getattr(module, "compile_model" if name == "compile" else name)

@@ -5,10 +5,16 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 os.environ["GE_SANITIZE"] = "1"
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(name, "1")
+
+# `make soak` takes the longer profile; no deadline, as a busy machine is no fault of an example
+settings.register_profile("check", max_examples=100, deadline=None)
+settings.register_profile("soak", max_examples=2000, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "check"))
 
 
 @pytest.fixture(autouse=True)

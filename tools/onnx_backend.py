@@ -38,10 +38,10 @@ class Program(BackendRep):
 def members(outputs: dict[str, Any], name: str) -> list[Any]:
     """The tensors of output `name`, which is a sequence: the program returns them one by one, as
     `name.0`, `name.1` and so on."""
-    found: list[Any] = []
-    while (key := f"{name}.{len(found)}") in outputs:
-        found.append(outputs[key])
-    return found
+    tensors: list[Any] = []
+    while (key := f"{name}.{len(tensors)}") in outputs:
+        tensors.append(outputs[key])
+    return tensors
 
 
 class Backend(OnnxBackend):

@@ -31,21 +31,20 @@ from typing import ClassVar
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, i1, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
     prop_def,
-    result_def,
     var_operand_def,
 )
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
     INT,
+    SEGMENTED,
     TYPES,
-    GraphOp,
+    OneResultOp,
     check_broadcast_to,
     check_floats,
     optional,
@@ -83,7 +82,7 @@ def merge(what: str, a: int, b: int) -> int:
     return merge_dims(a, b, f"{what} differ: {a} and {b}")
 
 
-class AttentionLike(GraphOp, SplitInterface, ABC):
+class AttentionLike(OneResultOp, SplitInterface, ABC):
     """Ops with a query, keys, and masks on their scores."""
 
     query = operand_def()
@@ -101,11 +100,10 @@ class AttentionLike(GraphOp, SplitInterface, ABC):
     right_window = prop_def(IntegerAttr, default_value=IntegerAttr(-1, i64))
     query_tokens_first = prop_def(BoolAttr, default_value=_OFF)
     key_tokens_first = prop_def(BoolAttr, default_value=_OFF)
-    result = result_def()
     PARAMETERS: ClassVar = {"offset_value": "offset"}
     ALWAYS_MACS: ClassVar = True
     KEYED: ClassVar[tuple[str, ...]] = ("key",)  # operands that have a token for each key
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = SEGMENTED
 
     def sizes(self, name: str) -> Shape:
         """Batch, heads, tokens and elements of an operand or the result, in this order."""
@@ -170,7 +168,6 @@ class AttentionLike(GraphOp, SplitInterface, ABC):
         return tuple(axes)
 
     def scores_work(self, size: int) -> Work:
-        """Work of `size` multiply-accumulates for each score, and of softmax."""
         count = numel((*self.sizes("query")[:3], self.sizes("key")[2]))
         return Work(count * size, 10 * count, *self.traffic())
 
@@ -243,7 +240,7 @@ class AttentionScoresOp(AttentionLike):
 
 
 @irdl_op_definition
-class RotaryEmbeddingOp(GraphOp):
+class RotaryEmbeddingOp(OneResultOp):
     """Rotary position embedding (Su et al., arXiv 2104.09864): pairs (a, b) of the first R elements
     of the last dimension become (a cos - b sin, a sin + b cos); the other elements stay. Pairs
     are halves (i, i + R/2), or neighbours (2 i, 2 i + 1) when `interleaved`.
@@ -257,7 +254,6 @@ class RotaryEmbeddingOp(GraphOp):
     sin = operand_def()
     interleaved = prop_def(BoolAttr, default_value=_OFF)
     full_tables = prop_def(BoolAttr, default_value=_OFF)
-    result = result_def()
     ACCESS: ClassVar = Access.POINTWISE
     VECTOR_COST: ClassVar = 3
     ROUNDED_ONCE: ClassVar = 1

@@ -46,7 +46,7 @@ class ConstantOp(TensorOp, HasFolderInterface):
 
     @classmethod
     def make(cls, value: Attribute, type: Attribute) -> "ConstantOp":
-        return cls(properties={"value": value}, result_types=[type])
+        return cls.create(properties={"value": value}, result_types=[type])
 
     @property
     def key(self) -> str | None:

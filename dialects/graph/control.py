@@ -12,7 +12,6 @@ from typing import ClassVar, cast
 from xdsl.dialects.builtin import TensorType, UnrankedTensorType, i1, i64
 from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     irdl_op_definition,
     lazy_traits_def,
     operand_def,
@@ -34,6 +33,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.graph.support.parameters import SEGMENTED
 from ge.dialects.support.operation import GeOp
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
@@ -168,7 +168,7 @@ class LoopOp(TensorOp):
     outputs = var_result_def()
     body = region_def("single_block")
     TAKES_STORED: ClassVar = True
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = SEGMENTED
     traits = traits_def(RecursiveMemoryEffect(), RecursivelySpeculatable())
 
     def infer(self) -> Sequence[Attribute]:

@@ -7,15 +7,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import (
-    AttrSizedOperandSegments,
-    irdl_op_definition,
-    operand_def,
-    opt_operand_def,
-    opt_prop_def,
-    prop_def,
-    result_def,
-)
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.linear import product_element
@@ -23,7 +15,9 @@ from ge.dialects.graph.support.parameters import (
     ENDING,
     INT,
     INTS,
+    SEGMENTED,
     TYPES,
+    OneResultOp,
     check_floats,
     check_shape,
     dims,
@@ -49,7 +43,7 @@ from ge.dialects.support.types import (
 from ge.dialects.support.work import Work
 
 
-class Convolution(WindowedOp, ABC):
+class Convolution(WindowedOp, OneResultOp, ABC):
     """`group` equal parts of the channels are independent. With `input_channels_last` the input is
     [batch, spatial..., channels]; the result never is."""
 
@@ -58,7 +52,6 @@ class Convolution(WindowedOp, ABC):
     bias = opt_operand_def()
     group = prop_def(INT, default_value=IntegerAttr(1, i64))
     input_channels_last = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
-    result = result_def()
     ALWAYS_MACS: ClassVar = True
     assembly_format = f"$input `,` $weight (`bias` $bias^)? {WINDOW} {TYPES}"
 
@@ -183,7 +176,6 @@ class ConvTransposeOp(Convolution):
 
 
 def transposed_dim(window: Window, extra: Shape, i: int, size: int) -> int:
-    """Spatial dimension i of the output of a transposed convolution."""
     if size == DYNAMIC or window.kernel[i] == DYNAMIC:
         return DYNAMIC
     pads = window.pads[i] + window.pads[i + window.rank]
@@ -194,7 +186,7 @@ def transposed_dim(window: Window, extra: Shape, i: int, size: int) -> int:
 
 
 @irdl_op_definition
-class DeformConvOp(WindowedOp):
+class DeformConvOp(WindowedOp, OneResultOp):
     """Deformable convolution of two spatial dimensions (arXiv 1811.11168): like `graph.conv`,
     but each kernel element of each output element has its own `offset` (row, column), read
     by bilinear interpolation, zero outside, and multiplied by `mask`.
@@ -208,8 +200,7 @@ class DeformConvOp(WindowedOp):
     mask = opt_operand_def()
     group = prop_def(INT, default_value=IntegerAttr(1, i64))
     offset_group = prop_def(INT, default_value=IntegerAttr(1, i64))
-    result = result_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = SEGMENTED
     assembly_format = (
         "$input `,` $weight `,` $offset (`bias` $bias^ `:` type($bias))? (`mask` $mask^ `:` "
         f"type($mask))? {WINDOW} attr-dict `:` type($input) `,` type($weight) `,` type($offset) "
@@ -257,7 +248,7 @@ class DeformConvOp(WindowedOp):
 
 
 @irdl_op_definition
-class Col2ImOp(WindowedOp):
+class Col2ImOp(WindowedOp, OneResultOp):
     """The sum of overlapping blocks: column l of the input, [batch, channels * block size, L],
     is a block of `block_shape` that is added to the image at the l-th position of the window."""
 
@@ -267,12 +258,8 @@ class Col2ImOp(WindowedOp):
     block_shape_value = opt_operand_def()
     image_shape = opt_prop_def(INTS)
     block_shape = opt_prop_def(INTS)
-    result = result_def()
-    PARAMETERS: ClassVar = {
-        "image_shape_value": "image_shape",
-        "block_shape_value": "block_shape",
-    }
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    PARAMETERS: ClassVar = {"image_shape_value": "image_shape", "block_shape_value": "block_shape"}
+    irdl_options = SEGMENTED
     assembly_format = (
         f"$input {parameter('image_shape')} {parameter('block_shape')} {WINDOW} {ENDING}"
     )

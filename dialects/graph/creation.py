@@ -7,14 +7,7 @@ from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, UnrankedTensorType, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import (
-    irdl_op_definition,
-    operand_def,
-    opt_operand_def,
-    opt_prop_def,
-    prop_def,
-    result_def,
-)
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
@@ -23,8 +16,8 @@ from ge.dialects.graph.support.parameters import (
     INTS,
     TYPES,
     Elements,
-    GraphOp,
     Movement,
+    OneResultOp,
     ShapeComputation,
     check_same_element,
     check_scalar,
@@ -54,7 +47,7 @@ CREATED = " attr-dict `->` type($result)"  # the end of the format of ops that h
 
 
 @irdl_op_definition
-class RangeOp(GraphOp, ShapeComputation):
+class RangeOp(OneResultOp, ShapeComputation):
     """start, start + delta, start + 2 delta, ... before limit: ceil((limit - start) / delta)
     elements, none when that is negative. The operands are scalars."""
 
@@ -62,7 +55,6 @@ class RangeOp(GraphOp, ShapeComputation):
     start = operand_def()
     limit = operand_def()
     delta = operand_def()
-    result = result_def()
     ACCESS: ClassVar = Access.POINTWISE
     VECTOR_COST: ClassVar = 2
     assembly_format = f"$start `,` $limit `,` $delta {TYPES}"
@@ -94,7 +86,6 @@ def number_of_steps(start: float, limit: float, delta: float) -> int:
 
 
 def scalar(value: SSAValue) -> float | None:
-    """The number that a value is known to be, else None."""
     if (known := elements_of(value)) is not None:
         return known[0] if known else None
     constant = constant_value(value)
@@ -103,12 +94,11 @@ def scalar(value: SSAValue) -> float | None:
     return cast(float, constant.get_values()[0])
 
 
-class Created(GraphOp, ABC):
+class Created(OneResultOp, ABC):
     """Ops that have a `shape` and no other operand."""
 
     shape_value = opt_operand_def()
     shape = opt_prop_def(INTS)
-    result = result_def()
     PARAMETERS: ClassVar = {"shape_value": "shape"}
 
     def created_shape(self) -> Shape | None:
@@ -163,7 +153,7 @@ class EyeOp(Created):
 
 
 @irdl_op_definition
-class TriOp(Movement):
+class TriOp(Movement, OneResultOp):
     """The lower (or `upper`) triangle of each matrix in the last two dimensions, 0 elsewhere;
     diagonal `k` (0 when absent; 1 is the one above the main diagonal) belongs to it."""
 
@@ -172,7 +162,6 @@ class TriOp(Movement):
     k_value = opt_operand_def()
     k = opt_prop_def(INT)
     upper = prop_def(BoolAttr)
-    result = result_def()
     PARAMETERS: ClassVar = {"k_value": "k"}
     assembly_format = f"$input {parameter('k')} {ENDING}"
 

@@ -4,18 +4,12 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import BoolAttr, i64
 from xdsl.ir import Attribute
-from xdsl.irdl import (
-    AttrSizedOperandSegments,
-    irdl_op_definition,
-    operand_def,
-    opt_operand_def,
-    prop_def,
-    result_def,
-)
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
-    GraphOp,
+    SEGMENTED,
+    OneResultOp,
     check_float,
     check_indices,
     check_same_element,
@@ -33,7 +27,7 @@ from ge.dialects.support.work import Work
 
 
 @irdl_op_definition
-class NonMaxSuppressionOp(GraphOp):
+class NonMaxSuppressionOp(OneResultOp):
     """The boxes that remain when, in the order of descending score, each box drops the later ones
     whose intersection over union with it is above `iou_threshold` (0 if absent).
 
@@ -51,8 +45,7 @@ class NonMaxSuppressionOp(GraphOp):
     iou_threshold = opt_operand_def()
     score_threshold = opt_operand_def()
     center_point_box = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
-    result = result_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = SEGMENTED
     assembly_format = (
         "$boxes `,` $scores (`max_output` `(` $max_output^ `:` type($max_output) `)`)? "
         "(`iou_threshold` `(` $iou_threshold^ `:` type($iou_threshold) `)`)? "

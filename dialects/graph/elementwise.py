@@ -8,15 +8,7 @@ from typing import ClassVar
 from xdsl.dialects.builtin import BoolAttr, i1
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute
-from xdsl.irdl import (
-    AttrSizedOperandSegments,
-    irdl_op_definition,
-    operand_def,
-    opt_operand_def,
-    prop_def,
-    result_def,
-    traits_def,
-)
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, prop_def, traits_def
 from xdsl.traits import Commutative
 from xdsl.utils.exceptions import VerifyException
 
@@ -30,7 +22,13 @@ from ge.dialects.graph.support.elementwise_bases import (
     is_bits,
     is_number,
 )
-from ge.dialects.graph.support.parameters import ENDING, TYPES, GraphOp, check_same_element
+from ge.dialects.graph.support.parameters import (
+    ENDING,
+    SEGMENTED,
+    TYPES,
+    OneResultOp,
+    check_same_element,
+)
 from ge.dialects.support.access import Access
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import bitwidth, is_float, is_integer
@@ -203,7 +201,6 @@ class PowOp(Elementwise, HasFolderInterface):
     name = "graph.pow"
     lhs = operand_def()
     rhs = operand_def()
-    result = result_def()
     VECTOR_COST: ClassVar = 10
     assembly_format = f"$lhs `,` $rhs {TYPES}"
 
@@ -340,7 +337,6 @@ class SelectOp(Elementwise, HasFolderInterface):
     condition = operand_def()
     on_true = operand_def()
     on_false = operand_def()
-    result = result_def()
     assembly_format = f"$condition `,` $on_true `,` $on_false {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
@@ -365,15 +361,14 @@ class SelectOp(Elementwise, HasFolderInterface):
 
 
 @irdl_op_definition
-class ClampOp(GraphOp, PermuteInterface, HasFolderInterface):
+class ClampOp(OneResultOp, PermuteInterface, HasFolderInterface):
     """min(max(x, low), high); a missing limit does not limit. Limits are scalars."""
 
     name = "graph.clamp"
     input = operand_def()
     low = opt_operand_def()
     high = opt_operand_def()
-    result = result_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = SEGMENTED
     TAKES_STORED: ClassVar = True
     ACCESS: ClassVar = Access.POINTWISE
     VECTOR_COST: ClassVar = 2

@@ -7,22 +7,15 @@ from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, FloatAttr, f64, i1
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import (
-    AttrSizedOperandSegments,
-    irdl_op_definition,
-    operand_def,
-    opt_operand_def,
-    opt_prop_def,
-    prop_def,
-    result_def,
-)
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
     ENDING,
     INTS,
+    SEGMENTED,
     TYPES,
-    GraphOp,
+    OneResultOp,
     dims,
     distinct_axes,
     parameter,
@@ -73,7 +66,7 @@ def fitted_scale(size: Shape, target: Shape, policy: str) -> float:
 
 
 @irdl_op_definition
-class ResizeOp(GraphOp):
+class ResizeOp(OneResultOp):
     """The input resampled along `axes` (all when absent), to `sizes` or by `scales`.
 
     Index i of the result reads the input around the coordinate that `coordinates` names, for input
@@ -106,10 +99,9 @@ class ResizeOp(GraphOp):
     antialias = prop_def(BoolAttr, default_value=NO)
     extrapolation_value = prop_def(FloatAttr, default_value=FloatAttr(0.0, 64))
     keep_aspect_ratio_policy = choice_def("keep_aspect_ratio_policy", POLICIES, "stretch")
-    result = result_def()
     ACCESS: ClassVar = Access.WINDOW
     PARAMETERS: ClassVar = {"scales_value": "scales", "sizes_value": "sizes"}
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = SEGMENTED
     assembly_format = (
         f"$input (`roi` $roi^ `:` type($roi))? {parameter('scales')} {parameter('sizes')} {ENDING}"
     )
@@ -128,7 +120,6 @@ class ResizeOp(GraphOp):
         return tuple(float(v) for v in cast(Sequence[float], known.get_values()))
 
     def check(self) -> None:
-        """Raises VerifyException for attributes and operands that do not go together."""
         targets = (self.scales, self.scales_value, self.sizes, self.sizes_value)
         if sum(t is not None for t in targets) != 1:
             raise VerifyException("exactly one of 'scales' and 'sizes' is given")
@@ -159,7 +150,6 @@ class ResizeOp(GraphOp):
         return (tensor(result, element_type(self.input)),)
 
     def targets(self, size: Shape) -> Sequence[int]:
-        """The sizes of the resized axes, which are now `size`."""
         scales, sizes = self.scale_values(), partial_ints(self, "sizes")
         targets = scales if sizes is None else sizes
         if targets is None:
@@ -174,7 +164,6 @@ class ResizeOp(GraphOp):
         ]
 
     def bounded_sizes(self, size: Shape, sizes: Shape) -> Sequence[int]:
-        """The sizes after the aspect ratio policy."""
         if any(s != DYNAMIC and s < 0 for s in sizes):
             raise VerifyException(f"sizes are not negative, got {list(sizes)}")
         policy = self.keep_aspect_ratio_policy.data
@@ -199,7 +188,7 @@ def check_float_vector(value: SSAValue | None, name: str, count: int) -> None:
 
 
 @irdl_op_definition
-class GridSampleOp(GraphOp):
+class GridSampleOp(OneResultOp):
     """Samples of the input, [batch, channels, spatial...], at the coordinates in `grid`, [batch,
     output..., rank], last spatial dimension first; -1 and 1 are the outer edges of the border
     elements, or their centres with `align_corners`. Outside of the input `padding_mode` holds:
@@ -211,7 +200,6 @@ class GridSampleOp(GraphOp):
     mode = choice_def("mode", INTERPOLATIONS, "linear")
     padding_mode = choice_def("padding_mode", PADDINGS, "zeros")
     align_corners = prop_def(BoolAttr, default_value=NO)
-    result = result_def()
     assembly_format = f"$input `,` $grid {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
@@ -235,7 +223,7 @@ class GridSampleOp(GraphOp):
 
 
 @irdl_op_definition
-class AffineGridOp(GraphOp):
+class AffineGridOp(OneResultOp):
     """The grid (see `graph.grid_sample`) of an affine map: `theta` [batch, rank, rank + 1] times
     the coordinates of each pixel of an image of `size` [batch, channels, spatial...]."""
 
@@ -244,7 +232,6 @@ class AffineGridOp(GraphOp):
     size_value = opt_operand_def()
     size = opt_prop_def(INTS)
     align_corners = prop_def(BoolAttr, default_value=NO)
-    result = result_def()
     PARAMETERS: ClassVar = {"size_value": "size"}
     assembly_format = f"$theta {parameter('size')} attr-dict `:` type($theta) `->` type($result)"
 

@@ -22,6 +22,7 @@ from ge.dialects.graph.support.parameters import (
     TYPES,
     Elements,
     Movement,
+    OneResultOp,
     ShapeComputation,
     check_indices,
     check_length,
@@ -58,7 +59,6 @@ ZERO = IntegerAttr(0, i64)
 
 
 def merge_shapes(a: Shape, b: Shape, names: str) -> Shape:
-    """The one shape that is known to be equal to both."""
     if not agree(a, b):
         raise VerifyException(f"shapes of {names} differ: {shape_text(a)} and {shape_text(b)}")
     return tuple(map(merge_dims, a, b))
@@ -67,14 +67,13 @@ def merge_shapes(a: Shape, b: Shape, names: str) -> Shape:
 # ---- gather ----------------------------------------------------------------------------------
 
 
-class Picking(Movement, ABC):
+class Picking(Movement, OneResultOp, ABC):
     """Ops that pick elements by indices; negative indices count from the end."""
 
     ACCESS: ClassVar = Access.LOOKUP
     TAKES_INDICES: ClassVar = True
     input = operand_def()
     indices = operand_def()
-    result = result_def()
     assembly_format = f"$input `,` $indices (`axis` $axis^)? {TYPES}"
 
 
@@ -167,7 +166,7 @@ def replaced_parts(op: TensorOp, index: int) -> int | None:
     return numel(shape_of(op.operands[0])) if index == 0 else None
 
 
-class Placing(Movement, ABC):
+class Placing(Movement, OneResultOp, ABC):
     """Ops that put updates into a copy of the input; negative indices count from the end.
     `reduction` combines them with the elements there; with "none" the last of several updates of
     one element wins."""
@@ -178,7 +177,6 @@ class Placing(Movement, ABC):
     indices = operand_def()
     updates = operand_def()
     reduction = choice_def("reduction", ("none", "add", "mul", "max", "min"), "none")
-    result = result_def()
     assembly_format = f"$input `,` $indices `,` $updates (`reduction` $reduction^)? {TYPES}"
 
     def local_parts(self, index: int) -> int | None:
@@ -232,7 +230,7 @@ class ScatterNdOp(Placing):
 
 
 @irdl_op_definition
-class TensorScatterOp(Movement):
+class TensorScatterOp(Movement, OneResultOp):
     """A copy of `input` (a cache: batch first) in which `updates` stand on `axis` from
     write_indices[b] on (0 when absent). `mode` "circular" goes on at the begin after the end;
     "linear" must not come to it."""
@@ -245,7 +243,6 @@ class TensorScatterOp(Movement):
     write_indices = opt_operand_def()
     axis = prop_def(INT, default_value=IntegerAttr(-2, i64))
     mode = choice_def("mode", ("linear", "circular"), "linear")
-    result = result_def()
     assembly_format = (
         f"$input `,` $updates (`at` $write_indices^)? (`axis` $axis^)? (`mode` $mode^)? {TYPES}"
     )
@@ -280,14 +277,13 @@ class TensorScatterOp(Movement):
 
 
 @irdl_op_definition
-class NonZeroOp(Movement):
+class NonZeroOp(Movement, OneResultOp):
     """The indices (i64) of the elements that are not 0: one column an element, in row-major
     order, one row a dimension."""
 
     ACCESS: ClassVar = Access.WHOLE
     name = "graph.nonzero"
     input = operand_def()
-    result = result_def()
     assembly_format = f"$input {ENDING}"
 
     def infer(self) -> Sequence[Attribute]:
@@ -295,7 +291,7 @@ class NonZeroOp(Movement):
 
 
 @irdl_op_definition
-class CompressOp(Movement):
+class CompressOp(Movement, OneResultOp):
     """The slices of `axis` (the elements in their order when absent) where the condition, a
     vector of i1 that may be shorter, holds."""
 
@@ -305,7 +301,6 @@ class CompressOp(Movement):
     input = operand_def()
     condition = operand_def()
     axis = opt_prop_def(INT)
-    result = result_def()
     assembly_format = f"$input `,` $condition (`axis` $axis^)? {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
@@ -351,7 +346,7 @@ class UniqueOp(Movement):
 
 
 @irdl_op_definition
-class OneHotOp(Movement):
+class OneHotOp(Movement, OneResultOp):
     """A new dimension `axis` of size `depth`, values[1] where its index is the element of
     `indices`, else values[0]. Negative indices count from the end; an index outside
     -depth .. depth - 1 is nowhere."""
@@ -362,7 +357,6 @@ class OneHotOp(Movement):
     depth = opt_prop_def(INT)
     values = operand_def()
     axis = prop_def(INT, default_value=IntegerAttr(-1, i64))
-    result = result_def()
     PARAMETERS: ClassVar = {"depth_value": "depth"}
     assembly_format = (
         f"$indices `,` $values {parameter('depth')} (`axis` $axis^)? attr-dict `:` "

@@ -5,16 +5,10 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, StringAttr, i32
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import (
-    irdl_op_definition,
-    operand_def,
-    prop_def,
-    result_def,
-    var_operand_def,
-)
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.support.parameters import TYPES, GraphOp, check_float, check_same_element
+from ge.dialects.graph.support.parameters import TYPES, OneResultOp, check_float, check_same_element
 from ge.dialects.support.access import aligned_axes
 from ge.dialects.support.element_types import bitwidth, check_computed, is_float, is_integer
 from ge.dialects.support.interfaces import SplitInterface
@@ -48,7 +42,7 @@ def product_element(lhs: SSAValue, rhs: SSAValue) -> Attribute:
 
 
 @irdl_op_definition
-class MatmulOp(GraphOp, SplitInterface):
+class MatmulOp(OneResultOp, SplitInterface):
     """Matmul of the last two dimensions, which `transpose_lhs` and `transpose_rhs` exchange first;
     the dimensions before them broadcast. Integers of at most 8 bits give i32."""
 
@@ -57,7 +51,6 @@ class MatmulOp(GraphOp, SplitInterface):
     rhs = operand_def()
     transpose_lhs = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     transpose_rhs = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
-    result = result_def()
     TAKES_STORED: ClassVar = True
     IS_MATMUL: ClassVar = True
     ALWAYS_MACS: ClassVar = True
@@ -129,19 +122,17 @@ def parse_equation(equation: str, ranks: Sequence[int]) -> tuple[list[Labels], L
 
 
 @irdl_op_definition
-class EinsumOp(GraphOp):
+class EinsumOp(OneResultOp):
     """Einstein summation: `equation` labels the dimensions of the operands and of the result
     ("bij,bjk->bik"); the product is summed over the labels that the result does not have."""
 
     name = "graph.einsum"
     equation = prop_def(StringAttr)
     inputs = var_operand_def()
-    result = result_def()
     IS_MATMUL: ClassVar = True
     assembly_format = f"$equation $inputs {TYPES}"
 
     def label_sizes(self) -> tuple[dict[str, int], Labels]:
-        """The size of each label, and the labels of the result."""
         shapes = [shape_of(i) for i in self.inputs]
         operands, target = parse_equation(self.equation.data, [len(s) for s in shapes])
         sizes: dict[str, int] = {}
@@ -178,12 +169,11 @@ class EinsumOp(GraphOp):
 
 
 @irdl_op_definition
-class DetOp(GraphOp):
+class DetOp(OneResultOp):
     """The determinant of the square matrices in the last two dimensions."""
 
     name = "graph.det"
     input = operand_def()
-    result = result_def()
     assembly_format = f"$input {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:

@@ -6,16 +6,15 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import (
-    irdl_op_definition,
-    operand_def,
-    opt_operand_def,
-    prop_def,
-    result_def,
-)
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.support.parameters import TYPES, GraphOp, check_broadcast_to, check_floats
+from ge.dialects.graph.support.parameters import (
+    TYPES,
+    OneResultOp,
+    check_broadcast_to,
+    check_floats,
+)
 from ge.dialects.support.access import Access, Rows, aligned_axes, rows_along
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.interfaces import Permuted, PermuteInterface, RowsInterface, SplitInterface
@@ -32,7 +31,6 @@ from ge.dialects.support.types import (
 
 
 def axis_of(axis: int, value: SSAValue) -> int:
-    """The axis counted from the front."""
     if rank_of(value) == 0:
         raise VerifyException("a tensor of rank 0 has no axis")
     return normalize_axis(axis, rank_of(value))
@@ -41,13 +39,12 @@ def axis_of(axis: int, value: SSAValue) -> int:
 # ---- softmax -----------------------------------------------------------------------------------
 
 
-class SoftmaxLike(GraphOp, RowsInterface, SplitInterface, PermuteInterface, ABC):
+class SoftmaxLike(OneResultOp, RowsInterface, SplitInterface, PermuteInterface, ABC):
     """One distribution along `axis`, or with `flatten` over `axis` and all axes after it."""
 
     input = operand_def()
     axis = prop_def(IntegerAttr, default_value=IntegerAttr(-1, i64))
     flatten = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
-    result = result_def()
     VECTOR_COST: ClassVar = 8
     assembly_format = f"$input {TYPES}"
 
@@ -98,7 +95,7 @@ class HardmaxOp(SoftmaxLike):
 # ---- normalization over trailing axes ----------------------------------------------------------
 
 
-class TrailingNorm(GraphOp, RowsInterface, SplitInterface, ABC):
+class TrailingNorm(OneResultOp, RowsInterface, SplitInterface, ABC):
     """Statistics over `axis` and all axes after it; scale and bias broadcast to the input. They may
     be of another float element type: what is computed is rounded once, at the end."""
 
@@ -106,7 +103,6 @@ class TrailingNorm(GraphOp, RowsInterface, SplitInterface, ABC):
     scale = operand_def()
     axis = prop_def(IntegerAttr, default_value=IntegerAttr(-1, i64))
     epsilon = prop_def(FloatAttr, default_value=FloatAttr(1e-5, 64))
-    result = result_def()
     VECTOR_COST: ClassVar = 6
     NORMALIZES: ClassVar = True
     ROUNDED_ONCE: ClassVar = 1
@@ -172,7 +168,7 @@ def check_channels(input: SSAValue, **parameters: SSAValue) -> int:
 
 
 @irdl_op_definition
-class GroupNormOp(GraphOp, RowsInterface, SplitInterface):
+class GroupNormOp(OneResultOp, RowsInterface, SplitInterface):
     """(x - mean) / sqrt(variance + epsilon) * scale + bias for x of shape [batch, channels, ...]:
     statistics over each of `groups` equal runs of channels, scale and bias by channel
     (Wu and He, arXiv 1803.08494). As many groups as channels make instance normalization."""
@@ -183,7 +179,6 @@ class GroupNormOp(GraphOp, RowsInterface, SplitInterface):
     bias = operand_def()
     groups = prop_def(IntegerAttr)
     epsilon = prop_def(FloatAttr, default_value=FloatAttr(1e-5, 64))
-    result = result_def()
     VECTOR_COST: ClassVar = 6
     NORMALIZES: ClassVar = True
     ROUNDED_ONCE: ClassVar = 1
@@ -211,7 +206,7 @@ class GroupNormOp(GraphOp, RowsInterface, SplitInterface):
 
 
 @irdl_op_definition
-class BatchNormOp(GraphOp):
+class BatchNormOp(OneResultOp):
     """(x - mean) / sqrt(variance + epsilon) * scale + bias with given statistics, all four
     vectors by channel (dimension 1) (Ioffe and Szegedy, arXiv 1502.03167)."""
 
@@ -222,7 +217,6 @@ class BatchNormOp(GraphOp):
     mean = operand_def()
     variance = operand_def()
     epsilon = prop_def(FloatAttr, default_value=FloatAttr(1e-5, 64))
-    result = result_def()
     ACCESS: ClassVar = Access.POINTWISE
     VECTOR_COST: ClassVar = 2
     assembly_format = f"$input `,` $scale `,` $bias `,` $mean `,` $variance {TYPES}"

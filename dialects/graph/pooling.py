@@ -17,7 +17,14 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.support.parameters import INT, INTS, TYPES, GraphOp, check_float, parameter
+from ge.dialects.graph.support.parameters import (
+    INT,
+    INTS,
+    TYPES,
+    OneResultOp,
+    check_float,
+    parameter,
+)
 from ge.dialects.graph.support.window import WINDOW, Window, WindowedOp, spatial_dims
 from ge.dialects.support.access import Access
 from ge.dialects.support.choices import choice_def
@@ -38,7 +45,6 @@ NO = BoolAttr.from_bool(False)
 
 
 def fitting_dims(shape: Shape, window: Window) -> Shape:
-    """The spatial dimensions, of which the window has as many."""
     spatial = spatial_dims(shape)
     if window.rank != len(spatial):
         raise VerifyException(
@@ -62,7 +68,6 @@ class Pooling(WindowedOp, ABC):
         return self.window_over(kernel, bool(self.ceil_mode.value.data))
 
     def pooled_shape(self) -> Shape:
-        """Batch, channel, positions of the window."""
         shape, window = shape_of(self.input), self.window()
         spatial = fitting_dims(shape, window)
         return (*shape[:2], *window.resolved(spatial).output(spatial))
@@ -73,7 +78,7 @@ class Pooling(WindowedOp, ABC):
 
 
 @irdl_op_definition
-class PoolOp(Pooling):
+class PoolOp(Pooling, OneResultOp):
     """Pooling of `kind` "max", "average" or "lp" = (sum |x|^p)^(1/p). Padding does not count,
     except as zeros in the number of elements of an average with `count_include_pad`."""
 
@@ -81,7 +86,6 @@ class PoolOp(Pooling):
     kind = choice_def("kind", ("max", "average", "lp"))
     count_include_pad = prop_def(BoolAttr, default_value=NO)
     p = prop_def(INT, default_value=IntegerAttr(2, i64))
-    result = result_def()
     assembly_format = f"$kind $input `kernel` $kernel {WINDOW} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
@@ -113,7 +117,7 @@ class MaxPoolIndicesOp(Pooling):
 
 
 @irdl_op_definition
-class MaxUnpoolOp(WindowedOp):
+class MaxUnpoolOp(WindowedOp, OneResultOp):
     """The inverse of max pooling: zeros, but for the input's elements at their `indices` into
     the flattened result. A result of larger `output_shape` (all dimensions) is filled up with
     zeros at the end of its dimensions."""
@@ -125,7 +129,6 @@ class MaxUnpoolOp(WindowedOp):
     output_shape_value = opt_operand_def()
     kernel = prop_def(INTS)
     output_shape = opt_prop_def(INTS)
-    result = result_def()
     PARAMETERS: ClassVar = {"output_shape_value": "output_shape"}
     assembly_format = (
         f"$input `,` $indices {parameter('output_shape')} `kernel` $kernel {WINDOW} attr-dict "
@@ -133,7 +136,6 @@ class MaxUnpoolOp(WindowedOp):
     )
 
     def unpooled_shape(self, shape: Shape) -> Shape:
-        """The shape of which pooling with this window makes `shape`."""
         window = self.window_over(self.ints("kernel") or ())
         spatial = list(fitting_dims(shape, window))
         for i, size in enumerate(spatial):
@@ -165,7 +167,7 @@ class MaxUnpoolOp(WindowedOp):
 
 
 @irdl_op_definition
-class LrnOp(GraphOp):
+class LrnOp(OneResultOp):
     """Local response normalization (Krizhevsky et al., 2012): x / (bias + alpha / size * s)^beta,
     s the sum of x^2 over the `size` channels around the element's own."""
 
@@ -175,7 +177,6 @@ class LrnOp(GraphOp):
     alpha = prop_def(FloatAttr, default_value=FloatAttr(1e-4, 64))
     beta = prop_def(FloatAttr, default_value=FloatAttr(0.75, 64))
     bias = prop_def(FloatAttr, default_value=FloatAttr(1.0, 64))
-    result = result_def()
     assembly_format = f"$input {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
@@ -190,7 +191,7 @@ class LrnOp(GraphOp):
         return Work(0, elements * (self.size.value.data + 12), *self.traffic())
 
 
-class RegionPooling(GraphOp, ABC):
+class RegionPooling(OneResultOp, ABC):
     """Each region of interest of a feature map divided into a grid of `output_size`, one value a
     cell. Coordinates are multiplied by `spatial_scale` first."""
 
@@ -199,7 +200,6 @@ class RegionPooling(GraphOp, ABC):
     rois = operand_def()
     output_size = prop_def(INTS)
     spatial_scale = prop_def(FloatAttr, default_value=FloatAttr(1.0, 64))
-    result = result_def()
     ROI_COLUMNS: ClassVar[int]
 
     def infer(self) -> Sequence[Attribute]:

@@ -21,7 +21,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.support.parameters import TYPES, GraphOp, check_float
+from ge.dialects.graph.support.parameters import TYPES, GraphOp, OneResultOp, check_float
 from ge.dialects.support.access import Access
 from ge.dialects.support.element_types import ELEMENT_TYPES, is_float, ui8
 from ge.dialects.support.interfaces import Permuted, PermuteInterface
@@ -51,7 +51,7 @@ def check_storage(t: Attribute) -> None:
         raise VerifyException(f"a quantized element type is one of {known}, not {t}")
 
 
-class Granular(GraphOp, PermuteInterface, ABC):
+class Granular(OneResultOp, PermuteInterface, ABC):
     """Quantize and dequantize: the granularity of scale and zero point."""
 
     input = operand_def()
@@ -59,7 +59,6 @@ class Granular(GraphOp, PermuteInterface, ABC):
     zero_point = opt_operand_def()
     axis = opt_prop_def(IntegerAttr)
     block_size = prop_def(IntegerAttr, default_value=IntegerAttr(0, i64))
-    result = result_def()
     ACCESS: ClassVar = Access.POINTWISE
     TAKES_STORED: ClassVar = True
 
@@ -86,7 +85,6 @@ class Granular(GraphOp, PermuteInterface, ABC):
         return Permuted((0,), order, {"axis": order.index(axis)})
 
     def check_axis(self) -> Shape:
-        """The shape of the result, for a scale per tensor or per axis."""
         shape, scale = shape_of(self.input), shape_of(self.scale)
         if is_static(scale) and numel(scale) == 1:
             return shape

@@ -19,7 +19,6 @@ from typing import ClassVar
 from xdsl.dialects.builtin import ArrayAttr, BoolAttr, DenseArrayBase, FloatAttr, f64
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -30,6 +29,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
+    SEGMENTED,
     GraphOp,
     check_floats,
     check_indices,
@@ -77,7 +77,7 @@ class Recurrent(GraphOp, ABC):
     clip = opt_prop_def(FloatAttr)
     states = result_def()
     last_state = result_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = SEGMENTED
     assembly_format = f"{_TEXT} {_TYPES}`,` type($last_state)"
 
     @property
@@ -92,7 +92,6 @@ class Recurrent(GraphOp, ABC):
         return self.lengths is not None or super().can_fail()
 
     def activation_names(self) -> tuple[str, ...]:
-        """The activations of all directions."""
         if self.activations is None:
             return self.DEFAULTS * self.directions
         return tuple(a.data for a in self.activations)
@@ -120,7 +119,6 @@ class Recurrent(GraphOp, ABC):
         return (tensor((steps, d, batch, hidden), t), *[last] * (len(self.results) - 1))
 
     def check_activations(self) -> None:
-        """There is an activation for each gate and direction."""
         names, count = self.activation_names(), len(self.DEFAULTS) * self.directions
         if len(names) != count:
             raise VerifyException(f"expected {count} activations, got {len(names)}")

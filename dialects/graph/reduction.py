@@ -3,22 +3,9 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import (
-    BoolAttr,
-    IntegerAttr,
-    UnrankedTensorType,
-    i1,
-    i64,
-)
+from xdsl.dialects.builtin import BoolAttr, IntegerAttr, UnrankedTensorType, i1, i64
 from xdsl.ir import Attribute
-from xdsl.irdl import (
-    irdl_op_definition,
-    operand_def,
-    opt_operand_def,
-    opt_prop_def,
-    prop_def,
-    result_def,
-)
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
@@ -26,7 +13,7 @@ from ge.dialects.graph.support.parameters import (
     INT,
     INTS,
     TYPES,
-    GraphOp,
+    OneResultOp,
     distinct_axes,
     parameter,
     scalar_parameter,
@@ -58,7 +45,7 @@ def reduced_shape(shape: Shape, axes: Sequence[int], keep_dims: bool) -> Shape:
 
 
 @irdl_op_definition
-class ReduceOp(GraphOp, RowsInterface, SplitInterface, PermuteInterface):
+class ReduceOp(OneResultOp, RowsInterface, SplitInterface, PermuteInterface):
     """One value from all elements along `axes` (all axes when empty or absent).
 
     `kind`: "sum", "mean", "max" and "min" (of i1: or, and), "prod", "l1" = sum |x|,
@@ -74,7 +61,6 @@ class ReduceOp(GraphOp, RowsInterface, SplitInterface, PermuteInterface):
     axes_value = opt_operand_def()
     axes = opt_prop_def(INTS)
     keep_dims = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
-    result = result_def()
     PARAMETERS: ClassVar = {"axes_value": "axes"}
     assembly_format = f"$kind $input {parameter('axes')} {ENDING}"
 
@@ -134,7 +120,7 @@ class ReduceOp(GraphOp, RowsInterface, SplitInterface, PermuteInterface):
 
 
 @irdl_op_definition
-class ArgReduceOp(GraphOp, RowsInterface):
+class ArgReduceOp(OneResultOp, RowsInterface):
     """The position (i64) of the largest or smallest element along `axis`: the first of several
     equal ones, or the last with `select_last_index`. `kind` is "max" or "min"."""
 
@@ -144,7 +130,6 @@ class ArgReduceOp(GraphOp, RowsInterface):
     axis = prop_def(IntegerAttr, default_value=IntegerAttr(0, i64))
     keep_dims = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
     select_last_index = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
-    result = result_def()
     assembly_format = f"$kind $input {TYPES}"
 
     def rows(self) -> Rows:
@@ -165,7 +150,7 @@ class ArgReduceOp(GraphOp, RowsInterface):
 
 
 @irdl_op_definition
-class CumulativeOp(GraphOp, RowsInterface):
+class CumulativeOp(OneResultOp, RowsInterface):
     """The running sum or product along `axis`: y[i] = x[0] + ... + x[i], without x[i] when
     `exclusive`, from the end when `reverse`. `kind` is "sum" or "prod"."""
 
@@ -176,7 +161,6 @@ class CumulativeOp(GraphOp, RowsInterface):
     axis = opt_prop_def(INT)
     exclusive = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     reverse = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
-    result = result_def()
     PARAMETERS: ClassVar = {"axis_value": "axis"}
     assembly_format = f"$kind $input {parameter('axis')} {ENDING}"
 

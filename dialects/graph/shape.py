@@ -7,14 +7,7 @@ from typing import ClassVar
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, UnrankedTensorType, i64
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import (
-    irdl_op_definition,
-    operand_def,
-    opt_operand_def,
-    opt_prop_def,
-    prop_def,
-    result_def,
-)
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
@@ -23,8 +16,8 @@ from ge.dialects.graph.support.parameters import (
     INTS,
     TYPES,
     Elements,
-    GraphOp,
     Movement,
+    OneResultOp,
     ShapeComputation,
     check_length,
     dims,
@@ -66,12 +59,11 @@ def of_rank(count: int, element: Attribute) -> Attribute:
 # ---- the same elements in the same order -----------------------------------------------------
 
 
-class View(GraphOp, ShapeComputation, ABC):
+class View(OneResultOp, ShapeComputation, ABC):
     """Ops whose result is the input's memory under another shape."""
 
     ACCESS: ClassVar = Access.VIEW
     input = operand_def()  # again in each op: its own operands would come first otherwise
-    result = result_def()
 
     def static_work(self) -> Work:
         return Work()
@@ -148,16 +140,19 @@ class ReshapeOp(View):
         return (tensor(reshaped(shape_of(self.input), target, allow_zero), element),)
 
 
-@irdl_op_definition
-class SqueezeOp(View):
-    """Without the dimensions of size 1 at `axes` (all of size 1 when absent)."""
-
-    name = "graph.squeeze"
+class AxesView(View, ABC):
     input = operand_def()
     axes_value = opt_operand_def()
     axes = opt_prop_def(INTS)
     PARAMETERS: ClassVar = {"axes_value": "axes"}
     assembly_format = f"$input {parameter('axes')} {ENDING}"
+
+
+@irdl_op_definition
+class SqueezeOp(AxesView):
+    """Without the dimensions of size 1 at `axes` (all of size 1 when absent)."""
+
+    name = "graph.squeeze"
 
     def infer(self) -> Sequence[Attribute]:
         shape, element = shape_of(self.input), element_type(self.input)
@@ -177,15 +172,10 @@ class SqueezeOp(View):
 
 
 @irdl_op_definition
-class UnsqueezeOp(View):
+class UnsqueezeOp(AxesView):
     """With dimensions of size 1 put in, which are `axes` of the result."""
 
     name = "graph.unsqueeze"
-    input = operand_def()
-    axes_value = opt_operand_def()
-    axes = opt_prop_def(INTS)
-    PARAMETERS: ClassVar = {"axes_value": "axes"}
-    assembly_format = f"$input {parameter('axes')} {ENDING}"
 
     def infer(self) -> Sequence[Attribute]:
         shape, element = shape_of(self.input), element_type(self.input)
@@ -205,13 +195,12 @@ def unsqueezed(shape: Shape, axes: Sequence[int]) -> Shape:
 
 
 @irdl_op_definition
-class TransposeOp(Movement, SplitInterface, HasFolderInterface):
+class TransposeOp(Movement, OneResultOp, SplitInterface, HasFolderInterface):
     """result[i, j, ...] has the input's dimension permutation[0] first, and so on."""
 
     name = "graph.transpose"
     input = operand_def()
     permutation = prop_def(INTS)
-    result = result_def()
     assembly_format = f"$input `permutation` $permutation {ENDING}"
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
@@ -229,15 +218,13 @@ class TransposeOp(Movement, SplitInterface, HasFolderInterface):
         return (self.input,) if same else None
 
 
-class BlockOp(Movement, ABC):
+class BlockOp(Movement, OneResultOp, ABC):
     input = operand_def()
     block = prop_def(INT)
     mode = choice_def("mode", ("dcr", "crd"), "dcr")
-    result = result_def()
     assembly_format = f"$input `block` $block {ENDING}"
 
     def checked_shape(self) -> Shape:
-        """The shape of the input, of rank 4."""
         if (block := self.block.value.data) < 1:
             raise VerifyException(f"block is at least 1, not {block}")
         if len(shape := shape_of(self.input)) != 4:
@@ -283,7 +270,7 @@ class SpaceToDepthOp(BlockOp):
 
 
 @irdl_op_definition
-class ReverseSequenceOp(Movement):
+class ReverseSequenceOp(Movement, OneResultOp):
     """Along `time_axis` the first lengths[b] elements of batch b (an index on `batch_axis`) come
     in reverse order; the rest stay."""
 
@@ -293,7 +280,6 @@ class ReverseSequenceOp(Movement):
     lengths = operand_def()
     batch_axis = prop_def(INT)
     time_axis = prop_def(INT)
-    result = result_def()
     assembly_format = f"$input `,` $lengths `batch_axis` $batch_axis `time_axis` $time_axis {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
@@ -310,7 +296,7 @@ class ReverseSequenceOp(Movement):
 
 
 @irdl_op_definition
-class BroadcastToOp(Movement, ShapeComputation):
+class BroadcastToOp(Movement, OneResultOp, ShapeComputation):
     """The input repeated to `shape` by numpy's rules in both directions: the result's shape is
     the broadcast of the input's shape and `shape`."""
 
@@ -318,7 +304,6 @@ class BroadcastToOp(Movement, ShapeComputation):
     input = operand_def()
     shape_value = opt_operand_def()
     shape = opt_prop_def(INTS)
-    result = result_def()
     PARAMETERS: ClassVar = {"shape_value": "shape"}
     assembly_format = f"$input {parameter('shape')} {ENDING}"
 
@@ -344,14 +329,13 @@ class BroadcastToOp(Movement, ShapeComputation):
 
 
 @irdl_op_definition
-class TileOp(Movement, HasFolderInterface):
+class TileOp(Movement, OneResultOp, HasFolderInterface):
     """The input set side by side repeats[i] times along dimension i."""
 
     name = "graph.tile"
     input = operand_def()
     repeats_value = opt_operand_def()
     repeats = opt_prop_def(INTS)
-    result = result_def()
     PARAMETERS: ClassVar = {"repeats_value": "repeats"}
     assembly_format = f"$input {parameter('repeats')} {ENDING}"
 
@@ -381,7 +365,7 @@ class TileOp(Movement, HasFolderInterface):
 
 
 @irdl_op_definition
-class ShapeOfOp(GraphOp, ShapeComputation):
+class ShapeOfOp(OneResultOp, ShapeComputation):
     """The input's dimensions from `start` up to, not including, `end` (the rank when absent),
     as a vector of i64; both count from the end when negative and are clamped to the rank."""
 
@@ -389,7 +373,6 @@ class ShapeOfOp(GraphOp, ShapeComputation):
     input = operand_def()
     start = prop_def(INT, default_value=IntegerAttr(0, i64))
     end = opt_prop_def(INT)
-    result = result_def()
     assembly_format = f"$input (`start` $start^)? (`end` $end^)? {ENDING}"
 
     def bounds(self) -> slice:

@@ -10,22 +10,16 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, f32
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import (
-    AttrSizedOperandSegments,
-    irdl_op_definition,
-    operand_def,
-    opt_operand_def,
-    opt_prop_def,
-    prop_def,
-    result_def,
-)
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
     ENDING,
     INT,
+    SEGMENTED,
     TYPES,
     GraphOp,
+    OneResultOp,
     check_float,
     check_indices,
     check_length,
@@ -53,7 +47,6 @@ def bins(length: int, onesided: bool) -> int:
 
 
 def check_signal(value: SSAValue, least_rank: int) -> None:
-    """The value is a real or complex signal."""
     check_float(value)
     shape = shape_of(value)
     if len(shape) < least_rank or shape[-1] not in (1, 2, DYNAMIC):
@@ -76,7 +69,7 @@ def positive(op: GraphOp, name: str, missing: str = "") -> int | None:
 
 
 @irdl_op_definition
-class DftOp(GraphOp):
+class DftOp(OneResultOp):
     """The discrete Fourier transform along `axis`: y[k] = sum x[n] exp(-2 pi i k n / N), and with
     `inverse` x[n] = 1/N sum y[k] exp(2 pi i k n / N).
 
@@ -93,9 +86,8 @@ class DftOp(GraphOp):
     axis = opt_prop_def(INT)
     inverse = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     onesided = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
-    result = result_def()
     PARAMETERS: ClassVar = {"length_value": "length", "axis_value": "axis"}
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = SEGMENTED
     assembly_format = f"$input {parameter('length')} {parameter('axis')} {ENDING}"
 
     def infer(self) -> Sequence[Attribute]:
@@ -130,7 +122,7 @@ class DftOp(GraphOp):
 
 
 @irdl_op_definition
-class StftOp(GraphOp):
+class StftOp(OneResultOp):
     """The Fourier transforms of the frames of a signal of shape [batch, length, 1 or 2]: frames of
     `frame_length` begin every `frame_step` and are multiplied by `window` (default: ones).
     The result is [batch, frames, frequencies, 2]; `onesided` as in graph.dft."""
@@ -143,12 +135,8 @@ class StftOp(GraphOp):
     frame_length_value = opt_operand_def()
     frame_length = opt_prop_def(INT)
     onesided = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
-    result = result_def()
-    PARAMETERS: ClassVar = {
-        "frame_step_value": "frame_step",
-        "frame_length_value": "frame_length",
-    }
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    PARAMETERS: ClassVar = {"frame_step_value": "frame_step", "frame_length_value": "frame_length"}
+    irdl_options = SEGMENTED
     assembly_format = (
         f"$signal (`window` `(` $window^ `:` type($window) `)`)? {parameter('frame_step')} "
         f"{parameter('frame_length')} attr-dict `:` type($signal) `->` type($result)"
@@ -196,7 +184,7 @@ class StftOp(GraphOp):
 
 
 @irdl_op_definition
-class MelWeightMatrixOp(GraphOp):
+class MelWeightMatrixOp(OneResultOp):
     """The matrix [dft_length / 2 + 1, num_mel_bins] that maps frequencies to the mel scale:
     triangular filters with centers at equal steps of mel = 2595 log10(1 + hertz / 700) between two
     edge frequencies."""
@@ -208,7 +196,6 @@ class MelWeightMatrixOp(GraphOp):
     lower_edge_hertz = operand_def()
     upper_edge_hertz = operand_def()
     to = prop_def(Attribute, default_value=f32)
-    result = result_def()
     assembly_format = (
         "$num_mel_bins `,` $dft_length `,` $sample_rate `,` $lower_edge_hertz `,` "
         f"$upper_edge_hertz {TYPES}"

@@ -7,13 +7,11 @@ from typing import ClassVar
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
     prop_def,
-    result_def,
     var_operand_def,
     var_result_def,
 )
@@ -24,9 +22,11 @@ from ge.dialects.graph.support.parameters import (
     ENDING,
     INT,
     INTS,
+    SEGMENTED,
     TYPES,
     Elements,
     Movement,
+    OneResultOp,
     ShapeComputation,
     check_length,
     check_same_element,
@@ -62,13 +62,12 @@ from ge.dialects.support.work import Work
 
 
 @irdl_op_definition
-class ConcatOp(Movement, SplitInterface, PermuteInterface, ShapeComputation):
+class ConcatOp(Movement, OneResultOp, SplitInterface, PermuteInterface, ShapeComputation):
     """The inputs one after the other along `axis`; their other dimensions agree."""
 
     name = "graph.concat"
     inputs = var_operand_def()
     axis = prop_def(INT)
-    result = result_def()
     assembly_format = f"$inputs `axis` $axis {TYPES}"
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
@@ -159,7 +158,6 @@ class SplitOp(Movement, SliceInterface, PermuteInterface):
 
 
 def check_sizes(sizes: Elements, dim: int) -> None:
-    """The sizes are not negative and add up to the dimension."""
     if any(s is not None and s < 0 for s in sizes):
         raise VerifyException(f"sizes {list(sizes)} has a negative number")
     total = sum(s for s in sizes if s is not None)
@@ -186,7 +184,9 @@ def slice_bounds(start: int, end: int, step: int, dim: int) -> tuple[int, int]:
 
 
 @irdl_op_definition
-class SliceOp(Movement, SplitInterface, SliceInterface, PermuteInterface, ShapeComputation):
+class SliceOp(
+    Movement, OneResultOp, SplitInterface, SliceInterface, PermuteInterface, ShapeComputation
+):
     """The elements starts[i], starts[i] + steps[i], ... before ends[i] of dimension axes[i] (of
     dimension i when axes are absent; steps are 1 when absent). Negative bounds count from the
     end; bounds outside the dimension are clamped; a negative step goes backward."""
@@ -201,12 +201,11 @@ class SliceOp(Movement, SplitInterface, SliceInterface, PermuteInterface, ShapeC
     ends = opt_prop_def(INTS)
     axes = opt_prop_def(INTS)
     steps = opt_prop_def(INTS)
-    result = result_def()
     PARAMETERS: ClassVar = {
         "starts_value": "starts", "ends_value": "ends",
         "axes_value": "axes", "steps_value": "steps",
     }  # fmt: skip
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = SEGMENTED
     assembly_format = (
         "$input " + " ".join(parameter(p) for p in ("starts", "ends", "axes", "steps")) + ENDING
     )
@@ -221,7 +220,6 @@ class SliceOp(Movement, SplitInterface, SliceInterface, PermuteInterface, ShapeC
         return [starts]
 
     def count(self) -> int:
-        """The number of sliced axes."""
         counts: list[int] = []
         for prop in self.PARAMETERS.values():
             missing = f"the {prop} are missing" if prop in ("starts", "ends") else ""
@@ -305,7 +303,7 @@ PAD_MODES = ("constant", "edge", "reflect", "wrap")
 
 
 @irdl_op_definition
-class PadOp(Movement, PermuteInterface, HasFolderInterface):
+class PadOp(Movement, OneResultOp, PermuteInterface, HasFolderInterface):
     """Elements added before and after each of `axes` (all when absent): `pads` has the numbers
     to add before each axis, then those after; negative ones take away. `mode` says what comes
     in: "constant" (the scalar `value`, 0 when absent), "edge" (the outermost element), "reflect"
@@ -319,9 +317,8 @@ class PadOp(Movement, PermuteInterface, HasFolderInterface):
     pads = opt_prop_def(INTS)
     axes = opt_prop_def(INTS)
     mode = choice_def("mode", PAD_MODES, "constant")
-    result = result_def()
     PARAMETERS: ClassVar = {"pads_value": "pads", "axes_value": "axes"}
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = SEGMENTED
     assembly_format = (
         f"$input {parameter('pads')} {parameter('axes')} (`mode` $mode^)? (`value` `(` $value^ "
         f"`:` type($value) `)`)? {ENDING}"

@@ -69,7 +69,6 @@ def _nested(low: int, width: int, dims: Sequence[tuple[int, int]]) -> list[Box] 
 
 
 def _repeated(box: Box, count: int, pitch: int) -> list[Box]:
-    """A box `count` times, `pitch` bytes apart."""
     if not box.dims and pitch <= box.width:
         return [Box(box.low, (count - 1) * pitch + box.width)]
     if pitch >= box.high - box.low:

@@ -45,7 +45,7 @@ Task = LaunchOp | CopyOp | TransferOp  # what runs on a stream
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class MemoryView:
     """Elements of a buffer. `offset` and `strides` count elements of the owner."""
 
     owner: SSAValue
@@ -71,13 +71,13 @@ class View:
         return self.offset + 1 + sum(steps)
 
     @property
-    def region(self) -> "Region":
+    def region(self) -> "ByteRegion":
         """The bytes: all of the owner where sizes are not known or the view is too scattered."""
         width, boxes = self.width, None
         if self.is_known and self.offset >= 0:
             dims = ((n, s * width) for n, s in zip(self.sizes, self.strides, strict=True))
             boxes = boxes_of(self.offset * width, width, dims) if prod(self.sizes) else []
-        return Region(self.owner, EVERYTHING if boxes is None else tuple(boxes))
+        return ByteRegion(self.owner, EVERYTHING if boxes is None else tuple(boxes))
 
     def is_injective(self) -> bool:
         """Whether surely no two elements share bytes."""
@@ -116,7 +116,7 @@ def owner_of(value: SSAValue) -> SSAValue:
     return value
 
 
-def view_of(value: SSAValue) -> View:
+def view_of(value: SSAValue) -> MemoryView:
     """The elements of its owner that a memref is. Of a dynamic memref only the owner is known."""
     element, shape = data_type(value.type)
     nearest, owner = None, value
@@ -125,13 +125,13 @@ def view_of(value: SSAValue) -> View:
             nearest = owner.owner
         owner = source
     if nearest is None:
-        return View(owner, 0, shape, row_major(shape), element)
+        return MemoryView(owner, 0, shape, row_major(shape), element)
     (offset,), sizes = array_ints(nearest.static_offsets), array_ints(nearest.static_sizes)
-    return View(owner, offset, sizes, array_ints(nearest.static_strides), element)
+    return MemoryView(owner, offset, sizes, array_ints(nearest.static_strides), element)
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class ByteRegion:
     """Bytes of a buffer."""
 
     owner: SSAValue
@@ -145,12 +145,12 @@ class Region:
     def high(self) -> int:
         return max((box.high for box in self.boxes), default=0)
 
-    def meets(self, other: "Region") -> bool:
+    def meets(self, other: "ByteRegion") -> bool:
         return self.owner is other.owner and any(
             a.meets(b) for a in self.boxes for b in other.boxes
         )
 
-    def covers(self, other: "Region") -> bool:
+    def covers(self, other: "ByteRegion") -> bool:
         """Whether this one surely has all bytes of the other one."""
         if self == other:
             return True
@@ -161,13 +161,13 @@ class Region:
 EVERYTHING = (Box(0, 1 << 62),)  # of a buffer whose size is not known
 
 
-class Regions:
+class ByteRegions:
     """A cache of the regions of values."""
 
     def __init__(self) -> None:
-        self._known: dict[SSAValue, Region] = {}
+        self._known: dict[SSAValue, ByteRegion] = {}
 
-    def of(self, value: SSAValue) -> Region:
+    def of(self, value: SSAValue) -> ByteRegion:
         region = self._known.get(value)
         if region is None:
             region = self._known[value] = view_of(value).region

@@ -17,6 +17,7 @@ result, which the device allocates when the kernel has computed its shape. Such 
 once, by its defining op, and live until its last use.
 """
 
+from abc import ABC
 from collections.abc import Sequence
 from typing import cast
 
@@ -31,13 +32,7 @@ from xdsl.dialects.builtin import (
     SymbolRefAttr,
     TensorType,
 )
-from xdsl.ir import (
-    Attribute,
-    Block,
-    Operation,
-    Region,
-    SSAValue,
-)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     BaseAttr,
@@ -163,8 +158,8 @@ class KernelOp(GeOp):
         if not any(isinstance(o, TensorOp) for o in self.body.block.ops):
             raise VerifyException("the body is empty")
         if self.tiling is not None and len(self.tiling.sizes) == 3:
-            work = self.main.work()
-            if work is not None and not work.macs:
+            matmuls = (isinstance(o, TensorOp) and o.ALWAYS_MACS for o in self.body.walk())
+            if not any(matmuls) and (work := self.main.work()) is not None and not work.macs:
                 raise VerifyException("a tile of three sizes is for products of matrices")
 
 
@@ -214,14 +209,22 @@ class LaunchOp(GeOp):
 
     def verify_against(self, kernel: KernelOp) -> None:
         """Raises VerifyException for other operand or result types than the kernel's."""
-        if [data_type(v.type) for v in self.ins] != [data_type(t) for t in kernel.input_types]:
+        if not _same_data(self.ins, kernel.input_types):
             raise VerifyException(f"ins differ from the inputs of @{self.callee}")
-        static = [data_type(t) for t in kernel.output_types if not is_dynamic(t)]
-        if [data_type(v.type) for v in self.outs] != static:
+        outputs = kernel.output_types
+        static = [t for t in outputs if not is_dynamic(t)]
+        if not _same_data(self.outs, static):
             raise VerifyException(f"outs differ from the static results of @{self.callee}")
-        outputs = [t for t in kernel.output_types if is_dynamic(t) or not self.on_buffers]
-        if [data_type(v.type) for v in self.results] != [data_type(t) for t in outputs]:
+        if self.on_buffers:
+            outputs = [t for t in outputs if is_dynamic(t)]
+        if not _same_data(self.results, outputs):
             raise VerifyException(f"results differ from the results of @{self.callee}")
+
+
+def _same_data(values: Sequence[SSAValue], types: Sequence[Attribute]) -> bool:
+    return len(values) == len(types) and all(
+        v.type is t or data_type(v.type) == data_type(t) for v, t in zip(values, types, strict=True)
+    )
 
 
 @irdl_op_definition
@@ -237,7 +240,7 @@ class ConstantOp(GeOp):
     assembly_format = "attr-dict $value `as` type($result)"
 
     def __init__(self, value: Attribute, t: Attribute):
-        super().__init__(properties={"value": value}, result_types=[t])
+        Operation.__init__(self, properties={"value": value}, result_types=[t])
 
     def verify_(self) -> None:
         check_buffer(self.result.type)
@@ -347,29 +350,25 @@ class TransferOp(GeOp):
 # ---- events ----------------------------------------------------------------------------------
 
 
+class EventOp(GeOp, ABC):
+    event = prop_def(IntegerAttr[I64])
+    stream = prop_def(IntegerAttr[I64])
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$event `on` $stream attr-dict"
+
+    def __init__(self, event: int, stream: int):
+        Operation.__init__(self, properties={"event": number(event), "stream": number(stream)})
+
+
 @irdl_op_definition
-class RecordOp(GeOp):
+class RecordOp(EventOp):
     """The event happens when all that was issued to the stream before is done."""
 
     name = "npu_task.record"
-    event = prop_def(IntegerAttr[I64])
-    stream = prop_def(IntegerAttr[I64])
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$event `on` $stream attr-dict"
-
-    def __init__(self, event: int, stream: int):
-        Operation.__init__(self, properties={"event": number(event), "stream": number(stream)})
 
 
 @irdl_op_definition
-class WaitOp(GeOp):
+class WaitOp(EventOp):
     """What is issued to the stream after this starts when the event has happened."""
 
     name = "npu_task.wait"
-    event = prop_def(IntegerAttr[I64])
-    stream = prop_def(IntegerAttr[I64])
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$event `on` $stream attr-dict"
-
-    def __init__(self, event: int, stream: int):
-        Operation.__init__(self, properties={"event": number(event), "stream": number(stream)})

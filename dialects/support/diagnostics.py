@@ -6,8 +6,8 @@ decides what becomes of it. To fail, raise GeError, or VerifyException / PassFai
 """
 
 import re
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,6 +15,7 @@ from enum import StrEnum
 from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
 from xdsl.ir import Attribute, Operation
 
+from ge.dialects.support.context import setting
 from ge.dialects.support.errors import GeError
 
 
@@ -28,7 +29,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceLocation:
     """A location in a text file, or the name that a model gives to a node. Lines and columns
     count from 1; 0 stands for unknown."""
 
@@ -49,56 +50,51 @@ class Diagnostic:
 
     severity: Severity
     message: str
-    place: Place = Place()
+    location: SourceLocation = SourceLocation()
     notes: "tuple[Diagnostic, ...]" = ()
 
     def __str__(self) -> str:
-        place = f"{self.place}: " if str(self.place) else ""
-        return f"{place}{self.severity}: {self.message}"
+        location = f"{self.location}: " if str(self.location) else ""
+        return f"{location}{self.severity}: {self.message}"
 
 
-def place_of_location(location: Attribute) -> Place | None:
+def read_location(location: Attribute) -> SourceLocation | None:
     """What a location attribute states, a file rather than a name; None if unknown."""
     match location:
         case FileLineColLoc():
-            return Place(location.filename.data, location.line.data, location.column.data)
+            return SourceLocation(location.filename.data, location.line.data, location.column.data)
         case NameLoc():
-            inner = place_of_location(location.location)
+            inner = read_location(location.location)
             name = location.desc.data
             if inner is None or not inner.file:
-                return Place(name=name)
-            return Place(inner.file, inner.line, inner.column, name)
+                return SourceLocation(name=name)
+            return SourceLocation(inner.file, inner.line, inner.column, name)
         case CallSiteLoc():
-            return place_of_location(location.callee) or place_of_location(location.caller)
+            return read_location(location.callee) or read_location(location.caller)
         case FusedLoc(locations=ArrayAttr() as parts):  # pyright: ignore[reportUnknownVariableType]
-            places = [p for part in parts if (p := place_of_location(part)) is not None]  # pyright: ignore
-            return next((p for p in places if p.file), places[0] if places else None)
+            locations = [p for part in parts if (p := read_location(part)) is not None]  # pyright: ignore
+            return next((p for p in locations if p.file), locations[0] if locations else None)
         case _:
             return None
 
 
-def place_of(op: Operation) -> Place:
+def location_of(op: Operation) -> SourceLocation:
     """The location of an op, or else of the nearest op around it."""
     current: Operation | None = op
     while current is not None:
-        if (place := place_of_location(current.location)) is not None:
-            return place
+        if (location := read_location(current.location)) is not None:
+            return location
         current = current.parent_op()
-    return Place()
+    return SourceLocation()
 
 
 Handler = Callable[[Diagnostic], None]
 _handler: ContextVar[Handler | None] = ContextVar("diagnostic_handler", default=None)
 
 
-@contextmanager
-def diagnostic_handler(handler: Handler) -> Generator[None]:
+def diagnostic_handler(handler: Handler) -> AbstractContextManager[Handler]:
     """Within the context `handler` gets the warnings and remarks."""
-    token = _handler.set(handler)
-    try:
-        yield
-    finally:
-        _handler.reset(token)
+    return setting(_handler, handler)
 
 
 def listening() -> bool:
@@ -108,7 +104,7 @@ def listening() -> bool:
 
 def emit(severity: Severity, op: Operation, message: str, *notes: Diagnostic) -> None:
     if (handler := _handler.get()) is not None:
-        handler(Diagnostic(severity, message, place_of(op), notes))
+        handler(Diagnostic(severity, message, location_of(op), notes))
 
 
 def warning(op: Operation, message: str) -> None:
@@ -138,4 +134,4 @@ def listing(problems: Sequence[object]) -> str:
 
 
 def error_at(op: Operation, message: str, hint: str = "") -> GeError:
-    return GeError(message, str(place_of(op)), hint)
+    return GeError(message, str(location_of(op)), hint)

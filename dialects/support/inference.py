@@ -157,7 +157,6 @@ class InferenceInterface(GeOp):
     def _sorted(
         cls, operands: Sequence[Operand], params: Mapping[str, Param | Operand]
     ) -> tuple[list[Sequence[SSAValue]], dict[str, Attribute]]:
-        """The values of each operand definition, and the properties."""
         slots, properties = cls.operand_slots(), dict[str, Attribute]()
         names, optional = slots.names, slots.optional
         if len(operands) > len(names):

@@ -64,7 +64,7 @@ def options_from(args: argparse.Namespace, **more: Any) -> Options:
     variable that cannot be read."""
     values: dict[str, Any] = {}
     for field in dataclasses.fields(Options):
-        value = given(args, field.name)
+        value = flag_value(args, field.name)
         if isinstance(value, list):  # a flag that was given several times
             parts = cast(list[str], value)
             value = tuple(parts) if isinstance(field.default, tuple) else os.pathsep.join(parts)
@@ -72,7 +72,7 @@ def options_from(args: argparse.Namespace, **more: Any) -> Options:
     return Options.from_environment(**values | more)
 
 
-def given(args: argparse.Namespace, name: str) -> Any:
+def flag_value(args: argparse.Namespace, name: str) -> Any:
     return getattr(args, _key(name), None)
 
 

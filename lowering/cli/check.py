@@ -27,7 +27,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def prove(args: argparse.Namespace) -> int:
-    from ge.dialects.support.diagnostics import Diagnostic, Severity, place_of
+    from ge.dialects.support.diagnostics import Diagnostic, Severity, location_of
     from ge.dialects.support.errors import GeError
     from ge.dialects.targets.target import Target
     from ge.lowering.driver.compiler import context
@@ -48,6 +48,6 @@ def prove(args: argparse.Namespace) -> int:
         VerifyLevelPass(Level.PROGRAM, args.target).apply(ctx, module)
     for problem in proof.problems:
         text = f"{problem.message} [{problem.kind}]"
-        print(Diagnostic(Severity.ERROR, text, place_of(problem.op)), file=sys.stderr)
+        print(Diagnostic(Severity.ERROR, text, location_of(problem.op)), file=sys.stderr)
     print(f"{args.program}: {proof.summary}")
     return 1 if proof.problems else 0

@@ -1,6 +1,8 @@
 """What the command lines share: one clear message for an error, and exit status 1."""
 
 import argparse
+import atexit
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -18,6 +20,9 @@ def guarded(tool: str, argv: Sequence[str] | None, run: Callable[[list[str]], in
     any exception. A reader that went away (`| head`) is no error to talk about. Warns about
     variables `GE_*` that no option has."""
     args = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:  # a process of its own, most of whose objects live until it ends
+        gc.set_threshold(100_000)
+        atexit.register(gc.freeze)  # no last search for garbage: the memory goes with the process
     prepare_streams()
     if {"--version", "-v"} & set(args):  # before the compiler is imported
         print(version_text(tool))

@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 from xdsl.universe import XDSL_UNIVERSE
 from xdsl.utils.exceptions import ShrinkException
 
-from ge.dialects.support.diagnostics import Diagnostic, Place, Severity, diagnostic_handler
+from ge.dialects.support.diagnostics import Diagnostic, Severity, SourceLocation, diagnostic_handler
 from ge.dialects.support.errors import GeError
 from ge.lowering.cli.opt_arguments import plugin_files, read_arguments
 from ge.lowering.cli.pass_help import pass_help
@@ -212,8 +212,8 @@ class Driver:
                 if notes and self.manager.running is not None and is_internal(e):
                     e.add_note(REPRODUCER + self.reproducer(part))
                 error = diagnose(e, self.manager.context, notes=notes)
-                if not str(error.place):
-                    error = dataclasses.replace(error, place=Place(part.name))
+                if not str(error.location):
+                    error = dataclasses.replace(error, location=SourceLocation(part.name))
                 diagnostics.append(error)
                 return ""
 

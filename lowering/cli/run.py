@@ -12,7 +12,7 @@ from ge.lowering.cli.arguments import (
     add_model_arguments,
     add_options,
     argument,
-    given,
+    flag_value,
     options_from,
 )
 from ge.lowering.cli.command_line import ArgumentParser
@@ -86,7 +86,7 @@ def run(arguments: Sequence[str]) -> int:
     check_writable([path for path in written if path is not None], sources)
     loaded, inputs = load_model(args, options)
     options = replace(
-        options, target=given(args, "target") or compiled_for(loaded.module) or options.target
+        options, target=flag_value(args, "target") or compiled_for(loaded.module) or options.target
     )
     check_changes(args.what_if, machine_of(args, loaded.module, options))
     compilation = lower_for(args, loaded, options)
@@ -111,8 +111,8 @@ def check_flags(args: argparse.Namespace) -> None:
     from ge.dialects.support.errors import GeError
 
     numeric = {
-        "--outputs": args.outputs, "--poison": args.poison, "--sanitize": given(args, "sanitize"),
-        "--fuzz-schedule": args.fuzz_schedule,
+        "--outputs": args.outputs, "--poison": args.poison,
+        "--sanitize": flag_value(args, "sanitize"), "--fuzz-schedule": args.fuzz_schedule,
     }  # fmt: skip
     for flag, value in numeric.items() if args.timing_only else ():
         if value:
@@ -136,7 +136,7 @@ def machine_of(args: argparse.Namespace, module: "ModuleOp", options: "Options")
     from ge.dialects.targets.target import Target, target_for
     from ge.runtime.device.session import main_of
 
-    if given(args, "target") or compiled_for(module) is None:
+    if flag_value(args, "target") or compiled_for(module) is None:
         return Target.load(options.target)
     return target_for(main_of(module))
 
@@ -198,15 +198,15 @@ def lower_for(
     level = level_of(loaded.module)
     timed = wants_time(args)
     default = Level.PROGRAM if timed or args.input.endswith(".onnx") else level
-    wanted = Level(args.level or default)
-    if wanted.depth < level.depth:
-        raise GeError(f"the module is at the {level} level, it cannot go back to {wanted}")
-    if timed and wanted is not Level.PROGRAM:
-        raise GeError(f"time is known at the program level only, not at {wanted}")
-    if wanted == level and not args.input.endswith(".onnx") and not options.outputs:
+    goal = Level(args.level or default)
+    if goal.depth < level.depth:
+        raise GeError(f"the module is at the {level} level, it cannot go back to {goal}")
+    if timed and goal is not Level.PROGRAM:
+        raise GeError(f"time is known at the program level only, not at {goal}")
+    if goal == level and not args.input.endswith(".onnx") and not options.outputs:
         return None
     with progress_bar() as progress:
-        return lower_program(loaded, options, progress, wanted)
+        return lower_program(loaded, options, progress, goal)
 
 
 def describe(loaded: "Program", compilation: "Compilation | None") -> dict[str, Any]:
@@ -239,7 +239,7 @@ def compute(
         shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
         inputs = random_inputs(loaded.module, args.seed, shapes, dims)
     module, payload = loaded.module, loaded.payload
-    sanitize = given(args, "sanitize")  # None: as the environment says
+    sanitize = flag_value(args, "sanitize")  # None: as the environment says
     target = machine_of(args, module, options)
     session = Session(module, payload, target, args.poison, sanitize)
     start = time.perf_counter()
@@ -301,9 +301,9 @@ def write_profile(
         out.text(args.op_statistic, profiler.csv_text(profiler.OP_STATISTIC, rows))
     report = profiler.time_report(timeline)
     print(profiler.summary_table(timeline, report), file=sys.stderr)
-    if found := what_if(module, timeline.target, timeline.latency_us, args.what_if):
-        report["what_if"] = [dataclasses.asdict(w) for w in found]
-        print(*found, sep="\n", file=sys.stderr)
+    if changes := what_if(module, timeline.target, timeline.latency_us, args.what_if):
+        report["what_if"] = [dataclasses.asdict(w) for w in changes]
+        print(*changes, sep="\n", file=sys.stderr)
     return report
 
 

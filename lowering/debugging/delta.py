@@ -105,15 +105,15 @@ def _function_around(block: Block) -> FuncOp:
 
 
 def _dims(around: FuncOp, value: SSAValue) -> DictionaryAttr:
-    found: dict[str, Attribute] = {}
+    attributes: dict[str, Attribute] = {}
     if (
         isinstance(value, BlockArgument)
         and value.block.parent_op() is around
         and around.arg_attrs is not None
         and DIMS in (table := around.arg_attrs.data[value.index].data)
     ):
-        found[DIMS] = table[DIMS]
-    return DictionaryAttr(found)
+        attributes[DIMS] = table[DIMS]
+    return DictionaryAttr(attributes)
 
 
 class _Reduction:
@@ -127,9 +127,9 @@ class _Reduction:
     def run(self, module: ModuleOp) -> ModuleOp:
         best = self.without_symbols(module, FuncOp)
         for func in [o for o in best.ops if isinstance(o, FuncOp) and o.body.blocks]:
-            found = self.smallest(func.body.block)
-            if found is not None:
-                return self.without_symbols(found, Operation)
+            part = self.smallest(func.body.block)
+            if part is not None:
+                return self.without_symbols(part, Operation)
         return best
 
     def smallest(self, block: Block) -> ModuleOp | None:
@@ -142,8 +142,8 @@ class _Reduction:
             if isinstance(op, FusedOp | KernelOp):
                 continue
             for inner in (b for r in op.regions for b in r.blocks):
-                if not self.late and (found := self.smallest(inner)) is not None:
-                    return found
+                if not self.late and (small := self.smallest(inner)) is not None:
+                    return small
         part = Part(block, ops)
         outputs = self.fewest(part.outputs, lambda o: self.shows(part.module(o)))
         return self.finish(part.module(outputs))
@@ -165,22 +165,22 @@ class _Reduction:
         return ops[first:high]
 
     def chunks(self, block: Block, ops: list[Operation]) -> list[Operation]:
-        return self.fewest(ops, lambda kept: self.shows(Part(block, kept).module()))
+        return self.fewest(ops, lambda part: self.shows(Part(block, part).module()))
 
     def fewest(self, items: Sequence[T], shows: Callable[[list[T]], bool]) -> list[T]:
         """The items without chunks that are not needed."""
-        kept = list(items)
-        size = max(len(kept) // 2, 1)
+        needed = list(items)
+        size = max(len(needed) // 2, 1)
         while True:
-            start, before = 0, len(kept)
-            while start < len(kept) and len(kept) > 1 and not self.late:
-                rest = kept[:start] + kept[start + size :]
+            start, before = 0, len(needed)
+            while start < len(needed) and len(needed) > 1 and not self.late:
+                rest = needed[:start] + needed[start + size :]
                 if rest and shows(rest):
-                    kept = rest
+                    needed = rest
                 else:
                     start += size
-            if self.late or (size == 1 and len(kept) == before):
-                return kept
+            if self.late or (size == 1 and len(needed) == before):
+                return needed
             size = max(size // 2, 1)
 
     def finish(self, module: ModuleOp) -> ModuleOp:
@@ -196,13 +196,13 @@ class _Reduction:
     def without_symbols(self, module: ModuleOp, kind: type[Operation]) -> ModuleOp:
         ops = [o for o in module.ops if isinstance(o, kind)]
 
-        def part(kept: Sequence[Operation]) -> ModuleOp:
-            gone = {*ops} - {*kept}
+        def part(some: Sequence[Operation]) -> ModuleOp:
+            gone = {*ops} - {*some}
             new = ModuleOp([o.clone() for o in module.ops if o not in gone])
             new.attributes.update(module.attributes)
             return new
 
-        return part(self.fewest(ops, lambda kept: self.shows(part(kept))))
+        return part(self.fewest(ops, lambda some: self.shows(part(some))))
 
 
 def _is_weight(op: Operation) -> bool:

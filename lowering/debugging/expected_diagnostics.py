@@ -1,14 +1,14 @@
 """`--verify-diagnostics`: the diagnostics of a run against the `expected-*` comments of its input.
 
 // expected-error@+1 {{substring}}    (error, warning, remark, note; @+N, @-N, @below, @above,
-// expected-remark-re {{a {{.*}} z}}   @unknown for no place in this file, or no @: this line)
+// expected-remark-re {{a {{.*}} z}}   @unknown for no location in this file, or no @: this line)
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ge.dialects.support.diagnostics import Diagnostic, Place, Severity
+from ge.dialects.support.diagnostics import Diagnostic, Severity, SourceLocation
 from ge.lowering.text.reading import Source
 
 EXPECTED = re.compile(
@@ -26,12 +26,12 @@ class Expectation:
     pattern: re.Pattern[str]
     text: str
     line: int
-    place: Place
-    found: bool = False
+    location: SourceLocation
+    was_produced: bool = False
 
     def matches(self, diagnostic: Diagnostic, file: str) -> bool:
-        place = diagnostic.place
-        line = place.line if place.file == file else 0
+        location = diagnostic.location
+        line = location.line if location.file == file else 0
         return (
             diagnostic.severity == self.severity
             and line == self.line
@@ -48,7 +48,7 @@ def _pattern(text: str, is_regex: bool) -> re.Pattern[str]:
 
 
 def expectations(source: Source) -> list[Expectation]:
-    found: list[Expectation] = []
+    expected: list[Expectation] = []
     lines = source.text.split("\n")
     plain = [source.lines_before + i for i, t in enumerate(lines, 1) if not EXPECTED.search(t)]
     for number, text in enumerate(lines, source.lines_before + 1):
@@ -65,10 +65,11 @@ def expectations(source: Source) -> list[Expectation]:
                 line = min((n for n in plain if n > number), default=0)
             case offset:
                 line = number + int(offset)
-        place = Place(source.name, number, match.start() + 1)
+        location = SourceLocation(source.name, number, match.start() + 1)
         pattern = _pattern(match["text"], match["re"] is not None)
-        found.append(Expectation(Severity(match["kind"]), pattern, match["text"], line, place))
-    return found
+        expectation = Expectation(Severity(match["kind"]), pattern, match["text"], line, location)
+        expected.append(expectation)
+    return expected
 
 
 def mismatches(source: Source, diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
@@ -78,12 +79,12 @@ def mismatches(source: Source, diagnostics: Sequence[Diagnostic]) -> list[Diagno
     for diagnostic in (d for top in diagnostics for d in (top, *top.notes)):
         matching = [e for e in expected if e.matches(diagnostic, source.name)]
         for e in matching:
-            e.found = True
+            e.was_produced = True
         if not matching:
             message = f"unexpected {diagnostic.severity}: {diagnostic.message}"
-            wrong.append(Diagnostic(Severity.ERROR, message, diagnostic.place))
+            wrong.append(Diagnostic(Severity.ERROR, message, diagnostic.location))
     for e in expected:
-        if not e.found:
+        if not e.was_produced:
             message = f'expected {e.severity} "{e.text}" was not produced'
-            wrong.append(Diagnostic(Severity.ERROR, message, e.place))
+            wrong.append(Diagnostic(Severity.ERROR, message, e.location))
     return wrong

@@ -18,7 +18,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.ports import PAYLOAD
-from ge.dialects.support.diagnostics import diagnostic_handler, place_of
+from ge.dialects.support.diagnostics import diagnostic_handler, location_of
 from ge.dialects.support.errors import GeError
 from ge.lowering.debugging.delta import reduce
 from ge.lowering.pipeline.pass_manager import Instrumentation
@@ -101,7 +101,7 @@ def _of(rounds: Sequence[Sequence[Outcome]], trial: int, name: str) -> list[Arra
 
 def structure(module: ModuleOp) -> list[object]:
     numbers: dict[SSAValue | Operation | Block | None, int] = {}
-    found: list[object] = []
+    entries: list[object] = []
 
     def define(value: SSAValue) -> Attribute:
         numbers[value] = len(numbers)
@@ -113,8 +113,8 @@ def structure(module: ModuleOp) -> list[object]:
         types = [define(r) for r in op.results]
         blocks = [[define(a) for a in b.args] for r in op.regions for b in r.blocks]
         around = numbers.get(op.parent_op(), -1)
-        found.append((op.name, around, operands, types, blocks, op.properties, op.attributes))
-    return found
+        entries.append((op.name, around, operands, types, blocks, op.properties, op.attributes))
+    return entries
 
 
 class _Without:
@@ -147,8 +147,8 @@ class Validation(Instrumentation):
 
     def before(self, p: ModulePass, module: ModuleOp) -> None:
         if self.runner is None:
-            given = self.payload
-            self._payload = given(module) if callable(given) else given
+            payload = self.payload
+            self._payload = payload(module) if callable(payload) else payload
             self.runner = self.make_runner(module, self._payload)
             self._outcomes = self.runner.first
         self._old = module.clone()
@@ -163,22 +163,22 @@ class Validation(Instrumentation):
         if structure(old) == structure(module):
             return
         outcomes = runner.run(module)
-        found = first_difference(runner, relation_of(p), old, self._outcomes, outcomes)
-        if found is not None:
-            raise self.broken(p, old, found)
+        difference = first_difference(runner, relation_of(p), old, self._outcomes, outcomes)
+        if difference is not None:
+            raise self.broken(p, old, difference)
         self._outcomes = outcomes
 
-    def broken(self, p: ModulePass, old: ModuleOp, found: Difference) -> GeError:
+    def broken(self, p: ModulePass, old: ModuleOp, difference: Difference) -> GeError:
         """Cut the module down, write the test, and say what is wrong."""
         case = Case(self, p)
         small, payload = case.reduced(old, self._payload)
-        seen = case.difference(small, payload)
+        smaller = case.difference(small, payload)
         path = Path(self.output or f"validate-{p.name}.mlir")
-        case.write(path, small, payload, seen or found)
+        case.write(path, small, payload, smaller or difference)
         ops = [op for op in small.walk() if op.results and not isinstance(op, ConstantOp)]
         return GeError(
-            f"pass '{p.name}' declares {relation_of(p)}, but changes the numbers: {found}",
-            next((str(place) for op in ops if str(place := place_of(op))), ""),
+            f"pass '{p.name}' declares {relation_of(p)}, but changes the numbers: {difference}",
+            next((str(location) for op in ops if str(location := location_of(op))), ""),
             f"{path} repeats it with {len(ops)} op{'s' * (len(ops) != 1)}",
         )
 
@@ -208,13 +208,13 @@ class Case:
     def reduced(self, module: ModuleOp, payload: Payload) -> tuple[ModuleOp, Payload]:
         """The module cut down, and the weights that it needs: none, if random ones do as well."""
         end = time.process_time() + self.validation.seconds
-        for given in (_Without(), payload):
-            if self.difference(module, given) is not None:
-                small = reduce(module, lambda m, g=given: self.difference(m, g) is not None, end)
-                return small, given
+        for weights in (_Without(), payload):
+            if self.difference(module, weights) is not None:
+                small = reduce(module, lambda m, w=weights: self.difference(m, w) is not None, end)
+                return small, weights
         return module, payload
 
-    def write(self, path: Path, module: ModuleOp, payload: Payload, found: Difference) -> None:
+    def write(self, path: Path, module: ModuleOp, payload: Payload, difference: Difference) -> None:
         weights = {k: a for k in weights_of(module) if (a := payload.get(k)) is not None}
         module.attributes.pop(PAYLOAD, None)
         plugins = [f"--load-plugin={Path(p).resolve()}" for p in self.validation.plugins]
@@ -223,7 +223,7 @@ class Case:
         lines = [
             f"// RUN: {command} | filecheck %s",
             f"// Declared: {relation_of(self.broken)}.",
-            f"// {' '.join(str(found).split())}",
+            f"// {' '.join(str(difference).split())}",
             "// CHECK: builtin.module",
             "",
         ]

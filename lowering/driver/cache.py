@@ -72,10 +72,10 @@ class Request:
             self.output is not None and self.output != "-" and not is_device(Path(self.output))
         )
         entry = _entry_of(self) if to_file else None
-        if entry is not None and (kept := _read(entry, Path(self.path).parent)) is not None:
+        if entry is not None and (record := _read(entry, Path(self.path).parent)) is not None:
             try:
-                _restore(self, entry, kept)
-                return f"{kept['summary']} (from the cache)"
+                _restore(self, entry, record)
+                return f"{record['summary']} (from the cache)"
             except Unsound:
                 pass
         program, quiet = self._compile(progress, tell)
@@ -100,9 +100,9 @@ class Request:
         locations. Raises as compiling does."""
         request = replace(self, debug_info=True)
         entry = None if registered().all_passes else _entry_of(request)
-        if entry is not None and (kept := _read(entry, Path(self.path).parent)) is not None:
+        if entry is not None and (record := _read(entry, Path(self.path).parent)) is not None:
             try:
-                return _recall(request, entry, kept)
+                return _recall(request, entry, record)
             except Unsound:
                 pass
         program, quiet = self._compile(None, lambda diagnostic: None)
@@ -237,24 +237,24 @@ def _read(entry: Path, folder: Path) -> dict[str, Any] | None:
         info = entry.lstat()
         if not stat.S_ISDIR(info.st_mode) or not _is_ours(info):
             return None
-        kept: dict[str, Any] = json.loads(_text(entry / ENTRY))
-        kept["program"] = _text(entry / TEXT)
+        record: dict[str, Any] = json.loads(_text(entry / ENTRY))
+        record["program"] = _text(entry / TEXT)
         sound = (
-            sha256(kept["program"].encode()).hexdigest() == kept["text"]
-            and all(_identity(folder / name) == i for name, i in kept["reads"].items())
-            and isinstance(kept["weights"], str)
-            and isinstance(kept["summary"], str)
-            and isinstance(kept["report"], dict)
+            sha256(record["program"].encode()).hexdigest() == record["text"]
+            and all(_identity(folder / name) == i for name, i in record["reads"].items())
+            and isinstance(record["weights"], str)
+            and isinstance(record["summary"], str)
+            and isinstance(record["report"], dict)
         )
-        return kept if sound else None
+        return record if sound else None
     except (Unsound, *WRONG):
         return None
 
 
-def _restore(request: Request, entry: Path, kept: Mapping[str, Any]) -> None:
+def _restore(request: Request, entry: Path, record: Mapping[str, Any]) -> None:
     """Write what a request asks for from an entry. Raises Unsound, and then nothing is written."""
     assert request.output is not None
-    text = str(kept["program"])
+    text = str(record["program"])
 
     def copy(target: BinaryIO) -> None:
         try:
@@ -262,21 +262,21 @@ def _restore(request: Request, entry: Path, kept: Mapping[str, Any]) -> None:
         except OSError:
             raise Unsound from None
         with file:
-            if _copy(file, target) != kept["weights"]:
+            if _copy(file, target) != record["weights"]:
                 raise Unsound
 
     with Outputs(request.inputs()) as out:
-        if kept["weights"]:
+        if record["weights"]:
             weights = weights_path(request.output)
             out.binary(weights, copy)
             name = f"graph.payload = {StringAttr(weights.name)}"
             text = PAYLOAD.sub(lambda _: name, text, count=1)
         out.text(request.output, text)
         if request.report:
-            out.json(request.report, kept["report"])
+            out.json(request.report, record["report"])
 
 
-def _recall(request: Request, entry: Path, kept: Mapping[str, Any]) -> "Program":
+def _recall(request: Request, entry: Path, record: Mapping[str, Any]) -> "Program":
     from ge.dialects.graph.ports import HASH
     from ge.dialects.graph.ports import PAYLOAD as ATTRIBUTE
     from ge.lowering.driver.compiler import context
@@ -285,17 +285,17 @@ def _recall(request: Request, entry: Path, kept: Mapping[str, Any]) -> "Program"
     from ge.lowering.text.reading import Source, parse_module
     from ge.runtime.data.weights import open_payload
 
-    text = PAYLOAD.sub(f'graph.payload = "{WEIGHTS}"', kept["program"], count=1)
+    text = PAYLOAD.sub(f'graph.payload = "{WEIGHTS}"', record["program"], count=1)
     module = parse_module(context(request.options.plugins), Source(str(entry / TEXT), text))
     module.attributes.pop(HASH, None)  # the whole file is compared here
     try:
-        if kept["weights"]:
+        if record["weights"]:
             with _open(entry / WEIGHTS) as file:
-                if _copy(file, None) != kept["weights"]:
+                if _copy(file, None) != record["weights"]:
                     raise Unsound
         payload = open_payload(module, entry)
         module.attributes.pop(ATTRIBUTE, None)
-        report = kept["report"]
+        report = record["report"]
         passes = [PassRecord(**p) for p in report["compile"]["passes"]]
         compilation = Compilation(
             request.options, passes, report["compile"]["seconds"],
@@ -316,31 +316,31 @@ def _keep(request: Request, entry: Path, program: "Program") -> None:
 def _store(request: Request, entry: Path, program: "Program") -> None:
     if not entry.parent.exists():
         entry.parent.mkdir(0o700, parents=True)
-    made = Path(tempfile.mkdtemp(prefix=".new-", dir=entry.parent))
+    folder = Path(tempfile.mkdtemp(prefix=".new-", dir=entry.parent))
     try:
         if request.output is None:
-            program.save(str(made / TEXT), None, request.debug_info)
+            program.save(str(folder / TEXT), None, request.debug_info)
         else:
-            shutil.copyfile(request.output, made / TEXT)
+            shutil.copyfile(request.output, folder / TEXT)
             if (weights := weights_path(request.output)).exists():
-                shutil.copyfile(weights, made / WEIGHTS)
-        text = (made / TEXT).read_text(encoding="utf-8")
+                shutil.copyfile(weights, folder / WEIGHTS)
+        text = (folder / TEXT).read_text(encoding="utf-8")
         if PAYLOAD.search(text) is None:
-            (made / WEIGHTS).unlink(missing_ok=True)
+            (folder / WEIGHTS).unlink(missing_ok=True)
         about = {
             "summary": program.summary(Path(request.path).name),
             "report": program.report(),
             "text": sha256(text.encode()).hexdigest(),
-            "weights": _hash(str(made / WEIGHTS)) or "",
+            "weights": _hash(str(folder / WEIGHTS)) or "",
             "reads": {n: _identity(Path(request.path).parent / n) for n in _reads(request.path)},
         }
-        (made / ENTRY).write_text(json.dumps(about), encoding="utf-8")
-        for file in made.iterdir():
+        (folder / ENTRY).write_text(json.dumps(about), encoding="utf-8")
+        for file in folder.iterdir():
             file.chmod(0o600)
         shutil.rmtree(entry, ignore_errors=True)  # it was damaged or outdated
-        os.rename(made, entry)
+        os.rename(folder, entry)
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _reads(path: str) -> list[str]:
@@ -362,5 +362,5 @@ def compile_model(
 ) -> "Program":
     """`ge.compile`: a model or module by path, options by name (see Options); what is not given
     comes from the environment. Raises GeError for what is wrong with model or options."""
-    given = Options.from_environment(**options)
-    return Request(path, given, shapes=shapes or {}, dims=dims or {}).program()
+    all_options = Options.from_environment(**options)
+    return Request(path, all_options, shapes=shapes or {}, dims=dims or {}).program()

@@ -64,7 +64,7 @@ def lower_within_limit(module: ModuleOp, levels: Sequence[Level], stepper: Stepp
     search = Search(stepper, module.clone(), rest)
     try:
         become(module, search.lowered(Remedies(options.memory_limit)))
-        best = search.weighed(search.candidate(module))
+        best = search.smallest(search.candidate(module))
         stepper.rules, stepper.ops = best.rules, best.ops
         if best.module is not module:
             become(module, best.module)
@@ -78,11 +78,11 @@ def lower_within_limit(module: ModuleOp, levels: Sequence[Level], stepper: Stepp
             become(module, search.lowered(remedies))
             return memory_figures(module)["peak_bytes"]
 
-        remedies = find_fit(error, Remedies(options.memory_limit), names, attempt)
+        attempts = find_fit(error, Remedies(options.memory_limit), names, attempt)
         if (main := main_function(module)) is not None:
-            for tried in remedies:
-                remark(main, f"over the memory limit; {tried}")
-        return remedies
+            for remedy in attempts:
+                remark(main, f"over the memory limit; {remedy}")
+        return attempts
 
 
 @dataclass
@@ -119,14 +119,14 @@ class Search:
             self.fused[passes] = self.candidate(module)
         return self.fused[passes]
 
-    def made(self, remedies: Remedies) -> list[Candidate]:
+    def within_limit(self, remedies: Remedies) -> list[Candidate]:
         """The program with these remedies; none where it does not keep the limit."""
         try:
             return [self.candidate(self.lowered(remedies))]
         except OverLimitError:
             return []
 
-    def weighed(self, first: Candidate) -> Candidate:
+    def smallest(self, first: Candidate) -> Candidate:
         """If launches were reordered or recomputed, also compile without that and keep the smaller
         arena: results in place, and parts written where they belong, are known only later."""
         candidates = [first]
@@ -134,7 +134,7 @@ class Search:
             candidates = self.recomputations(first)
         if is_reordered(first.module):
             limit = self.stepper.options.memory_limit
-            candidates += self.made(Remedies(limit, order=True, slower=1.0))
+            candidates += self.within_limit(Remedies(limit, order=True, slower=1.0))
         return min(candidates, key=lambda c: c.peak_bytes)
 
     def recomputations(self, first: Candidate) -> list[Candidate]:
@@ -144,19 +144,19 @@ class Search:
         options = self.stepper.options
         target, limit = Target.load(options.target), options.memory_limit
 
-        def made(slower: float, elementwise: bool = True) -> list[Candidate]:
-            return self.made(Remedies(limit, slower=slower, elementwise=elementwise))
+        def programs(slower: float, elementwise: bool = True) -> list[Candidate]:
+            return self.within_limit(Remedies(limit, slower=slower, elementwise=elementwise))
 
         def in_time(candidates: Iterable[Candidate]) -> Candidate:
             return next((c for c in candidates if c.latency_us(target) <= most_us), plain)
 
-        if not (without := made(1.0)):
+        if not (without := programs(1.0)):
             return [first]
         (plain,) = without
         most_us = SLOWER * plain.latency_us(target)
-        candidates = [plain, in_time(chain([first], chain.from_iterable(map(made, LESS_SLOW))))]
+        candidates = [plain, in_time(chain([first], chain.from_iterable(map(programs, LESS_SLOW))))]
         if options.fusion != "off":
-            launches = (made(slower, False) for slower in (SLOWER, *LESS_SLOW))
+            launches = (programs(slower, False) for slower in (SLOWER, *LESS_SLOW))
             candidates.append(in_time(chain.from_iterable(launches)))
         return candidates
 

@@ -14,7 +14,7 @@ from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.irdl.dominance import DominanceInfo
 from xdsl.traits import IsolatedFromAbove
 
-from ge.dialects.support.diagnostics import Diagnostic, Severity, error_at, place_of
+from ge.dialects.support.diagnostics import Diagnostic, Severity, error_at, location_of
 from ge.dialects.support.errors import GeError
 
 
@@ -105,7 +105,7 @@ def dominance_error(op: Operation, operand: int) -> GeError:
     if owner is not None:
         noun = "block" if isinstance(value, BlockArgument) else "op"
         text = f"{what} ({noun} {where})"
-        error.notes = (Diagnostic(Severity.NOTE, text, place_of(owner)),)
+        error.notes = (Diagnostic(Severity.NOTE, text, location_of(owner)),)
     return error
 
 

@@ -82,9 +82,9 @@ class Importer:
         return len(self.payload), len(self.keys)
 
     def reset(self, mark: tuple[int, int]) -> None:
-        for made, count in zip((self.payload, self.keys), mark, strict=True):
-            while len(made) > count:
-                made.popitem()
+        for table, count in zip((self.payload, self.keys), mark, strict=True):
+            while len(table) > count:
+                table.popitem()
 
     def function(self, node: NodeProto) -> Function | None:
         if not self.functions:
@@ -209,8 +209,8 @@ def import_model(
     """Import a model proto. `shapes` fixes inputs by name, `dims` symbolic dimensions, `lengths`
     inputs that are sequences (None: an optional that is not given); `folder` holds external data.
     Raises GeError naming every node that cannot be imported."""
-    given = {name: tuple(shape) for name, shape in (shapes or {}).items()}
-    fixed = Fixed(given, dict(dims or {}), lengths or {})
+    by_input = {name: tuple(shape) for name, shape in (shapes or {}).items()}
+    fixed = Fixed(by_input, dict(dims or {}), lengths or {})
     return Importer(model, fixed, folder, progress).run()
 
 

@@ -137,17 +137,19 @@ def make_arguments(infos: Sequence[ValueInfoProto], fixed: Fixed) -> Arguments:
             raise GeError(f"there is no input '{name}'{_near(name, list(by_name))}")
         by_name[name].adopt_shape(shape)
     block = Block()
-    made = Arguments(block, [], [])
+    arguments = Arguments(block, [], [])
     for i in inputs:
         args: list[SSAValue] = []
         for name in i.argument_names():
             arg = block.insert_arg(i.type(), len(block.args))
             arg.name_hint = name_hint(name)
             args.append(arg)
-            made.attributes.append(i.attributes(name))
+            arguments.attributes.append(i.attributes(name))
         absent = None if not i.is_sequence or fixed.lengths.get(i.name) is None else ()
-        made.values.append(tuple(args) if i.is_sequence and args else args[0] if args else absent)
-    return made
+        arguments.values.append(
+            tuple(args) if i.is_sequence and args else args[0] if args else absent
+        )
+    return arguments
 
 
 def _near(name: str, known: Sequence[str]) -> str:

@@ -209,7 +209,7 @@ class Tensors:
 
 def external_files(model: ModelProto) -> list[str]:
     """The locations of external data that tensors of the model state, as they are written."""
-    found: dict[str, None] = {}
+    locations: dict[str, None] = {}
     graphs = [model.graph]
     nodes = [n for f in model.functions for n in f.node]
     while graphs or nodes:
@@ -225,8 +225,8 @@ def external_files(model: ModelProto) -> list[str]:
         for tensor_proto in tensors:
             for entry in tensor_proto.external_data:
                 if entry.key == "location":
-                    found[entry.value] = None
-    return list(found)
+                    locations[entry.value] = None
+    return list(locations)
 
 
 def _number(text: str, what: str) -> int:
@@ -244,7 +244,7 @@ def unpacked(data: Array, bits: int) -> Array:
 
 def _typed(proto: TensorProto, dtype: np.dtype[Any], dims: tuple[int, ...], expected: int) -> Array:
     field = helper.tensor_dtype_to_field(proto.data_type)
-    given = len(getattr(proto, field))
-    if given != expected:
-        raise GeError(f"{given} elements are given for dimensions {list(dims)}")
+    count = len(getattr(proto, field))
+    if count != expected:
+        raise GeError(f"{count} elements are given for dimensions {list(dims)}")
     return numpy_helper.to_array(proto).astype(dtype, copy=False)

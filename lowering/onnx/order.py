@@ -66,17 +66,17 @@ def in_order(nodes: Sequence[NodeProto]) -> Sequence[NodeProto]:
 def _sorted(nodes: Sequence[NodeProto], needs: Sequence[Sequence[int]]) -> list[int]:
     """Depth first, in the order of the file where that is free."""
     order: list[int] = []
-    done: set[int] = set()
+    visited: set[int] = set()
     for start in range(len(nodes)):
         path: dict[int, Iterator[int]] = {}
-        if start not in done:
+        if start not in visited:
             path[start] = iter(needs[start])
         while path:
             current = next(reversed(path))
-            following = next((i for i in path[current] if i not in done), None)
+            following = next((i for i in path[current] if i not in visited), None)
             if following is None:
                 del path[current]
-                done.add(current)
+                visited.add(current)
                 order.append(current)
             elif following in path:
                 raise _cycle(nodes, path, following)

@@ -239,14 +239,14 @@ class Scope:
         self.failed.update(name for name in proto.output if name)
 
     def _tensor(self, proto: NodeProto) -> bool:
-        found = next((a for a in proto.attribute if a.name in ("value", "sparse_value")), None)
-        if found is None or not proto.output:
+        attribute = next((a for a in proto.attribute if a.name in ("value", "sparse_value")), None)
+        if attribute is None or not proto.output:
             return False
         name = proto.output[0]
-        if found.name == "value":
-            self.add_tensor(name, found.t)
+        if attribute.name == "value":
+            self.add_tensor(name, attribute.t)
         else:
-            array = self.importer.tensors.sparse(found.sparse_tensor)
+            array = self.importer.tensors.sparse(attribute.sparse_tensor)
             self.define(name, self.constant(name, type_of(array), array))
         return True
 
@@ -290,12 +290,12 @@ class Scope:
         result.CopyFrom(proto)
         del result.attribute[:]
         for attribute in proto.attribute:
-            given = self.attributes.get(attribute.ref_attr_name)
+            argument = self.attributes.get(attribute.ref_attr_name)
             if not attribute.ref_attr_name:
                 result.attribute.append(attribute)
-            elif given is not None:
+            elif argument is not None:
                 copy = result.attribute.add()
-                copy.CopyFrom(given)
+                copy.CopyFrom(argument)
                 copy.name = attribute.name
         return result
 

@@ -210,10 +210,12 @@ class Options:
         return tuple(dict.fromkeys(p for p in self.custom_pass.split(os.pathsep) if p))
 
     @classmethod
-    def from_environment(cls, source: Mapping[str, str] | None = None, **given: Any) -> "Options":
-        """Options from `GE_*` variables; those `given` that are not None win.
+    def from_environment(
+        cls, source: Mapping[str, str] | None = None, **arguments: Any
+    ) -> "Options":
+        """Options from `GE_*` variables; `arguments` that are not None win.
         Raises GeError for a value that cannot be read."""
-        values = {name: value for name, value in given.items() if value is not None}
+        values = {name: value for name, value in arguments.items() if value is not None}
         variables = environment.variables() if source is None else source
         for field in dataclasses.fields(cls):
             facts, name = facts_of(field), field.name

@@ -196,8 +196,8 @@ def _scalar(value: str, t: Any) -> ParameterType | None:
     if origin is Literal:
         return next((a for a in get_args(t) if str(a) == value), None)
     if origin in (Union, UnionType):
-        found = (_scalar(value, a) for a in get_args(t) if a is not NoneType)
-        return next((v for v in found if v is not None), None)
+        items = (_scalar(value, a) for a in get_args(t) if a is not NoneType)
+        return next((v for v in items if v is not None), None)
     if t is bool:
         return {"true": True, "1": True, "false": False, "0": False}.get(value.lower())
     try:
@@ -212,8 +212,8 @@ def _convert(values: tuple[str, ...], t: Any) -> ParameterListType | None:
     if origin in (Union, UnionType):
         if not values and NoneType in args:
             return ()
-        found = (_convert(values, a) for a in args if a is not NoneType)
-        return next((v for v in found if v is not None), None)
+        fits = (_convert(values, a) for a in args if a is not NoneType)
+        return next((v for v in fits if v is not None), None)
     if origin is tuple:
         types = [args[0]] * len(values) if Ellipsis in args else list(args)
         if len(types) != len(values):
@@ -264,9 +264,9 @@ def _built(
             )
         value = _convert(values, types[key])
         if value is None:
-            given = ",".join(values) or "no value"
+            value_text = ",".join(values) or "no value"
             raise GeError(
-                f"option '{key}' of pass '{name}' expects {type_text(types[key])}, got {given}"
+                f"option '{key}' of pass '{name}' expects {type_text(types[key])}, got {value_text}"
             )
         typed[key] = value
     for key in sorted(cls.required_fields() & set(fields)):

@@ -76,20 +76,20 @@ def find_fit(
     """Try the remedies called `names` until the program fits, after it failed with `first`. The
     last attempt is the one that fits. Raises OverLimitError, which tells what each of them would
     have saved, when none does."""
-    best, tried = first, list[Tried]()
+    best, attempts = first, list[Tried]()
     for name in names if first.limit >= 0 else ():
-        given, found = apply(name, remedies, first.limit, attempt)
-        arena = found.arena if isinstance(found, OverLimitError) else found
+        candidate, outcome = apply(name, remedies, first.limit, attempt)
+        arena = outcome.arena if isinstance(outcome, OverLimitError) else outcome
         helps = arena < best.arena
-        tried.append(Tried(name, arena, best.arena - arena, helps))
-        if not isinstance(found, OverLimitError):
-            return tried
+        attempts.append(Tried(name, arena, best.arena - arena, helps))
+        if not isinstance(outcome, OverLimitError):
+            return attempts
         if helps:
-            best, remedies = found, given
-    if tried:
+            best, remedies = outcome, candidate
+    if attempts:
         if best is not first:
             best.message = f"{first.message}; with all that helps it needs {best.arena}"
-        best.notes += tuple(str(t) for t in tried)
+        best.notes += tuple(str(t) for t in attempts)
     raise best
 
 
@@ -102,12 +102,12 @@ def apply(
     in_bytes = name in IN_BYTES
     goal = limit
     for _ in range(RETRIES if in_bytes else 1):
-        given = replace(remedies, **{name: max(goal, 1) if in_bytes else True})
+        candidate = replace(remedies, **{name: max(goal, 1) if in_bytes else True})
         try:
-            return given, attempt(given)
+            return candidate, attempt(candidate)
         except OverLimitError as e:
             if best is None or e.arena < best[1].arena:
-                best = given, e
+                best = candidate, e
             goal -= e.arena - limit
             if goal <= 0 or e.lower_bound > limit:
                 break

@@ -49,7 +49,7 @@ from ge.transforms.memory.recompute_elementwise import RecomputeElementwisePass
 from ge.transforms.memory.rematerialize import RematerializePass
 from ge.transforms.memory.spill_buffers import SpillBuffersPass
 from ge.transforms.memory.write_parts import WritePartsPass
-from ge.transforms.rewriting.sequence import PassSequence
+from ge.transforms.rewriting.passes import PassSequence
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
 from ge.transforms.schedule.split_launches import SplitLaunchesPass
 

@@ -11,8 +11,8 @@ level, or the first of level fused, so that its rules come before ge's own.
 
 import re
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
@@ -28,6 +28,7 @@ from xdsl.ir import Dialect
 from xdsl.passes import ModulePass
 from xdsl.universe import XDSL_UNIVERSE, Universe
 
+from ge.dialects.support.context import setting
 from ge.dialects.support.errors import GeError
 from ge.lowering.plugins.universe import GE_UNIVERSE
 from ge.lowering.text.errors import PLUGIN
@@ -54,14 +55,9 @@ def registered() -> Universe:
     return _registry.get().universe
 
 
-@contextmanager
-def new_registry() -> Generator[None]:
+def new_registry() -> AbstractContextManager[Registry]:
     """Within the context, nothing is registered at first, and what is registered ends with it."""
-    token = _registry.set(Registry())
-    try:
-        yield
-    finally:
-        _registry.reset(token)
+    return setting(_registry, Registry())
 
 
 @overload

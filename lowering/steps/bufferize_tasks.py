@@ -84,8 +84,8 @@ class Bufferization:
     # Tensors whose buffers hold a result of the model
     outputs: set[SSAValue] = field(default_factory=set[SSAValue])
 
-    # Ops on tensors that have been replaced, in order
-    done: list[Operation] = field(default_factory=list[Operation])
+    # Ops on tensors, in order
+    replaced: list[Operation] = field(default_factory=list[Operation])
 
     def function(self, func: FuncOp) -> None:
         block = func.body.block
@@ -97,7 +97,7 @@ class Bufferization:
         block.insert_ops_before(tuple(self.inputs(block.args)), ops[0])
         for op in ops:
             self.visit(op)
-        for op in reversed(self.done):
+        for op in reversed(self.replaced):
             op.detach()
             op.erase()
         for buffer in self.views:
@@ -130,7 +130,7 @@ class Bufferization:
         for n in new:
             n.location = op.location
         op.parent.insert_ops_before(new, op)
-        self.done.append(op)
+        self.replaced.append(op)
 
     def replacement(self, op: Operation) -> Iterator[Operation]:
         """The ops that replace `op`, in order; they are to be inserted before it."""
@@ -292,7 +292,7 @@ class Bufferization:
         new = YieldOp(*values)
         new.location = last.location
         block.insert_op_before(new, last)
-        self.done.append(last)
+        self.replaced.append(last)
 
     def results(self, op: FuncReturnOp) -> Iterator[Operation]:
         returned: list[SSAValue] = []
@@ -315,8 +315,8 @@ class Bufferization:
     def is_output(self, buffer: SSAValue) -> bool:
         """Whether a buffer is the whole of one that holds an output of the model alone."""
         owner, _ = self.views.get(buffer, (buffer, 0))
-        made = isinstance(owner.owner, AllocOp) and IO in owner.owner.attributes
-        return made and numel(shape_of(owner)) == numel(shape_of(buffer))
+        is_io = isinstance(owner.owner, AllocOp) and IO in owner.owner.attributes
+        return is_io and numel(shape_of(owner)) == numel(shape_of(buffer))
 
 
 # What computes its static results into buffers that it is given

@@ -1,4 +1,4 @@
-"""Exception -> diagnostic -> text: one clear message, its place, the source line and a caret."""
+"""Exception -> diagnostic -> text: one clear message, its location, the source line and a caret."""
 
 import re
 import sys
@@ -16,7 +16,14 @@ from xdsl.utils.exceptions import (
 )
 from xdsl.utils.lexer import Span
 
-from ge.dialects.support.diagnostics import UNSEEN, Diagnostic, Place, Severity, place_of, visible
+from ge.dialects.support.diagnostics import (
+    UNSEEN,
+    Diagnostic,
+    Severity,
+    SourceLocation,
+    location_of,
+    visible,
+)
 from ge.dialects.support.environment import debugging
 from ge.dialects.support.errors import GeError
 from ge.lowering.text.printing import head_text
@@ -54,27 +61,27 @@ class Sources:
     def add(self, source: Source) -> None:
         self._lines[source.name] = source.text.split("\n")
 
-    def line(self, place: Place) -> str | None:
-        """The text of the line at a place, None when the file or the line is not there."""
-        if not place.line:
+    def line(self, location: SourceLocation) -> str | None:
+        """The text of the line at a location, None when the file or the line is not there."""
+        if not location.line:
             return None
-        if place.file not in self._lines:
+        if location.file not in self._lines:
             try:
-                text = Path(place.file).read_text("utf-8") if Path(place.file).is_file() else ""
-                self.add(Source(place.file, text))
+                path = Path(location.file)
+                self.add(Source(location.file, path.read_text("utf-8") if path.is_file() else ""))
             except (OSError, ValueError, MemoryError):
-                self._lines[place.file] = []
-        lines = self._lines[place.file]
-        return lines[place.line - 1].rstrip("\r") if 0 < place.line <= len(lines) else None
+                self._lines[location.file] = []
+        lines = self._lines[location.file]
+        return lines[location.line - 1].rstrip("\r") if 0 < location.line <= len(lines) else None
 
     def render(self, diagnostic: Diagnostic) -> str:
         """The diagnostic, its notes, and the source lines that they point to."""
         lines = (_shortened(visible(line)) for line in str(diagnostic).split("\n"))
         out = ["\n".join(lines)]
-        place = diagnostic.place
-        if place.file and (line := self.line(place)) is not None:
+        location = diagnostic.location
+        if location.file and (line := self.line(location)) is not None:
             clean = UNSEEN.sub(lambda m: m[0] if m[0] == "\t" else "\ufffd", line)
-            shown, column = _window(clean, place.column)
+            shown, column = _window(clean, location.column)
             blanks = re.sub(r"[^\t]", " ", shown[: max(column - 1, 0)])
             out += [shown, f"{blanks}^"]
         out += [self.render(note) for note in diagnostic.notes]
@@ -124,23 +131,23 @@ def _root(error: BaseException) -> BaseException:
     return error
 
 
-def _place_of_span(span: "Span[str] | Span[bytes]") -> Place:
+def _location_of_span(span: "Span[str] | Span[bytes]") -> SourceLocation:
     text = span.input.content
     if span.start >= len(text):
         end = len(text.rstrip())
         span = Span(end, end, span.input)  # pyright: ignore[reportArgumentType, reportAssignmentType]
-    return Place(*span.get_location())
+    return SourceLocation(*span.get_location())
 
 
 def _from_parse_error(error: ParseError) -> Diagnostic:
     notes = ()
     if isinstance(error, MultipleSpansParseError):
         notes = tuple(
-            Diagnostic(Severity.NOTE, text or error.ref_text or "", _place_of_span(span))
+            Diagnostic(Severity.NOTE, text or error.ref_text or "", _location_of_span(span))
             for span, text in error.refs
         )
     message = " ".join(error.msg.split("\n")).strip()
-    return Diagnostic(Severity.ERROR, message, _place_of_span(error.span), notes)
+    return Diagnostic(Severity.ERROR, message, _location_of_span(error.span), notes)
 
 
 def _from_ge_error(error: GeError, context: str) -> Diagnostic:
@@ -152,13 +159,13 @@ def _from_ge_error(error: GeError, context: str) -> Diagnostic:
     if context and (not error.where or context.startswith("after")):
         message = f"{message} ({context})"
     if not error.where:
-        place = place_of(op) if op is not None else Place()
-        return Diagnostic(Severity.ERROR, message, place, notes)
+        location = location_of(op) if op is not None else SourceLocation()
+        return Diagnostic(Severity.ERROR, message, location, notes)
     if (match := PLACE.match(error.where)) is not None:
-        place = Place(match["file"], int(match["line"]), int(match["column"] or 0))
+        location = SourceLocation(match["file"], int(match["line"]), int(match["column"] or 0))
     else:
-        place = Place(error.where)
-    return Diagnostic(Severity.ERROR, message, place, notes)
+        location = SourceLocation(error.where)
+    return Diagnostic(Severity.ERROR, message, location, notes)
 
 
 def is_internal(error: BaseException) -> bool:
@@ -173,14 +180,14 @@ def _in_verifier(error: BaseException) -> bool:
     return any(f.f_code.co_name in ("verify", "verify_") for f in _frames(error))
 
 
-def plugin_place(error: BaseException) -> Place | None:
+def plugin_location(error: BaseException) -> SourceLocation | None:
     """The innermost line of a plugin that an exception went through."""
-    entry, place = error.__traceback__, None
+    entry, location = error.__traceback__, None
     while entry is not None:
         if str(entry.tb_frame.f_globals.get("__name__", "")).startswith(PLUGIN):
-            place = Place(entry.tb_frame.f_code.co_filename, entry.tb_lineno)
+            location = SourceLocation(entry.tb_frame.f_code.co_filename, entry.tb_lineno)
         entry = entry.tb_next
-    return place
+    return location
 
 
 def diagnose(error: BaseException, context: str = "", notes: bool = True) -> Diagnostic:
@@ -205,12 +212,12 @@ def diagnose(error: BaseException, context: str = "", notes: bool = True) -> Dia
         message = f"'{op.name}' op {message.removeprefix(f'Operation {op.name} ')}"
     if context:
         message = f"{message} ({context})"
-    place = place_of(op) if op is not None else Place()
+    location = location_of(op) if op is not None else SourceLocation()
     file = next((n for n in said_before if n.startswith(REPRODUCER)), "").removeprefix(REPRODUCER)
     said = _notes(op if context else None, internal, file) if notes else ()
-    if notes and internal and (line := plugin_place(error)) is not None:
+    if notes and internal and (line := plugin_location(error)) is not None:
         said = (*said, Diagnostic(Severity.NOTE, "raised by this line of a plugin", line))
-    return Diagnostic(Severity.ERROR, message, place, said)
+    return Diagnostic(Severity.ERROR, message, location, said)
 
 
 def _notes(op: Operation | None, internal: bool, reproducer: str) -> tuple[Diagnostic, ...]:
@@ -240,13 +247,13 @@ def show_traceback(error: BaseException, debug: bool = False) -> None:
 
 
 def print_error(error: BaseException, tool: str = "", debug: bool = False) -> None:
-    """Print an error for people on stderr; `tool: ` before one without a place."""
+    """Print an error for people on stderr; `tool: ` before one without a location."""
     show_traceback(error, debug)
     diagnostic = diagnose(error)
     sources = Sources()
     if isinstance(error, ParseError):
         sources.add(Source(error.span.input.name, str(error.span.input.content)))
-    prefix = f"{tool}: " if tool and not str(diagnostic.place) else ""
+    prefix = f"{tool}: " if tool and not str(diagnostic.location) else ""
     try:
         text = sources.render(diagnostic)
     except MemoryError:

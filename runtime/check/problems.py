@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from xdsl.ir import Operation
 
 from ge.dialects.npu_task.ops import LaunchOp
-from ge.dialects.support.diagnostics import error_at, listing, place_of
+from ge.dialects.support.diagnostics import error_at, listing, location_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,8 @@ class Problem:
     op: Operation = field(compare=False)
 
     def __str__(self) -> str:
-        place = str(place_of(self.op))
-        return f"{place}: {self.message}" if place else self.message
+        location = str(location_of(self.op))
+        return f"{location}: {self.message}" if location else self.message
 
 
 def name_of(op: Operation) -> str:
@@ -38,5 +38,5 @@ def require_none(problems: Sequence[Problem], what: str) -> None:
 
 
 def placed(op: Operation) -> str:
-    place = str(place_of(op))
-    return f"{name_of(op)} ({place})" if place else name_of(op)
+    location = str(location_of(op))
+    return f"{name_of(op)} ({location})" if location else name_of(op)

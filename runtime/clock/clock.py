@@ -30,9 +30,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from ge.dialects.npu_task import ops as task
 from ge.dialects.npu_task.attributes import HOST
 from ge.dialects.npu_task.control import IfOp, LoopOp, YieldOp
-from ge.dialects.npu_task.memory import Regions, moves, trips
+from ge.dialects.npu_task.memory import ByteRegions, moves, trips
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
-from ge.dialects.support.diagnostics import place_of
+from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions
 from ge.dialects.support.tensor_op import TensorOp
@@ -75,7 +75,7 @@ class UnknownShapes(GeError):
 class TaskBuilder:
     """The tasks of an epoch (what is issued between two barriers), with what each waits for."""
 
-    def __init__(self, regions: Regions) -> None:
+    def __init__(self, regions: ByteRegions) -> None:
         self.tasks: list[Task] = []
         self._of: dict[Issue, Task] = {}
         self._last: dict[int, Task] = {}
@@ -122,7 +122,7 @@ def stated(block: Block) -> Iterator[Issue | Operation]:
         if isinstance(op, TensorOp) or (isinstance(op, TASKS) and op.stream is None):
             what = "fixed on a stream" if isinstance(op, TASKS) else "a task"
             hint = "compile it with ge-compile first"
-            raise GeError(f"{op.name} is not {what}: not a program", str(place_of(op)), hint)
+            raise GeError(f"{op.name} is not {what}: not a program", str(location_of(op)), hint)
         match op:
             case LaunchOp() | task.CopyOp() | task.TransferOp():
                 yield queue.issue(op)
@@ -150,7 +150,7 @@ class ProgramClock:
         self.target, self.issued = target, issued
         self.kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
         self.notes: list[str] = []
-        self.regions = Regions()
+        self.regions = ByteRegions()
         self.traffic = Traffic(target.l2_bytes, self.regions)
         self._known: dict[str, Launched] = {}
         self._unknown: list[Operation] = []
@@ -162,7 +162,7 @@ class ProgramClock:
         timeline = self.block(main.body.block, host_driven=False)
         timeline.notes = self.notes
         if self._unknown:
-            names = (name for op in self._unknown if (name := str(place_of(op))))
+            names = (name for op in self._unknown if (name := str(location_of(op))))
             raise UnknownShapes(
                 f"{len(self._unknown)} tasks have shapes that are known only at run time, "
                 f"the first is {next(names, self._unknown[0].name)}",
@@ -191,7 +191,7 @@ class ProgramClock:
         return result
 
     def in_isolation(self, issues: Iterable[Issue]) -> Timeline:
-        self.traffic = Traffic(self.target.l2_bytes, self.regions)
+        self.traffic.cache = L2Cache(self.target.l2_bytes)
         builder = TaskBuilder(self.regions)
         for issue in issues:
             self.add(builder, issue)
@@ -211,7 +211,7 @@ class ProgramClock:
         known = self._known.get(op.callee)
         if known is None:
             if op.callee not in self.kernels:
-                raise GeError(f"there is no kernel @{op.callee}", str(place_of(op)))
+                raise GeError(f"there is no kernel @{op.callee}", str(location_of(op)))
             known = self._known[op.callee] = launched(self.kernels[op.callee], self.target)
         kernel, operands, cost = self.kernels[op.callee], op.operands, known.cost
         ins = operands[: known.inputs]
@@ -259,7 +259,7 @@ class ProgramClock:
             timeline = self.block(region.block, host_driven=True)
             sides.append((timeline, self.traffic.cache))
         longest, self.traffic.cache = max(sides, key=lambda side: side[0].latency_us)
-        self.notes.append(f"{str(place_of(op)) or op.name}: the longer branch is counted")
+        self.notes.append(f"{str(location_of(op)) or op.name}: the longer branch is counted")
         return longest, 1
 
     def loop(self, op: LoopOp) -> tuple[Timeline, int]:
@@ -267,10 +267,10 @@ class ProgramClock:
         body = self.block(op.body.block, host_driven=True)
         least, most = trips(op)
         if least != most:
-            self.notes.append(f"{str(place_of(op)) or op.name}: one iteration is counted")
+            self.notes.append(f"{str(location_of(op)) or op.name}: one iteration is counted")
         elif least > (count := body.shown(body, least)):
             shown = f"{count} of {least} iterations"
-            self.notes.append(f"{str(place_of(op)) or op.name}: trace and summary show {shown}")
+            self.notes.append(f"{str(location_of(op)) or op.name}: trace and summary show {shown}")
         return body, least if least == most else 1
 
 

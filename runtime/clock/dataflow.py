@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from xdsl.ir import SSAValue
 
-from ge.dialects.npu_task.memory import Region, Regions
+from ge.dialects.npu_task.memory import ByteRegion, ByteRegions
 
 T = TypeVar("T")
 
@@ -19,8 +19,8 @@ T = TypeVar("T")
 class Writers(Generic[T]):
     """Who wrote each part of each buffer last."""
 
-    def __init__(self, regions: Regions) -> None:
-        self._writes: dict[SSAValue, list[tuple[Region, T]]] = {}
+    def __init__(self, regions: ByteRegions) -> None:
+        self._writes: dict[SSAValue, list[tuple[ByteRegion, T]]] = {}
         self._regions = regions
 
     def of(self, values: Iterable[SSAValue]) -> list[T]:

@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
 from ge.dialects.npu_task.ops import RecordOp, WaitOp
-from ge.dialects.support.diagnostics import place_of
+from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
 
 
@@ -37,7 +37,7 @@ class IssueQueue:
         recorded it."""
         event = op.event.value.data
         if event not in self._events:
-            where = str(place_of(op))
+            where = str(location_of(op))
             raise GeError(f"event {event} is waited for but was not recorded before", where)
         if (recorded := self._events[event]) is not None:
             self._waits.setdefault(op.stream.value.data, []).append(recorded)

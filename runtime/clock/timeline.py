@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from xdsl.ir import Attribute, Operation
 
 from ge.dialects.npu_task.ops import KernelOp
-from ge.dialects.support.diagnostics import place_of
+from ge.dialects.support.diagnostics import location_of
 from ge.dialects.targets.target import Target
 from ge.runtime.costs.pipes import TaskTime, hbm_bytes_per_us
 
@@ -47,7 +47,7 @@ class Task:
 
     @property
     def name(self) -> str:
-        return place_of(self.op).name or self.kind
+        return location_of(self.op).name or self.kind
 
     @property
     def wait_us(self) -> float:

@@ -7,7 +7,7 @@ from xdsl.ir import Attribute, BlockArgument, SSAValue
 
 from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.npu_task.attributes import HOST
-from ge.dialects.npu_task.memory import Regions
+from ge.dialects.npu_task.memory import ByteRegions
 from ge.dialects.npu_task.ops import KernelOp, SlotOp
 from ge.dialects.support.types import byte_size
 from ge.runtime.clock.l2 import AddressRange, L2Cache
@@ -31,7 +31,7 @@ class _Access:
 class Traffic:
     """The accesses of a program's tasks, in the order in which they are issued."""
 
-    def __init__(self, l2_bytes: int, regions: Regions) -> None:
+    def __init__(self, l2_bytes: int, regions: ByteRegions) -> None:
         self.regions = regions
         self.cache = L2Cache(l2_bytes)
         self._accesses: dict[SSAValue, _Access | None] = {}

@@ -12,7 +12,7 @@ memory; k is the step through a head's elements.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import ceil
 
@@ -40,6 +40,7 @@ from ge.dialects.targets.target import Target
 from ge.runtime.costs.around import around
 from ge.runtime.costs.core_tiles import Footprint, bytes_of
 from ge.runtime.costs.pipes import Pipes, l2_bytes_per_us, store_us
+from ge.runtime.costs.structure import once
 
 # Sizes of tiles that are tried, made smaller until all tiles along an extent are alike; powers of
 # two are tried as they are, too.
@@ -198,12 +199,12 @@ class CubeKernel:
     # ---- which tilings there are ----
 
     def candidates(self) -> Iterator[tuple[int, int, int]]:
-        """Sizes m, n, k of tiles that fit on the core."""
-        widths = self.sizes(self.p.n)
+        """Sizes m, n, k of tiles that fit on the core, but for UB: see `fits_ub`."""
+        widths, heights = self.sizes(self.p.n), self.sizes(self.p.m)
         if self.whole_rows:
             widths = [round_up(self.p.n, min(self.target.cube_tiles, default=FRACTAL))]
         for n in widths:
-            for m in self.sizes(self.p.m):
+            for m in heights:
                 for k in self.step_sizes(m, n):
                     yield m, n, k
 
@@ -227,7 +228,7 @@ class CubeKernel:
 
     def largest_k(self, m: int, n: int) -> int:
         """The largest k whose operand tiles fit twice into L0A, L0B and L1, in whole fractals;
-        0 when none does or when the output tile does not fit into L0C or UB."""
+        0 when none does or when the output tile does not fit into L0C."""
         t, twice = self.target, 2 * self.width
         if m * n * self.accumulator > t.l0c_bytes:
             return 0
@@ -235,8 +236,13 @@ class CubeKernel:
             t.l0a_bytes // (twice * m), t.l0b_bytes // (twice * n), t.l1_bytes // (twice * (m + n))
         )
         unit = max(FRACTAL, 32 // self.width)
-        fits = most >= unit and self.ub_bytes(m, n, 2) <= t.ub_bytes
-        return min(most // unit * unit, round_up(self.p.k, unit)) if fits else 0
+        return min(most // unit * unit, round_up(self.p.k, unit)) if most >= unit else 0
+
+    def fits_ub(self, m: int, n: int, k: int) -> bool:
+        """Whether a candidate leaves room in UB for what surrounds the matmuls: also one as large
+        as its k is the largest for."""
+        sizes = (m, n) if k == self.largest_k(m, n) else (power_above(m), power_above(n))
+        return all(self.ub_bytes(*s, 2) <= self.target.ub_bytes for s in {(m, n), sizes})
 
     @cached_property
     def accumulator(self) -> int:
@@ -444,14 +450,20 @@ class AttentionKernel(CubeKernel):
         return max(size, self.target.full_rate_bytes) / self.target.l2_read_rate, size
 
 
-KERNEL_CACHE_SIZE = 64  # kernels of the bodies that are compared at one time
-
-
-@lru_cache(maxsize=KERNEL_CACHE_SIZE)
-def cube_kernel(body: Body, target: Target) -> CubeKernel:
+@once
+def cube_kernel(op: TensorOp | Body, target: Target) -> CubeKernel:
+    """The kernel of a body that has matmuls. Raises ValueError for a dynamic shape."""
+    body = Body.of(op)
     main = max(body.ops, key=lambda op: body.work_of(op).macs)
     kind = AttentionKernel if isinstance(main, AttentionLike) else CubeKernel
     return kind.of(body, target)
+
+
+@lru_cache(maxsize=1024)
+def tiles_by_cycles(kernel: CubeKernel) -> list[tuple[float, int, tuple[int, int, int]]]:
+    """The candidates in the order of their cycles, larger tiles first. Kernels that differ in what
+    surrounds the matmuls share them."""
+    return sorted((kernel.cycles(*tile), -tile[0] * tile[1], tile) for tile in kernel.candidates())
 
 
 @lru_cache(maxsize=8192)
@@ -459,11 +471,13 @@ def cube_tiling(kernel: CubeKernel) -> TilingAttr:
     """The fastest tiling. Tiles are tried in the order of the time of the core alone, a lower
     bound, so that most need not be looked at."""
     t = kernel.target
-    tiles = sorted((kernel.cycles(*tile), -tile[0] * tile[1], tile) for tile in kernel.candidates())
     best, fastest = float("inf"), None
-    for cycles, _, (m, n, k) in tiles:
+    alone = replace(kernel, work=Work(), vector=0.0, epilogue=None, prologue=None)
+    for cycles, _, (m, n, k) in tiles_by_cycles(alone):
         if cycles / t.cycles_per_us >= best:
             break
+        if not kernel.fits_ub(m, n, k):
+            continue
         blocks = min(t.cube_cores, kernel.tiles(m, n))
         double = kernel.loads(m, n, k, blocks) > 1
         total = kernel.pipes(m, n, k, blocks, double).time(t).total_us

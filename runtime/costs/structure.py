@@ -5,7 +5,7 @@ of its structure. Long constants count by their type: no cost depends on what is
 """
 
 from collections.abc import Callable, Hashable
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from xdsl.ir import SSAValue
@@ -18,6 +18,7 @@ from ge.dialects.support.types import numel, shape_of
 SHORT = 16  # elements of a constant that may say what an op does: axes, sizes, scales
 
 CACHE_SIZE = 1 << 16  # results that are cached for one function
+BODIES = 64  # bodies that are compared at one time
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,6 +41,7 @@ def _constant(value: SSAValue) -> Hashable:
     return value.type
 
 
+@lru_cache(maxsize=BODIES)
 def structure(body: Body) -> Hashable:
     """Equal for bodies of equal ops, wired alike, with the same inputs and outputs."""
     places: dict[SSAValue, int] = {v: i for i, v in enumerate(body.inputs)}

@@ -17,7 +17,7 @@ from ge.dialects.targets.target import Target
 from ge.runtime.costs.cube import cube_kernel, cube_tiling, matmuls, round_up
 from ge.runtime.costs.pipes import Pipes
 from ge.runtime.costs.structure import once
-from ge.runtime.costs.vector import vector_kernel, vector_tiling
+from ge.runtime.costs.vector import vector_kernel, vector_shape, vector_tiling
 
 
 def static_work(body: Body) -> Work | None:
@@ -33,7 +33,7 @@ def choose_tiling(op: TensorOp | Body, engine: Engine, target: Target) -> Tiling
         return None
     if engine is Engine.CUBE and matmuls(body):
         return cube_tiling(cube_kernel(body, target))
-    return vector_tiling(vector_kernel(body, target).shape)
+    return vector_tiling(vector_shape(body, target))
 
 
 def pipes(body: Body, tiling: TilingAttr | None, target: Target) -> Pipes:
@@ -45,7 +45,7 @@ def pipes(body: Body, tiling: TilingAttr | None, target: Target) -> Pipes:
         m, n, k = tiling.sizes
         blocks = min(tiling.blocks.data, target.cube_cores)
         return kernel.pipes(m, n, k, blocks, tiling.buffers.data == 2)
-    shape = vector_kernel(body, target).shape
+    shape = vector_shape(body, target)
     tiling = tiling or vector_tiling(shape)
     (tile,) = tiling.sizes
     blocks = min(tiling.blocks.data, target.vector_cores)

@@ -23,8 +23,9 @@ from ge.dialects.support.types import numel, shape_of
 from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target
 from ge.runtime.costs.core_tiles import Footprint, bytes_of, halo
-from ge.runtime.costs.cube import KERNEL_CACHE_SIZE, lane_width, round_up
+from ge.runtime.costs.cube import lane_width, round_up
 from ge.runtime.costs.pipes import Pipes, l2_bytes_per_us, store_us
+from ge.runtime.costs.structure import BODIES, once
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +201,14 @@ class VectorKernel:
         )
 
 
-@lru_cache(maxsize=KERNEL_CACHE_SIZE)
+@lru_cache(maxsize=BODIES)
 def vector_kernel(body: Body, target: Target) -> VectorKernel:
     return VectorKernel(body, target)
+
+
+@once
+def vector_shape(op: TensorOp | Body, target: Target) -> VectorShape:
+    return vector_kernel(Body.of(op), target).shape
 
 
 def _operations(body: Body, op: TensorOp) -> tuple[float, int]:

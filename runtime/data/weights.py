@@ -7,9 +7,9 @@ A payload is anything with `get(key)`, so a plain dict is one. The module attrib
 import json
 import math
 import mmap
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from hashlib import sha256
 from pathlib import Path, PurePath
@@ -25,6 +25,7 @@ from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.ports import HASH, PAYLOAD
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.ops import ConstantOp as TaskConstantOp
+from ge.dialects.support.context import setting
 from ge.dialects.support.element_types import ELEMENT_TYPES, row_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import AnyTensor, tensor
@@ -60,14 +61,9 @@ class Payload(Protocol):
 _at_hand: ContextVar[Payload | None] = ContextVar("payload", default=None)
 
 
-@contextmanager
-def weights_at_hand(payload: Payload | None) -> Generator[None]:
+def weights_at_hand(payload: Payload | None) -> AbstractContextManager[Payload | None]:
     """Let passes see these weights."""
-    token = _at_hand.set(payload)
-    try:
-        yield
-    finally:
-        _at_hand.reset(token)
+    return setting(_at_hand, payload)
 
 
 def payload_at_hand() -> Payload | None:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from xdsl.ir import Operation
 
-from ge.dialects.support.diagnostics import place_of
+from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
 from ge.runtime.data.arrays import Array, type_of
 
@@ -171,7 +171,7 @@ class Code:
 
     def _located(self, error: Exception, index: int, registers: Registers) -> GeError:
         instruction = self.instructions[index]
-        where = str(place_of(instruction.op)) if self.named else ""
+        where = str(location_of(instruction.op)) if self.named else ""
         if isinstance(error, GeError):
             return error if error.where else GeError(error.message, where, error.hint)
         operands = ", ".join(describe(registers[r]) for r in instruction.reads)

@@ -27,7 +27,7 @@ from ge.dialects.graph.elementwise import ClampOp, Elementwise
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.control import YieldOp
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp, ReturnOp
-from ge.dialects.support.diagnostics import place_of
+from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import Dense, is_static
 from ge.runtime import kernels
@@ -199,7 +199,7 @@ class Translator:
                 elif op.results or not op.has_trait(Pure):
                     self.call(op)
             except GeError as e:
-                raise e if e.where else GeError(e.message, str(place_of(op)), e.hint) from None
+                raise e if e.where else GeError(e.message, str(location_of(op)), e.hint) from None
 
     def inline(self, op: FusedOp) -> None:
         custom = kernels.find_custom(op.kind.data) if isinstance(op, CustomOp) else None

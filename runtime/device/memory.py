@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.func import FuncOp
 
-from ge.dialects.npu_task.memory import View
+from ge.dialects.npu_task.memory import MemoryView
 from ge.dialects.npu_task.ops import SlotOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import byte_size
@@ -82,7 +82,7 @@ def extent_of(op: SlotOp) -> SegmentRange:
     return SegmentRange(op.segment.data, start, start + byte_size(op.result.type))
 
 
-def strided_view(base: Array, dtype: np.dtype[Any], view: View) -> Array:
+def strided_view(base: Array, dtype: np.dtype[Any], view: MemoryView) -> Array:
     """A view of a contiguous buffer. Raises GeError when it reaches outside the buffer."""
     if not 0 <= view.offset <= view.end <= base.size or min(view.strides, default=0) < 0:
         where = f"elements {view.offset} to {view.end}"

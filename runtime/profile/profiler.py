@@ -8,12 +8,12 @@ profiler.report()["runs"]           # one entry for each program
 profiler.operator_stats()           # one row for each kind of op, the most time first
 """
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from ge.dialects.support.context import setting
 from ge.dialects.support.errors import GeError
 
 if TYPE_CHECKING:
@@ -41,14 +41,9 @@ class Profiled:
 _listening: ContextVar[list["Profiler"]] = ContextVar("profilers", default=[])  # of all threads
 
 
-@contextmanager
-def new_listeners() -> Generator[None]:
+def new_listeners() -> AbstractContextManager[list["Profiler"]]:
     """Within the context, only the profilers that start in it listen."""
-    token = _listening.set([])
-    try:
-        yield
-    finally:
-        _listening.reset(token)
+    return setting(_listening, list[Profiler]())
 
 
 class Profiler:

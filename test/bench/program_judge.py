@@ -49,9 +49,10 @@ from ge.dialects.npu_task.ops import (
     TransferOp,
     WaitOp,
 )
+from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import array_ints, byte_size, numel, shape_of
+from ge.dialects.support.types import array_ints, byte_size, element_type, numel, shape_of
 from ge.dialects.targets.target import Target
 from ge.runtime.data.arrays import Array
 from ge.runtime.device import function as device_function
@@ -291,10 +292,12 @@ def kernel_limits(kernel: KernelOp, original: KernelOp, target: Target) -> Itera
         yield "more blocks than cores"
     if kernel.tiling.buffers.data > original.tiling.buffers.data:
         yield "double-buffered without a second copy"
-    values = (v for op in kernel.body.walk() for v in (*op.operands, *op.results))
+    values = [v for op in kernel.body.walk() for v in (*op.operands, *op.results)]
     whole = max(numel(shape_of(v)) for v in values)  # a tile holds no more than there is
+    widest = max(bitwidth(element_type(v)) for v in values)
+    units = target.core_alignment * 8 // widest  # elements that each buffer has room for
     tiles = zip(kernel.tiling.sizes, original.tiling.sizes, strict=False)
-    if any(min(a, whole) > b for a, b in tiles):
+    if any(min(a, whole) > max(b, units) for a, b in tiles):
         if kernel.core == original.core:
             yield "tiles that are larger than the buffers"
     assert original.core is not None

@@ -33,6 +33,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.support.choices import ChoiceConstraint
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import shape_of
 
@@ -104,7 +105,10 @@ def generic(b: Builder, op: type[TensorOp]) -> TensorOp:
         given = name in properties or name in op.PARAMETERS.values()
         optional = isinstance(p, OptPropertyDef) or p.default_value is not None
         if not given and not name.endswith("SegmentSizes") and not (optional and b.flip()):
-            value = random_property(b, op, kind_of(p.constr), rank)
+            if isinstance(p.constr, ChoiceConstraint):
+                value = b.rng.choice(p.constr.choices)
+            else:
+                value = random_property(b, op, kind_of(p.constr), rank)
             if value is not None:
                 properties[name] = value
     if any(isinstance(r, VarResultDef) for _, r in definition.results):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, SSAValue
@@ -94,13 +94,11 @@ def run(steps: list[Access], memory: Bytes, table: dict[int, History]) -> None:
         assert table_of(memory) == table
 
 
-@settings(max_examples=400, deadline=None)
 @given(accesses)
 def test_each_byte_has_its_history(steps: list[Access]):
     run(steps, Bytes(), {})
 
 
-@settings(max_examples=200, deadline=None)
 @given(accesses, accesses, accesses)
 def test_branches_are_joined(first: list[Access], one: list[Access], other: list[Access]):
     memory, table = Bytes(), dict[int, History]()

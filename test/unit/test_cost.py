@@ -200,7 +200,7 @@ def check_cube_tiling(op: TensorOp, target: Target) -> None:
     best = task_time(op, Engine.CUBE, tiling, target)
     kernel = cube_kernel(Body.of(op), target)
     for m, n in product(powers(kernel.p.m, target), powers(kernel.p.n, target)):
-        if k := kernel.largest_k(m, n):
+        if (k := kernel.largest_k(m, n)) and kernel.fits_ub(m, n, k):
             time = task_time(op, Engine.CUBE, kernel.tiling(m, n, k), target)
             assert best is not None
             assert time is not None

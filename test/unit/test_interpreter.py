@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 from xdsl.utils.test_value import create_ssa_value
 
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.npu_task.memory import View
+from ge.dialects.npu_task.memory import MemoryView
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions
 from ge.lowering.driver.compiler import context, lower
@@ -161,12 +161,12 @@ def test_a_value_too_large_for_the_machine_is_refused() -> None:
 def test_views_stay_in_their_buffer() -> None:
     base = np.arange(6, dtype=np.float32)
     owner = create_ssa_value(MemRefType(f32, (6,)))
-    view = strided_view(base, base.dtype, View(owner, 3, (1, 3), (3, 1), f32))
+    view = strided_view(base, base.dtype, MemoryView(owner, 3, (1, 3), (3, 1), f32))
     np.testing.assert_array_equal(view, [[3, 4, 5]])
     view[0, 0] = 7
     assert base[3] == 7
     with pytest.raises(GeError, match="leaves its buffer of 6"):
-        strided_view(base, base.dtype, View(owner, 4, (1, 3), (3, 1), f32))
+        strided_view(base, base.dtype, MemoryView(owner, 4, (1, 3), (3, 1), f32))
 
 
 def test_dead_bytes_spare_those_that_live_on() -> None:

@@ -41,6 +41,8 @@ NEG = (
 
 CONTEXT = context()
 
+EXAMPLES = settings().max_examples // 5  # a program takes longer than other examples do
+
 
 def memref(size: int, space: str = "hbm") -> str:
     return f"memref<{size}xf32, #npu_task<space {space}>>"
@@ -213,26 +215,26 @@ def main(module: ModuleOp) -> FuncOp:
     return next(op for op in module.ops if isinstance(op, FuncOp))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(programs())
 def test_plans_are_proved(text: str):
     assert check_plan(planned(text)) == []
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(programs(control=True))
 def test_plans_with_control_flow_are_proved(text: str):
     parse(text).verify()
     assert check_plan(planned(text)) == []
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(programs(control=True, in_place=True))
 def test_plans_with_work_in_place_are_proved(text: str):
     assert check_plan(planned(text, in_place=True)) == []
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(programs(control=True))
 def test_plans_without_reuse_and_on_one_stream_are_proved(text: str):
     module = parse(text)
@@ -289,7 +291,7 @@ def brute_conflicts(func: FuncOp, values: list[SSAValue]) -> set[frozenset[SSAVa
     }
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(programs())
 def test_conflicts_are_those_of_happens_before(text: str):
     module = parse(text)
@@ -312,7 +314,7 @@ def test_conflicts_are_those_of_happens_before(text: str):
 # ---- planted faults
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(programs(views=False, control=True))
 def test_every_event_is_needed(text: str):
     """Without any one wait there is a race: no event is redundant, and the checker sees it.
@@ -332,7 +334,7 @@ def test_every_event_is_needed(text: str):
         block.insert_op_before(wait, after)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(programs(views=False), st.data())
 def test_shifted_slots_are_found(text: str, data: st.DataObject):
     """A slot that is moved onto one that it conflicts with is reported, and nothing else is.
@@ -438,7 +440,7 @@ def harm_found(module: ModuleOp) -> bool:
     return bool({p.kind for p in check_plan(module)} & HARM)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(programs(in_place=True), st.data())
 def test_shifted_slots_are_found_where_they_do_harm(text: str, data: st.DataObject):
     """Also with views, halves and results that are written over operands."""
@@ -452,7 +454,7 @@ def test_shifted_slots_are_found_where_they_do_harm(text: str, data: st.DataObje
     assert harm_found(module) == is_harmed(func)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(programs(in_place=True))
 def test_dropped_waits_are_found_where_they_do_harm(text: str):
     """A wait may guard a buffer of which only the half is read that nobody writes; each other one

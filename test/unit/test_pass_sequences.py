@@ -6,7 +6,7 @@ from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.stages import pipeline
 from ge.lowering.plugins.universe import GE_UNIVERSE
 from ge.transforms.fusion.fuse_region import FuseRegionPass
-from ge.transforms.rewriting.sequence import PassSequence
+from ge.transforms.rewriting.passes import PassSequence
 
 SEQUENCES = {
     name: cls

@@ -30,10 +30,10 @@ def test_faults_are_reported_and_nothing_else() -> None:
 
 
 def test_edits_that_do_harm_are_refused() -> None:
-    tally = planted_edits.run_cases(range(5000, 5100))
+    tally = planted_edits.run_cases(range(5000, 5060))
     assert tally.wrong == []
-    assert tally.refused.total() > 40
-    assert tally.harmless.total() > 5
+    assert tally.refused.total() > 24
+    assert tally.harmless.total() > 3
 
 
 @pytest.mark.parametrize("options", [Options(fusion="off"), Options(), Options(share_io=True)])

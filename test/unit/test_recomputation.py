@@ -226,8 +226,13 @@ def slow_machine(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize(
     ("module", "ratio"),
     [
-        pytest.param(transformer(8, 32, 4, 128, 2, f32), 3.0, id="transformer"),
-        pytest.param(resnet((2, 2, 2, 2), 16, 32, 4, 10, f32), 1.8, id="resnet"),
+        pytest.param(transformer(3, 16, 4, 64, 2, f32), 2.4, id="small-transformer"),
+        pytest.param(
+            transformer(8, 32, 4, 128, 2, f32), 3.0, id="transformer", marks=pytest.mark.soak
+        ),
+        pytest.param(
+            resnet((2, 2, 2, 2), 16, 32, 4, 10, f32), 1.8, id="resnet", marks=pytest.mark.soak
+        ),
     ],
 )
 def test_less_memory_for_a_fifth_more_time(

@@ -11,7 +11,7 @@ from xdsl.utils.test_value import create_ssa_value
 
 from ge.dialects.npu_task.boxes import Box, boxes_of
 from ge.dialects.npu_task.control import LoopOp
-from ge.dialects.npu_task.memory import View, owner_of, trips, view_of
+from ge.dialects.npu_task.memory import MemoryView, owner_of, trips, view_of
 from ge.lowering.driver.compiler import context
 from ge.lowering.text.reading import Source, parse_module
 
@@ -32,7 +32,7 @@ OWNER = create_ssa_value(MemRefType(f32, (1000,)))
     ],
 )
 def test_bytes_of_a_view(shape: tuple[int, ...], strides: tuple[int, ...], boxes: tuple[Box, ...]):
-    assert View(OWNER, 3, shape, strides, f32).region.boxes == boxes
+    assert MemoryView(OWNER, 3, shape, strides, f32).region.boxes == boxes
 
 
 dims = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 9)), max_size=3)
@@ -58,7 +58,7 @@ def test_boxes_are_the_bytes_and_meet_where_they_share_one(
 
 @given(dims)
 def test_injective_views(dims: list[tuple[int, int]]):
-    view = View(OWNER, 0, tuple(n for n, _ in dims), tuple(s for _, s in dims), f32)
+    view = MemoryView(OWNER, 0, tuple(n for n, _ in dims), tuple(s for _, s in dims), f32)
     count = 1
     for n, _ in dims:
         count *= n
@@ -66,7 +66,7 @@ def test_injective_views(dims: list[tuple[int, int]]):
 
 
 def test_a_scattered_view_is_taken_for_all_of_its_buffer():
-    view = View(OWNER, 0, (1000, 1000, 1000), (1001, 1000, 999), f32)
+    view = MemoryView(OWNER, 0, (1000, 1000, 1000), (1001, 1000, 999), f32)
     assert view.region.high >= 4 * view.end
 
 

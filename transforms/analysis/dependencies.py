@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from ge.dialects.npu_task.memory import Region, Regions, Task
+from ge.dialects.npu_task.memory import ByteRegion, ByteRegions, Task
 from ge.dialects.npu_task.ops import ConstantOp, WaitOp
 from ge.transforms.analysis.aliasing import accesses
 
@@ -20,15 +20,15 @@ from ge.transforms.analysis.aliasing import accesses
 class Accesses:
     """The accesses to a buffer that later ones may have to wait for."""
 
-    writes: list[tuple[Region, int]] = field(default_factory=list[tuple[Region, int]])
-    reads: list[tuple[Region, int]] = field(default_factory=list[tuple[Region, int]])
+    writes: list[tuple[ByteRegion, int]] = field(default_factory=list[tuple[ByteRegion, int]])
+    reads: list[tuple[ByteRegion, int]] = field(default_factory=list[tuple[ByteRegion, int]])
 
-    def read(self, region: Region, task: int) -> Iterator[int]:
+    def read(self, region: ByteRegion, task: int) -> Iterator[int]:
         """Add a read. Yields the tasks that wrote the region."""
         yield from (t for r, t in self.writes if r.meets(region))
         self.reads.append((region, task))
 
-    def write(self, region: Region, task: int) -> Iterator[int]:
+    def write(self, region: ByteRegion, task: int) -> Iterator[int]:
         """Add a write. Yields the tasks that read or wrote the region."""
         for older in (self.writes, self.reads):
             yield from (t for r, t in older if r.meets(region))
@@ -85,7 +85,7 @@ def _definitions(op: Operation, left: dict[Operation, None]) -> Iterator[Operati
 def dependencies(tasks: Sequence[Operation]) -> list[list[int]]:
     """For each task the earlier ones that must be done before it starts."""
     by_buffer: dict[SSAValue, Accesses] = {}
-    regions = Regions()
+    regions = ByteRegions()
     result: list[list[int]] = []
     for i, op in enumerate(tasks):
         reads, writes = accesses(op)

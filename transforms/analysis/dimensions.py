@@ -90,8 +90,8 @@ def volume(sizes: Sequence[Size]) -> Size:
 
 
 class Dimensions:
-    """The sizes of the values of a region. Those of values that are created later are inferred when
-    they are asked for."""
+    """The sizes of the values of a region. They are inferred when the first unknown size is asked
+    for, those of values that are created later when these are."""
 
     def __init__(self, region: Region | None = None) -> None:
         self.sizes: dict[SSAValue, Sizes] = {}
@@ -100,14 +100,16 @@ class Dimensions:
         self.cut: dict[Size, Size] = {}
         """Size of the first elements that a slice keeps of an axis -> their number if the axis has
         as many."""
-        if region is None:
-            return
+        self.region = region
+
+    def infer_region(self, region: Region) -> None:
+        """Infer what is in the region, in order: operands are known, nothing recurs deeply."""
         if isinstance(func := region.parent, FuncOp):
             self.name_arguments(func)
         for op in region.walk():
             for result in op.results:
                 if isinstance(result.type, TensorType) and DYNAMIC in shape_of(result):
-                    self.of(result)  # in order: operands are known, nothing recurs deeply
+                    self.of(result)
 
     def name_arguments(self, func: FuncOp) -> None:
         """Let dimensions of arguments that have one name be equal."""
@@ -131,6 +133,10 @@ class Dimensions:
         shape = shape_of(value)
         if is_static(shape):
             result = tuple(map(Size, shape))
+        elif self.region is not None:
+            region, self.region = self.region, None
+            self.infer_region(region)
+            return self.of(value)
         else:
             inferred = self.infer(value)
             if inferred is None or len(inferred) != len(shape):

@@ -16,7 +16,7 @@ from ge.transforms.fusion.fuse_vector_ops import FuseVectorOpsPass
 from ge.transforms.fusion.merging import FusionPass, check_rules
 from ge.transforms.fusion.recompute_in_users import RecomputeInUsersPass
 from ge.transforms.fusion.relieve_peak import RelievePeakPass
-from ge.transforms.rewriting.sequence import PassSequence
+from ge.transforms.rewriting.passes import PassSequence
 
 
 @dataclass(frozen=True)

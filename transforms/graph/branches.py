@@ -8,13 +8,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from ge.dialects.graph.control import IfOp
 from ge.dialects.graph.elementwise import NotOp
 from ge.dialects.support.types import constant_ints, element_type
-from ge.transforms.graph.control_flow import (
-    end_of,
-    inline,
-    insert_before,
-    move_before,
-    replace_op,
-)
+from ge.transforms.graph.control_flow import end_of, inline, insert_before, move_before, replace_op
 from ge.transforms.graph.share_common_subexpressions import Numbering
 from ge.transforms.rewriting.counts import count
 

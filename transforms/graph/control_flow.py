@@ -35,7 +35,6 @@ def nested_blocks(op: Operation) -> Iterator[Block]:
 
 
 def end_of(block: Block) -> YieldOp:
-    """The terminator of a branch or loop body."""
     last = block.last_op
     assert isinstance(last, YieldOp)
     return last
@@ -47,7 +46,6 @@ def erase(op: Operation) -> None:
 
 
 def replace_op(op: Operation, values: Sequence[SSAValue]) -> None:
-    """Replace an op's results by values, and erase it."""
     for result, value in zip(op.results, values, strict=True):
         result.replace_all_uses_with(value)
     erase(op)
@@ -115,7 +113,6 @@ def _rebuilt(
     operands: Sequence[SSAValue | Sequence[SSAValue] | None],
     types: Sequence[Attribute],
 ) -> ControlT:
-    """A new op before `op`, with its regions."""
     regions = [op.detach_region(region) for region in tuple(op.regions)]
     new = type(op)(
         operands=operands, result_types=[types], regions=regions, attributes=op.attributes
@@ -124,7 +121,6 @@ def _rebuilt(
 
 
 def with_limits(loop: LoopOp, trip: SSAValue | None, condition: SSAValue | None) -> LoopOp:
-    """The loop with another trip count and start condition."""
     new = _rebuilt(loop, [trip, condition, loop.carried], loop.result_types)
     replace_op(loop, new.results)
     return new

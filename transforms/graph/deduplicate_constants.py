@@ -19,21 +19,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, ModuleOp, i1
+from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, i1
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation
-from xdsl.passes import ModulePass
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.support.folding import splat_bytes
-from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.types import Dense
 from ge.transforms.graph.control_flow import move_before, nested_blocks, replace_op
 from ge.transforms.rewriting.counts import count
+from ge.transforms.rewriting.passes import FunctionPass
 
 
 def constants(block: Block) -> Iterator[ConstantOp]:
-    """The constants of a block and of the branches and loops in it, in order."""
     for op in list(block.ops):
         if isinstance(op, ConstantOp):
             yield op
@@ -80,13 +78,12 @@ def share_constants(block: Block) -> int:
 
 
 @dataclass(frozen=True)
-class DeduplicateConstantsPass(ModulePass):
+class DeduplicateConstantsPass(FunctionPass):
     """Keep one of several equal constants."""
 
     name = "deduplicate-constants"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in defined_functions(op):
-            for block in func.body.blocks:
-                if shared := share_constants(block):
-                    count(self.name, shared, shared)
+    def run(self, func: FuncOp) -> None:
+        for block in func.body.blocks:
+            if shared := share_constants(block):
+                count(self.name, shared, shared)

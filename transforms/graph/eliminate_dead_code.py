@@ -19,16 +19,13 @@ erased. All graph and fused ops are pure; other ops are live, and all that they 
 
 from dataclasses import dataclass, field
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
-from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.control import IfOp, LoopOp, YieldOp
-from ge.dialects.support.functions import defined_functions
 from ge.transforms.graph.control_flow import end_of, erase, is_pure, keep_results
+from ge.transforms.rewriting.passes import FunctionPass
 
 
 @dataclass
@@ -40,7 +37,6 @@ class _Live:
     todo: list[SSAValue] = field(default_factory=list[SSAValue])
 
     def mark(self, root: Operation) -> None:
-        """Mark an op and all that it depends on."""
         self.op(root)
         while self.todo:
             value = self.todo.pop()
@@ -119,11 +115,10 @@ def _sweep(block: Block, live: _Live) -> int:
 
 
 @dataclass(frozen=True)
-class EliminateDeadCodePass(ModulePass):
+class EliminateDeadCodePass(FunctionPass):
     """Erase ops whose results have no uses."""
 
     name = "eliminate-dead-code"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in defined_functions(op):
-            eliminate_dead_code(func.body.block)
+    def run(self, func: FuncOp) -> None:
+        eliminate_dead_code(func.body.block)

@@ -15,31 +15,26 @@ weights: compiling needs no payload.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import cast
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i64
+from xdsl.dialects.func import FuncOp
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.irdl import OpDef, VerificationContext
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import LoopOp
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense, byte_size, constant_ints, constant_value, has_size
 from ge.runtime import kernels
 from ge.runtime.data.arrays import array_of, dense, type_of
-from ge.transforms.graph.control_flow import (
-    insert_before,
-    is_pure,
-    nested_blocks,
-    replace_op,
-)
+from ge.transforms.graph.control_flow import insert_before, is_pure, nested_blocks, replace_op
 from ge.transforms.graph.infer_shapes import infer_loop, infer_op, refresh_signature
+from ge.transforms.rewriting.passes import FunctionPass
 
 
 def fold(op: TensorOp, limit: int) -> list[Dense] | None:
@@ -63,12 +58,16 @@ def fold(op: TensorOp, limit: int) -> list[Dense] | None:
     return [dense(r) for r in results]
 
 
+@cache
+def _folds(kind: type[TensorOp]) -> bool:
+    return issubclass(kind, HasFolderInterface) and not issubclass(kind, ConstantOp)
+
+
 def fold_identity(op: TensorOp) -> Sequence[SSAValue | Attribute] | None:
     """The results of the op's own `fold`: operands, or values that follow from types alone (the
     shape of a static tensor)."""
-    if isinstance(op, ConstantOp) or not isinstance(op, HasFolderInterface):
-        return None
-    return op.fold()
+    # the interface is an abstract base class of xDSL's, which is slow to ask
+    return cast(HasFolderInterface, op).fold() if _folds(type(op)) else None
 
 
 def fold_parameters(op: TensorOp) -> TensorOp | None:
@@ -116,7 +115,6 @@ def _parameter(definition: OpDef, prop: str, ints: tuple[int, ...]) -> Attribute
 
 
 def fold_block(block: Block, limit: int) -> None:
-    """Fold and infer the ops of a block in order, nested blocks on the way."""
     for op in list(block.ops):
         if isinstance(op, LoopOp):
             infer_loop(op)
@@ -143,7 +141,7 @@ def _constant(before: Operation, value: Attribute) -> SSAValue:
 
 
 @dataclass(frozen=True)
-class FoldConstantsPass(ModulePass):
+class FoldConstantsPass(FunctionPass):
     """Compute what depends on constants only; infer shapes again on the way.
     `limit`: largest result, in bytes, that becomes a constant in the IR."""
 
@@ -151,7 +149,6 @@ class FoldConstantsPass(ModulePass):
 
     limit: int = 1024
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in defined_functions(op):
-            fold_block(func.body.block, self.limit)
-            refresh_signature(func)
+    def run(self, func: FuncOp) -> None:
+        fold_block(func.body.block, self.limit)
+        refresh_signature(func)

@@ -14,17 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, UnrankedTensorType
+from xdsl.dialects.builtin import FunctionType, TensorType, UnrankedTensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.control import LoopOp, join, yielded
-from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, AnyTensor, is_refinement, set_type, tensor
+from ge.transforms.rewriting.passes import FunctionPass
 
 
 def refine(declared: Attribute, inferred: Attribute) -> Attribute:
@@ -135,19 +133,17 @@ def _restore(types: Sequence[tuple[SSAValue, Attribute]]) -> None:
 
 
 def refresh_signature(func: FuncOp) -> None:
-    """Make the function's type agree with its arguments and its return."""
     last = func.body.block.last_op
     outputs = [o.type for o in last.operands] if isinstance(last, ReturnOp) else []
     func.function_type = FunctionType.from_lists([a.type for a in func.body.block.args], outputs)
 
 
 @dataclass(frozen=True)
-class InferShapesPass(ModulePass):
+class InferShapesPass(FunctionPass):
     """Refine every tensor type by the ops' own inference, in one walk."""
 
     name = "infer-shapes"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in defined_functions(op):
-            infer_block(func.body.block)
-            refresh_signature(func)
+    def run(self, func: FuncOp) -> None:
+        infer_block(func.body.block)
+        refresh_signature(func)

@@ -32,7 +32,6 @@ def truth(value: SSAValue | None) -> bool | None:
 
 
 def trips(loop: LoopOp) -> int | None:
-    """The trip count, if it is constant."""
     known = None if loop.trip_count is None else constant_ints(loop.trip_count)
     return known[0] if known else None
 

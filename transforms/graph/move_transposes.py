@@ -67,7 +67,6 @@ def inverse(order: Sequence[int]) -> Order:
 
 
 def composed(first: Sequence[int], then: Sequence[int]) -> Order:
-    """The permutation of a transpose by `then` of a transpose by `first`."""
     return tuple(first[i] for i in then)
 
 
@@ -250,7 +249,6 @@ def orders_for(web: Sequence[PermuteInterface]) -> list[Order]:
 
 
 def best_move(web: Sequence[PermuteInterface], exact: bool) -> Move | None:
-    """The move that gains most, None if none gains anything."""
     moves = [Move.of(web, order, exact) for order in orders_for(web)]
     gains = [move.gain() for move in moves]
     best = max(range(len(moves)), key=gains.__getitem__, default=None)

@@ -14,10 +14,8 @@ no value is computed, or kept in one order rather than another, for its shape al
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
 
@@ -25,11 +23,11 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.shape import ShapeOfOp, SqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, slice_bounds
-from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.types import constant_ints, has_size, numel, rank_of, shape_of
 from ge.runtime.data.arrays import dense, type_of
 from ge.transforms.analysis.dimensions import Dimensions
 from ge.transforms.rewriting.driver import rewrite
+from ge.transforms.rewriting.passes import FunctionPass
 from ge.transforms.rewriting.rules import Search, is_attached, substitute
 
 RULE = "resolve-shape"
@@ -147,12 +145,11 @@ def sliced(op: SliceOp, count: int) -> list[int] | None:
 
 
 @dataclass(frozen=True)
-class ResolveShapesPass(ModulePass):
+class ResolveShapesPass(FunctionPass):
     """Take a dimension from the first value that has it, not from one computed from that."""
 
     name = "resolve-shapes"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in defined_functions(op):
-            if any(isinstance(o, ShapeOfOp) for o in func.walk()):
-                rewrite(func.body, [ResolveShape(Dimensions(func.body)), PartOfVector()])
+    def run(self, func: FuncOp) -> None:
+        if any(isinstance(o, ShapeOfOp) for o in func.walk()):
+            rewrite(func.body, [ResolveShape(Dimensions(func.body)), PartOfVector()])

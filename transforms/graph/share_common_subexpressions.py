@@ -18,18 +18,16 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.traits import Commutative, IsolatedFromAbove
 
 from ge.dialects.graph.elementwise import CompareOp, MaximumOp, MinimumOp
 from ge.dialects.support.element_types import is_float
-from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.types import element_type
 from ge.transforms.graph.control_flow import is_pure, replace_op
 from ge.transforms.rewriting.counts import count
+from ge.transforms.rewriting.passes import FunctionPass
 
 Number = Callable[[SSAValue], Hashable]  # values of equal numbers are equal
 
@@ -116,7 +114,6 @@ class Numbering:
         return tuple(block.arg_types), end
 
     def visit(self, op: Operation) -> Hashable:
-        """Number an op and the ops in it; returns the op's number."""
         self.enter(op)
         for region in op.regions:
             for block in region.blocks:
@@ -187,12 +184,11 @@ def share_common_subexpressions(block: Block) -> int:
 
 
 @dataclass(frozen=True)
-class ShareCommonSubexpressionsPass(ModulePass):
+class ShareCommonSubexpressionsPass(FunctionPass):
     """Compute common subexpressions once."""
 
     name = "share-common-subexpressions"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in defined_functions(op):
-            if shared := share_common_subexpressions(func.body.block):
-                count(self.name, shared, shared)
+    def run(self, func: FuncOp) -> None:
+        if shared := share_common_subexpressions(func.body.block):
+            count(self.name, shared, shared)

@@ -30,16 +30,12 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 import numpy as np
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import IfOp, LoopOp, YieldOp
-from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import has_size, shape_of
 from ge.runtime.data.arrays import dense, type_of
@@ -47,6 +43,7 @@ from ge.transforms.graph import branches, loops, rounds
 from ge.transforms.graph.control_flow import replace_op, with_limits
 from ge.transforms.graph.fold_constants import fold_op
 from ge.transforms.graph.infer_shapes import infer_loop, infer_op, refresh_signature
+from ge.transforms.rewriting.passes import FunctionPass
 
 MOST_REPEATS = 4  # how often a body is simplified again because fewer values are carried
 
@@ -150,7 +147,6 @@ class Simplifier:
             self.known[condition] = outer
 
     def replace_known(self, op: Operation) -> None:
-        """Replace operands that are known conditions by constants."""
         for i, operand in enumerate(op.operands):
             if operand in self.known and has_size(operand):
                 if isinstance(op, YieldOp) and _goes_on(op, i):
@@ -186,7 +182,7 @@ def simplify_control_flow(func: FuncOp, limit: int) -> None:
 
 
 @dataclass(frozen=True)
-class SimplifyControlFlowPass(ModulePass):
+class SimplifyControlFlowPass(FunctionPass):
     """Fold branches and loops, hoist what is the same everywhere, and unroll loops.
     `limit`: largest result of folding, in bytes, that becomes a constant in the IR."""
 
@@ -194,6 +190,5 @@ class SimplifyControlFlowPass(ModulePass):
 
     limit: int = 1024
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in defined_functions(op):
-            simplify_control_flow(func, self.limit)
+    def run(self, func: FuncOp) -> None:
+        simplify_control_flow(func, self.limit)

@@ -5,7 +5,7 @@ from xdsl.ir import Operation
 
 from ge.dialects.npu_task.control import IfOp, LoopOp
 from ge.dialects.npu_task.ops import LaunchOp
-from ge.dialects.support.diagnostics import place_of
+from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import align_up, element_type, shape_of
 from ge.transforms.analysis.aliasing import users_of
@@ -22,7 +22,7 @@ class OverLimitError(GeError):
         self, func: FuncOp, message: str, peak: list[str], arena: int, lower_bound: int, limit: int
     ) -> None:
         hint = "use smaller shapes, or a target with more memory"
-        super().__init__(message, str(place_of(func)), hint, peak)
+        super().__init__(message, str(location_of(func)), hint, peak)
         self.arena, self.lower_bound, self.limit = arena, lower_bound, limit
 
 
@@ -68,6 +68,6 @@ def describe_peak(func: FuncOp, liveness: Liveness, alignment: int) -> list[str]
 def describe(op: Operation) -> str:
     """The kernel or name of an op, and its source location."""
     name = f"@{op.callee}" if isinstance(op, LaunchOp) else op.name.partition(".")[2]
-    place = place_of(op)
-    where = place.name or str(place)
+    location = location_of(op)
+    where = location.name or str(location)
     return f"{name} ({where})" if where else name

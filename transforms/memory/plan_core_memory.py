@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 
 from ge.transforms.memory.assign_core_offsets import AssignCoreOffsetsPass
 from ge.transforms.memory.fit_tilings import FitTilingsPass
-from ge.transforms.rewriting.sequence import PassSequence
+from ge.transforms.rewriting.passes import PassSequence
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 from ge.transforms.memory.assign_offsets import AssignOffsetsPass
 from ge.transforms.memory.certify_plan import CertifyPlanPass
 from ge.transforms.memory.check_capacity import CheckCapacityPass
-from ge.transforms.rewriting.sequence import PassSequence
+from ge.transforms.rewriting.passes import PassSequence
 
 
 @dataclass(frozen=True)

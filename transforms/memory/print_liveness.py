@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from xdsl.ir import Operation
 
 from ge.dialects.npu_task.ops import LaunchOp
-from ge.dialects.support.diagnostics import place_of
+from ge.dialects.support.diagnostics import location_of
 from ge.transforms.analysis.live_profile import LiveProfile
 from ge.transforms.analysis.liveness import Lifetime
 
@@ -31,8 +31,8 @@ def name_of(op: Operation) -> str:
 
 def located(op: Operation) -> str:
     """The name of an op, and its source location."""
-    place = str(place_of(op))
-    return f"{name_of(op)} {place}" if place else name_of(op)
+    location = str(location_of(op))
+    return f"{name_of(op)} {location}" if location else name_of(op)
 
 
 def drawing(life: Lifetime, peak: int, steps: int) -> str:

@@ -1,10 +1,12 @@
 """The rules of the optimizer by name: how often each matched and was applied, for the report of a
 compilation, and which are disabled."""
 
-from collections.abc import Collection, Generator
-from contextlib import contextmanager
+from collections.abc import Collection
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
+
+from ge.dialects.support.context import setting
 
 
 @dataclass
@@ -18,15 +20,9 @@ class RuleCount:
 _counts: ContextVar[dict[str, RuleCount] | None] = ContextVar("rule_counts", default=None)
 
 
-@contextmanager
-def collecting() -> Generator[dict[str, RuleCount]]:
+def collecting() -> AbstractContextManager[dict[str, RuleCount]]:
     """Collect the counts by rule inside the `with` block."""
-    counts: dict[str, RuleCount] = {}
-    token = _counts.set(counts)
-    try:
-        yield counts
-    finally:
-        _counts.reset(token)
+    return setting(_counts, dict[str, RuleCount]())
 
 
 def count(rule: str, matched: int = 1, applied: int = 1) -> None:
@@ -54,14 +50,9 @@ def declared() -> dict[str, str]:
 _disabled: ContextVar[Collection[str]] = ContextVar("disabled_rules", default=())
 
 
-@contextmanager
-def disabling(rules: Collection[str]) -> Generator[None]:
+def disabling(rules: Collection[str]) -> AbstractContextManager[Collection[str]]:
     """Disable rules inside the `with` block, besides those disabled around it."""
-    token = _disabled.set(frozenset(rules).union(_disabled.get()))
-    try:
-        yield
-    finally:
-        _disabled.reset(token)
+    return setting(_disabled, frozenset(rules).union(_disabled.get()))
 
 
 def is_enabled(rule: str) -> bool:

@@ -23,7 +23,7 @@ from xdsl.pattern_rewriter import (
     RewritePattern,
 )
 
-from ge.dialects.support.diagnostics import place_of
+from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import NotStatic
 from ge.transforms.rewriting.counts import is_enabled
@@ -122,7 +122,7 @@ class _Dispatcher(RewritePattern):
                 GeError(
                     f"rewriting does not end: pattern {name} was applied {times} times, "
                     f"at last to '{op.name}'",
-                    str(place_of(op)),
+                    str(location_of(op)),
                 )
             )
 

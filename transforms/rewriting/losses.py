@@ -75,7 +75,6 @@ def in_order(ops: Iterable[Operation]) -> list[TensorOp]:
 
 
 def body_of(members: Sequence[TensorOp]) -> Body:
-    """The body of one launch of the ops."""
     inside = set[Operation](members)
     inputs = dict.fromkeys(v for op in members for v in op.operands if v.owner not in inside)
     results = (r for op in members for r in op.results)

@@ -82,7 +82,6 @@ class Match:
         return self[name] if name in self.bound else None
 
     def many(self, name: str) -> tuple[SSAValue, ...]:
-        """The values of a variadic operand."""
         values = self.bound[name]
         return values if isinstance(values, tuple) else (self[name],)
 
@@ -93,7 +92,6 @@ class Match:
         return op
 
     def number(self, name: str) -> float:
-        """The number of a splat constant."""
         value = number_of(self[name])
         if value is None:
             raise KeyError(f"'{name}' is no number")

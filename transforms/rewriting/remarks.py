@@ -6,14 +6,14 @@ A pass says `applied("fuse-linear", op, "bias, gelu and residual in the epilogue
 Test `wanted()` before computing a costly text.
 """
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
 from ge.dialects.support import diagnostics
+from ge.dialects.support.context import setting
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,9 @@ class Remark:
 _remarks: ContextVar[list[Remark] | None] = ContextVar("remarks", default=None)
 
 
-@contextmanager
-def collecting() -> Generator[list[Remark]]:
+def collecting() -> AbstractContextManager[list[Remark]]:
     """Collect the remarks of passes inside the `with` block."""
-    remarks: list[Remark] = []
-    token = _remarks.set(remarks)
-    try:
-        yield remarks
-    finally:
-        _remarks.reset(token)
+    return setting(_remarks, list[Remark]())
 
 
 def wanted() -> bool:
@@ -64,7 +58,7 @@ def missed(rule: str, op: Operation, why: str, loss_us: float | None = None) -> 
 def _add(rule: str, done: bool, op: Operation, why: str, loss_us: float | None) -> None:
     if not wanted():
         return
-    remark = Remark(rule, done, op.name, str(diagnostics.place_of(op)), why, loss_us)
+    remark = Remark(rule, done, op.name, str(diagnostics.location_of(op)), why, loss_us)
     diagnostics.remark(op, str(remark))
     if (remarks := _remarks.get()) is not None:
         remarks.append(remark)

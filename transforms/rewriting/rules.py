@@ -41,7 +41,6 @@ class Emit:
         self.location = fuse_locations(reversed(ops))
 
     def op(self, kind: type[TensorOpT], *operands: Any, **params: Any) -> TensorOpT:
-        """Insert `kind.of(...)`."""
         new = kind.of(*operands, location=self.location, **params)
         self.rewriter.insert(new, InsertPoint.before(self.before))
         return new

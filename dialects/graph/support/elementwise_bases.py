@@ -7,12 +7,12 @@ from typing import ClassVar
 from xdsl.dialects.builtin import i1
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import operand_def, result_def
+from xdsl.irdl import operand_def
 from xdsl.traits import Commutative
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support import folding as f
-from ge.dialects.graph.support.parameters import TYPES, GraphOp
+from ge.dialects.graph.support.parameters import TYPES, OneResultOp
 from ge.dialects.support.access import Access, aligned_axes
 from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.interfaces import Permuted, PermuteInterface, SplitInterface
@@ -31,7 +31,7 @@ def is_bits(t: Attribute) -> bool:
     return t == i1 or is_integer(t)
 
 
-class Elementwise(GraphOp, SplitInterface, PermuteInterface, ABC):
+class Elementwise(OneResultOp, SplitInterface, PermuteInterface, ABC):
     """All operands have one element type, which `ACCEPTS` takes, and broadcast."""
 
     ACCEPTS: ClassVar[Callable[[Attribute], bool]] = staticmethod(is_number)
@@ -63,7 +63,6 @@ class Unary(Elementwise, HasFolderInterface, ABC):
     IDEMPOTENT: ClassVar[bool] = False
     INVOLUTION: ClassVar[bool] = False
     input = operand_def()
-    result = result_def()
     assembly_format = f"$input {TYPES}"
 
     def fold(self) -> f.Folded:
@@ -94,7 +93,6 @@ class Binary(Elementwise, HasFolderInterface, ABC):
     CANCELS: ClassVar[Callable[[Attribute], bool] | None] = None
     lhs = operand_def()
     rhs = operand_def()
-    result = result_def()
     assembly_format = f"$lhs `,` $rhs {TYPES}"
 
     def sides(self) -> list[tuple[SSAValue, SSAValue]]:

@@ -18,7 +18,13 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, traits_def
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    ParsePropInAttrDict,
+    result_def,
+    traits_def,
+)
 from xdsl.irdl.declarative_assembly_format import (
     AttributeVariable,
     CustomDirective,
@@ -56,6 +62,9 @@ ENDING = "attr-dict `:` type($input) `->` type($result)"
 
 INTS = DenseArrayBase.constr(i64)  # of a property `[1, 2]`
 INT = IntegerAttr.constr(i64)
+
+# the `irdl_options` of an op that has several optional operands
+SEGMENTED = (AttrSizedOperandSegments(as_property=True),)
 
 
 @irdl_custom_directive
@@ -226,6 +235,12 @@ class GraphOp(TensorOp, ABC):
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     custom_directives = (Parameter,)
+
+
+class OneResultOp(GraphOp, ABC):
+    """Ops with one result."""
+
+    result = result_def()
 
 
 class Movement(GraphOp, ABC):

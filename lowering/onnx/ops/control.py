@@ -196,8 +196,8 @@ def make_scan(
         raise Unsupported("it has nothing to scan")
     scope = cast(Scope, n.scope)
     ranks = [len(shape_of(s)) for s in sequences]
-    given = n.ints("scan_input_axes", [0] * len(sequences))
-    axes = [normalize_axis(a, r) for a, r in zip(given, ranks, strict=True)]
+    scan_axes = n.ints("scan_input_axes", [0] * len(sequences))
+    axes = [normalize_axis(a, r) for a, r in zip(scan_axes, ranks, strict=True)]
     rounds = length(n, scope, sequences[0], axes[0])
     last = apply(n, scope, "Sub", rounds, n.const(np.int64(1))) if any(reverse) else rounds
 

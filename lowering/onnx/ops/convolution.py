@@ -59,14 +59,14 @@ def conv_params(n: Node, weight: SSAValue, spatial: Shape | None = None) -> dict
     if rank_of(weight) < 3:
         raise Unsupported(f"a weight of rank {rank_of(weight)}")
     kernel = shape_of(weight)[2:]
-    given = n.ints("kernel_shape", kernel)
-    if len(given) != len(kernel) or any(
-        a != b and b != DYNAMIC for a, b in zip(given, kernel, strict=True)
+    sizes = n.ints("kernel_shape", kernel)
+    if len(sizes) != len(kernel) or any(
+        a != b and b != DYNAMIC for a, b in zip(sizes, kernel, strict=True)
     ):
         raise Unsupported(
-            f"kernel_shape {list(given)} is not that of the weight, {shape_text(kernel)}"
+            f"kernel_shape {list(sizes)} is not that of the weight, {shape_text(kernel)}"
         )
-    return {**window_params(n, given, spatial), "group": n.int("group", 1)}
+    return {**window_params(n, sizes, spatial), "group": n.int("group", 1)}
 
 
 @onnx_op("Conv")

@@ -12,14 +12,14 @@ def floats(n: Node, index: int) -> list[float] | None:
     return None if array is None else [float(v) for v in array.reshape(-1)]
 
 
-def given(n: Node, index: int) -> SSAValue | None:
+def nonempty(n: Node, index: int) -> SSAValue | None:
     value = n.get(index)
     return None if value is None or n.shape(index) == (0,) else value
 
 
 def target(n: Node, scales: int, sizes: int) -> dict[str, Param | Operand]:
     """The operand or property that tells the size: constants become properties."""
-    by_scale, by_size = given(n, scales), given(n, sizes)
+    by_scale, by_size = nonempty(n, scales), nonempty(n, sizes)
     if by_size is not None:
         known = n.constant_ints(sizes)
         return {"sizes_value": by_size} if known is None else {"sizes": known}
@@ -40,7 +40,7 @@ def resize(n: Node) -> SSAValue:
     return n.emit(
         ResizeOp,
         n[0],
-        given(n, 1) if coordinates == "tf_crop_and_resize" else None,
+        nonempty(n, 1) if coordinates == "tf_crop_and_resize" else None,
         mode=n.str("mode", "nearest"),
         coordinates=coordinates,
         nearest_mode=n.str("nearest_mode", "round_prefer_floor"),

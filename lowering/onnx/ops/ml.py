@@ -40,11 +40,11 @@ def label_encoder(n: Node) -> SSAValue:
     values, default = _table(n, "values")
     x = n.emit(UnsqueezeOp, n[0], axes=(-1,))
     equal = n.emit(g.CompareOp, x, n.const(keys, n.element(0)), predicate="eq")
-    found = n.emit(ReduceOp, equal, kind="max", axes=(-1,), keep_dims=False)
+    known_key = n.emit(ReduceOp, equal, kind="max", axes=(-1,), keep_dims=False)
     equal = n.emit(g.CastOp, equal, to=i8)
     which = n.emit(ArgReduceOp, equal, kind="max", axis=-1, keep_dims=False)
     value = n.emit(GatherOp, n.const(values), which)
-    return n.emit(g.SelectOp, found, value, n.const(default))
+    return n.emit(g.SelectOp, known_key, value, n.const(default))
 
 
 def _table(n: Node, name: str) -> tuple[Array, Array]:

@@ -124,8 +124,8 @@ def batch_norm(n: Node) -> tuple[SSAValue | None, ...]:
     momentum = n.float("momentum", 0.9)
 
     def running(old: SSAValue, new: SSAValue) -> SSAValue:
-        kept = n.emit(e.MulOp, old, n.like(momentum, old))
-        return n.emit(e.AddOp, kept, n.emit(e.MulOp, new, n.like(1 - momentum, new)))
+        decayed = n.emit(e.MulOp, old, n.like(momentum, old))
+        return n.emit(e.AddOp, decayed, n.emit(e.MulOp, new, n.like(1 - momentum, new)))
 
     return (y, running(n[3], mean), running(n[4], variance))
 

@@ -29,9 +29,9 @@ def _activations(n: Node) -> dict[str, Param]:
     names = n.attribute("activations")
     if not names:
         return {}
-    given = [name.decode() if isinstance(name, bytes) else str(name) for name in names]
+    functions = [name.decode() if isinstance(name, bytes) else str(name) for name in names]
     known: list[tuple[str, float | None, float | None]] = []
-    for name in given:
+    for name in functions:
         if name.lower() not in _ACTIVATIONS:
             raise Unsupported(f"activation '{name}' is not supported")
         known.append(_ACTIVATIONS[name.lower()])

@@ -34,9 +34,10 @@ def split(n: Node) -> tuple[SSAValue, ...]:
 @onnx_op("Slice")
 def slice_(n: Node) -> SSAValue:
     names = ("starts", "ends", "axes", "steps")
-    given = {name: parameter(n, i, name) for i, name in enumerate(names, 1)}
-    operands = [operand for operand, _ in given.values()]
-    return n.emit(g.SliceOp, n[0], *operands, **{name: ints for name, (_, ints) in given.items()})
+    parameters = {name: parameter(n, i, name) for i, name in enumerate(names, 1)}
+    operands = [operand for operand, _ in parameters.values()]
+    params = {name: ints for name, (_, ints) in parameters.items()}
+    return n.emit(g.SliceOp, n[0], *operands, **params)
 
 
 @onnx_op("Pad")

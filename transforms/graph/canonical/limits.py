@@ -23,7 +23,6 @@ class Interval:
     high: Number | None = None
 
     def within(self, low: Number | None, high: Number | None) -> "Interval":
-        """The interval limited once more."""
         inside = [
             absent if limit is None else _clamped(limit, low, high)
             for limit, absent in ((self.low, low), (self.high, high))
@@ -107,7 +106,6 @@ def limited(
 
 
 def joined(op: g.ClampOp | a.ReluOp) -> Interval | None:
-    """The one interval of two ops in a row."""
     outer, inner = interval_of(op), interval_of(op.input.owner)
     if outer is None or inner is None:
         return None

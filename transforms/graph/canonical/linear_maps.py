@@ -142,7 +142,6 @@ def batch_norm_of_half(op: BatchNormOp, make: Make) -> Replacement:
 
 
 def conv_like(op: Convolution, make: Make, **changes: SSAValue | None) -> SSAValue:
-    """The convolution with other operands."""
     operands = {"input": op.input, "weight": op.weight, "bias": op.bias, **changes}
     return make(type(op), *operands.values(), **op.properties)
 
@@ -336,7 +335,6 @@ def scale_after_bias(op: g.MulOp, make: Make) -> Replacement:
 
 
 def matrix(op: MatmulOp) -> tuple[int, int]:
-    """Rows and columns of the right-hand matrix."""
     rows, columns = shape_of(op.rhs)
     return (columns, rows) if transposed(op) else (rows, columns)
 

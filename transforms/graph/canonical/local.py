@@ -40,7 +40,6 @@ class Make:
         self.ops: list[TensorOp] = []
 
     def op(self, kind: type[OpT], /, *operands: Any, **params: Any) -> OpT:
-        """Create `kind.of(...)`."""
         new = kind.of(*operands, **params)
         self.ops.append(new)
         return new
@@ -50,13 +49,11 @@ class Make:
         return self.op(kind, *operands, **params).results[0]
 
     def constant(self, number: Number, element: Attribute, shape: Sequence[int] = ()) -> SSAValue:
-        """A splat constant."""
         folded = constants(number, tensor(shape, element))
         assert folded is not None
         return self.dense(folded[0])
 
     def dense(self, value: SSAValue | Attribute) -> SSAValue:
-        """The constant with these elements; a value as it is."""
         if isinstance(value, SSAValue):
             return value
         new = ConstantOp.make(value, type_of(array_of(cast(Dense, value))))

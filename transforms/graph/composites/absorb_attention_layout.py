@@ -21,20 +21,18 @@ from dataclasses import dataclass
 from math import prod, sqrt
 from typing import Any, ClassVar
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 
 from ge.dialects.graph.attention import AttentionOp, RotaryEmbeddingOp
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp, View
 from ge.dialects.graph.slicing import SplitOp
-from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.types import DYNAMIC, array_ints, rank_of, shape_of
 from ge.transforms.analysis.dimensions import Dimensions, Size, Sizes, volume
 from ge.transforms.analysis.layouts import Axes, Axis, Trace, leaves, new_axes, permute, regroup
 from ge.transforms.rewriting.driver import rewrite
+from ge.transforms.rewriting.passes import FunctionPass
 from ge.transforms.rewriting.relations import Relation, Ulps
 from ge.transforms.rewriting.rules import Emit, Search, substitute
 
@@ -86,7 +84,6 @@ class Source:
         return self.gain, self.is_direct(dimensions), parts
 
     def can_view(self, dimensions: Dimensions) -> bool:
-        """Whether `view` can be written with the sizes that are known."""
         if self.is_direct(dimensions):
             return True
         if self.chosen is not None:
@@ -170,7 +167,6 @@ def locate(
 def rebuilt(
     op: AttentionOp, emit: Emit, operands: dict[str, SSAValue], **params: Any
 ) -> AttentionOp:
-    """The op with other operands and properties."""
     query, key, value = (operands.get(n, getattr(op, n)) for n in ("query", "key", "value"))
     kept = {n: a for n, a in op.properties.items() if n != "operandSegmentSizes"}
     others = list(op.masks), op.key_lengths, op.offset_value
@@ -227,7 +223,6 @@ class AbsorbOperands(Layout):
         return result
 
     def heads(self, op: AttentionOp, sources: dict[str, Source], name: str) -> Size:
-        """The number of heads that an operand will have."""
         if name in sources:
             return sources[name].sizes[2 if sources[name].tokens_first else 1]
         return self.dimensions.of(getattr(op, name))[2 if op.tokens_first(name) else 1]
@@ -336,14 +331,13 @@ class AbsorbResult(Layout):
 
 
 @dataclass(frozen=True)
-class AbsorbAttentionLayoutPass(ModulePass):
+class AbsorbAttentionLayoutPass(FunctionPass):
     """Let attention read and write heads and tokens in the order in which they lie in memory."""
 
     name = "absorb-attention-layout"
     RELATION: ClassVar[Relation] = Ulps()
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in defined_functions(op):
-            dimensions = Dimensions(func.body)
-            kinds = AbsorbOperands, AbsorbRotary, AbsorbResult
-            rewrite(func.body, [kind(dimensions) for kind in kinds])
+    def run(self, func: FuncOp) -> None:
+        dimensions = Dimensions(func.body)
+        kinds = AbsorbOperands, AbsorbRotary, AbsorbResult
+        rewrite(func.body, [kind(dimensions) for kind in kinds])

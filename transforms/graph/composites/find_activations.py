@@ -75,7 +75,6 @@ def expanded(value: SSAValue, *atoms: SSAValue) -> poly.Polynomial:
 
 
 def equals(value: SSAValue, x: SSAValue, coefficients: dict[int, float]) -> bool:
-    """Whether the value is the polynomial in x with these coefficients by power."""
     expected = poly.powers(x, coefficients)
     return poly.same(expanded(value, x), expected, poly.element_tolerance(x))
 
@@ -312,9 +311,7 @@ class FindClamp(Rule):
 
     name = "find-clamp"
     pattern = Op(
-        g.MinimumOp,
-        Op(g.MaximumOp, x, Number(name="low")) | Op(a.ReluOp, x),
-        Number(name="high"),
+        g.MinimumOp, Op(g.MaximumOp, x, Number(name="low")) | Op(a.ReluOp, x), Number(name="high")
     )
 
     def replace(self, match: Match, emit: Emit) -> SSAValue | None:

@@ -27,10 +27,8 @@ from dataclasses import dataclass
 from math import nan
 from typing import ClassVar
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 
 from ge.dialects.graph.constant import ConstantOp
@@ -39,7 +37,6 @@ from ge.dialects.graph.normalization import GroupNormOp, LayerNormOp, RmsNormOp,
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import ReshapeOp, UnsqueezeOp
 from ge.dialects.support.element_types import is_float
-from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, element_type, is_static, numel, rank_of, shape_of
 from ge.transforms.analysis import polynomials as poly
@@ -50,6 +47,7 @@ from ge.transforms.rewriting.counts import is_enabled
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.losses import loss_us, made_of
 from ge.transforms.rewriting.matching import Match, Number, Op, Value, near, number_of
+from ge.transforms.rewriting.passes import FunctionPass
 from ge.transforms.rewriting.relations import Relation, Ulps
 from ge.transforms.rewriting.rules import Emit, Rule, Search, substitute
 
@@ -228,7 +226,6 @@ class FindTrailingNorm(Search):
 
 
 def fits(statistics: Statistics, parts: Affine) -> bool:
-    """Whether scale and bias are those of the norm."""
     if statistics.mean is None and parts[1] is not None:
         return False
     return all(v is None or is_parameter(v, statistics.x, statistics.axes) for v in parts)
@@ -254,7 +251,6 @@ UNSCALED = Number(1.0)
 
 
 def normalized_axes(norm: TrailingNorm) -> int:
-    """How many dimensions a norm goes over."""
     axis = norm.axis.value.data
     return -axis if axis < 0 else rank_of(norm.input) - axis
 
@@ -377,15 +373,14 @@ class AddGroupBias(ScaleGroupNorm):
 
 
 @dataclass(frozen=True)
-class FindNormsPass(ModulePass):
+class FindNormsPass(FunctionPass):
     """Replace layer, root-mean-square, group and instance norms that are written out by graph
     ops."""
 
     name = "find-norms"
     RELATION: ClassVar[Relation] = Ulps()
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in defined_functions(op):
-            group_norm = FindGroupNorm(Dimensions(func.body))
-            rules = [AddScale(), AddBias(), group_norm, ScaleGroupNorm(), AddGroupBias()]
-            rewrite(func.body, [FindTrailingNorm(), NarrowComputation(), *rules])
+    def run(self, func: FuncOp) -> None:
+        group_norm = FindGroupNorm(Dimensions(func.body))
+        rules = [AddScale(), AddBias(), group_norm, ScaleGroupNorm(), AddGroupBias()]
+        rewrite(func.body, [FindTrailingNorm(), NarrowComputation(), *rules])

@@ -21,10 +21,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
 
@@ -33,13 +31,13 @@ from ge.dialects.graph.elementwise import AddOp, DivOp, MulOp, NegOp, SubOp, Una
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp, slice_bounds
-from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.types import DYNAMIC, constant_ints, numel, rank_of, set_type, shape_of
 from ge.transforms.analysis.dimensions import Dimensions, Size
 from ge.transforms.graph.composites.narrow_computation import NarrowComputation
 from ge.transforms.rewriting import matching
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.matching import Match, Number, Op, Pattern, State, Value, number_of
+from ge.transforms.rewriting.passes import FunctionPass
 from ge.transforms.rewriting.relations import Relation, Ulps
 from ge.transforms.rewriting.rules import Emit, Rule, Search, is_attached, substitute
 
@@ -297,16 +295,13 @@ class HalveTables(Search):
 
 
 @dataclass(frozen=True)
-class FindRotaryPass(ModulePass):
+class FindRotaryPass(FunctionPass):
     """Replace rotary position embedding that is written out by the graph op."""
 
     name = "find-rotary"
     RELATION: ClassVar[Relation] = Ulps()
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in defined_functions(op):
-            dimensions = Dimensions(func.body)
-            styles = [
-                kind(dimensions, i) for kind in (FullTables, HalfTables) for i in (False, True)
-            ]
-            rewrite(func.body, [*styles, PartOfElements(), HalveTables(), NarrowComputation()])
+    def run(self, func: FuncOp) -> None:
+        dimensions = Dimensions(func.body)
+        styles = [kind(dimensions, i) for kind in (FullTables, HalfTables) for i in (False, True)]
+        rewrite(func.body, [*styles, PartOfElements(), HalveTables(), NarrowComputation()])

@@ -27,10 +27,8 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import ClassVar
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 
 from ge.dialects.graph import elementwise as g
@@ -39,7 +37,6 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp, View
 from ge.dialects.support.element_types import bitwidth, is_float
-from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.types import array_ints, element_type, numel, rank_of, shape_of
 from ge.transforms.analysis.dimensions import ONE, Dimensions, Size, Sizes, volume
 from ge.transforms.graph.composites.absorb_attention_layout import is_empty, target_of
@@ -48,6 +45,7 @@ from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.losses import loss_us
 from ge.transforms.rewriting.matching import number_of
+from ge.transforms.rewriting.passes import FunctionPass
 from ge.transforms.rewriting.relations import Relation, Ulps
 from ge.transforms.rewriting.rules import Emit, Search, substitute
 
@@ -90,7 +88,6 @@ class ScoresSearch:
         self.dimensions = dimensions
 
     def search(self, value: SSAValue, scores: Scores) -> Scores:
-        """Follow the scores up from a value to their matmul, or to what stops the search."""
         op = value.owner
         if not isinstance(op, Operation) or len(scores.ops) == MOST_STEPS:
             return replace(scores, why="scores are no product")
@@ -120,7 +117,6 @@ class ScoresSearch:
         return self.dimensions.of(a)[-2:] == self.dimensions.of(b)[-2:] and rank_of(a) > 1
 
     def scaled(self, op: g.MulOp | g.DivOp, scores: Scores) -> Scores:
-        """Follow the scores through a factor that is one number."""
         for value, factor in op.sides():
             number = number_of(factor)
             if not number or numel(shape_of(factor)) > 1 or rank_of(factor) > rank_of(value):
@@ -130,7 +126,6 @@ class ScoresSearch:
         return scores.ended(op, "is by more than a number")
 
     def masked(self, op: g.AddOp | g.SelectOp, scores: Scores) -> Scores:
-        """Follow the scores through a mask, on the side that has their shape."""
         if scores.scale != 1 or scores.softcap:
             return scores.ended(op, "masks scores that are scaled after it")
         result = scores.ended(op, "has no scores of its result's shape")
@@ -274,7 +269,6 @@ class AttentionBuilder:
         return (volume(ahead[:-1]), ahead[-1]) if len(ahead) > 1 else (volume(ahead), ONE)
 
     def viewed(self, value: SSAValue, sizes: Sizes) -> SSAValue:
-        """The value with these sizes."""
         actual = self.sizes(value)
         if actual == sizes:
             return value
@@ -302,7 +296,6 @@ class AttentionBuilder:
         return sizes, wanted
 
     def operand(self, value: SSAValue, transposed: bool, batch: Size, heads: Size) -> SSAValue:
-        """An operand of a matmul as [B, H, tokens, size]."""
         sizes, wanted = self.operand_sizes(value, transposed, batch, heads)
         if transposed:
             if self.emit is None:
@@ -435,12 +428,11 @@ class FindAttention(Search):
 
 
 @dataclass(frozen=True)
-class MatchAttentionPass(ModulePass):
+class MatchAttentionPass(FunctionPass):
     """Replace attention that is written out by the graph op."""
 
     name = "match-attention"
     RELATION: ClassVar[Relation] = Ulps()
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in defined_functions(op):
-            rewrite(func.body, [FindAttention(Dimensions(func.body))])
+    def run(self, func: FuncOp) -> None:
+        rewrite(func.body, [FindAttention(Dimensions(func.body))])

@@ -12,20 +12,19 @@ casts around it say: the result is the same to the bit.
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, f32
+from xdsl.dialects.builtin import f32
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
 
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.elementwise import CastOp
 from ge.dialects.support.element_types import is_narrow
-from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, set_type, shape_of, tensor
 from ge.transforms.rewriting.driver import fuse_locations, rewrite
+from ge.transforms.rewriting.passes import FunctionPass
 from ge.transforms.rewriting.rules import Search, substitute
 
 
@@ -69,11 +68,10 @@ class NarrowComputation(Search):
 
 
 @dataclass(frozen=True)
-class NarrowComputationPass(ModulePass):
+class NarrowComputationPass(FunctionPass):
     """Take the casts around composites that round once anyway out."""
 
     name = "narrow-computation"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in defined_functions(op):
-            rewrite(func.body, [NarrowComputation()])
+    def run(self, func: FuncOp) -> None:
+        rewrite(func.body, [NarrowComputation()])

@@ -1,11 +1,25 @@
-"""Names of passes that are several passes in a row."""
+"""Bases of passes: those that go function by function, and names for several passes in a row."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
+
+from ge.dialects.support.functions import defined_functions
+
+
+class FunctionPass(ModulePass, ABC):
+    """A pass over each function that has a body."""
+
+    @abstractmethod
+    def run(self, func: FuncOp) -> None: ...
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in defined_functions(op):
+            self.run(func)
 
 
 class PassSequence(ModulePass, ABC):
