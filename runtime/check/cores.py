@@ -255,6 +255,8 @@ class KernelProof:
                     self.loaded.update(op.results)
                     if kind is Access.LOOKUP:
                         self.looked_up.update(op.results)
+                        for r in filter(self.buffer, op.results):
+                            self.require(r, step, f"step {step} loads")
                 elif any(self.buffer(r) for r in op.results):
                     for v in (*data, *op.results):
                         self.require(v, step, f"step {step} moves")
