@@ -158,6 +158,8 @@ RIGHT = {
     + neg("%a", "%v", 0, (ROW, EVEN_TYPE)) + neg("%a", "%u", 1, (ROW, ODD_TYPE)),
     "boxes on two streams": slot("%w", 1024, LONG) + FIRST + SECOND
     + boxes("%v", "%u", (BOX_TYPE, OTHER_BOX)),
+    "in place in another shape": slot("%b", 0, f"memref<2x2x1xf32, {HBM}")
+    + f"npu_task.launch @box on 0 ins(%a : {ROW}) outs(%b : memref<2x2x1xf32, {HBM})\n",
     "read with stride 0": slot("%b", 512) + SAME + neg("%z", "%b", 0, (SAME_TYPE, ROW)),
 }  # fmt: skip
 
