@@ -36,6 +36,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import BlockArgument, SSAValue
 
+from ge.dialects.fused_op import Body
 from ge.dialects.npu_task.attributes import HBM, HOST, Engine
 from ge.dialects.npu_task.control import IfOp, LoopOp
 from ge.dialects.npu_task.core_plan import CoreBuffer
@@ -322,7 +323,8 @@ def kernel_limits(kernel: KernelOp, original: KernelOp, target: Target) -> Itera
     for (memory, _), b in now.items():
         if b.bytes <= 0 or any(o < 0 or o + b.bytes > sizes[memory] for o in b.offsets):
             yield "buffer outside of the core's memory"
-    yield from core_overlaps(now, before, bool(kernel.main.in_place_pairs()))
+    in_place = any(any(op.in_place_pairs()) for op in Body.of(kernel.main).ops)
+    yield from core_overlaps(now, before, in_place)
 
 
 def covers(new: CoreBuffer, old: CoreBuffer) -> bool:

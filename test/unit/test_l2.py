@@ -35,9 +35,8 @@ def test_parts_of_places() -> None:
     cache = L2Cache(200)
     cache.write(A, 100)
     assert cache.read(AddressRange("arena", 50, 150), 100) == 50
-    assert (
-        cache.read(AddressRange("arena", 0, 1000), 10) == 9
-    )  # a few rows of a table are not kept ...
+    # a few rows of a table are not kept ...
+    assert cache.read(AddressRange("arena", 0, 1000), 10) == 9
     assert cache.read(AddressRange("arena", 500, 600), 100) == 100  # ... and this needs no eviction
     assert cache.written_back == 50
     cache.forget(A)
