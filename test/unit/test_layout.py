@@ -44,6 +44,10 @@ ROOMS: dict[str, set[str]] = {
         "dialects", "runtime/costs", "transforms/analysis", "transforms/rewriting",
         "transforms/schedule",
     },
+    "transforms/quantization": {
+        "dialects", "runtime/costs", "runtime/data", "runtime/kernels", "transforms/analysis",
+        "transforms/graph", "transforms/rewriting",
+    },
     "transforms/schedule": {
         "dialects", "runtime/clock", "runtime/costs", "transforms/analysis",
     },
