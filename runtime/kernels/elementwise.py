@@ -7,8 +7,7 @@ import numpy as np
 
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph import trigonometry as trig
-from ge.dialects.support.element_types import is_integer
-from ge.runtime.data.arrays import BFLOAT16, NARROW_FLOATS, Array, dtype_of, kind_of
+from ge.runtime.data.arrays import BFLOAT16, Array
 from ge.runtime.kernels import Fn, array_kernel, kernel, special
 from ge.runtime.kernels.special import in_blocks
 
@@ -148,34 +147,3 @@ def clamp(x: Array, low: Array | None, high: Array | None, out: Array | None = N
     if x.dtype != BFLOAT16:  # of which np.clip would make float32
         return x.clip(least, most, out=out)
     return np.minimum(np.maximum(x, least, out=out), most, out=out)
-
-
-@kernel(g.CastOp, into=True)
-def cast(op: g.CastOp) -> Fn:
-    to, integral = dtype_of(op.to), is_integer(op.to)
-
-    def run(x: Array, out: Array | None = None) -> Array:
-        if integral and kind_of(x.dtype) == "f":
-            x = float_to_int64(x, to)
-        return store(x.astype(to), out)
-
-    return run
-
-
-def float_to_int64(x: Array, to: np.dtype[Any]) -> Array:
-    """Floats rounded toward zero, in an integer type that `to` wraps around from."""
-    if x.dtype in NARROW_FLOATS:
-        x = x.astype(np.float32)
-    if to == np.uint64:
-        return np.where(x < 2.0**63, x.astype(np.int64).astype(to), x.astype(to))
-    return x.astype(np.int64)
-
-
-@kernel(g.BitcastOp)
-def bitcast(op: g.BitcastOp) -> Fn:
-    to = dtype_of(op.to)
-
-    def run(x: Array) -> Array:
-        return x.view(to)
-
-    return run
