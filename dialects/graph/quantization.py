@@ -177,6 +177,9 @@ class DequantizeOp(Granular):
         return (tensor(shape, element_type(self.scale)),)
 
 
+ROUNDINGS = ("half_even", "tflite", "power_of_two", "float32")
+
+
 @irdl_op_definition
 class RequantizeOp(OneResultOp, PermuteInterface):
     """saturate(round((x - offset) * scale) + zero_point) as element type `to`, in integers: each
@@ -186,7 +189,9 @@ class RequantizeOp(OneResultOp, PermuteInterface):
     - "half_even": d * M / 2^shift, rounded once, ties to even;
     - "tflite": as TensorFlow Lite, rounded twice: d * 2^max(e, 0), saturated to 32 bits, times
       M / 2^31 with ties toward +infinity, then divided by 2^max(-e, 0) with ties away from zero;
-    - "power_of_two": M is 2^30, and e is one more where m >= 0.75; ties toward +infinity.
+    - "power_of_two": M is 2^30, and e is one more where m >= 0.75; ties toward +infinity;
+    - "float32": no integers, but d and the scale as float32, their product rounded to float32 and
+      then to an integer, ties to even: units with a float scale on the way out, and onnxruntime.
 
     A scale that is not finite counts as 0. Results are limited to `low` and `high`, which are
     numbers of type `to`, its own limits where absent: a relu between is low = zero_point. `offset`
@@ -199,7 +204,7 @@ class RequantizeOp(OneResultOp, PermuteInterface):
     zero_point = opt_operand_def()
     to = prop_def(Attribute)
     axis = opt_prop_def(IntegerAttr)
-    rounding = choice_def("rounding", ("half_even", "tflite", "power_of_two"), "half_even")
+    rounding = choice_def("rounding", ROUNDINGS, "half_even")
     low = opt_prop_def(INT)
     high = opt_prop_def(INT)
     irdl_options = SEGMENTED

@@ -122,10 +122,10 @@ def subtracted(x: Array, offset: Array) -> Array:
     return (x.astype(np.int64) - int(offset.reshape(()))).clip(limits.min, limits.max)
 
 
-def is_exact_in_float64(x: Array, scale: Array) -> bool:
-    """Whether x * scale has no more than 53 bits: scales of floats that are no wider than float32
-    are their multipliers."""
-    if scale.dtype.itemsize > 4 or not np.isfinite(scale).all():
+def is_exact_in_float64(x: Array, scale: Array, rounding: str) -> bool:
+    """Whether products that are rounded once have no more than 53 bits: scales that are no wider
+    than float32 are multipliers of 24 bits."""
+    if rounding != "half_even" or scale.dtype.itemsize > 4:
         return False
     return x.dtype.itemsize < 4 or magnitude(x) < 2**29
 
@@ -145,14 +145,16 @@ def requantize(op: g.RequantizeOp) -> Fn:
             ones[axis] = -1
         scale = scale.reshape(ones)
         shifted = x if offset is None or not offset.any() else subtracted(x, offset)
-        if rounding == "half_even" and is_exact_in_float64(shifted, scale):
-            y = np.multiply(shifted, scale, dtype=np.float64)
-            y = np.rint(y, out=y) if y.ndim else np.rint(y)
+        wide = np.float32 if rounding == "float32" else np.float64
+        if rounding == "float32" or is_exact_in_float64(shifted, scale, rounding):
+            factor = np.where(np.isfinite(scale), scale, 0)
+            y = np.asarray(np.multiply(shifted, factor, dtype=wide, casting="unsafe"))
+            y = np.asarray(np.rint(y))
         else:
             multiplier, exponent = fixed_point(scale, rounding)
             y = ROUNDINGS[rounding](shifted.astype(np.int64), multiplier, exponent)
         if zero_point is not None and zero_point.any():
-            y += y.dtype.type(int(zero_point.reshape(())))
+            y = y + y.dtype.type(int(zero_point.reshape(())))
         return np.asarray(np.clip(y, low, high)).astype(to)
 
     return run

@@ -18,12 +18,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.passes import ModulePass
 
 from ge.dialects.graph.convolution import Convolution
 from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
+from ge.dialects.graph.quantization import ROUNDINGS, DequantizeOp, QuantizeOp, RequantizeOp
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import defined_functions
 from ge.transforms.graph.canonical.simplify import simplify
 from ge.transforms.graph.share_common_subexpressions import share_common_subexpressions
@@ -37,15 +38,24 @@ FAMILIES = (linear_layers, movement, requantization)
 @dataclass(frozen=True)
 class LowerQuantizationPass(ModulePass):
     """Compute matmuls and convolutions of dequantized values, and what is between them and the next
-    quantize, in integers."""
+    quantize, in integers. `rounding`: how the target requantizes (see `graph.requantize`)."""
 
     name = "lower-quantization"
+
+    rounding: str = "float32"
     RELATION: ClassVar[Relation] = Decibels(40)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if not any(isinstance(o, DequantizeOp | QuantizeOp) for o in op.walk()):
             return
+        if self.rounding not in ROUNDINGS:
+            known = ", ".join(ROUNDINGS)
+            raise GeError(f"rounding is one of {known}, not {self.rounding}")
+        own = {o for o in op.walk() if isinstance(o, RequantizeOp)}
         simplify(op, FAMILIES)
+        for new in op.walk():
+            if isinstance(new, RequantizeOp) and new not in own:
+                new.rounding = StringAttr(self.rounding)
         for func in defined_functions(op):
             share_common_subexpressions(func.body.block)
         if remarks.wanted():

@@ -73,7 +73,7 @@ def requantize(op: QuantizeOp, make: Make) -> Replacement:
         RequantizeOp, source.input, scale,
         offset=None if grid.zero == 0 else source.zero_point,
         zero_point=None if target.zero == 0 else op.zero_point,
-        to=op.to, axis=grid.axis, low=low, high=high,
+        to=op.to, axis=grid.axis, low=low, high=high, rounding="float32",
     )  # fmt: skip
 
 
