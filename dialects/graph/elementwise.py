@@ -153,6 +153,7 @@ class AddOp(Binary):
     """lhs + rhs; integers wrap around."""
 
     name = "graph.add"
+    FIXPIPE: ClassVar = 1
     NEUTRAL: ClassVar = staticmethod(f.negative_zero)
     traits = traits_def(Commutative())
 
@@ -403,6 +404,7 @@ class CastOp(Unary):
     != 0. Values out of the integer range wrap around."""
 
     name = "graph.cast"
+    FIXPIPE: ClassVar = 4
     ACCEPTS = staticmethod(any_type)
     TAKES_STORED: ClassVar = True
     to = prop_def(Attribute)

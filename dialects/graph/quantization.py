@@ -155,6 +155,7 @@ class QuantizeOp(Granular):
     name = "graph.quantize"
     to = prop_def(Attribute)
     VECTOR_COST: ClassVar = 5
+    FIXPIPE: ClassVar = 4
     assembly_format = f"$input `,` $scale (`,` $zero_point^)? `to` $to {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
@@ -170,6 +171,7 @@ class DequantizeOp(Granular):
 
     name = "graph.dequantize"
     VECTOR_COST: ClassVar = 3
+    FIXPIPE: ClassVar = 2
     assembly_format = f"$input `,` $scale (`,` $zero_point^)? {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
