@@ -153,6 +153,7 @@ class AddOp(Binary):
     """lhs + rhs; integers wrap around."""
 
     name = "graph.add"
+    FIXPIPE: ClassVar = 1
     NEUTRAL: ClassVar = staticmethod(f.negative_zero)
     traits = traits_def(Commutative())
 
@@ -408,6 +409,7 @@ class CastOp(Unary):
     to it is to the "nearest", "up" or "down"."""
 
     name = "graph.cast"
+    FIXPIPE: ClassVar = 4
     ACCEPTS = staticmethod(any_type)
     TAKES_STORED: ClassVar = True
     to = prop_def(Attribute)

@@ -78,6 +78,9 @@ class Target:
     # windows of convolutions are unfolded between L1 and L0A: a tile loads each input element once
     unfolds_windows: bool = True
     vector_overlaps: bool = True  # the vector unit works on a tile while the cube computes another
+    # integer sums leave L0C through a fixpipe: it adds an i32 bias, scales, applies relu and casts
+    # to 16 or 8 bits without vector work
+    fixpipe: bool = False
     cube_efficiency: float = 1.0  # share of the peak that large matmuls sustain
     hbm_efficiency: float = 1.0  # share of the peak bandwidth that long transfers reach
 

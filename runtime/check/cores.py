@@ -13,9 +13,10 @@
   is filled or emptied while it is in use.
 
 Nothing here is shared with the planner. Both take for granted what the ops state of themselves
-(`ACCESS`, `rows`, `window`, `work`, `bytes_read`, `in_place_pairs`, `Body.whole_parts`) and the
-constants of `core_plan.py`. Assumed besides: what `core_needs.py` lists. Kernels of unknown shapes
-have no plan; they and those that pass rows or windows in parts are counted (`CoreProof`).
+(`ACCESS`, `FIXPIPE`, `rows`, `window`, `work`, `bytes_read`, `in_place_pairs`,
+`Body.whole_parts`) and the constants of `core_plan.py`. Assumed besides: what `core_needs.py`
+lists. Kernels of unknown shapes have no plan; they and those that pass rows or windows in parts are
+counted (`CoreProof`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,6 +45,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, numel, shape_of
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.check.core_engines import engine_problem
+from ge.runtime.check.core_fixpipe import through_fixpipe
 from ge.runtime.check.core_needs import Columns, Needs
 from ge.runtime.check.core_products import column_axis, extents, groups_of, tiles_of
 from ge.runtime.check.problems import Problem
@@ -76,7 +78,12 @@ class KernelProof:
                 if op.ACCESS is Access.VIEW:
                     self.source[r] = self.root(op.operands[0])
         self.matmuls = [op for op in self.body.ops if len(self.tile) == 3 and self.macs(op)]
-        self.arriving = {r for op in self.matmuls for r in op.results}  # from L0C
+        self.products = {r for op in self.matmuls for r in op.results}
+        self.fixpipe: set[TensorOp] = set()
+        if self.target.fixpipe:
+            self.fixpipe.update(o for op in self.matmuls for o in through_fixpipe(self.body, op))
+        # From L0C, some through a fixpipe
+        self.arriving = self.products | {r for op in self.fixpipe for r in op.results}
         self.loaded = set(self.body.inputs)  # inputs, and what is only moved on the way in
 
     def check(self) -> list[str]:
@@ -267,6 +274,8 @@ class KernelProof:
                     if self.root(v) not in movable:
                         self.require_source(v, step, f"step {step} reads")
                 continue
+            if op in self.fixpipe:
+                continue
             for v in op.operands:
                 self.require(v, step, f"step {step} reads")
             for v in op.results:
@@ -320,7 +329,7 @@ class KernelProof:
             if (buffer := self.ub.get(name)) is None or not size:
                 continue
             bits = bitwidth(element_type(value))
-            if value in self.arriving:
+            if value in self.products:
                 bits = max(bits, 8 * ACCUMULATOR_BYTES)
             if 8 * buffer.bytes < count * bits:
                 least = -(-count * bits // 8)
@@ -352,9 +361,9 @@ class KernelProof:
             longest = max(1, *results)
             tile = min(PROLOGUE_ELEMENTS, longest)
             yield Needs(before, longest, tile), f"{tile} elements before the product"
-        after = [op for op in self.body.ops if op not in before and op not in self.matmuls]
-        if after:
-            elements = max(1, sum(numel(shape_of(r)) for r in self.arriving))
+        beyond = {*before, *self.matmuls, *self.fixpipe}
+        if after := [op for op in self.body.ops if op not in beyond]:
+            elements = max(1, sum(numel(shape_of(r)) for r in self.products))
             rows = min(self.tile[0], PASSING_ROWS, self.matrices[1])
             tile = min(rows * self.columns, elements)
             columns = [self.tile_of(op, rows) for op in self.matmuls]

@@ -1,24 +1,29 @@
-"""What the vector unit does before and after matmuls."""
+"""What the vector unit does before and after matmuls, and what a fixpipe does in its place."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from ge.dialects.fused_op import Body
+from ge.dialects.graph.quantization import Granular
 from ge.dialects.support.access import Access
+from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import numel, shape_of
-from ge.runtime.costs.core_tiles import Footprint, Within
+from ge.dialects.support.types import element_type, normalize_axis, numel, shape_of
+from ge.runtime.costs.core_tiles import Footprint, Within, bytes_of
 
 
 def around(
-    body: Body, matmuls: list[TensorOp], accumulator: int
+    body: Body, matmuls: list[TensorOp], accumulator: int, fixpipe: Mapping[TensorOp, None]
 ) -> tuple[Footprint | None, Footprint | None]:
     """What the vector unit computes of the operands of matmuls, and what follows them; None where
     it has nothing to do. A result of the cube comes to UB with `accumulator` bytes an element,
-    unless it goes to memory as it is."""
+    that of an op of the fixpipe with its own, unless it goes to memory as it is."""
     before = _before(body, matmuls)
-    after = [op for op in body.ops if op not in before and op not in matmuls]
+    beyond = {*before, *matmuls, *fixpipe}
+    after = [op for op in body.ops if op not in beyond]
     names = Within.all_of(body)
     prologue = epilogue = None
     if any(op.ACCESS is not Access.VIEW for op in before):
@@ -28,8 +33,9 @@ def around(
     if any(op.ACCESS is not Access.VIEW for op in after):
         part = _part(body, after, set(body.outputs))
         widths = {r: accumulator for op in matmuls for r in op.results}
-        arriving = {v: width for v, width in widths.items() if v in part.inputs}
         elements = max(sum(numel(shape_of(v)) for v in widths), 1)
+        widths.update((r, bytes_of(r)) for op in fixpipe for r in op.results)
+        arriving = {v: width for v, width in widths.items() if v in part.inputs}
         axes = {shape_of(r): column_axis(op) for op in matmuls for r in op.results}
         within = replace(names, arriving=arriving, axes=axes)
         epilogue = Footprint.of(part, elements, whole_rows=True, within=within)
@@ -41,6 +47,60 @@ def column_axis(op: TensorOp) -> int:
     convolution, else the last one."""
     last = max(len(shape_of(op.results[0])) - 1, 0)
     return min(1, last) if "group" in op.properties else last
+
+
+def fixpipe_ops(body: Body, matmuls: Sequence[TensorOp]) -> Mapping[TensorOp, None]:
+    """The ops that a fixpipe computes of sums of integers. Each takes values of its own place at
+    most once (see `TensorOp.FIXPIPE`), with parameters from memory of one element, or of one for
+    each column; what leaves the fixpipe for UB or memory are sums, or elements of 16 bits at
+    most."""
+    place: dict[SSAValue, int] = {}
+    axes: dict[SSAValue, int] = {}
+    for op in matmuls:
+        if element_type(result := op.results[0]) == i32:
+            place[result], axes[result] = 0, column_axis(op)
+    if not place:
+        return {}
+    candidates: dict[TensorOp, SSAValue] = {}  # with what they take from the fixpipe
+    for op in body.ops:
+        sums = [v for v in op.operands if v in place]
+        if len(sums) != 1 or op.FIXPIPE <= place[sums[0]]:
+            continue
+        (source,), result = sums, op.results[0]
+        others = [i for i, v in enumerate(op.operands) if v is not source]
+        if shape_of(source) == shape_of(result) and all(
+            op.operands[i] in body.inputs and _by_column(op, i, axes[source]) for i in others
+        ):
+            candidates[op] = source
+            place[result], axes[result] = op.FIXPIPE, axes[source]
+    stored = set(body.outputs)
+    users: dict[SSAValue, list[TensorOp]] = {}
+    for op in body.ops:
+        for v in op.operands:
+            users.setdefault(v, []).append(op)
+    fitting: dict[TensorOp, SSAValue] = {}
+    for op, source in reversed(candidates.items()):
+        result = op.results[0]
+        inside = result not in stored and all(u in fitting for u in users.get(result, ()))
+        if inside or op.FIXPIPE == 1 or bitwidth(element_type(result)) <= 16:
+            fitting[op] = source
+    taken: dict[TensorOp, None] = {}
+    for op in candidates:
+        if op in fitting and (fitting[op].owner in matmuls or fitting[op].owner in taken):
+            taken[op] = None
+    return taken
+
+
+def _by_column(op: TensorOp, index: int, axis: int) -> bool:
+    """Whether an operand has one element, or one for each index of an axis of the result."""
+    shape, large = shape_of(op.operands[index]), shape_of(op.results[0])
+    if numel(shape) == 1:
+        return True
+    if isinstance(op, Granular):
+        along = None if op.axis is None else normalize_axis(op.axis.value.data, len(large))
+        return len(shape) == 1 and along == axis
+    padded = (*(1,) * (len(large) - len(shape)), *shape)
+    return all(d == (large[i] if i == axis else 1) for i, d in enumerate(padded))
 
 
 def _before(body: Body, matmuls: list[TensorOp]) -> dict[TensorOp, None]:

@@ -14,6 +14,12 @@ two buffers the pipes overlap and the slowest one sets the pace; with one their 
   and what works on rows (softmax, norms) counts 32 bits. Behind a cube kernel the vector cores of
   the same cluster work on its output tile; where a target has no vector cores of its own
   (`vector_overlaps = false`: a GPU's threads do both), their time adds to the cube's.
+- fixpipe: where a target has one (`fixpipe = true`), sums of integers leave L0C through it, and it
+  adds an i32 bias, scales (dequantizes or requantizes) for the tensor or for each column, applies
+  relu and casts to 16 or 8 bits on the way, in this order and each at most once. That takes no
+  vector work and no bytes of UB. What follows (gelu, a residual sum) is work of the vector unit,
+  which takes what leaves the fixpipe; so is dequantizing to f32, and all that follows matmuls in
+  floats. Scales and biases are in a few KiB of the fixpipe's own, which are not modelled.
 - in: all tiles from L2, and the bytes that L2 does not have from HBM. Tiles that share operands
   read them from L2 again, as do further passes over rows that do not fit on the core.
 - out: result bytes, through the path out of the core into L2.

@@ -11,12 +11,12 @@ Attention has tiles of m queries by n keys: their scores in L0C beside the m res
 memory; k is the step through a head's elements.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import ceil
 
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Attribute
 
 from ge.dialects.fused_op import Body
@@ -37,7 +37,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, numel, shape_of
 from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target
-from ge.runtime.costs.around import around
+from ge.runtime.costs.around import around, fixpipe_ops
 from ge.runtime.costs.core_tiles import Footprint, bytes_of
 from ge.runtime.costs.pipes import Pipes, l2_bytes_per_us, store_us
 from ge.runtime.costs.structure import once
@@ -175,13 +175,15 @@ class CubeKernel:
         main, p = parts[0][0], combined(parts)
         element = element_type(main.operands[0])
         accumulator = max(ACCUMULATOR_BYTES, bitwidth(element) // 8)
-        prologue, epilogue = around(body, [op for op, _ in parts], accumulator)
+        ops = [op for op, _ in parts]
+        fixpipe = fixpipe_ops(body, ops) if target.fixpipe else None
+        prologue, epilogue = around(body, ops, accumulator, fixpipe or {})
         return cls(
             target,
             p,
             element,
             body.static_work(),
-            lane_operations(body),
+            lane_operations(body, fixpipe),
             any(op.ACCESS is Access.ROWS for op in body.ops),
             epilogue,
             prologue,
@@ -352,8 +354,17 @@ class CubeKernel:
         return max(size, self.target.full_rate_bytes) / self.target.l2_read_rate, size
 
 
-def lane_operations(body: Body) -> float:
-    return sum(body.work_of(op).vector * lane_width(op) for op in body.ops)
+def lane_operations(body: Body, fixpipe: Mapping[TensorOp, None] | None = None) -> float:
+    """Element-operations of the vector unit, of 16-bit lanes. A fixpipe computes the ops that are
+    named, and adds the bias of convolutions whose sums are integers."""
+    ops = body.ops
+    if fixpipe is not None:
+        ops = [op for op in ops if op not in fixpipe and not _sums_integers(body, op)]
+    return sum(body.work_of(op).vector * lane_width(op) for op in ops)
+
+
+def _sums_integers(body: Body, op: TensorOp) -> bool:
+    return body.work_of(op).macs > 0 and element_type(op.results[0]) == i32
 
 
 def lane_width(op: TensorOp) -> float:
@@ -382,7 +393,7 @@ class AttentionKernel(CubeKernel):
         value_size = round_up(value_size, FRACTAL) if value_size else 0
         element = element_type(op.query)
         accumulator = max(ACCUMULATOR_BYTES, bitwidth(element) // 8)
-        prologue, epilogue = around(body, [op], accumulator)
+        prologue, epilogue = around(body, [op], accumulator, {})
         return cls(
             target,
             p,

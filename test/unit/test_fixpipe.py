@@ -1,0 +1,176 @@
+"""What a fixpipe takes off the vector unit: planner and proof agree on it, and it costs nothing."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import ModuleOp
+
+from ge.dialects.fused_op import Body, FusedOp
+from ge.dialects.npu_task.attributes import Engine
+from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.targets.target import Target
+from ge.lowering.driver.compiler import context, lower
+from ge.lowering.pipeline.options import Options
+from ge.lowering.text.reading import Source, parse_module
+from ge.runtime.check.core_fixpipe import through_fixpipe
+from ge.runtime.check.cores import check_core_plans
+from ge.runtime.costs.around import fixpipe_ops
+from ge.runtime.costs.cube import matmuls
+from ge.runtime.costs.tiling import choose_tiling, pipes
+
+TARGET = Target.load("910b1")
+PLAIN = replace(TARGET, fixpipe=False, name="plain")
+
+
+class Epilogue:
+    """The text of @main: an integer matmul, or convolution, and what follows it."""
+
+    def __init__(self, m: int, k: int, n: int, conv: bool = False) -> None:
+        self.shape = f"{m}x{n}"
+        if conv:
+            self.shape = f"1x{n}x{m}x{m}"
+            kind, types = "conv", (f"1x{k}x{m}x{m}xi8", f"{n}x{k}x1x1xi8")
+        else:
+            kind, types = "matmul", (f"{m}x{k}xi8", f"{k}x{n}xi8")
+        self.arguments = [f"%x: tensor<{types[0]}>", f"%w: tensor<{types[1]}>"]
+        self.columns, self.axis, self.rank = n, 1, 4 if conv else 2
+        self.lines: list[str] = []
+        self.last, self.element = "", ""
+        self.add(f"graph.{kind} %x, %w", "i32", f"tensor<{types[0]}>", f"tensor<{types[1]}>")
+
+    def argument(self, shape: str, element: str) -> tuple[str, str]:
+        name, t = f"%a{len(self.arguments)}", f"tensor<{shape}{'x' if shape else ''}{element}>"
+        self.arguments.append(f"{name}: {t}")
+        return name, t
+
+    @property
+    def type(self) -> str:
+        return f"tensor<{self.shape}x{self.element}>"
+
+    def add(self, text: str, element: str, *types: str) -> None:
+        operands = ", ".join(types or (self.type,))
+        self.last, self.element = f"%v{len(self.lines)}", element
+        self.lines.append(f"{self.last} = {text} : ({operands}) -> {self.type}")
+
+    def grow(self, kind: str, element: str = "f16", by_column: bool = True) -> None:
+        """An op that the types allow, if any."""
+        last, t, integer = self.last, self.type, self.element in ("i32", "i8")
+        if kind in ("bias", "residual", "rows"):
+            shape = {"bias": f"{self.columns}" + "x1" * (self.rank - 2), "residual": self.shape}
+            rows = self.shape.split("x")[0]
+            operand, its = self.argument(
+                shape.get(kind, f"{rows}" + "x1" * (self.rank - 1)), self.element
+            )
+            self.add(f"graph.add {last}, {operand}", self.element, t, its)
+        elif kind == "dequantize" and integer:
+            scale, its = self.argument(f"{self.columns}" if by_column else "", element)
+            axis = f" {{axis = {self.axis} : i64}}" if by_column else ""
+            self.add(f"graph.dequantize {last}, {scale}{axis}", element, t, its)
+        elif kind == "quantize" and not integer:
+            scale, its = self.argument("", self.element)
+            self.add(f"graph.quantize {last}, {scale} to i8", "i8", t, its)
+        elif kind == "cast" and not integer:
+            self.add(f"graph.cast {last} to {element}", element, t)
+        elif kind == "relu" or (kind == "gelu" and not integer):
+            self.add(f"graph.{kind} {last}", self.element, t)
+
+    def module(self, *more: int) -> ModuleOp:
+        """The last value is a result, and those of the lines named."""
+        values = [line.split(" = ")[0] for line in self.lines]
+        types = [line.rpartition(" -> ")[2] for line in self.lines]
+        results = sorted({len(self.lines) - 1, *more})
+        names, their = (", ".join(x[i] for i in results) for x in (values, types))
+        body = "\n".join(f"  {line}" for line in self.lines)
+        text = f"func.func @main({', '.join(self.arguments)}) -> ({their}) {{\n{body}\n"
+        return parse_module(
+            context(), Source("t.mlir", f"{text}  func.return {names} : {their}\n}}")
+        )
+
+
+KINDS = ("bias", "dequantize", "relu", "quantize", "cast", "gelu", "residual", "rows")
+SIZES = st.sampled_from([1, 5, 16, 40, 128, 1000])
+
+
+@settings(deadline=None)
+@given(SIZES, SIZES, SIZES, st.booleans(), st.sampled_from(Target.presets()), st.data())
+def test_plans_of_random_epilogues_are_proved(
+    m: int, k: int, n: int, conv: bool, target: str, data: st.DataObject
+) -> None:
+    text = Epilogue(min(m, 16) if conv else m, k, n, conv)
+    for kind in data.draw(st.lists(st.sampled_from(KINDS), max_size=7)):
+        element = data.draw(st.sampled_from(["f16", "f32"]))
+        text.grow(kind, element, by_column=data.draw(st.booleans()))
+    more = data.draw(st.lists(st.integers(0, len(text.lines) - 1), max_size=2))
+    module = text.module(*more)
+    lower(module, Options(target=target))
+    assert [str(p) for p in check_core_plans(module)] == []
+    for kernel in (op for op in module.ops if isinstance(op, KernelOp)):
+        body = Body.of(kernel.main)
+        products = [op for op, _ in matmuls(body)]
+        proved = {o for op in products for o in through_fixpipe(body, op)}
+        assert set(fixpipe_ops(body, products)) == proved
+
+
+def launch(text: Epilogue, *more: int) -> Body:
+    """The one launch that the text becomes."""
+    module = text.module(*more)
+    lower(module, Options(), until="fused")
+    (op,) = (op for op in module.walk() if isinstance(op, FusedOp))
+    return Body.of(op)
+
+
+def grown(*kinds: str, element: str = "f16", conv: bool = False) -> Epilogue:
+    text = Epilogue(16 if conv else 128, 64, 256, conv)
+    for kind in kinds:
+        text.grow(kind, element)
+    return text
+
+
+def vector_us(body: Body, target: Target) -> float:
+    return pipes(body, choose_tiling(body, Engine.CUBE, target), target).vector_us
+
+
+@pytest.mark.parametrize("conv", [False, True])
+@pytest.mark.parametrize("element", ["f16", "f32"])
+@pytest.mark.parametrize("middle", [(), ("relu",)])
+def test_requantizing_takes_no_vector_work(
+    conv: bool, element: str, middle: tuple[str, ...]
+) -> None:
+    kinds = ("bias", "dequantize", *middle, "quantize")
+    body = launch(grown(*kinds, element=element, conv=conv))
+    assert vector_us(body, TARGET) == 0 < vector_us(body, PLAIN)
+    tiling = choose_tiling(body, Engine.CUBE, TARGET)
+    assert pipes(body, tiling, TARGET).cube_us == pipes(body, tiling, PLAIN).cube_us
+
+
+def places(body: Body) -> list[str]:
+    ops = fixpipe_ops(body, [op for op, _ in matmuls(body)])
+    return [op.name.removeprefix("graph.") for op in ops]
+
+
+def test_what_a_fixpipe_takes():
+    assert places(launch(grown("bias", "dequantize", "gelu", "quantize"))) == ["add", "dequantize"]
+    assert places(launch(grown("dequantize", "residual", "relu", "quantize"))) == ["dequantize"]
+    assert places(launch(grown("dequantize", "relu"))) == ["dequantize", "relu"]
+    assert places(launch(grown("residual", "dequantize"))) == []
+    assert places(launch(grown("rows", "dequantize", "relu"))) == []
+
+
+def test_each_place_comes_once():
+    """What is quantized and dequantized again, and a bias in floats, is work of the vector unit."""
+    twice = grown("dequantize", "quantize", "dequantize", "quantize")
+    assert places(launch(twice)) == ["dequantize", "quantize"]
+    assert places(launch(grown("dequantize", "bias", "quantize"))) == ["dequantize"]
+
+
+def test_32_bit_floats_do_not_leave_a_fixpipe():
+    assert places(launch(grown("bias", "dequantize", "relu", element="f32"))) == ["add"]
+    text = grown("bias", "dequantize", "relu", "quantize", element="f32")
+    assert places(launch(text)) == ["add", "dequantize", "relu", "quantize"]
+    # The dequantized sums are a result too.
+    assert places(launch(text, 2)) == ["add"]
+    assert places(launch(grown("bias", "dequantize", "relu", "quantize"), 2)) == [
+        "add", "dequantize", "relu", "quantize"
+    ]  # fmt: skip

@@ -1,0 +1,176 @@
+"""Write how large the activations of layers get, from the calibration table or from samples.
+
+    %0 = graph.relu %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
+    %1 = graph.matmul %0, %w ...
+becomes
+    %0 = graph.relu %x {graph.range = [0.0 : f64, 4.25 : f64]} : ...
+    %1 = graph.matmul %0, %w ...
+
+The range of an argument of @main is an attribute of the argument. What the table has is taken from
+there; the rest is observed if samples are at hand, and added to the table. A value that is not
+finite for some sample has no range.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FloatAttr, ModuleOp, f64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.passes import ModulePass
+
+from ge.dialects.support import diagnostics
+from ge.dialects.support.functions import main_function
+from ge.runtime.data.arrays import Array
+from ge.transforms.quantization.data import (
+    Calibration,
+    Chunk,
+    calibrating,
+    calibration_at_hand,
+    read_samples,
+)
+from ge.transforms.quantization.layers import activations, layers
+from ge.transforms.quantization.observe import Observer, Step
+from ge.transforms.quantization.table import Range, read_table
+
+RANGE = "graph.range"
+
+
+# ---- the attribute ---------------------------------------------------------------------------
+
+
+def range_of(value: SSAValue) -> Range | None:
+    """The range that a value is marked with."""
+    attr = _attributes(value).get(_key(value))
+    match attr:
+        case ArrayAttr(data=(FloatAttr() as low, FloatAttr() as high)):  # pyright: ignore[reportUnknownVariableType]
+            return low.value.data, high.value.data
+        case _:
+            return None
+
+
+def set_range(value: SSAValue, bounds: Range | None) -> None:
+    """Mark a value with a range; None removes it."""
+    attrs = dict(_attributes(value))
+    attrs.pop(_key(value), None)
+    if bounds is not None:
+        attrs[_key(value)] = ArrayAttr([FloatAttr(b, f64) for b in bounds])
+    if isinstance(value, BlockArgument):
+        main = value.block.parent_op()
+        assert isinstance(main, FuncOp)
+        tables = _argument_tables(main)
+        tables[value.index] = DictionaryAttr(attrs)
+        main.arg_attrs = ArrayAttr(tables)
+    elif isinstance(value, OpResult):
+        value.op.attributes = attrs
+
+
+def _key(value: SSAValue) -> str:
+    if isinstance(value, OpResult) and len(value.op.results) > 1:
+        return f"{RANGE}.{value.index}"
+    return RANGE
+
+
+def _attributes(value: SSAValue) -> Mapping[str, Attribute]:
+    if isinstance(value, OpResult):
+        return value.op.attributes
+    assert isinstance(value, BlockArgument)
+    main = value.block.parent_op()
+    return _argument_tables(main)[value.index].data if isinstance(main, FuncOp) else {}
+
+
+def _argument_tables(main: FuncOp) -> list[DictionaryAttr]:
+    attrs = main.arg_attrs
+    return [DictionaryAttr({}) for _ in main.args] if attrs is None else list(attrs.data)
+
+
+# ---- observing -------------------------------------------------------------------------------
+
+
+@dataclass
+class Extremes:
+    """The least and the greatest element of a value, over all samples."""
+
+    low: float = np.inf
+    high: float = -np.inf
+    sample: int | None = None  # the first that has an element that is not finite
+
+    def add(self, array: Array, chunk: Chunk) -> None:
+        low, high = float(array.min(initial=np.inf)), float(array.max(initial=-np.inf))
+        if array.size and not np.isfinite([low, high]).all() and self.sample is None:
+            rows = chunk.rows(array)
+            flat = None if rows is None else np.isfinite(rows).reshape(len(rows), -1).all(1)
+            self.sample = chunk.first + (0 if flat is None else int(np.argmin(flat)))
+        self.low, self.high = min(self.low, low), max(self.high, high)
+
+
+def observed_ranges(
+    main: FuncOp, calibration: Calibration, values: Collection[SSAValue]
+) -> dict[SSAValue, Extremes]:
+    """The extremes of activations of layers."""
+    assert calibration.samples is not None
+    extremes = {value: Extremes() for value in values}
+    first: dict[SSAValue, tuple[Operation, int]] = {}
+    for layer in layers(main):
+        for i in layer.activations:
+            first.setdefault(layer.op.operands[i], (layer.op, i))
+    seen_by: dict[Operation, list[tuple[int, SSAValue]]] = {}
+    for value in values:
+        op, i = first[value]
+        seen_by.setdefault(op, []).append((i, value))
+
+    def watch(step: Step) -> None:
+        for i, value in seen_by[step.op]:
+            extremes[value].add(step.operands[i], step.chunk)
+
+    Observer(main).run(calibration.samples, dict.fromkeys(seen_by, watch))
+    return extremes
+
+
+def calibrate(main: FuncOp, calibration: Calibration, again: bool = False) -> None:
+    """Write ranges on the activations of all layers; with `again`, those that can be observed are
+    observed anew."""
+    table, names = calibration.table, activations(layers(main))
+    known = set[SSAValue]() if again and calibration.samples else set(names)
+    for value, name in names.items():
+        if value in known and name in table.ranges:
+            set_range(value, table.ranges[name])
+    missing = [v for v, n in names.items() if v not in known or n not in table.ranges]
+    if calibration.samples is None or not missing:
+        return
+    for value, extremes in observed_ranges(main, calibration, missing).items():
+        name = names[value]
+        if extremes.sample is not None:
+            what = f"is not finite for sample {extremes.sample}: what it is used in stays float"
+            diagnostics.warning(_op_of(value, main), f"calibrate: '{name}' {what}")
+            set_range(value, None)
+            table.ranges.pop(name, None)
+        elif extremes.low <= extremes.high:
+            set_range(value, table.set_range(name, extremes.low, extremes.high))
+
+
+def _op_of(value: SSAValue, main: FuncOp) -> Operation:
+    return value.owner if isinstance(value.owner, Operation) else main
+
+
+@dataclass(frozen=True)
+class CalibratePass(ModulePass):
+    """Write `graph.range` on the activations of layers.
+    `data`: a file with samples (.npz) or a table (.toml), else what is at hand."""
+
+    name = "calibrate"
+
+    data: str = ""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if (main := main_function(op)) is None:
+            return
+        calibration = calibration_at_hand()
+        if self.data.endswith(".toml"):
+            calibration = Calibration(read_table(self.data))
+        elif self.data:
+            calibration = Calibration(samples=read_samples([self.data], main))
+        with calibrating(calibration):
+            calibrate(main, calibration)

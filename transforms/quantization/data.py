@@ -1,0 +1,194 @@
+"""Samples of the inputs of a model, as a user gives them, and what passes see of them.
+
+A file has an array for each input, under its name or `in:` and its name; the samples lie along the
+dimension that is the batch of the model. They are seen in chunks of `CHUNK` samples, whatever
+there are, the last filled up by repeating them: a matmul of other sizes may round differently, so
+results would depend on how samples were put into batches.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from xdsl.dialects.func import FuncOp
+
+from ge.dialects.graph.ports import dims_of
+from ge.dialects.support.context import setting
+from ge.dialects.support.element_types import type_name
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import DYNAMIC, AnyTensor, shape_text, tensor_type
+from ge.runtime.data.arrays import Array, dtype_of, kind_of
+from ge.runtime.data.npz import read_npz
+from ge.transforms.quantization.layers import argument_name
+from ge.transforms.quantization.table import Table
+
+CHUNK = 32  # samples that are seen at a time where the batch of the model is free
+
+PREFIX = "in:"
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some samples: `inputs` has `size` of them, the first `count` of which are new."""
+
+    inputs: Mapping[str, Array]
+    first: int
+    count: int
+    size: int
+
+    def rows(self, array: Array) -> Array | None:
+        """The elements of the new samples, [samples, ...], of an array whose first dimension is the
+        batch times something; None if it is not."""
+        if not array.ndim or array.shape[0] % self.size:
+            return None
+        return array.reshape(self.size, -1, *array.shape[1:])[: self.count]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """All samples: `arrays` by input, and in `axes` which dimension counts them (None: the array is
+    the same for all samples)."""
+
+    arrays: Mapping[str, Array]
+    axes: Mapping[str, int | None]
+    count: int
+    chunk: int
+
+    def chunks(self) -> Iterator[Chunk]:
+        for first in range(0, self.count, self.chunk):
+            indices = np.arange(first, first + self.chunk) % self.count
+            inputs = {
+                name: array if (axis := self.axes[name]) is None else array.take(indices, axis)
+                for name, array in self.arrays.items()
+            }
+            yield Chunk(inputs, first, min(self.chunk, self.count - first), self.chunk)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the inputs in a chunk."""
+        return {
+            name: tuple(self.chunk if i == self.axes[name] else d for i, d in enumerate(a.shape))
+            for name, a in self.arrays.items()
+        }
+
+
+@dataclass
+class Calibration:
+    """What the passes decide from: samples, if there are any, and the table of what was decided
+    before, to which they add."""
+
+    table: Table = field(default_factory=Table)
+    samples: Samples | None = None
+
+
+_at_hand: ContextVar[Calibration | None] = ContextVar("calibration", default=None)
+
+
+def calibrating(calibration: Calibration) -> AbstractContextManager[Calibration]:
+    """Let passes see this calibration."""
+    return setting(_at_hand, calibration)
+
+
+def calibration_at_hand() -> Calibration:
+    return _at_hand.get() or Calibration()
+
+
+# ---- reading ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of the model. `batch`: its dimension that counts samples."""
+
+    name: str
+    type: AnyTensor
+    batch: int | None
+
+    def __str__(self) -> str:
+        dims = ["?" if d == DYNAMIC else str(d) for d in self.type.get_shape()]
+        if self.batch is not None:
+            dims[self.batch] = "samples"
+        return f"{self.name}: {type_name(self.type.element_type)}[{', '.join(dims)}]"
+
+
+def inputs_of(main: FuncOp) -> tuple[list[Input], int | None]:
+    """The inputs of a model, and its batch where that is fixed. The batch is the first symbolic
+    dimension that is the first of an input; without one, the first dimension of all inputs."""
+    types = [tensor_type(arg) for arg in main.args]
+    attrs = main.arg_attrs.data if main.arg_attrs is not None else [None] * len(types)
+    dims = [
+        dims_of({} if a is None else a.data, len(t.get_shape()))
+        for a, t in zip(attrs, types, strict=True)
+    ]
+    symbol = next((d[0] for d in dims if d and d[0]), "")
+    if symbol:
+        batches = [d.index(symbol) if symbol in d else None for d in dims]
+    else:
+        batches = [0 if t.get_shape() else None for t in types]
+    sizes = {t.get_shape()[b] for t, b in zip(types, batches, strict=True) if b is not None}
+    names = map(argument_name, main.args)
+    fixed = sizes.pop() if len(sizes) == 1 else None
+    return list(map(Input, names, types, batches)), None if fixed == DYNAMIC else fixed
+
+
+def read_samples(paths: Sequence[str | Path], main: FuncOp) -> Samples:
+    """The samples in .npz files for a model. Raises GeError for what is missing, does not fit or is
+    not finite."""
+    inputs, batch = inputs_of(main)
+    if not inputs:
+        raise GeError("the model has no inputs, so there is nothing to calibrate with")
+    files = [read_inputs(path, inputs, batch) for path in paths]
+    arrays: dict[str, Array] = {}
+    for i in inputs:
+        parts = [file[i.name] for file in files]
+        shapes = {p.shape[: i.batch or 0] + p.shape[(i.batch or 0) + 1 :] for p in parts}
+        if len(shapes) > 1:
+            texts = " and ".join(sorted(map(shape_text, shapes)))
+            raise GeError(f"the files have samples of input '{i.name}' of several shapes: {texts}")
+        arrays[i.name] = parts[0] if i.batch is None else np.concatenate(parts, i.batch)
+    axes = {i.name: i.batch for i in inputs}
+    count = next((arrays[n].shape[axis] for n, axis in axes.items() if axis is not None), 0)
+    return Samples(arrays, axes, max(count, 1), batch or (CHUNK if count else 1))
+
+
+def read_inputs(path: str | Path, inputs: Sequence[Input], batch: int | None) -> dict[str, Array]:
+    names = [i.name for i in inputs]
+    arrays = read_npz(path, [*names, *(PREFIX + n for n in names)])
+    counts: dict[int, str] = {}
+    result: dict[str, Array] = {}
+    for i in inputs:
+        key = next((k for k in (PREFIX + i.name, i.name) if k in arrays), None)
+        if key is None:
+            expected = ", ".join(map(str, inputs))
+            present = ", ".join(f"'{n}'" for n in arrays) or "no arrays"
+            hint = f"expected {expected}; the file has {present}"
+            raise GeError(f"input '{i.name}' is missing", str(path), hint)
+        result[i.name] = array = arrays[key]
+        check_array(i, array, batch, str(path))
+        if i.batch is not None:
+            counts.setdefault(array.shape[i.batch], i.name)
+    if len(counts) > 1:
+        (a, first), (b, second) = list(counts.items())[:2]
+        raise GeError(f"{a} samples of input '{first}', but {b} of '{second}'", str(path))
+    if 0 in counts:
+        raise GeError("there are no samples", str(path))
+    return result
+
+
+def check_array(i: Input, array: Array, batch: int | None, path: str) -> None:
+    dtype, shape = dtype_of(i.type.element_type), i.type.get_shape()
+    if array.dtype != dtype:
+        raise GeError(f"input '{i.name}' is {array.dtype}, not {dtype}", path)
+    sizes = [
+        d for axis, d in enumerate(array.shape)
+        if axis < len(shape) and axis != i.batch and shape[axis] not in (DYNAMIC, d)
+    ]  # fmt: skip
+    if array.ndim != len(shape) or sizes:
+        raise GeError(f"input '{i.name}' has shape {shape_text(array.shape)}, not {i}", path)
+    if kind_of(array.dtype) == "f" and array.size and not np.isfinite(array).all():
+        where = np.argwhere(~np.isfinite(array))[0]
+        sample = "" if i.batch is None else f"sample {where[i.batch]} of "
+        value = array[tuple(where)]
+        raise GeError(f"{sample}input '{i.name}' has {value} at {where.tolist()}", path)

@@ -1,0 +1,152 @@
+"""The layers of `@main` that can be quantized, and the names that people know them by."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
+
+from ge.dialects.fused_op import FusedOp
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
+from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.ports import name_of
+from ge.dialects.support.diagnostics import read_location
+from ge.dialects.support.element_types import is_float
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import element_type, has_size, is_ranked, rank_of
+from ge.transforms.graph.control_flow import is_pure
+
+LayerOp: TypeAlias = MatmulOp | ConvOp | ConvTransposeOp
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A matmul or convolution of floats."""
+
+    op: LayerOp
+    name: str
+    activations: tuple[int, ...]  # the operands that depend on the inputs of the model
+    weight: int | None  # the operand that depends on constants only
+
+    @property
+    def input(self) -> SSAValue:
+        return self.op.operands[self.activations[0]]
+
+    @property
+    def channel_axis(self) -> int:
+        """The axis of output channels in the weight (of a grouped transposed convolution: those of
+        one group)."""
+        assert self.weight is not None
+        if isinstance(self.op, MatmulOp):
+            rank = rank_of(self.op.operands[self.weight])
+            return matmul_axes(self.op, self.weight, rank)[0]
+        return 0 if isinstance(self.op, ConvOp) else 1
+
+    @property
+    def input_axis(self) -> int:
+        """The axis of input channels in the weight (of a grouped convolution: those of one
+        group)."""
+        assert self.weight is not None
+        if isinstance(self.op, MatmulOp):
+            rank = rank_of(self.op.operands[self.weight])
+            return matmul_axes(self.op, self.weight, rank)[1]
+        return 1 if isinstance(self.op, ConvOp) else 0
+
+
+def matmul_axes(op: MatmulOp, operand: int, rank: int) -> tuple[int, int]:
+    """The axes of one operand of a matmul: that of the result, and that which is summed over."""
+    turned = bool((op.transpose_lhs, op.transpose_rhs)[operand].value.data)
+    summed = rank - 1 if turned == (operand == 1) else rank - 2
+    return 2 * rank - 3 - summed, summed
+
+
+def constant_values(block: Block) -> set[SSAValue]:
+    """The constants of a block, and what depends on constants only."""
+    values = set[SSAValue]()
+    for op in block.ops:
+        if isinstance(op, ConstantOp) or (
+            isinstance(op, TensorOp)
+            and not isinstance(op, FusedOp)
+            and not op.regions
+            and op.operands
+            and is_pure(type(op))
+            and all(o in values for o in op.operands)
+        ):
+            values.update(op.results)
+    return values
+
+
+def layers(main: FuncOp) -> list[Layer]:
+    """The layers of the block of `@main`, in order."""
+    block = main.body.block
+    constants = constant_values(block)
+    ops = [op for op in block.ops if is_layer(op, constants)]
+    names = numbered(map(base_name, ops))
+    return [_layer(op, name, constants) for op, name in zip(ops, names, strict=True)]
+
+
+def is_layer(op: Operation, constants: Collection[SSAValue]) -> bool:
+    """Whether an op multiplies floats of known rank, some of which depend on the model's inputs."""
+    if not isinstance(op, MatmulOp | ConvOp | ConvTransposeOp):
+        return False
+    factors = op.operands[:2]
+    moving = [v for v in factors if v not in constants]
+    fixed = [v for v in factors if v in constants]
+    return (
+        bool(moving)
+        and all(is_ranked(v) and is_float(element_type(v)) for v in factors)
+        and all(map(has_size, fixed))
+        and (isinstance(op, MatmulOp) or factors[1] in constants)
+    )
+
+
+def _layer(op: Operation, name: str, constants: Collection[SSAValue]) -> Layer:
+    assert isinstance(op, MatmulOp | ConvOp | ConvTransposeOp)
+    moving = tuple(i for i in (0, 1) if op.operands[i] not in constants)
+    return Layer(op, name, moving, 1 - moving[0] if len(moving) == 1 else None)
+
+
+def activations(layers: Iterable[Layer]) -> dict[SSAValue, str]:
+    """The values that layers multiply by weights or by each other, with a name for each."""
+    values = dict.fromkeys(layer.op.operands[i] for layer in layers for i in layer.activations)
+    return dict(zip(values, numbered(map(value_name, values)), strict=True))
+
+
+# ---- names -----------------------------------------------------------------------------------
+
+
+def value_name(value: SSAValue) -> str:
+    if isinstance(value, BlockArgument):
+        return argument_name(value)
+    assert isinstance(value, OpResult)
+    name = base_name(value.op)
+    return f"{name}:{value.index}" if len(value.op.results) > 1 else name
+
+
+def base_name(op: Operation) -> str:
+    """The name of an op in the model; without one, that of its result in the text, or of its
+    kind."""
+    location = read_location(op.location)
+    if location is not None and location.name:
+        return location.name
+    hints = (r.name_hint for r in op.results if r.name_hint)
+    return next(hints, op.name)
+
+
+def argument_name(value: BlockArgument) -> str:
+    main = value.block.parent_op()
+    if isinstance(main, FuncOp) and main.arg_attrs is not None:
+        if (name := name_of(main.arg_attrs.data[value.index].data)) is not None:
+            return name
+    return value.name_hint or f"arg{value.index}"
+
+
+def numbered(names: Iterable[str]) -> Iterator[str]:
+    """The names; the second of one name is `name#2`, and so on."""
+    seen = Counter[str]()
+    for name in names:
+        seen[name] += 1
+        yield name if seen[name] == 1 else f"{name}#{seen[name]}"

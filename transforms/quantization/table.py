@@ -1,0 +1,152 @@
+"""The calibration table: what was decided from data, by the names of the model, as a text that
+people can read and edit.
+
+    model = "c0ffee..."                  # hash of the model that it is for
+
+    [ranges]                             # smallest and largest value of an activation
+    "/pool/MaxPool" = [0.0, 4.25]
+
+    [layers]                             # what a layer is computed in, where not in the scheme
+    "/fc/Gemm" = "float"
+
+    [vectors.correct-bias]               # by pass and layer: what it adds or multiplies by
+    "/fc/Gemm" = [0.125, -0.5]
+"""
+
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, cast
+
+from ge.dialects.support.errors import GeError
+
+Range = tuple[float, float]
+FLOAT = "float"
+
+
+def shortened(number: float) -> float:
+    """A number as the table has it: nine digits, so that a float32 keeps its value."""
+    return float(f"{number:.9g}")
+
+
+@dataclass
+class Table:
+    model: str = ""
+    ranges: dict[str, Range] = field(default_factory=dict[str, Range])
+    layers: dict[str, str] = field(default_factory=dict[str, str])
+    vectors: dict[str, dict[str, list[float]]] = field(
+        default_factory=dict[str, dict[str, list[float]]]
+    )
+
+    def set_range(self, name: str, low: float, high: float) -> Range:
+        self.ranges[name] = shortened(low), shortened(high)
+        return self.ranges[name]
+
+    def vector(self, decision: str, name: str) -> list[float] | None:
+        """What a pass decided for a layer; None if it decided to do nothing."""
+        return self.vectors.get(decision, {}).get(name)
+
+    def set_vector(self, decision: str, name: str, values: Iterable[float]) -> list[float]:
+        vector = [shortened(float(v)) for v in values]
+        self.vectors.setdefault(decision, {})[name] = vector
+        return vector
+
+    def names(self) -> list[str]:
+        tables: list[Mapping[str, Any]] = [self.ranges, self.layers, *self.vectors.values()]
+        return list(dict.fromkeys(name for table in tables for name in table))
+
+    def check(self, model: str, names: Iterable[str], where: str) -> None:
+        """Raises GeError for the table of another model, and for a name that this one does not
+        have."""
+        if self.model and model and self.model != model:
+            hint = "calibrate this model, or remove 'model' from the table to use it all the same"
+            raise GeError("the table is that of another model", where, hint)
+        known = set(names)
+        for name in self.names():
+            if name.partition("#")[0] not in known and name not in known:
+                near = get_close_matches(name, known, 1)
+                hint = f"did you mean '{near[0]}'?" if near else ""
+                raise GeError(f"the model has nothing named '{name}'", where, hint)
+
+    def text(self) -> str:
+        lines = [f"model = {_quoted(self.model)}"] if self.model else []
+        ranges = {name: _numbers(r) for name, r in self.ranges.items()}
+        layers = {name: _quoted(text) for name, text in self.layers.items()}
+        sections = {"ranges": ranges, "layers": layers}
+        for decision, table in self.vectors.items():
+            sections[f"vectors.{decision}"] = {name: _numbers(v) for name, v in table.items()}
+        for title, table in sections.items():
+            if table:
+                lines += ["", f"[{title}]", *(f"{_quoted(k)} = {v}" for k, v in table.items())]
+        return "\n".join([*lines, ""]).lstrip("\n")
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
+
+
+def _numbers(numbers: Iterable[float]) -> str:
+    return "[" + ", ".join(repr(n) for n in numbers) + "]"
+
+
+# ---- reading ---------------------------------------------------------------------------------
+
+
+def read_table(path: str | Path) -> Table:
+    """Raises GeError for what is no such table."""
+    try:
+        text = Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        reason = e.strerror if isinstance(e, OSError) else "it is no text"
+        raise GeError(f"cannot read the table: {reason}", str(path)) from None
+    try:
+        return parsed(text)
+    except (tomllib.TOMLDecodeError, ValueError) as e:
+        raise GeError(f"this is no calibration table: {e}", str(path)) from None
+
+
+def parsed(text: str) -> Table:
+    """Raises ValueError for what is no such table."""
+    content = tomllib.loads(text)
+    table = Table(model=_text(content.pop("model", ""), "model"))
+    for name, value in _table(content.pop("ranges", {}), "ranges").items():
+        low_high = _vector(value, name)
+        if len(low_high) != 2 or low_high[0] > low_high[1]:
+            raise ValueError(f"a range is [smallest, largest], not {value} for '{name}'")
+        table.ranges[name] = low_high[0], low_high[1]
+    for name, value in _table(content.pop("layers", {}), "layers").items():
+        if value != FLOAT:
+            raise ValueError(f"a layer is '{FLOAT}', not '{value}' for '{name}'")
+        table.layers[name] = FLOAT
+    for decision, entries in _table(content.pop("vectors", {}), "vectors").items():
+        vectors = _table(entries, f"vectors.{decision}").items()
+        table.vectors[decision] = {name: _vector(v, name) for name, v in vectors}
+    for key in content:
+        near = get_close_matches(key, ("model", "ranges", "layers", "vectors"), 1)
+        meant = f"; did you mean '{near[0]}'?" if near else ""
+        raise ValueError(f"there is no section '{key}'{meant}")
+    return table
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"'{name}' is a text, not {value}")
+    return value
+
+
+def _table(value: Any, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"'{name}' is a section, not {value}")
+    return cast(dict[str, Any], value)
+
+
+def _vector(value: Any, name: str) -> list[float]:
+    items = cast(list[Any], value) if isinstance(value, list) else [value]
+    numbers = [float(v) for v in items if isinstance(v, int | float) and math.isfinite(v)]
+    if not isinstance(value, list) or len(numbers) < len(items):
+        raise ValueError(f"'{name}' has a list of numbers, not {value}")
+    return numbers
