@@ -443,6 +443,7 @@ class BitcastOp(Unary):
 
     name = "graph.bitcast"
     ACCEPTS = staticmethod(any_type)
+    TAKES_STORED: ClassVar = True
     to = prop_def(Attribute)
     assembly_format = f"$input `to` $to {TYPES}"
 

@@ -1,6 +1,7 @@
 """Floats of at most 8 bits and packed elements: every code, every half, every byte."""
 
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from xdsl.dialects.builtin import f8E4M3FN, f8E5M2, f8E8M0FNU, f16, f32
+from xdsl.dialects.builtin import MemRefType, f8E4M3FN, f8E5M2, f8E8M0FNU, f16, f32
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.test_value import create_ssa_value
@@ -20,15 +21,19 @@ from ge.dialects.graph.elementwise import AddOp, CastOp, ClampOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
 from ge.dialects.graph.support.folding import holds, splat
-from ge.dialects.support.element_types import ELEMENT_TYPES, row_of, storage_bytes, ui8
+from ge.dialects.npu_task.memory import MemoryView
+from ge.dialects.support.element_types import ELEMENT_TYPES, i4, row_of, storage_bytes, ui8
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import tensor
 from ge.lowering.driver.compiler import compile_file
 from ge.lowering.driver.program import Program
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
+from ge.runtime.check.byte_history import runs_of
 from ge.runtime.data.arrays import array_of, dense, dtype_of
 from ge.runtime.data.packing import packed, unpacked
 from ge.runtime.data.weights import SafetensorsPayload, restored, write_safetensors
+from ge.runtime.device.memory import PackedView
 from ge.runtime.kernels import evaluate
 
 SMALL = [row.type for row in ELEMENT_TYPES if row.is_float and row.bits == 8]
@@ -203,7 +208,7 @@ def test_constants_in_the_text_have_mlirs_numbers() -> None:
     assert str(attr) == "dense<-2> : tensor<2xi4>"
     assert splat(ConstantOp.make(attr, attr.type).result) == -2
     assert (array_of(attr) == np.array([-2, -2], ml_dtypes.int4)).all()
-    assert array_of(attr).view(np.uint8).tolist() == [[14, 14]] * 0 + [14, 14]
+    assert array_of(attr).view(np.uint8).tolist() == [14, 14]
     x = np.array([1, 448, np.nan], ml_dtypes.float8_e4m3fn)
     text = "dense<[1.000000e+00, 4.480000e+02, 0x7f]> : tensor<3xf8E4M3FN>"
     assert str(dense(x)) == text
@@ -233,6 +238,52 @@ def compiled(model: onnx.ModelProto, tmp_path: Path, level: str) -> Program:
     path = tmp_path / "m.onnx"
     onnx.save(model, path)
     return compile_file(str(path), Options(), until=level)
+
+
+VIEWS = [  # offset, sizes, strides; bytes, or None where there are parts of bytes
+    (2, [4], [1], [1, 2]),
+    (8, [7], [1], [4, 5, 6, 7]),  # the end of the buffer
+    (0, [2, 2], [4, 1], [0, 2]),
+    (2, [2, 1, 4], [6, 9, 1], [1, 2, 4, 5]),
+    (0, [3, 5], [5, 1], [0, 1, 2, 3, 4, 5, 6, 7]),
+    (4, [0], [1], []),
+    (1, [4], [1], None),
+    (0, [3], [1], None),
+    (0, [4], [2], None),
+    (0, [2, 3], [4, 1], None),
+    (0, [2, 2], [5, 1], None),
+    (0, [4, 2], [1, 4], None),
+]
+
+
+@pytest.mark.parametrize(("offset", "sizes", "strides", "expected"), VIEWS)
+def test_views_of_packed_elements_are_whole_bytes(
+    offset: int, sizes: list[int], strides: list[int], expected: list[int] | None
+) -> None:
+    owner = create_ssa_value(MemRefType(i4, [3, 5]))
+    view = MemoryView(owner, offset, tuple(sizes), tuple(strides), i4)
+    assert view.is_whole_bytes() == (expected is not None)
+    x = np.resize(codes(i4), (3, 5))
+    whole = PackedView(packed(x.reshape(-1)), x.dtype, x.shape, 15)
+    if expected is None:
+        with pytest.raises(GeError, match="whole bytes, not parts of them"):
+            whole.view(view)
+        return
+    boxes = view.region.boxes
+    touched = [
+        b
+        for box in boxes
+        for low, high, pitch, width in runs_of(box)
+        for start in range(low, high, pitch)
+        for b in range(start, start + width)
+    ]
+    assert sorted(touched) == expected
+    elements = np.ndarray(sizes, x.dtype, x.reshape(-1).view(np.uint8), offset, strides)
+    part = whole.view(view)
+    assert (part.load() == elements).all()
+    part.store(np.zeros(sizes, x.dtype))
+    elements[...] = 0
+    assert (whole.load() == x).all()
 
 
 def narrow_model(number: int, width: int) -> onnx.ModelProto:
@@ -285,33 +336,37 @@ def test_all_levels_give_the_same_elements(row: object, width: int, tmp_path: Pa
         assert got["joined"].tobytes() == outputs[0]["joined"].tobytes()
 
 
+def aligned(size: int) -> int:
+    return -(-size // 512) * 512
+
+
 @pytest.mark.parametrize("name", ["i4", "ui2", "f4E2M1FN", "f8E5M2"])
-def test_a_plan_has_packed_bytes(name: str, tmp_path: Path) -> None:
-    """Weights, inputs and outputs, arena and traffic are as large as the packed elements."""
+def test_a_plan_and_its_files_have_packed_bytes(name: str, tmp_path: Path) -> None:
     row = next(r for r in ELEMENT_TYPES if r.name == name)
     number = getattr(TensorProto, row.onnx)
     nodes = [
-        helper.make_node("DequantizeLinear", ["w", "s"], ["d"]),
-        helper.make_node("MatMul", ["x", "d"], ["m"]),
+        helper.make_node("Concat", ["x", "w"], ["c"], axis=0),
+        helper.make_node("Transpose", ["c"], ["t"]),
+        helper.make_node("MatMul", ["f", "f"], ["m"]),
         helper.make_node("Cast", ["m"], ["q"], to=number),
-        helper.make_node("Transpose", ["q"], ["t"]),
-        helper.make_node("Transpose", ["z"], ["u"]),
-        helper.make_node("Concat", ["t", "u"], ["y"], axis=0),
+        helper.make_node("Concat", ["t", "q"], ["y"], axis=1),
     ]
-    weights = [
-        helper.make_tensor("w", number, [64, 96], np.ones(6144), raw=False),
-        helper.make_tensor("s", TensorProto.FLOAT, [], [0.5]),
+    weight = helper.make_tensor("w", number, [101, 97], np.ones(9797), raw=False)
+    infos = [
+        helper.make_tensor_value_info("x", number, [33, 97]),
+        helper.make_tensor_value_info("f", TensorProto.FLOAT, [97, 97]),
     ]
-    ins = [("x", TensorProto.FLOAT, [33, 64]), ("z", number, [33, 5])]
-    infos = [helper.make_tensor_value_info(*port) for port in ins]
-    out = helper.make_tensor_value_info("y", number, [101, 33])
-    graph = helper.make_graph(nodes, "g", infos, [out], weights)
+    out = helper.make_tensor_value_info("y", number, [97, 231])
+    graph = helper.make_graph(nodes, "g", infos, [out], [weight])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)])
     compiled(model, tmp_path, Level.GRAPH).save(str(tmp_path / "m.mlir"), None)
-    size = 6144 * row.bits // 8
-    assert size <= (tmp_path / "m.safetensors").stat().st_size - 4 < size + 500
-    memory = compiled(model, tmp_path, Level.PROGRAM).compilation.memory
-    print(memory)
+    program = compiled(model, tmp_path, Level.PROGRAM)
+    size = partial(storage_bytes, t=row.type)
+    data = (tmp_path / "m.safetensors").read_bytes()
+    assert len(data) == 8 + int.from_bytes(data[:8], "little") + size(9797)
+    memory = program.compilation.memory
+    assert memory["weight_bytes"] == aligned(size(9797))
+    assert memory["io_bytes"] == sum(map(aligned, (size(3201), size(22407), 4 * 97 * 97)))
 
 
 # ---- what is refused -------------------------------------------------------------------------
