@@ -118,7 +118,7 @@ def to_graph(options: Options) -> Passes:
         *composites(options),
         *clean_up(options),
         *composites(options),
-        PrepareWeightsPass(),
+        PrepareWeightsPass(stored=options.fusion != "off"),
         EliminateDeadCodePass(),
     ]
 
