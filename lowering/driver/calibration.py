@@ -38,7 +38,7 @@ def table_for(program: Program, options: Options, ctx: Context) -> Table:
         return Table()
     if (level := level_of(program.module)) is not Level.GRAPH:
         raise error_at(main, "a model is quantized at the graph level", f"this is at {level}")
-    if not files:
+    if len(files) == 0:
         if options.quantize in NEEDS_DATA:
             hint = "give --calibration X.npz with samples of its inputs; w8a16 needs none"
             raise GeError(f"{options.quantize} needs calibration", program.path, hint)
