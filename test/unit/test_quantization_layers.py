@@ -316,3 +316,61 @@ def test_bias_beyond_32_bits(width: int) -> None:
     got, want = session.run(inputs)[y], model.lowered([y], OFF)[1].run(inputs)[y]
     assert snr(got, want) >= 40
     assert np.abs(got - want).max() < 0.01
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    st.integers(0, 2**32), st.booleans(), st.sampled_from([None, "one", "each"]),
+    st.sampled_from([None, "one", "each"]), st.booleans(),
+)  # fmt: skip
+def test_matmul_integer(
+    seed: int, constant: bool, of_rows: str | None, of_columns: str | None, known: bool
+) -> None:
+    """Zero points of both sides, constant or computed, for one or each row and column."""
+    rng = np.random.default_rng(seed)
+    a = rng.integers(0, 256, (2, 3, 7)).astype(np.uint8)
+    b = rng.integers(-128, 128, (7, 5)).astype(np.int8)
+    za = np.zeros((), np.uint8) if of_rows is None else np.uint8(rng.integers(256))
+    if of_rows == "each":
+        za = rng.integers(0, 256, 3).astype(np.uint8)
+    zb = np.zeros((), np.int8) if of_columns is None else np.int8(rng.integers(-128, 128))
+    if of_columns == "each":
+        zb = rng.integers(-128, 128, 5).astype(np.int8)
+    model = Qdq()
+    x = model.input(a.shape, TensorProto.UINT8)
+    inputs = {x: a}
+    w = model.constant(b) if constant else model.input(b.shape, TensorProto.INT8)
+    if not constant:
+        inputs[w] = b
+    zeros = [model.constant(za), model.constant(zb)]
+    if not known:
+        zeros = [
+            model.input(np.shape(z), TYPES[kind]) for z, kind in ((za, np.uint8), (zb, np.int8))
+        ]
+        inputs.update(zip(zeros, (np.asarray(za), np.asarray(zb)), strict=True))
+    y = model.add("MatMulInteger", x, w, *zeros)
+    y = model.add("Cast", y, to=TensorProto.FLOAT)
+    module, session = model.lowered([y], Options())
+    assert is_integer_form(module)
+    rows = np.asarray(za, np.int64).reshape(-1, 1)
+    want = (a.astype(np.int64) - rows) @ (b.astype(np.int64) - zb.astype(np.int64))
+    np.testing.assert_array_equal(session.run(inputs)[y], want.astype(np.float32))
+
+
+@pytest.mark.parametrize("pads", [[0, 0, 0, 0], [1, 2, 0, 1]])
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("zero_w", [0, 3])
+def test_conv_integer(pads: list[int], known: bool, zero_w: int) -> None:
+    rng = np.random.default_rng(7)
+    a = rng.integers(0, 256, (2, 4, 6, 6)).astype(np.uint8)
+    b = rng.integers(-128, 128, (6, 2, 3, 3)).astype(np.int8)
+    model = Qdq()
+    x = model.input(a.shape, TensorProto.UINT8)
+    zero = model.constant(np.uint8(9)) if known else model.input([], TensorProto.UINT8)
+    inputs = {x: a} | ({} if known else {zero: np.array(9, np.uint8)})
+    w = model.constant(b)
+    y = model.add("ConvInteger", x, w, zero, model.constant(np.int8(zero_w)), group=2, pads=pads)
+    y = model.add("Cast", y, to=TensorProto.FLOAT)
+    session = model.lowered([y], Options())[1]
+    want = convolved(a.astype(np.int64) - 9, b.astype(np.int64) - zero_w, 2, [1, 1], [1, 1], pads)
+    np.testing.assert_array_equal(session.run(inputs)[y], want.astype(np.float32))
