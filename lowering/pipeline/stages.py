@@ -111,7 +111,7 @@ def to_graph(options: Options) -> Passes:
     return [
         *to_calibrate(options),
         *([LowerQuantizationPass()] if options.fusion not in ("off", "conservative") else []),
-        PrepareWeightsPass(),
+        PrepareWeightsPass(stored=options.fusion != "off"),
         EliminateDeadCodePass(),
     ]
 
