@@ -37,7 +37,7 @@ PASSES = {
         order-tasks overwrite-operands plan-core-memory plan-memory recompute-elementwise
         rematerialize spill-buffers write-parts
     """,
-    "transforms.quantization": "calibrate lower-quantization",
+    "transforms.quantization": "calibrate insert-quantization lower-quantization",
     "transforms.schedule": "assign-streams split-launches",
     "lowering.levels": "verify-level verify-plan verify-schedule",
     "lowering.steps": " ".join(level.step for level in Level),
