@@ -4,7 +4,7 @@ recurrent layers, signals, numbers of few bits."""
 from typing import Any
 
 from random_builder import Builder, Unsuitable, makes
-from xdsl.dialects.builtin import FloatAttr, i1, i8, i32
+from xdsl.dialects.builtin import FloatAttr, f32, i1, i8, i32
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects import graph as g
