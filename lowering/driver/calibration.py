@@ -16,7 +16,7 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import element_type, set_type, tensor
 from ge.lowering.driver.program import Program
 from ge.lowering.levels.level import Level, level_of
-from ge.lowering.pipeline.options import Options
+from ge.lowering.pipeline.options import INT8, Options
 from ge.lowering.pipeline.pass_manager import PassManager
 from ge.lowering.pipeline.stages import enabled, to_calibrate
 from ge.runtime.data.weights import weights_at_hand
@@ -26,8 +26,6 @@ from ge.transforms.quantization.layers import argument_name, base_name
 from ge.transforms.quantization.table import Table, read_table
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import collecting, disabling
-
-NEEDS_DATA = ("int8",)  # the schemes that do
 
 
 def table_for(program: Program, options: Options, ctx: Context) -> Table:
@@ -39,7 +37,7 @@ def table_for(program: Program, options: Options, ctx: Context) -> Table:
     if (level := level_of(program.module)) is not Level.GRAPH:
         raise error_at(main, "a model is quantized at the graph level", f"this is at {level}")
     if len(files) == 0:
-        if options.quantize in NEEDS_DATA:
+        if options.quantize == INT8:
             hint = "give --calibration X.npz with samples of its inputs; w8a16 needs none"
             raise GeError(f"{options.quantize} needs calibration", program.path, hint)
         return Table()
