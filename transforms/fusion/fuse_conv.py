@@ -46,7 +46,7 @@ class FuseConvPass(FusionPass):
     """Fuse convolutions and their users on the core into `fused_op.conv`."""
 
     name = "fuse-conv"
-    RULES = (*OPERANDS, *EPILOGUE, FUSE_POOL)
+    RULES = (*EPILOGUE, *OPERANDS, FUSE_POOL)
 
     def groups(self, block: Block) -> Groups:
         dequantize_for_each_user(block)

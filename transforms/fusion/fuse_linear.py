@@ -112,7 +112,7 @@ class FuseLinearPass(FusionPass):
     """Fuse matmuls of one input, and their users on the core, into `fused_op.linear`."""
 
     name = "fuse-linear"
-    RULES = (*OPERANDS, MERGE_SIBLINGS, *EPILOGUE, FUSE_SOFTMAX)
+    RULES = (MERGE_SIBLINGS, *EPILOGUE, *OPERANDS, FUSE_SOFTMAX)
 
     def groups(self, block: Block) -> Groups:
         dequantize_for_each_user(block)
