@@ -54,7 +54,7 @@ class Arrival:
     """How one side's operands of matmuls come to the core."""
 
     bytes: float  # loaded for an element of the operands
-    vector: float = 0.0  # element-operations of 16-bit lanes that compute all of them
+    vector: float = 0.0  # element-operations of 16-bit lanes that compute it
 
 
 def arrivals(
@@ -73,7 +73,8 @@ def arrivals(
         size = sum(numel(shape_of(v)) for v in operands)
         if not ops or not size:
             return Arrival(bytes_of(matmuls[0].operands[0]))
-        return Arrival(sum(read[v] for v in needed if v in read) / size, sum(map(lanes, ops)))
+        loaded = sum(read[v] for v in needed if v in read)
+        return Arrival(loaded / size, sum(map(lanes, ops)) / size)
 
     return arrival(0), arrival(1)
 

@@ -1,7 +1,7 @@
 """From a float model and samples of its inputs to integers: the whole way, on small models."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from xdsl.dialects.builtin import i8, i32
+from xdsl.ir import Operation
 
 import ge
 from ge.dialects.graph.convolution import ConvOp
@@ -17,11 +18,14 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.support.diagnostics import Diagnostic, Severity, diagnostic_handler
 from ge.dialects.support.types import element_type
 from ge.lowering.driver.cache import Request
-from ge.lowering.driver.compiler import compile_file
+from ge.lowering.driver.calibration import table_for
+from ge.lowering.driver.compiler import compile_file, context
 from ge.lowering.pipeline.options import Options
 from ge.lowering.text.printing import op_text
 from ge.runtime.data.arrays import Array
 from ge.tools import ge_calibrate, ge_compile
+from ge.transforms.quantization.data import Samples
+from ge.transforms.quantization.observe import Observer, Watcher
 from ge.transforms.quantization.table import read_table
 
 
@@ -243,6 +247,43 @@ def test_bad_calibration(
     write(tmp_path / name)
     flags = ["--quantize", "int8", "--calibration", str(tmp_path / name)]
     assert message in refused([str(model), *flags], capfd)
+
+
+def test_a_target_without_a_rate(
+    model: Path, data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    text = (Path(ge.__file__).parents[1] / "dialects/targets/910b1.toml").read_text()
+    target = tmp_path / "slow.toml"
+    target.write_text("".join(line for line in text.splitlines(True) if line[:5] != "i8 = "))
+    flags = ["--quantize", "int8", "--calibration", str(data), "--target", str(target)]
+    assert "has no rate for matmuls of i8" in refused([str(model), *flags], capfd)
+
+
+def test_large_values_are_seen_in_smaller_chunks(
+    model: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+):
+    options = Options(quantize="int8", calibration=str(data))
+    want = table_for(ge.load(str(model)), options, context()).ranges
+    sizes: list[int] = []
+    run = Observer.run
+
+    def watched(self: Observer, samples: Samples, watchers: Mapping[Operation, Watcher]) -> None:
+        sizes.append(samples.chunk)
+        run(self, samples, watchers)
+
+    monkeypatch.setattr(Observer, "run", watched)
+    monkeypatch.setattr("ge.lowering.driver.calibration.MOST_BYTES", 5 * 8 * 8 * 8 * 4)
+    got = table_for(ge.load(str(model)), options, context()).ranges
+    assert set(sizes) == {5}
+    for name, bounds in want.items():
+        assert got[name] == pytest.approx(bounds, rel=1e-5)
+
+
+def test_validation_of_a_quantized_program(
+    model: Path, data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    flags = ["--quantize", "int8", "--calibration", str(data), "--dim", "N=2", "--validate"]
+    assert ge_compile.main([str(model), "-o", str(tmp_path / "p.mlir"), *flags]) == 0
 
 
 def test_a_pattern_that_is_none(model: Path, data: Path, capfd: pytest.CaptureFixture[str]):

@@ -22,6 +22,7 @@ scores are not quantized at all. What stays float is told in a remark.
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from xdsl.context import Context
@@ -46,6 +47,7 @@ from ge.transforms.quantization.emitting import Emitter, by_channel, by_group
 from ge.transforms.quantization.layers import Layer, activations, all_names, constant_values, layers
 from ge.transforms.quantization.table import Range
 from ge.transforms.rewriting import remarks
+from ge.transforms.rewriting.relations import Relation, Unbounded
 
 RULE = "insert-quantization"
 INT8 = "int8"
@@ -205,6 +207,7 @@ class InsertQuantizationPass(ModulePass):
     of ops; `asymmetric`: groups of weights have a zero point."""
 
     name = "insert-quantization"
+    RELATION: ClassVar[Relation] = Unbounded()
 
     scheme: str = INT8
     skip: tuple[str, ...] = ()
