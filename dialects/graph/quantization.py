@@ -240,6 +240,7 @@ class RequantizeOp(OneResultOp, PermuteInterface):
     irdl_options = SEGMENTED
     ACCESS: ClassVar = Access.POINTWISE
     VECTOR_COST: ClassVar = 5
+    FIXPIPE: ClassVar = 4  # scale, limits and type at once
     assembly_format = (
         f"$input `,` $scale {optional('offset', 'zero_point')} `to` $to attr-dict `:` "
         "type($input) `,` type($scale) `->` type($result)"

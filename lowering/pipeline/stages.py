@@ -8,7 +8,7 @@ from xdsl.passes import ModulePass
 from ge.dialects.support.errors import GeError
 from ge.lowering.levels.level import Level
 from ge.lowering.levels.verify_level import VerifyLevelPass
-from ge.lowering.pipeline.options import Options
+from ge.lowering.pipeline.options import INT8, Options
 from ge.lowering.pipeline.remedies import Remedies
 from ge.lowering.plugins.extensions import passes_at_levels
 from ge.lowering.plugins.universe import rules
@@ -137,7 +137,7 @@ def quantization(options: Options) -> Passes:
     if not options.quantize:
         return []
     from ge.transforms.quantization.calibrate import CalibratePass
-    from ge.transforms.quantization.insert_quantization import INT8, InsertQuantizationPass
+    from ge.transforms.quantization.insert_quantization import InsertQuantizationPass
 
     ranges = [CalibratePass()] if options.quantize == INT8 else []
     return [*ranges, InsertQuantizationPass(options.quantize, options.quantize_skip)]
