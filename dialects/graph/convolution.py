@@ -11,6 +11,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.linear import product_element
+from ge.dialects.graph.support.folding import highest, lowest
 from ge.dialects.graph.support.parameters import (
     ENDING,
     INT,
@@ -97,12 +98,15 @@ class Convolution(WindowedOp, OneResultOp, ABC):
 class ConvOp(Convolution, SplitInterface):
     """Convolution (cross-correlation): y[n, m, p] = bias[m] + the sum over input channels c of
     the group and kernel indices k of weight[m, c, k] * x[n, c, p * stride - pad + k * dilation].
-    Weight: [output channels, input channels / group, kernel...]. 8-bit integers give i32."""
+    Weight: [output channels, input channels / group, kernel...]. 8-bit integers give i32; padding
+    of integers holds `pad_value`, the zero point of a quantized input."""
 
     name = "graph.conv"
+    pad_value = prop_def(INT, default_value=IntegerAttr(0, i64))
 
     def infer(self) -> Sequence[Attribute]:
         spatial, weight, window = self.spatial(), shape_of(self.weight), self.window()
+        self.check_pad_value()
         batch, channels = self.input_shape()[:2]
         expected = times(weight[1], self.groups)
         merge_dims(
@@ -116,6 +120,13 @@ class ConvOp(Convolution, SplitInterface):
         check_shape(self.bias, "bias", (weight[0],), element)
         output = window.resolved(spatial).output(spatial)
         return (tensor((batch, weight[0], *output), element),)
+
+    def check_pad_value(self) -> None:
+        value, element = self.pad_value.value.data, element_type(self.input)
+        if value and not is_integer(element):
+            raise VerifyException(f"'pad_value' is for integers, not {element}")
+        if value and not lowest(element) <= value <= highest(element):
+            raise VerifyException(f"'pad_value' {value} is no {element}")
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         """Batch, or output channels where all of them see the same input."""

@@ -21,8 +21,19 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.support.parameters import TYPES, GraphOp, OneResultOp, check_float
+from ge.dialects.graph.support.folding import highest, lowest
+from ge.dialects.graph.support.parameters import (
+    INT,
+    SEGMENTED,
+    TYPES,
+    GraphOp,
+    OneResultOp,
+    check_float,
+    check_scalar,
+    optional,
+)
 from ge.dialects.support.access import Access
+from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import ELEMENT_TYPES, is_float, ui8
 from ge.dialects.support.interfaces import Permuted, PermuteInterface
 from ge.dialects.support.types import (
@@ -51,6 +62,33 @@ def check_storage(t: Attribute) -> None:
         raise VerifyException(f"a quantized element type is one of {known}, not {t}")
 
 
+def check_axis(op: "Granular | RequantizeOp") -> Shape:
+    """The shape of the result, for a scale with one element, or one for each index of `axis`."""
+    shape, scale = shape_of(op.input), shape_of(op.scale)
+    if is_static(scale) and numel(scale) == 1:
+        return shape
+    if len(scale) != 1:
+        raise VerifyException(
+            f"scale has one element, or one for each index of axis, not {shape_text(scale)}"
+        )
+    if op.axis is None:
+        raise VerifyException(f"a scale of shape {shape_text(scale)} needs 'axis'")
+    axis = normalize_axis(op.axis.value.data, len(shape))
+    if not shape:
+        raise VerifyException("a tensor of rank 0 has no axis")
+    if scale[0] == DYNAMIC:  # may also turn out to have one element
+        return shape
+    text = f"scale has {scale[0]} elements for dimension {axis} of {shape_text(shape)}"
+    dim = merge_dims(shape[axis], scale[0], text)
+    return (*shape[:axis], dim, *shape[axis + 1 :])
+
+
+def permuted_axis(axis: IntegerAttr | None, order: Sequence[int]) -> Permuted:
+    if axis is None or not order:
+        return Permuted((0,), order, {})
+    return Permuted((0,), order, {"axis": order.index(normalize_axis(axis.value.data, len(order)))})
+
+
 class Granular(OneResultOp, PermuteInterface, ABC):
     """Quantize and dequantize: the granularity of scale and zero point."""
 
@@ -71,37 +109,13 @@ class Granular(OneResultOp, PermuteInterface, ABC):
         check_storage(storage)
         if not is_float(element_type(self.scale)):
             raise VerifyException(f"scale is a float, not {element_type(self.scale)}")
-        shape = self.check_blocks() if self.block_size.value.data else self.check_axis()
+        shape = self.check_blocks() if self.block_size.value.data else check_axis(self)
         if self.zero_point is not None:
             self.check_zero_point(self.zero_point, storage)
         return shape
 
     def permuted(self, order: Sequence[int]) -> Permuted | None:
-        if self.block_size.value.data:
-            return None
-        if self.axis is None or not order:
-            return Permuted((0,), order, {})
-        axis = normalize_axis(self.axis.value.data, len(order))
-        return Permuted((0,), order, {"axis": order.index(axis)})
-
-    def check_axis(self) -> Shape:
-        shape, scale = shape_of(self.input), shape_of(self.scale)
-        if is_static(scale) and numel(scale) == 1:
-            return shape
-        if len(scale) != 1:
-            raise VerifyException(
-                f"scale has one element, or one for each index of axis, not {shape_text(scale)}"
-            )
-        if self.axis is None:
-            raise VerifyException(f"a scale of shape {shape_text(scale)} needs 'axis'")
-        axis = normalize_axis(self.axis.value.data, len(shape))
-        if not shape:
-            raise VerifyException("a tensor of rank 0 has no axis")
-        if scale[0] == DYNAMIC:  # may also turn out to have one element
-            return shape
-        text = f"scale has {scale[0]} elements for dimension {axis} of {shape_text(shape)}"
-        dim = merge_dims(shape[axis], scale[0], text)
-        return (*shape[:axis], dim, *shape[axis + 1 :])
+        return None if self.block_size.value.data else permuted_axis(self.axis, order)
 
     def check_blocks(self) -> Shape:
         """The shape of the result, for a scale with one element for each block along `axis`."""
@@ -163,6 +177,78 @@ class DequantizeOp(Granular):
     def infer(self) -> Sequence[Attribute]:
         shape = self.check_granularity(element_type(self.input))
         return (tensor(shape, element_type(self.scale)),)
+
+
+ROUNDINGS = ("half_even", "tflite", "power_of_two", "float32")
+
+
+@irdl_op_definition
+class RequantizeOp(OneResultOp, PermuteInterface):
+    """saturate(round((x - offset) * scale) + zero_point) as element type `to`, in integers: each
+    scale, m * 2^e with 0.5 <= m < 1, is a multiplier M = round(m * 2^31) and a shift 31 - e.
+    With d = x - offset, saturated to 32 bits, `rounding` is
+
+    - "half_even": d * M / 2^shift, rounded once, ties to even;
+    - "tflite": as TensorFlow Lite, rounded twice: d * 2^max(e, 0), saturated to 32 bits, times
+      M / 2^31 with ties toward +infinity, then divided by 2^max(-e, 0) with ties away from zero;
+    - "power_of_two": M is 2^30, and e is one more where m >= 0.75; ties toward +infinity;
+    - "float32": no integers, but d and the scale as float32, their product rounded to float32 and
+      then to an integer, ties to even: units with a float scale on the way out, and onnxruntime.
+
+    A scale that is not finite counts as 0. Results are limited to `low` and `high`, which are
+    numbers of type `to`, its own limits where absent: a relu between is low = zero_point. `offset`
+    and `zero_point` have one element; scale has one, or one for each index of `axis`."""
+
+    name = "graph.requantize"
+    input = operand_def()
+    scale = operand_def()
+    offset = opt_operand_def()
+    zero_point = opt_operand_def()
+    to = prop_def(Attribute)
+    axis = opt_prop_def(IntegerAttr)
+    rounding = choice_def("rounding", ROUNDINGS, "half_even")
+    low = opt_prop_def(INT)
+    high = opt_prop_def(INT)
+    irdl_options = SEGMENTED
+    ACCESS: ClassVar = Access.POINTWISE
+    VECTOR_COST: ClassVar = 5
+    assembly_format = (
+        f"$input `,` $scale {optional('offset', 'zero_point')} `to` $to attr-dict `:` "
+        "type($input) `,` type($scale) `->` type($result)"
+    )
+
+    def local_parts(self, index: int) -> int | None:
+        return super().local_parts(index) if index == 0 else None
+
+    def limits(self) -> tuple[int, int]:
+        """The least and the largest result."""
+        low, high = int(lowest(self.to)), int(highest(self.to))
+        return (
+            low if self.low is None else self.low.value.data,
+            high if self.high is None else self.high.value.data,
+        )
+
+    def infer(self) -> Sequence[Attribute]:
+        source = element_type(self.input)
+        check_storage(source)
+        check_storage(self.to)
+        if not is_float(element_type(self.scale)):
+            raise VerifyException(f"scale is a float, not {element_type(self.scale)}")
+        for name, value, element in (
+            ("offset", self.offset, source),
+            ("zero point", self.zero_point, self.to),
+        ):
+            if value is not None and element_type(value) != element:
+                raise VerifyException(f"{name} is {element}, not {element_type(value)}")
+            if value is not None:
+                check_scalar(value, name)
+        low, high = self.limits()
+        if not lowest(self.to) <= low <= high <= highest(self.to):
+            raise VerifyException(f"limits {low} and {high} are not limits within {self.to}")
+        return (tensor(check_axis(self), self.to),)
+
+    def permuted(self, order: Sequence[int]) -> Permuted | None:
+        return permuted_axis(self.axis, order)
 
 
 @irdl_op_definition

@@ -49,6 +49,7 @@ from ge.transforms.memory.recompute_elementwise import RecomputeElementwisePass
 from ge.transforms.memory.rematerialize import RematerializePass
 from ge.transforms.memory.spill_buffers import SpillBuffersPass
 from ge.transforms.memory.write_parts import WritePartsPass
+from ge.transforms.quantization.lower_quantization import LowerQuantizationPass
 from ge.transforms.rewriting.passes import PassSequence
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
 from ge.transforms.schedule.split_launches import SplitLaunchesPass
@@ -118,6 +119,7 @@ def to_graph(options: Options) -> Passes:
         *composites(options),
         *clean_up(options),
         *composites(options),
+        *([LowerQuantizationPass()] if options.fusion not in ("off", "conservative") else []),
         PrepareWeightsPass(),
         EliminateDeadCodePass(),
     ]

@@ -1,6 +1,7 @@
 """Kernels of convolutions, whose matmuls are in `correlation.py`, and of their inverses."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -12,7 +13,7 @@ from ge.dialects.graph.support.window import Window
 from ge.dialects.support.types import Shape, element_type
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.kernels import Fn, kernel
-from ge.runtime.kernels.correlation import Correlation, Matmul
+from ge.runtime.kernels.correlation import Correlation, Matmul, padded
 from ge.runtime.kernels.linear import (
     Converted,
     DerivedArrays,
@@ -50,6 +51,7 @@ def arithmetic(
 def conv(op: g.ConvOp) -> Fn:
     groups, dtype = op.groups, dtype_of(element_type(op.result))
     weight, bands, channels = Converted(), DerivedArrays(), op.channel_axis
+    pad_value = op.pad_value.value.data
 
     @lru_cache(maxsize=8)
     def window_of(image: Shape, size: Shape) -> tuple[Window, Shape]:
@@ -73,8 +75,11 @@ def conv(op: g.ConvOp) -> Fn:
         assert target is not None
 
         inside = then if exact == dtype else None
+        x = x.astype(wide, copy=False)
+        if pad_value:
+            x, window = padded(x, window, pad_value), replace(window, pads=(0,) * len(window.pads))
         Correlation(
-            x.astype(wide, copy=False), weight.convert(w, wide), window, groups, product, target,
+            x, weight.convert(w, wide), window, groups, product, target,
             bias, inside,
         ).run(bands)  # fmt: skip
         result = target if direct else rounded(target, dtype, out)

@@ -59,13 +59,13 @@ class Scratch(local):
 scratch = Scratch()
 
 
-def padded(x: Array, window: Window) -> Array:
-    """x with zeros around its spatial dimensions."""
+def padded(x: Array, window: Window, value: int = 0) -> Array:
+    """x with `value` around its spatial dimensions."""
     if not any(window.pads):
         return x
     begins, ends = window.pads[: window.rank], window.pads[window.rank :]
     sizes = [b + d + e for b, d, e in zip(begins, x.shape[2:], ends, strict=True)]
-    result = np.zeros((*x.shape[:2], *sizes), x.dtype)
+    result = np.full((*x.shape[:2], *sizes), value, x.dtype)
     inside = (slice(b, b + d) for b, d in zip(begins, x.shape[2:], strict=True))
     result[(..., *inside)] = x
     return result

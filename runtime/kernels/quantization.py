@@ -8,6 +8,7 @@ import numpy as np
 from ge.dialects.graph import quantization as g
 from ge.runtime.data.arrays import Array, dtype_of, integer_limits
 from ge.runtime.kernels import Fn, array_kernel, kernel
+from ge.runtime.kernels.linear import magnitude
 from ge.runtime.kernels.normalization import widen
 
 
@@ -55,6 +56,106 @@ def dequantize(op: g.DequantizeOp) -> Fn:
             x = np.subtract(x, spread(zero_point, x), dtype=exact)
         y = np.multiply(x, spread(scale, x), dtype=wide, casting="unsafe")
         return np.asarray(y).astype(scale.dtype, copy=False)
+
+    return run
+
+
+def fixed_point(scale: Array, rounding: str) -> tuple[Array, Array]:
+    """Multiplier and exponent of each scale: multiplier * 2^(exponent - 31), as the op defines."""
+    scale = np.where(np.isfinite(scale), scale, 0).astype(np.float64)
+    fraction, exponent = np.frexp(scale)
+    if rounding == "power_of_two":
+        exponent = exponent + (np.abs(fraction) >= 0.75)
+        fraction = np.sign(fraction) / 2
+    multiplier = np.rint(fraction * 2**31).astype(np.int64)
+    rounded_up = np.abs(multiplier) == 2**31
+    return np.where(rounded_up, multiplier // 2, multiplier), exponent.astype(np.int64) + rounded_up
+
+
+MOST_SHIFT = 62  # products have 62 bits: a larger shift leaves less than a half of anything
+
+
+def shifted_left(x: Array, places: Array) -> Array:
+    """x * 2^places, saturated to 32 bits."""
+    wide = x << np.clip(places, 0, 31)
+    limits = np.iinfo(np.int32)
+    return np.where((places > 31) & (x != 0), np.sign(x) << 40, wide).clip(limits.min, limits.max)
+
+
+def half_even(x: Array, multiplier: Array, exponent: Array) -> Array:
+    """Rounded once with ties to even; saturated where the shift is negative."""
+    product, shift = x * multiplier, 31 - exponent
+    right = np.clip(shift, 0, MOST_SHIFT)
+    quotient = product >> right
+    rest, half = product - (quotient << right), np.left_shift(1, np.maximum(right - 1, 0))
+    up = (rest > half) | ((rest == half) & (quotient & 1 == 1))
+    quotient += up & (right > 0)
+    left = np.where(shift < 0, np.sign(product) << 40, quotient)
+    return np.where(shift > MOST_SHIFT, 0, left)
+
+
+def twice_rounded(x: Array, multiplier: Array, exponent: Array) -> Array:
+    """TensorFlow Lite's MultiplyByQuantizedMultiplier."""
+    product = shifted_left(x, np.maximum(exponent, 0)) * multiplier
+    # the quotient of C++, toward zero, after half of the divisor has been added or taken away
+    nudged = product + np.where(product >= 0, 2**30, 1 - 2**30)
+    high = np.where(nudged >= 0, nudged >> 31, -(-nudged >> 31))
+    right = np.clip(-exponent, 0, MOST_SHIFT)
+    mask = np.left_shift(1, right) - 1
+    up = (high & mask) > (mask >> 1) + (high < 0)
+    return (high >> right) + up
+
+
+def half_up(x: Array, multiplier: Array, exponent: Array) -> Array:
+    product, shift = x * multiplier, 31 - exponent
+    right = np.clip(shift, 0, MOST_SHIFT)
+    half = np.where(right > 0, np.left_shift(1, np.maximum(right - 1, 0)), 0)
+    left = np.where(shift < 0, np.sign(product) << 40, (product + half) >> right)
+    return np.where(shift > MOST_SHIFT, 0, left)
+
+
+ROUNDINGS = {"half_even": half_even, "tflite": twice_rounded, "power_of_two": half_up}
+
+
+def subtracted(x: Array, offset: Array) -> Array:
+    limits = np.iinfo(np.int32)
+    return (x.astype(np.int64) - int(offset.reshape(()))).clip(limits.min, limits.max)
+
+
+def is_exact_in_float64(x: Array, scale: Array, rounding: str) -> bool:
+    """Whether products that are rounded once have no more than 53 bits: scales that are no wider
+    than float32 are multipliers of 24 bits."""
+    if rounding != "half_even" or scale.dtype.itemsize > 4:
+        return False
+    return x.dtype.itemsize < 4 or magnitude(x) < 2**29
+
+
+@kernel(g.RequantizeOp)
+def requantize(op: g.RequantizeOp) -> Fn:
+    to, rounding = dtype_of(op.to), op.rounding.data
+    low, high = op.limits()
+    axis = None if op.axis is None else op.axis.value.data
+
+    def run(
+        x: Array, scale: Array, offset: Array | None = None, zero_point: Array | None = None
+    ) -> Array:
+        ones = [1] * x.ndim
+        if scale.size > 1:
+            assert axis is not None
+            ones[axis] = -1
+        scale = scale.reshape(ones)
+        shifted = x if offset is None or not offset.any() else subtracted(x, offset)
+        wide = np.float32 if rounding == "float32" else np.float64
+        if rounding == "float32" or is_exact_in_float64(shifted, scale, rounding):
+            factor = np.where(np.isfinite(scale), scale, 0)
+            y = np.asarray(np.multiply(shifted, factor, dtype=wide, casting="unsafe"))
+            y = np.asarray(np.rint(y))
+        else:
+            multiplier, exponent = fixed_point(scale, rounding)
+            y = ROUNDINGS[rounding](shifted.astype(np.int64), multiplier, exponent)
+        if zero_point is not None and zero_point.any():
+            y = y + y.dtype.type(int(zero_point.reshape(())))
+        return np.asarray(np.clip(y, low, high)).astype(to)
 
     return run
 

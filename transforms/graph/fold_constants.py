@@ -27,9 +27,17 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import LoopOp
+from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import Dense, byte_size, constant_ints, constant_value, has_size
+from ge.dialects.support.types import (
+    Dense,
+    byte_size,
+    constant_ints,
+    constant_value,
+    has_size,
+    shape_of,
+)
 from ge.runtime import kernels
 from ge.runtime.data.arrays import array_of, dense, type_of
 from ge.transforms.graph.control_flow import insert_before, is_pure, nested_blocks, replace_op
@@ -39,8 +47,10 @@ from ge.transforms.rewriting.passes import FunctionPass
 
 def fold(op: TensorOp, limit: int) -> list[Dense] | None:
     """The values of the op's results if all operands are constants in the IR and the results take
-    at most `limit` bytes together."""
+    at most `limit` bytes together. Quantized weights stay integers, for `lower-quantization`."""
     if isinstance(op, ConstantOp) or op.regions or not is_pure(type(op)) or not op.results:
+        return None
+    if isinstance(op, DequantizeOp) and len(shape_of(op.input)) > 0:
         return None
     values: list[Dense] = []
     for operand in op.operands:

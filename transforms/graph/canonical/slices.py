@@ -10,7 +10,15 @@ from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp, slice_bounds
 from ge.dialects.graph.support.folding import same_number, splat
 from ge.dialects.graph.support.parameters import distinct_axes
-from ge.dialects.support.types import is_static, normalize_axis, rank_of, shape_of
+from ge.dialects.support.element_types import is_integer
+from ge.dialects.support.inference import attribute
+from ge.dialects.support.types import (
+    element_type,
+    is_static,
+    normalize_axis,
+    rank_of,
+    shape_of,
+)
 from ge.transforms.analysis.views import view_offsets
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 
@@ -274,16 +282,20 @@ def pad_of_pad(op: PadOp, make: Make) -> Replacement:
 
 @rule(ConvOp)
 def conv_of_pad(op: ConvOp, make: Make) -> Replacement:
-    """Zeros around the input are the convolution's own pads."""
+    """Zeros around the input, or what the convolution pads with, are its own pads."""
     pad = op.input.owner
     if not isinstance(pad, PadOp) or op.auto_pad is not None or op.channel_axis != 1:
         return None
-    if (number := padding(pad)) is None or not same_number(number, 0.0):
+    if (number := padding(pad)) is None:
+        return None
+    whole = is_integer(element_type(op.input))
+    value = int(number) if whole and not any(op.ints("pads") or ()) else op.pad_value.value.data
+    if not same_number(number, value if whole else 0.0):
         return None
     if (added := zero_or_more(pad)) is None or any(added[0][:2] + added[1][:2]):
         return None
     own = op.ints("pads") or (0,) * (2 * (rank_of(op.input) - 2))
     more = added[0][2:] + added[1][2:]
     pads = [p + q for p, q in zip(own, more, strict=True)]
-    params = {"group": op.group, "strides": op.strides, "dilations": op.dilations}
-    return make(ConvOp, pad.input, op.weight, op.bias, pads=pads, **params)
+    params = {**op.properties, "pads": attribute(pads), "pad_value": attribute(value)}
+    return make(ConvOp, pad.input, op.weight, op.bias, **params)

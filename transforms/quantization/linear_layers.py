@@ -1,0 +1,336 @@
+"""Matmuls and convolutions of dequantized values as such of integers.
+
+    %xf = graph.dequantize %x, %sx, %zx                 %0 = graph.matmul %x, %w : (i8, i8) -> i32
+    %wf = graph.dequantize %w, %sw {axis = 1}           %1 = graph.add %0, %c
+    %0 = graph.matmul %xf, %wf                 becomes  %2 = graph.dequantize %1, %sx * %sw
+    %1 = graph.add %0, %b
+
+where %c = round(%b / (%sx * %sw)) - %zx * (the sums of %w) and %sx * %sw are expressions of
+constants. A convolution takes %c as its bias, and the zero point as what its padding holds.
+
+A bias that 32 bits may not hold, or that is not known yet, raises the scale of the weight: to
+|b| / (sx * 2^30) at least, so that the weight is quantized once more (which changes nothing where
+the scale stays).
+
+Exceptions: blocks of scales, scales that are known only at run time, along the summed dimension, or
+not normal; zero points of weights but 128 of unsigned ones; zero points where both operands are
+computed. These layers stay in floats, and a remark says why.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerAttr, i32, i64
+from xdsl.ir import Operation, SSAValue
+
+from ge.dialects.graph import elementwise as g
+from ge.dialects.graph.convolution import Convolution, ConvOp, ConvTransposeOp
+from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
+from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.support.types import (
+    element_type,
+    is_static,
+    numel,
+    rank_of,
+    shape_of,
+)
+from ge.transforms.graph.canonical.linear_maps import (
+    as_type,
+    combined_with,
+    is_padded,
+    is_prepared,
+    shaped,
+    spread,
+)
+from ge.transforms.graph.canonical.local import Make, Replacement, rule
+from ge.transforms.quantization.grids import (
+    Grid,
+    Quantized,
+    Refused,
+    as_scale,
+    dequantized,
+    has_one_element,
+    known,
+    scalar,
+)
+from ge.transforms.rewriting import remarks
+
+MOST_BIAS = 2**30  # so that the sums have as much room again
+
+
+@dataclass
+class Layer:
+    """The operands of a linear layer, and which dimensions of its weight are what."""
+
+    x: Quantized
+    weight: Quantized
+    outputs: int  # dimension of the weight that its scale may be along
+    summed: tuple[int, ...]  # dimensions of the weight that products are summed along
+    count: int  # outputs
+
+
+# ---- bias and zero points ----------------------------------------------------------------------
+
+
+def is_bias_of(scale: SSAValue, x: Quantized, weight: Quantized) -> bool:
+    """Whether a scale is the product of those of input and weight, as far as floats tell."""
+    of_bias, a, b = (known(v) for v in (scale, x.grid.scale, weight.grid.scale))
+    if of_bias is None or a is None or b is None:
+        op = scale.owner
+        pair = {x.grid.scale, weight.grid.scale}
+        return isinstance(op, g.MulOp) and set(op.operands) == pair
+    product = a.astype(np.float64) * b.astype(np.float64)
+    flat = np.broadcast_to(product.reshape(-1), of_bias.reshape(-1).shape)
+    return bool(np.allclose(of_bias.reshape(-1), flat, rtol=2.0**-20, atol=0))
+
+
+def fits(bias: SSAValue, x: Quantized, weight: Quantized) -> bool | None:
+    """Whether a bias in units of the sums is surely below `MOST_BIAS`; None if not known yet."""
+    b, sx, sw = (known(v) for v in (bias, x.grid.scale, weight.grid.scale))
+    if b is None or sx is None or sw is None:
+        return None
+    units = np.abs(b.reshape(-1).astype(np.float64)) / (sx.reshape(()) * sw.reshape(-1))
+    return bool((units < MOST_BIAS).all())
+
+
+def bias_in_units(bias: SSAValue | None, x: Quantized, weight: Quantized) -> SSAValue | None:
+    """The integers of a bias that is quantized in units of the sums already."""
+    op = None if bias is None else bias.owner
+    if not isinstance(op, DequantizeOp) or element_type(op.input) != i32:
+        return None
+    grid = Grid.of(op)
+    return op.input if grid and grid.zero == 0 and is_bias_of(grid.scale, x, weight) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The weight's integers, the scale of the sums, and what is added to them."""
+
+    weight: SSAValue
+    scale: SSAValue
+    added: SSAValue | None
+
+
+def terms_of(layer: Layer, bias: SSAValue | None, make: Make) -> Terms:
+    x, weight = layer.x, layer.weight
+    scale, integers = as_scale(make, weight.grid.scale), weight.symmetric(make)
+    scale_x = as_scale(make, scalar(make, x.grid.scale))
+    units = bias_in_units(bias, x, weight)
+    if bias is not None and units is None:
+        bias = as_type(make, bias, element_type(scale))
+        if not fits(bias, x, weight):
+            least = raised_scale(scale, scale_x, bias, make)
+            integers = regridded(make, integers, scale, least, layer.outputs)
+            scale = least
+    product = make(g.MulOp, scale, scale_x)
+    if bias is not None and units is None:
+        vector = spread(make, bias, layer.count)
+        units = make(QuantizeOp, vector, product, to=i32, axis=axis_of(product, 0))
+    zeros = zero_term(layer, integers, make)
+    if zeros is None:
+        return Terms(integers, product, units)
+    added = make(g.NegOp, zeros) if units is None else make(g.SubOp, units, zeros)
+    return Terms(integers, product, added)
+
+
+def axis_of(scale: SSAValue, axis: int) -> int | None:
+    return None if has_one_element(scale) else axis
+
+
+def raised_scale(scale: SSAValue, scale_x: SSAValue, bias: SSAValue, make: Make) -> SSAValue:
+    """max(scale, |bias| / (scale_x * 2^30)), one for each output."""
+    most = make(g.MulOp, scale_x, make.constant(float(MOST_BIAS), element_type(scale_x)))
+    least = make(g.DivOp, make(g.AbsOp, bias), most)
+    flat = [shaped(make, v, (numel(shape_of(v)),)) for v in (scale, least)]
+    return make(g.MaximumOp, *flat)
+
+
+def regridded(make: Make, integers: SSAValue, old: SSAValue, new: SSAValue, axis: int) -> SSAValue:
+    """Integers on a grid of another scale."""
+    floats = make(DequantizeOp, integers, old, axis=axis_of(old, axis))
+    return make(QuantizeOp, floats, new, to=element_type(integers), axis=axis_of(new, axis))
+
+
+def zero_term(layer: Layer, integers: SSAValue, make: Make) -> SSAValue | None:
+    """The zero point of the input times the sums of the weight, for each output."""
+    grid = layer.x.grid
+    if grid.zero_point is None or grid.zero == 0:
+        return None
+    wide = as_type(make, integers, i32)
+    sums = make(ReduceOp, wide, kind="sum", axes=list(layer.summed), keep_dims=False)
+    return make(g.MulOp, sums, as_type(make, scalar(make, grid.zero_point), i32))
+
+
+# ---- matmuls -----------------------------------------------------------------------------------
+
+
+def matmul_layer(op: MatmulOp) -> Layer:
+    """Raises Refused."""
+    lhs, rhs = Quantized.of(op.lhs, "left operand"), Quantized.of(op.rhs, "right operand")
+    if lhs.is_weight and not rhs.is_weight:
+        x, weight, transposed, free = rhs, lhs, bool(op.transpose_lhs.value.data), -2
+    else:
+        x, weight, transposed, free = lhs, rhs, bool(op.transpose_rhs.value.data), -1
+    rank = rank_of(weight.values)
+    outputs = rank - 3 - free if transposed else rank + free
+    summed = 2 * rank - 3 - outputs
+    if x.grid.axis is not None:
+        raise Refused("its input has a scale for each channel")
+    if weight.grid.axis not in (None, outputs):
+        raise Refused("its weight has scales along the summed dimension")
+    weight.check_symmetric("weight")
+    if not weight.is_weight and x.grid.zero != 0:
+        raise Refused("both operands are computed, and one has a zero point")
+    if not weight.is_weight and weight.grid.zero:
+        raise Refused("both operands are computed, and one has a zero point")
+    if not is_static((shape_of(weight.values)[outputs],)) and x.grid.zero != 0:
+        raise Refused("the size of its weight is not known")
+    return Layer(x, weight, outputs, (summed,), shape_of(weight.values)[outputs])
+
+
+def integer_matmul_of(op: MatmulOp, bias: SSAValue | None, make: Make) -> SSAValue:
+    """Raises Refused."""
+    layer = matmul_layer(op)
+    on_the_right = layer.x.op.result is op.lhs
+    rank = rank_of(layer.weight.values)
+    if bias is not None and not (on_the_right and rank == 2):
+        raise Refused("its bias is not along the columns of a matrix")
+    terms = terms_of(layer, bias, make)
+    pair = (layer.x.values, terms.weight) if on_the_right else (terms.weight, layer.x.values)
+    sums = make(MatmulOp, *pair, **op.properties)
+    axis = rank_of(sums) - (1 if on_the_right else 2)
+    if terms.added is not None:
+        added = terms.added
+        if not on_the_right or rank > 2:
+            batch, one = shape_of(added)[:-1], (1,)
+            column = (layer.count, *one) if not on_the_right else (*one, layer.count)
+            added = shaped(make, added, (*batch, *column))
+        sums = make(g.AddOp, sums, added)
+    return dequantized(make, sums, terms.scale, axis, element_type(op.result))
+
+
+def biased(op: g.AddOp) -> tuple[MatmulOp, SSAValue] | None:
+    """The matmul and the bias of a sum, if the matmul has no other user."""
+    for value, bias in combined_with(op, (g.AddOp,)):
+        if isinstance(value.owner, MatmulOp) and value.has_one_use():
+            return value.owner, bias
+    return None
+
+
+@rule(MatmulOp, exact=False)
+def integer_matmul(op: MatmulOp, make: Make) -> Replacement:
+    """The sums of integers times the product of the scales"""
+    use = op.result.get_user_of_unique_use()
+    try:
+        if isinstance(use, g.AddOp) and biased(use) is not None:
+            matmul_layer(op)
+            if rank_of(op.rhs) == 2 and not is_prepared(op.lhs):
+                return None  # `integer_matmul_with_bias` will take both
+        return integer_matmul_of(op, None, make)
+    except Refused:
+        return None
+
+
+@rule(g.AddOp, exact=False)
+def integer_matmul_with_bias(op: g.AddOp, make: Make) -> Replacement:
+    """The same with a bias in units of the sums"""
+    if (pair := biased(op)) is None:
+        return None
+    try:
+        return integer_matmul_of(*pair, make)
+    except Refused:
+        return None
+
+
+# ---- convolutions ------------------------------------------------------------------------------
+
+
+def conv_layer(op: Convolution) -> Layer:
+    """Raises Refused."""
+    x, weight = Quantized.of(op.input, "input"), Quantized.of(op.weight, "weight")
+    rank, transposed = rank_of(op.weight), isinstance(op, ConvTransposeOp)
+    outputs, count = int(transposed), shape_of(op.result)[1]
+    if x.grid.axis is not None:
+        raise Refused("its input has a scale for each channel")
+    if weight.grid.axis not in (None, outputs) or (
+        transposed and op.groups > 1 and weight.grid.axis is not None
+    ):
+        raise Refused("its weight has scales along the summed dimension")
+    if not weight.is_weight or not is_static(shape_of(op.weight)):
+        raise Refused("its weight is computed")
+    weight.check_symmetric("weight")
+    if op.bias is not None and not is_prepared(op.bias):
+        raise Refused("its bias is computed")
+    if x.grid.zero is None and is_padded(op):
+        raise Refused("the zero point of its input is not known")
+    if transposed and (x.grid.zero != 0 or (op.bias is not None and op.groups > 1)):
+        raise Refused("it is transposed, and its input has a zero point")
+    summed = tuple(i for i in range(rank) if i != outputs)
+    return Layer(x, weight, outputs, summed, count)
+
+
+@rule(ConvOp, ConvTransposeOp, exact=False)
+def integer_convolution(op: ConvOp | ConvTransposeOp, make: Make) -> Replacement:
+    """The sums of integers, with the zero point of the input as padding"""
+    try:
+        layer = conv_layer(op)
+    except Refused:
+        return None
+    terms = terms_of(layer, op.bias, make)
+    params = dict(op.properties)
+    if isinstance(op, ConvOp) and is_padded(op):
+        params["pad_value"] = IntegerAttr(layer.x.grid.zero or 0, i64)
+    sums = make(type(op), layer.x.values, terms.weight, terms.added, **params)
+    return dequantized(make, sums, terms.scale, 1, element_type(op.result))
+
+
+# ---- weights -----------------------------------------------------------------------------------
+
+
+@rule(g.MulOp, g.DivOp, exact=False)
+def scale_of_weight(op: g.MulOp | g.DivOp, make: Make) -> Replacement:
+    """A factor for each output of a quantized weight goes into its scale."""
+    for value, factor in op.sides():
+        inner = value.owner
+        if not isinstance(inner, DequantizeOp) or not is_prepared(inner.input):
+            continue
+        grid, shape = Grid.of(inner), shape_of(value)
+        axes = [i for i, d in enumerate(padded_shape(factor, len(shape))) if d != 1]
+        if grid is None or not is_prepared(factor) or shape != shape_of(op.result):
+            continue
+        if not grid.is_prepared or len(axes) > 1 or grid.axis not in (None, *axes):
+            continue
+        if not (axes or has_one_element(factor)):
+            continue
+        factor = shaped(make, factor, (numel(shape_of(factor)),))
+        scale = shaped(make, grid.scale, (numel(shape_of(grid.scale)),))
+        scale = make(type(op), scale, as_type(make, factor, element_type(scale)))
+        axis = grid.axis if not axes else axes[0]
+        zero = grid.zero_point
+        if zero is not None and not has_one_element(scale):
+            zero = spread(make, zero, numel(shape_of(scale)))
+        return make(DequantizeOp, inner.input, scale, zero, axis=axis_of(scale, axis or 0))
+    return None
+
+
+def padded_shape(value: SSAValue, rank: int) -> tuple[int, ...]:
+    own = shape_of(value)
+    return (1,) * (rank - len(own)) + own
+
+
+# ---- remarks -----------------------------------------------------------------------------------
+
+
+def remark_refused(op: Operation) -> None:
+    """Remark why a layer of quantized operands stays in floats."""
+    values = op.operands[:2]
+    if not any(isinstance(v.owner, DequantizeOp) for v in values):
+        return
+    try:
+        if isinstance(op, MatmulOp):
+            matmul_layer(op)
+        elif isinstance(op, ConvOp | ConvTransposeOp):
+            conv_layer(op)
+    except Refused as why:
+        remarks.missed("lower-quantization", op, str(why))

@@ -1,0 +1,64 @@
+"""From floats on grids (QDQ form) to arithmetic of integers.
+
+    %0 = graph.dequantize %q, %s, %z                    %0 = graph.conv %q, %v bias %c
+    %1 = graph.dequantize %v, %t                              {pad_value = z} : (i8, i8) -> i32
+    %2 = graph.conv %0, %1 bias %b             becomes  %1 = graph.requantize %0, %r
+    %3 = graph.relu %2                                        zero_point %y {low = y} to i8
+    %4 = graph.quantize %3, %u, %y
+
+Local rules, by subject: `linear_layers.py` (matmuls and convolutions), `movement.py` (dequantize
+and quantize change places with what moves elements), `requantization.py` (what is left between
+them). All parameters are expressions of constants: small ones are folded here, others are moved by
+prepare-weights.
+
+A layer of quantized operands that stays in floats is named in a remark, with the reason.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.passes import ModulePass
+
+from ge.dialects.graph.convolution import Convolution
+from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.quantization import ROUNDINGS, DequantizeOp, QuantizeOp, RequantizeOp
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import defined_functions
+from ge.transforms.graph.canonical.simplify import simplify
+from ge.transforms.graph.share_common_subexpressions import share_common_subexpressions
+from ge.transforms.quantization import linear_layers, movement, requantization
+from ge.transforms.rewriting import remarks
+from ge.transforms.rewriting.relations import Decibels, Relation
+
+FAMILIES = (linear_layers, movement, requantization)
+
+
+@dataclass(frozen=True)
+class LowerQuantizationPass(ModulePass):
+    """Compute matmuls and convolutions of dequantized values, and what is between them and the next
+    quantize, in integers. `rounding`: how the target requantizes (see `graph.requantize`)."""
+
+    name = "lower-quantization"
+
+    rounding: str = "float32"
+    RELATION: ClassVar[Relation] = Decibels(40)
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if not any(isinstance(o, DequantizeOp | QuantizeOp) for o in op.walk()):
+            return
+        if self.rounding not in ROUNDINGS:
+            known = ", ".join(ROUNDINGS)
+            raise GeError(f"rounding is one of {known}, not {self.rounding}")
+        own = {o for o in op.walk() if isinstance(o, RequantizeOp)}
+        simplify(op, FAMILIES)
+        for new in op.walk():
+            if isinstance(new, RequantizeOp) and new not in own:
+                new.rounding = StringAttr(self.rounding)
+        for func in defined_functions(op):
+            share_common_subexpressions(func.body.block)
+        if remarks.wanted():
+            for layer in op.walk():
+                if isinstance(layer, MatmulOp | Convolution):
+                    linear_layers.remark_refused(layer)

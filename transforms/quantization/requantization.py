@@ -1,0 +1,85 @@
+"""Dequantize, limits, quantize: one step from integers to integers.
+
+    %0 = graph.dequantize %acc, %s
+    %1 = graph.relu %0                         becomes  %2 = graph.requantize %acc, %s / %t
+    %2 = graph.quantize %1, %t, %z to i8                       zero_point %z to i8 {low = z}
+
+On one grid of 8-bit integers nothing is left but the limits. Exceptions: scales that are known only
+at run time or for blocks, a quantize along an axis, zero points along an axis, and limits where the
+grid of the result is not known yet.
+"""
+
+import math
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from ge.dialects.graph import elementwise as g
+from ge.dialects.graph.elementwise import ClampOp
+from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp, RequantizeOp
+from ge.dialects.graph.support.folding import Number, highest, lowest
+from ge.dialects.support.types import element_type
+from ge.transforms.graph.canonical.limits import Interval, interval_of
+from ge.transforms.graph.canonical.local import Make, Replacement, rule
+from ge.transforms.quantization.grids import Grid, as_scale, has_one_element, known, scalar
+
+
+def limited(op: QuantizeOp) -> Interval:
+    """The value that is limited and quantized, and the limits."""
+    interval = Interval(op.input)
+    while interval.value.has_one_use():
+        inner = interval_of(interval.value.owner)
+        if inner is None:
+            break
+        interval = inner.within(interval.low, interval.high)
+    return interval
+
+
+def on_grid(limit: Number | None, op: QuantizeOp, grid: Grid) -> int | None:
+    """A limit as an integer of the grid, None where the type limits no less. Raises ValueError if
+    the grid is not known."""
+    if limit is None or math.isinf(limit):
+        return None
+    scale, zero = known(grid.scale), grid.zero
+    if scale is None or zero is None or not grid.is_normal:
+        raise ValueError("the grid is not known")
+    kind = np.float32 if scale.dtype.itemsize <= 4 else np.float64
+    place = int(np.rint(kind(limit) / kind(scale.reshape(())))) + zero
+    return int(min(max(place, lowest(op.to)), highest(op.to)))
+
+
+@rule(QuantizeOp, exact=False)
+def requantize(op: QuantizeOp, make: Make) -> Replacement:
+    """quantize(limit(dequantize x)) = requantize x"""
+    interval, target = limited(op), Grid.of(op)
+    source = interval.value.owner
+    if not isinstance(source, DequantizeOp) or target is None or target.axis is not None:
+        return None
+    grid = Grid.of(source)
+    if grid is None or not (grid.is_prepared and target.is_prepared):
+        return None
+    if not has_one_element(source.scale) and grid.zero != 0:
+        return None
+    try:
+        low, high = (on_grid(limit, op, target) for limit in (interval.low, interval.high))
+    except ValueError:
+        return None
+    low = None if low == lowest(op.to) else low
+    high = None if high == highest(op.to) else high
+    if element_type(source.input) == op.to and grid.equals(target):
+        return clamped(source.input, low, high, make)
+    scale = make(g.DivOp, as_scale(make, source.scale), as_scale(make, scalar(make, op.scale)))
+    return make(
+        RequantizeOp, source.input, scale,
+        offset=None if grid.zero == 0 else source.zero_point,
+        zero_point=None if target.zero == 0 else op.zero_point,
+        to=op.to, axis=grid.axis, low=low, high=high, rounding="float32",
+    )  # fmt: skip
+
+
+def clamped(value: SSAValue, low: int | None, high: int | None, make: Make) -> SSAValue:
+    if low is None and high is None:
+        return value
+    element = element_type(value)
+    limits = (None if n is None else make.constant(n, element) for n in (low, high))
+    return make(ClampOp, value, *limits)
