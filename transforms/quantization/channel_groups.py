@@ -45,6 +45,8 @@ class Blocked(Exception):
 
 @dataclass
 class Group:
+    """Values that are divided by the same factors, one for each channel."""
+
     values: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])  # -> axis of channels
     # layers and norms -> axis of channels in the result
     producers: dict[Operation, int] = field(default_factory=dict[Operation, int])
@@ -280,7 +282,7 @@ def scale_inputs(op: LayerOp, factors: Array) -> None:
 
 
 def spread_limits(op: g.ClampOp, axis: int, factors: Array) -> None:
-    """A clamp with limits for each channel."""
+    """A clamp with limits for each channel; its range is that of what replaces it."""
     value, vector = op.input, along(factors, axis, rank_of(op.input))
     for kind, limit in ((g.MaximumOp, op.low), (g.MinimumOp, op.high)):
         if limit is not None and kind is g.MaximumOp and number_of(limit) == 0:
@@ -289,4 +291,6 @@ def spread_limits(op: g.ClampOp, axis: int, factors: Array) -> None:
             new = insert_before(op, kind.of(value, limit))
             multiply(new, 1, vector)
             value = new.result
+    if isinstance(value.owner, Operation) and value is not op.input:
+        value.owner.attributes.update(op.attributes)
     replace_op(op, [value])

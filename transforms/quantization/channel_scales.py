@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.calibrate import set_range
@@ -25,7 +25,7 @@ from ge.transforms.quantization.channel_groups import (
 )
 from ge.transforms.quantization.data import Calibration
 from ge.transforms.quantization.layer_samples import LayerSamples, Scheme, folds, layer_samples
-from ge.transforms.quantization.layers import Layer, LayerOp, activations, constant_values, layers
+from ge.transforms.quantization.layers import Layer, LayerOp, constant_values, layers
 from ge.transforms.rewriting import remarks
 
 ALPHAS = (0.4, 0.55, 0.7, 0.85, 1.0)
@@ -98,12 +98,9 @@ def apply(group: Group, factors: Array, samples: Mapping[LayerOp, LayerSamples])
 
 def update_ranges(main: FuncOp, calibration: Calibration) -> None:
     """Ranges of the inputs of layers from their samples."""
-    names = activations(layers(main))
-    ranges: dict[SSAValue, tuple[float, float]] = {}
     for op, sample in layer_samples(main, calibration).items():
-        ranges[op.operands[0]] = float(sample.low.min()), float(sample.high.max())
-    for value, (low, high) in ranges.items():
-        set_range(value, calibration.table.set_range(names[value], low, high))
+        bounds = float(sample.low.min()), float(sample.high.max())
+        set_range(op.operands[0], calibration.table.set_range(sample.input, *bounds))
 
 
 # ---- the choice --------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from ge.dialects.support.types import numel, shape_of
 from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.channel_groups import input_axis, takes_factors
 from ge.transforms.quantization.data import Calibration, Samples
-from ge.transforms.quantization.layers import Layer, LayerOp, constant_values, layers
+from ge.transforms.quantization.layers import Layer, LayerOp, activations, constant_values, layers
 from ge.transforms.quantization.observe import Observer, Step, Watcher
 
 FOLDS = 4  # parts of the samples; each is judged by what the others decide
@@ -104,10 +104,12 @@ def _rounded_blocks(matrix: Array, block: int, levels: int) -> Array:
 
 @dataclass
 class LayerSamples:
-    """`low`, `high`: [samples, channels]; `rows`: [groups, samples, rows, channels of a group *
-    taps], channels first; `weight`: [groups, outputs, the same]; `tied` outputs share a scale."""
+    """`input`: name of the layer's input; `low`, `high`: [samples, channels]; `rows`: [groups,
+    samples, rows, channels of a group * taps], channels first; `weight`: [groups, outputs, the
+    same]; `tied` outputs share a scale."""
 
     layer: Layer
+    input: str
     low: Array
     high: Array
     rows: Array
@@ -277,8 +279,8 @@ def evenly(total: int, count: int) -> NDArray[np.int64]:
 class _Collector:
     """Sees the input of a layer chunk by chunk."""
 
-    def __init__(self, layer: Layer, rows: int) -> None:
-        self.layer, self.count = layer, rows
+    def __init__(self, layer: Layer, name: str, rows: int) -> None:
+        self.layer, self.name, self.count = layer, name, rows
         self.low: list[Array] = []
         self.high: list[Array] = []
         self.rows: list[Array] = []
@@ -303,16 +305,17 @@ class _Collector:
             return None
         matrix, step, tied = matrix_of(self.layer.op, weight)
         rows = np.concatenate(self.rows, 1)
-        return LayerSamples(self.layer, low, high, rows, matrix, tied, step)
+        return LayerSamples(self.layer, self.name, low, high, rows, matrix, tied, step)
 
 
 def collect(main: FuncOp, samples: Samples) -> dict[LayerOp, LayerSamples]:
     """Samples of each layer that has a weight, and an input with the batch first."""
     constants = constant_values(main.body.block)
+    names = activations(layers(main))
     found = [layer for layer in layers(main) if takes_factors(layer.op, constants)]
     size = 4 * samples.count * sum(max(row_count(layer.op), 1) for layer in found)
     rows = max(min(ROWS // samples.count, BYTES // max(size, 1)), 1)
-    collectors = {layer.op: _Collector(layer, rows) for layer in found}
+    collectors = {layer.op: _Collector(layer, names[layer.op.operands[0]], rows) for layer in found}
     observer = Observer(main)
     watchers: dict[Operation, Watcher] = {op: c.watch for op, c in collectors.items()}
     observer.run(canonical(samples), watchers)

@@ -28,7 +28,6 @@ from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.calibrate import set_range
 from ge.transforms.quantization.data import CalibratedPass, Calibration
 from ge.transforms.quantization.layer_samples import SCHEMES, LayerSamples, folds, layer_samples
-from ge.transforms.quantization.layers import activations, layers
 from ge.transforms.quantization.observe import Observer
 from ge.transforms.quantization.table import Range
 from ge.transforms.rewriting import remarks
@@ -105,7 +104,7 @@ def search_ranges(main: FuncOp, calibration: Calibration) -> None:
     users: dict[SSAValue, list[LayerSamples]] = {}
     for op, samples in layer_samples(main, calibration).items():
         users.setdefault(op.operands[0], []).append(samples)
-    names, limits = activations(layers(main)), Limits(Observer(main))
+    limits = Limits(Observer(main))
     for value, readers in users.items():
         bounds = limits.of(value)
         errors = errors_of(readers, bounds)
@@ -114,10 +113,10 @@ def search_ranges(main: FuncOp, calibration: Calibration) -> None:
             best = 0
         every = np.ones(len(readers[0].low), np.bool_)
         low, high = widened(*readers[0].ranges(every), FACTORS[best], bounds)
-        set_range(value, calibration.table.set_range(names[value], low, high))
+        set_range(value, calibration.table.set_range(readers[0].input, low, high))
         if best:
             gain = 10 * math.log10(errors[0] / errors[best]) if errors[best] else math.inf
-            what = f"range of '{names[value]}' times {FACTORS[best]:g}, {gain:.1f} dB"
+            what = f"range of '{readers[0].input}' times {FACTORS[best]:g}, {gain:.1f} dB"
             remarks.applied("search-ranges", readers[0].layer.op, what)
 
 
