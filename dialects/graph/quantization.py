@@ -104,6 +104,24 @@ class Granular(OneResultOp, PermuteInterface, ABC):
         """Scales and zero points are not broadcast like operands of elementwise ops."""
         return super().local_parts(index) if index == 0 else None
 
+    def meeting_shapes(self) -> tuple[Shape, Shape] | None:
+        """The shapes in which scale and result broadcast like operands of an elementwise op, in
+        which a dimension of blocks is two; None where the last block is cut. Shapes are static."""
+        shape, scale = shape_of(self.input), shape_of(self.scale)
+        block = self.block_size.value.data
+        if numel(scale) == 1:
+            return (), shape
+        if self.axis is None:
+            return None
+        axis = normalize_axis(self.axis.value.data, len(shape))
+        before, size, after = shape[:axis], shape[axis], shape[axis + 1 :]
+        if not block:
+            return (*(1 for _ in before), size, *(1 for _ in after)), shape
+        if size % block:
+            return None
+        blocks = size // block
+        return (*before, blocks, 1, *after), (*before, blocks, block, *after)
+
     def check_granularity(self, storage: Attribute) -> Shape:
         """The shape of the result; VerifyException where scale or zero point do not fit."""
         check_storage(storage)

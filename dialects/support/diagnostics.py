@@ -97,6 +97,19 @@ def diagnostic_handler(handler: Handler) -> AbstractContextManager[Handler]:
     return setting(_handler, handler)
 
 
+def without_remarks() -> AbstractContextManager[Handler | None]:
+    """Within the context remarks are dropped: of work that is done twice."""
+    handler = _handler.get()
+    if handler is None:
+        return setting(_handler, None)
+
+    def pass_on(diagnostic: Diagnostic) -> None:
+        if diagnostic.severity is not Severity.REMARK:
+            handler(diagnostic)
+
+    return setting(_handler, pass_on)
+
+
 def listening() -> bool:
     """Whether there is a handler: ask before composing a costly remark."""
     return _handler.get() is not None

@@ -87,7 +87,9 @@ class Request:
     def inputs(self, payload: "Payload | None" = None) -> list[Path | str]:
         """What no output may take the place of: the files that are read, but for a module that is
         compiled in place."""
-        files: list[Path | str] = [self.path, self.options.target, *self.options.plugins]
+        options = self.options
+        files: list[Path | str] = [self.path, options.target, *options.plugins]
+        files += options.calibration_files
         if payload is not None:
             files += files_of(payload)
         if self.output and not self.path.endswith(".onnx") and same_file(self.path, self.output):
@@ -145,6 +147,7 @@ def _entry_of(request: Request) -> Path | None:
             "compiler": list(_own_files()),
             "name": Path(request.path).name,  # the report tells it
             "files": [_hash(p) for p in (request.path, options.target, *options.plugins)],
+            "calibration": [_hash(p) for p in options.calibration_files],
             "options": options.of_program(),
             "shapes": {k: list(v) for k, v in request.shapes.items()},
             "dims": dict(request.dims),

@@ -4,7 +4,7 @@ Python face."""
 import gc
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -89,7 +89,18 @@ def lower(
     """Lower a module in place from the level it is at to `until`; of its weights, those in
     `payload` are compared. Raises GeError and VerifyException for what is wrong with the module."""
     verify(module)
-    return lower_verified(module, options, progress, until, instrumentations, payload)
+    with decisions(Program(module, {} if payload is None else payload, ""), options):
+        return lower_verified(module, options, progress, until, instrumentations, payload)
+
+
+def decisions(program: Program, options: Options) -> AbstractContextManager[object]:
+    """Let passes see what quantization decides for a model, if that is asked for."""
+    if not options.quantize:
+        return nullcontext()
+    from ge.lowering.driver.calibration import table_for
+    from ge.transforms.quantization.data import Calibration, calibrating
+
+    return calibrating(Calibration(table_for(program, options, context(options.plugins))))
 
 
 def lower_verified(
@@ -142,7 +153,9 @@ def load(
     files with dialects, and with ONNX ops. Raises GeError, ParseError or VerifyException for what
     cannot be read or is not valid."""
     ctx = context(plugins)
-    reload = None if path == "-" else partial(load, path, shapes, dims, plugins)
+    reload = None
+    if path != "-":
+        reload = partial(load, path, shapes=shapes, dims=dims, plugins=plugins)
     if path.endswith(".onnx"):
         from ge.lowering.onnx.importer import import_file
 
@@ -181,11 +194,15 @@ def compile_file(
     program = load(path, shapes, dims, options.plugins)
     if options.static_shape:
         require_static(program.module, path)
-    seconds = time.perf_counter() - start
+    records = [PassRecord("import", time.perf_counter() - start, 0)]
     watching = () if watch is None else watch(program)
-    compilation = lower_program(program, options, progress, until, watching)
-    compilation.passes.insert(0, PassRecord("import", seconds, 0))
-    compilation.seconds += seconds
+    with decisions(program, options):
+        if options.quantize:
+            seconds = time.perf_counter() - start - records[0].seconds
+            records.append(PassRecord("calibration", seconds, 0))
+        compilation = lower_program(program, options, progress, until, watching)
+    compilation.passes[:0] = records
+    compilation.seconds += sum(r.seconds for r in records)
     return program
 
 

@@ -69,7 +69,8 @@ class Program:
     payload: Payload
     path: str
     compilation: Compilation = field(default_factory=lambda: Compilation(Options()))
-    reload: "Callable[[], Program] | None" = None  # reads it again, as it was before it was lowered
+    # Reads it again, as it was before it was lowered; with `shapes` and `dims` if given
+    reload: "Callable[..., Program] | None" = None
 
     @property
     def name(self) -> str:

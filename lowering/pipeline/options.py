@@ -14,13 +14,16 @@ from ge.lowering.text.values import did_you_mean, names, quantity, whole
 
 T = TypeVar("T")
 
+SCHEMES = ("int8", "w8a16", "w4a16")  # of quantization
 FUSION_MODES = ("off", "conservative", "default", "aggressive")
 MEMORY_LEVELS = range(4)
 
 IMPORT, OPT, COMPILE, RUN, CHECK = "ge-import", "ge-opt", "ge-compile", "ge-run", "ge-check"
+CALIBRATE = "ge-calibrate"
 
 LAUNCHES = "the target and its launches"
 MEMORY = "memory"
+QUANTIZATION = "quantization"
 MODEL = "the model"
 TOLD = "what is told, and checked"  # titles of groups of flags
 
@@ -44,8 +47,12 @@ class Facts:
         """What a text stands for. Raises ValueError, which says what is expected."""
         value = self.read(text)
         if self.choices and value not in self.choices:
-            raise ValueError(f"one of {', '.join(map(str, self.choices))}")
+            raise ValueError(f"one of {self.listed()}")
         return value
+
+    def listed(self) -> str:
+        """The choices, but for the empty one."""
+        return ", ".join(str(c) for c in self.choices if c != "")
 
 
 def option(
@@ -108,12 +115,31 @@ class Options:
         "(what mathematics allows, within the ULPs that each pass states) or aggressive (also "
         "computes cheap values again in each launch that uses them, for less traffic and memory "
         "at the peak, and trusts exp not to overflow; most networks give it nothing to do)",
-        variable="GE_GRAPH_FUSION", metavar="MODE", group=LAUNCHES,
+        variable="GE_GRAPH_FUSION", metavar="MODE", tools=(COMPILE, CALIBRATE), group=LAUNCHES,
         choices=FUSION_MODES,
     )  # fmt: skip
     fusion_disable: tuple[str, ...] = option(
         (), "leave out these passes and rules of the optimizer",
         variable="GE_FUSION_DISABLE", metavar="NAME,...", group=LAUNCHES,
+    )  # fmt: skip
+    quantize: str = option(
+        "",
+        "int8 (activations and weights of matmuls and convolutions; needs calibration), w8a16 or "
+        "w4a16 (weights alone, 4 bits in groups of 32)",
+        variable="GE_QUANTIZE", metavar="SCHEME", group=QUANTIZATION, choices=("", *SCHEMES),
+    )  # fmt: skip
+    calibration: str = option(
+        "",
+        "samples of the inputs (.npz with an array for each input; several files are separated as "
+        "in PATH), or the table that ge-calibrate wrote (.toml)",
+        variable="GE_CALIBRATION", metavar="FILE", group=QUANTIZATION, in_program=False,
+    )  # fmt: skip
+    quantize_skip: tuple[str, ...] = option(
+        (),
+        "layers that stay float: regular expressions, found in the name of a layer or of what it "
+        "reads in the model, or in that of its op (graph.conv)",
+        variable="GE_QUANTIZE_SKIP", metavar="REGEX,...", tools=(COMPILE, CALIBRATE),
+        group=QUANTIZATION,
     )  # fmt: skip
     memory: int = option(
         1,
@@ -171,7 +197,7 @@ class Options:
         "add the dialects and ONNX ops of a Python file, and its passes at the level that they "
         "state; several files are separated as in PATH",
         variable="GE_CUSTOM_PASS", flags="--load-plugin", metavar="FILE.py",
-        tools=(IMPORT, OPT, COMPILE, RUN), group=LAUNCHES, adds=True,
+        tools=(IMPORT, OPT, COMPILE, RUN, CALIBRATE), group=LAUNCHES, adds=True,
     )  # fmt: skip
     outputs: tuple[str, ...] = option(
         (), "compute only these outputs",
@@ -193,14 +219,15 @@ class Options:
     )  # fmt: skip
     debug: bool = option(
         False, "print Python's traceback with an error",
-        variable="GE_DEBUG", tools=(IMPORT, OPT, COMPILE, CHECK, RUN), in_program=False,
+        variable="GE_DEBUG", tools=(IMPORT, OPT, COMPILE, CHECK, RUN, CALIBRATE),
+        in_program=False,
     )  # fmt: skip
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             choices, value = facts_of(field).choices, getattr(self, field.name)
             if choices and value not in choices:
-                one_of = ", ".join(map(str, choices))
+                one_of = facts_of(field).listed()
                 raise GeError(f"{field.name} is one of {one_of}, not '{value}'")
         if self.memory_limit < 0:
             raise GeError(f"the memory limit is a number of bytes, not {self.memory_limit}")
@@ -208,6 +235,10 @@ class Options:
     @property
     def plugins(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(p for p in self.custom_pass.split(os.pathsep) if p))
+
+    @property
+    def calibration_files(self) -> tuple[str, ...]:
+        return tuple(p for p in self.calibration.split(os.pathsep) if p)
 
     @classmethod
     def from_environment(

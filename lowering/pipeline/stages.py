@@ -108,6 +108,16 @@ def closed(level: Level, passes: Passes, options: Options) -> Passes:
 
 
 def to_graph(options: Options) -> Passes:
+    return [
+        *to_calibrate(options),
+        *([LowerQuantizationPass()] if options.fusion not in ("off", "conservative") else []),
+        PrepareWeightsPass(stored=options.fusion != "off"),
+        EliminateDeadCodePass(),
+    ]
+
+
+def to_calibrate(options: Options) -> Passes:
+    """The passes of the graph level up to the last that decides something from samples."""
     pruned = options.outputs or options.drop_unused_inputs
     return [
         *([PruneOutputsPass(options.outputs, options.drop_unused_inputs)] if pruned else []),
@@ -119,10 +129,18 @@ def to_graph(options: Options) -> Passes:
         *composites(options),
         *clean_up(options),
         *composites(options),
-        *([LowerQuantizationPass()] if options.fusion not in ("off", "conservative") else []),
-        PrepareWeightsPass(),
-        EliminateDeadCodePass(),
+        *quantization(options),
     ]
+
+
+def quantization(options: Options) -> Passes:
+    if not options.quantize:
+        return []
+    from ge.transforms.quantization.calibrate import CalibratePass
+    from ge.transforms.quantization.insert_quantization import INT8, InsertQuantizationPass
+
+    ranges = [CalibratePass()] if options.quantize == INT8 else []
+    return [*ranges, InsertQuantizationPass(options.quantize, options.quantize_skip)]
 
 
 def composites(options: Options) -> Passes:

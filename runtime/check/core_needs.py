@@ -108,6 +108,13 @@ class Needs:
 
     def broadcast(self, op: TensorOp, index: int, result: SSAValue) -> int:
         """Elements of an operand below a tile of the result, where it is known how they meet."""
+        if isinstance(op, Granular) and index and op.block_size.value.data:
+            blocks = op.meeting_shapes() if self.runs else None
+            return (
+                0
+                if blocks is None
+                else distinct_below(broadcast_dims(*blocks), self.run(self.counts[result]))
+            )
         large, small = shape_of(result), broadcast_shape(op, index, shape_of(result))
         if small is None or not self.runs:
             return 0

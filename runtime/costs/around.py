@@ -1,7 +1,7 @@
 """What the vector unit does before and after matmuls, and what a fixpipe does in its place."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
@@ -21,7 +21,7 @@ def around(
     """What the vector unit computes of the operands of matmuls, and what follows them; None where
     it has nothing to do. A result of the cube comes to UB with `accumulator` bytes an element,
     that of an op of the fixpipe with its own, unless it goes to memory as it is."""
-    before = _before(body, matmuls)
+    before = ops_before(body, matmuls)
     beyond = {*before, *matmuls, *fixpipe}
     after = [op for op in body.ops if op not in beyond]
     names = Within.all_of(body)
@@ -47,6 +47,35 @@ def column_axis(op: TensorOp) -> int:
     convolution, else the last one."""
     last = max(len(shape_of(op.results[0])) - 1, 0)
     return min(1, last) if "group" in op.properties else last
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """How one side's operands of matmuls come to the core."""
+
+    bytes: float  # loaded for an element of the operands
+    vector: float = 0.0  # element-operations of 16-bit lanes that compute all of them
+
+
+def arrivals(
+    body: Body, matmuls: Sequence[TensorOp], lanes: Callable[[TensorOp], float]
+) -> tuple[Arrival, Arrival]:
+    """Those of left-hand and right-hand sides; `lanes` says what an op costs."""
+    before, read = ops_before(body, matmuls), body.bytes_read()
+
+    def arrival(side: int) -> Arrival:
+        operands = dict.fromkeys(v for op in matmuls for v in op.operands[side : side + 1])
+        needed, ops = dict(operands), list[TensorOp]()
+        for op in reversed(before):
+            if any(r in needed for r in op.results):
+                needed.update(dict.fromkeys(op.operands))
+                ops.append(op)
+        size = sum(numel(shape_of(v)) for v in operands)
+        if not ops or not size:
+            return Arrival(bytes_of(matmuls[0].operands[0]))
+        return Arrival(sum(read[v] for v in needed if v in read) / size, sum(map(lanes, ops)))
+
+    return arrival(0), arrival(1)
 
 
 def fixpipe_ops(body: Body, matmuls: Sequence[TensorOp]) -> Mapping[TensorOp, None]:
@@ -103,7 +132,7 @@ def _by_column(op: TensorOp, index: int, axis: int) -> bool:
     return all(d == (large[i] if i == axis else 1) for i, d in enumerate(padded))
 
 
-def _before(body: Body, matmuls: list[TensorOp]) -> dict[TensorOp, None]:
+def ops_before(body: Body, matmuls: Sequence[TensorOp]) -> dict[TensorOp, None]:
     """The ops that compute operands of the matmuls, in order."""
     values = {v for op in matmuls for v in op.operands}
     before: list[TensorOp] = []

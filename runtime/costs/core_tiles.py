@@ -25,6 +25,7 @@ from xdsl.ir import Operation, SSAValue
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.elementwise import Elementwise
 from ge.dialects.graph.pooling import Pooling
+from ge.dialects.graph.quantization import Granular
 from ge.dialects.support.access import Access, repeated_parts
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.interfaces import rows_of
@@ -341,7 +342,10 @@ class _Builder:
     ) -> Extent | None:
         """As `extent_of_operand`, for an op that needs the elements at the place of the result."""
         value = op.operands[index]
-        if size > 1 and (below := self.below_product(op, value)) is not None:
+        small, large = shape_of(value), shape_of(op.results[0])
+        if isinstance(op, Granular) and index:
+            small, large = op.meeting_shapes() or (small, large)
+        if size > 1 and (below := self.below_product(small, large)) is not None:
             home = self.home_of(value)
             self.below[home] = below if self.below.get(home, below) == below else None
         elif size > 1:
@@ -352,7 +356,6 @@ class _Builder:
             granule = result_size // parts
             spare = 2 * (size // parts) if granule > 1 else 0
             return result.scaled(size, result_size, spare).within(result, spare)
-        small, large = shape_of(value), shape_of(op.results[0])
         if (rows := self.apart) is not None:
             return result.scaled(size, result_size, rows.length).within(result, rows.length)
         if (same := shared_leading(small, large)) > 1:
@@ -361,8 +364,7 @@ class _Builder:
         row = 0 if same else prod(large[-1:])
         return Extent(0, size, 0, size).within(result, row)
 
-    def below_product(self, op: TensorOp, value: SSAValue) -> Below | None:
-        small, large = shape_of(value), shape_of(op.results[0])
+    def below_product(self, small: Shape, large: Shape) -> Below | None:
         axis = self.within.axes.get(large)
         if axis is None or small == large or not shared_leading(small, large):
             return None

@@ -11,12 +11,12 @@ Attention has tiles of m queries by n keys: their scores in L0C beside the m res
 memory; k is the step through a head's elements.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import ceil
 
-from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute
 
 from ge.dialects.fused_op import Body
@@ -37,8 +37,9 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, numel, shape_of
 from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target
-from ge.runtime.costs.around import around, fixpipe_ops
+from ge.runtime.costs.around import Arrival, around, arrivals, fixpipe_ops, ops_before
 from ge.runtime.costs.core_tiles import Footprint, bytes_of
+from ge.runtime.costs.lanes import lane_operations, lane_width
 from ge.runtime.costs.pipes import Pipes, l2_bytes_per_us, store_us
 from ge.runtime.costs.structure import once
 
@@ -161,6 +162,8 @@ class CubeKernel:
     p: Matrices
     element: Attribute  # type of the cube's operands
     work: Work
+    lhs: Arrival
+    rhs: Arrival
     vector: float = 0.0  # element-operations of the epilogue, of 16-bit lanes
     whole_rows: bool = False  # whether the epilogue needs all n of a row at a time
     # What a part of the output tile needs in UB, for what follows the matmuls.
@@ -178,12 +181,15 @@ class CubeKernel:
         ops = [op for op, _ in parts]
         fixpipe = fixpipe_ops(body, ops) if target.fixpipe else None
         prologue, epilogue = around(body, ops, accumulator, fixpipe or {})
+        lhs, rhs = arrivals(body, ops, lambda op: body.work_of(op).vector * lane_width(op))
         return cls(
             target,
             p,
             element,
             body.static_work(),
-            lane_operations(body, fixpipe),
+            lhs,
+            rhs,
+            lane_operations(body, fixpipe, ops_before(body, ops)),
             any(op.ACCESS is Access.ROWS for op in body.ops),
             epilogue,
             prologue,
@@ -313,13 +319,14 @@ class CubeKernel:
         rounds = ceil(tiles / blocks)
         share = rounds / tiles
         lanes = max(t.vector_cores / t.cube_cores, 1 / blocks) * t.vector_lanes
-        epilogue = share * self.vector / lanes
+        vector = share * self.vector / lanes
         if self.vector:
-            epilogue = max(epilogue, share * self.work.written / t.l0c_to_ub_rate)
+            vector = max(vector, share * self.work.written / t.l0c_to_ub_rate)
+        vector += share * self.before(m, n) / lanes
         load, size = self.tile_load(m, n)
         return Pipes(
             cube_us=rounds * (self.tile_cycles(m, n, k) / t.cycles_per_us + t.tile_latency_us),
-            vector_us=epilogue / t.cycles_per_us,
+            vector_us=vector / t.cycles_per_us,
             load_us=max(rounds * load / t.cycles_per_us, tiles * size / l2_bytes_per_us(blocks, t)),
             store_us=store_us(self.work.written, blocks, t),
             read=self.work.read,
@@ -330,6 +337,11 @@ class CubeKernel:
             blocks=blocks,
             double_buffered=double_buffered,
         )
+
+    def before(self, m: int, n: int) -> float:
+        """Element-operations for what operands are computed from: tiles that share it compute it
+        again."""
+        return self.lhs.vector * ceil(self.p.n / n) + self.rhs.vector * ceil(self.p.m / m)
 
     def tiles(self, m: int, n: int) -> int:
         return self.p.tiles(m, n)
@@ -350,30 +362,8 @@ class CubeKernel:
         rows = float(m * self.p.k)
         if self.windows is not None:
             rows = self.windows.read(m) * self.p.k / self.windows.taps
-        size = (rows + n * self.p.k) * self.width
+        size = rows * self.lhs.bytes + n * self.p.k * self.rhs.bytes
         return max(size, self.target.full_rate_bytes) / self.target.l2_read_rate, size
-
-
-def lane_operations(body: Body, fixpipe: Mapping[TensorOp, None] | None = None) -> float:
-    """Element-operations of the vector unit, of 16-bit lanes. A fixpipe computes the ops that are
-    named, and adds the bias of convolutions whose sums are integers."""
-    ops = body.ops
-    if fixpipe is not None:
-        ops = [op for op in ops if op not in fixpipe and not _sums_integers(body, op)]
-    return sum(body.work_of(op).vector * lane_width(op) for op in ops)
-
-
-def _sums_integers(body: Body, op: TensorOp) -> bool:
-    return body.work_of(op).macs > 0 and element_type(op.results[0]) == i32
-
-
-def lane_width(op: TensorOp) -> float:
-    """Lanes of 16 bits that an element of an op's result takes. Sums and exponentials of rows
-    (softmax, norms, attention) are computed in 32 bits."""
-    if not op.results:
-        return 1.0
-    rows = isinstance(op, AttentionLike) or op.ACCESS is Access.ROWS
-    return max(bitwidth(element_type(op.results[0])), 32 if rows else 16) / 16
 
 
 @dataclass(frozen=True)
@@ -399,6 +389,8 @@ class AttentionKernel(CubeKernel):
             p,
             element,
             body.static_work(),
+            Arrival(0.0),
+            Arrival(0.0),
             lane_operations(body),
             epilogue=epilogue,
             prologue=prologue,
@@ -483,7 +475,9 @@ def cube_tiling(kernel: CubeKernel) -> TilingAttr:
     bound, so that most need not be looked at."""
     t = kernel.target
     best, fastest = float("inf"), None
-    alone = replace(kernel, work=Work(), vector=0.0, epilogue=None, prologue=None)
+    lhs, rhs = replace(kernel.lhs, vector=0.0), replace(kernel.rhs, vector=0.0)
+    bare = replace(kernel, work=Work(), vector=0.0, epilogue=None, prologue=None)
+    alone = replace(bare, lhs=lhs, rhs=rhs)
     for cycles, _, (m, n, k) in tiles_by_cycles(alone):
         if cycles / t.cycles_per_us >= best:
             break

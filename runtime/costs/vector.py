@@ -23,7 +23,8 @@ from ge.dialects.support.types import numel, shape_of
 from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target
 from ge.runtime.costs.core_tiles import Footprint, bytes_of, halo
-from ge.runtime.costs.cube import lane_width, round_up
+from ge.runtime.costs.cube import round_up
+from ge.runtime.costs.lanes import lane_width
 from ge.runtime.costs.pipes import Pipes, l2_bytes_per_us, store_us
 from ge.runtime.costs.structure import BODIES, once
 

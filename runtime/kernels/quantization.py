@@ -1,5 +1,5 @@
 """Kernels of quantize and dequantize: computed in float32 (float64 where an operand is, or where
-int32 values need it), rounded once."""
+int32 values need it), rounded once. Weights are dequantized once."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import numpy as np
 from ge.dialects.graph import quantization as g
 from ge.runtime.data.arrays import Array, dtype_of, integer_limits
 from ge.runtime.kernels import Fn, array_kernel, kernel
-from ge.runtime.kernels.linear import magnitude
+from ge.runtime.kernels.linear import DerivedArrays, magnitude
 from ge.runtime.kernels.normalization import widen
 
 
@@ -47,9 +47,18 @@ def quantize(op: g.QuantizeOp) -> Fn:
 
 @kernel(g.DequantizeOp)
 def dequantize(op: g.DequantizeOp) -> Fn:
-    spread = _spread(op)
+    spread, weights = _spread(op), DerivedArrays()
+    scales: dict[int, Array] = {}  # those of weights, by the name that they have in `weights`
 
     def run(x: Array, scale: Array, zero_point: Array | None = None) -> Array:
+        parameters = [scale] if zero_point is None else [scale, zero_point]
+        if any(a.flags.writeable for a in (x, *parameters)):
+            return compute(x, scale, zero_point)
+        scales.update((id(a), a) for a in parameters)
+        form = tuple(map(id, parameters))
+        return weights(x, form, lambda: compute(x, scale, zero_point))
+
+    def compute(x: Array, scale: Array, zero_point: Array | None) -> Array:
         wide: Any = np.float64 if scale.dtype == np.float64 else np.float32
         if zero_point is not None and zero_point.any():
             exact: Any = np.int64 if x.dtype.itemsize > 2 else wide

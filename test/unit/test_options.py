@@ -45,7 +45,8 @@ def test_flag_variable_and_argument_are_the_same(
     samples: dict[object, tuple[str, Any]] = {
         bool: ("1", True), int: ("2", 2), tuple: ("a, b", ("a", "b")), type(None): ("1", True),
     }  # fmt: skip
-    text, value = samples.get(type(field.default), ("aggressive", "aggressive"))
+    word = next(reversed([c for c in facts.choices if isinstance(c, str)]), "aggressive")
+    text, value = samples.get(type(field.default), (word, word))
     want = Options(**{field.name: value})
     if facts.variable:
         assert Options.from_environment({facts.variable: text}) == want

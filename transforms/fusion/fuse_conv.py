@@ -13,13 +13,16 @@ a tile). A pool with overlapping windows would need the tiles of its neighbours.
 
 from dataclasses import dataclass
 
+from xdsl.ir import Block
+
 from ge.dialects.fused_op import ConvOp as FusedConvOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.support.tensor_op import TensorOp
 from ge.transforms.fusion.epilogues import EPILOGUE, Verdict, grow, judge_epilogue
-from ge.transforms.fusion.groups import Group
+from ge.transforms.fusion.groups import Group, Groups
 from ge.transforms.fusion.merging import FusionPass, Merger
+from ge.transforms.fusion.weights import FUSE_WEIGHT, dequantize_for_each_user, take_weights
 from ge.transforms.rewriting.counts import declare
 
 FUSE_POOL = declare("fuse-pool", "a pool joins the launch of a convolution")
@@ -38,12 +41,17 @@ class FuseConvPass(FusionPass):
     """Fuse convolutions and their users on the core into `fused_op.conv`."""
 
     name = "fuse-conv"
-    RULES = (*EPILOGUE, FUSE_POOL)
+    RULES = (FUSE_WEIGHT, *EPILOGUE, FUSE_POOL)
+
+    def groups(self, block: Block) -> Groups:
+        dequantize_for_each_user(block)
+        return Groups(block)
 
     def fuse(self, merger: Merger) -> None:
         groups = merger.groups
         for op in [op for op in groups.block.ops if isinstance(op, ConvOp | ConvTransposeOp)]:
             group = groups.of(op)
             if group.kind is None:
+                take_weights(merger, op)
                 grow(merger, group, judge_conv)
                 merger.finish(group, FusedConvOp)

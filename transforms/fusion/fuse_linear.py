@@ -5,7 +5,8 @@
 becomes
     %4 = fused_op.linear(%x, %v, %w) { graph.matmul, graph.matmul, graph.silu, graph.mul }
 
-Two steps. *Siblings*: matmuls of one input with different weights share a launch (a grouped GEMM):
+Three steps. *Weights* that are stored as integers are dequantized in the launch (see `weights.py`).
+*Siblings*: matmuls of one input with different weights share a launch (a grouped GEMM):
 the input is read once, and small matmuls fill all cores together. *Epilogue*: bias, scale,
 activation, residual, gates, head splits and the like join (see `epilogues.py`), and so does a
 softmax where a whole row of the matmul fits on the core.
@@ -17,7 +18,7 @@ cycle or make the launch slower than two.
 
 from dataclasses import dataclass
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.fused_op import LinearOp
 from ge.dialects.graph.constant import ConstantOp
@@ -28,8 +29,14 @@ from ge.dialects.support.access import Access
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, is_static, shape_of
 from ge.transforms.fusion.epilogues import EPILOGUE, Verdict, grow, judge_epilogue
-from ge.transforms.fusion.groups import Group
+from ge.transforms.fusion.groups import Group, Groups
 from ge.transforms.fusion.merging import FusionPass, Merger, access
+from ge.transforms.fusion.weights import (
+    FUSE_WEIGHT,
+    dequantize_for_each_user,
+    dequantized,
+    take_weights,
+)
 from ge.transforms.rewriting.counts import declare
 
 MERGE_SIBLINGS = declare("merge-siblings", "matmuls of one input share a launch (grouped GEMM)")
@@ -47,7 +54,8 @@ def source(value: SSAValue) -> SSAValue:
 
 def has_weight(op: MatmulOp) -> bool:
     """Whether the right-hand side is one constant matrix."""
-    return isinstance(source(op.rhs).owner, ConstantOp) and len(shape_of(op.rhs)) == 2
+    constant = isinstance(source(op.rhs).owner, ConstantOp) or dequantized(op.rhs) is not None
+    return constant and len(shape_of(op.rhs)) == 2
 
 
 def merge_siblings(merger: Merger, matmuls: list[MatmulOp]) -> None:
@@ -75,10 +83,10 @@ def _merge_run(merger: Merger, matmuls: list[MatmulOp]) -> list[MatmulOp]:
 
 def is_far(merger: Merger, one: Group, two: Group) -> bool:
     """Whether computing the second group as early as the first would keep much memory for long."""
-    number, ops = merger.groups.number, (*one.ops, *two.ops)
+    number = merger.groups.number
     if max(number[op] for op in two.ops) - min(number[op] for op in one.ops) <= NEAR:
         return False
-    results = [r for op in ops for r in op.results]
+    results = [*merger.groups.outputs(one), *merger.groups.outputs(two)]
     if not all(is_static(shape_of(r)) for r in results):
         return True
     return 16 * sum(byte_size(r.type) for r in results) > merger.target.l2_bytes
@@ -103,11 +111,17 @@ class FuseLinearPass(FusionPass):
     """Fuse matmuls of one input, and their users on the core, into `fused_op.linear`."""
 
     name = "fuse-linear"
-    RULES = (MERGE_SIBLINGS, *EPILOGUE, FUSE_SOFTMAX)
+    RULES = (FUSE_WEIGHT, MERGE_SIBLINGS, *EPILOGUE, FUSE_SOFTMAX)
+
+    def groups(self, block: Block) -> Groups:
+        dequantize_for_each_user(block)
+        return Groups(block)
 
     def fuse(self, merger: Merger) -> None:
         groups = merger.groups
         matmuls = [op for op in groups.block.ops if is_matmul(op)]
+        for op in matmuls:
+            take_weights(merger, op)
         merge_siblings(merger, [op for op in matmuls if isinstance(op, MatmulOp)])
         for op in matmuls:
             group = groups.of(op)

@@ -17,7 +17,9 @@ The session runs `@prepare` when the payload is loaded; compiling needs shapes o
 whose result has more elements than its largest operand and more than `grow` bytes (a broadcast, a
 tile) stays in `@main`; for a gather (of relative positions), which would be a launch in each run,
 the limit is 16 times as high. Ops without operands (fills) are cloned to where they are used. A
-weight that is used in several shapes is stored once: its reshapes stay in `@main`, as views.
+weight that is used in several shapes is stored once: its reshapes stay in `@main`, as views. So
+does what dequantizes a weight of integers for matmuls and convolutions, which take it as it is
+stored (see `transforms/fusion/weights.py`).
 """
 
 import itertools
@@ -34,8 +36,11 @@ from xdsl.passes import ModulePass
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.control import IfOp, LoopOp
+from ge.dialects.graph.convolution import Convolution
 from ge.dialects.graph.indexing import Picking
+from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.ports import port
+from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.support.functions import functions, main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, has_size, numel, shape_of
@@ -53,14 +58,29 @@ def _grows(op: TensorOp, limit: int) -> bool:
     return any(numel(shape_of(r)) > largest and byte_size(r.type) > limit for r in op.results)
 
 
+def stays_stored(op: Operation) -> bool:
+    """Whether an op dequantizes a weight for matmuls and convolutions, whose launches take it as it
+    is stored, in fewer bytes."""
+    if not isinstance(op, DequantizeOp):
+        return False
+    users = [use.operation for use in op.result.uses]
+    stored = sum(byte_size(v.type) for v in op.operands)
+    return (
+        bool(users)
+        and all(isinstance(u, MatmulOp | Convolution) for u in users)
+        and stored < byte_size(op.result.type)
+    )
+
+
 def _is_leaf(op: Operation | Block) -> bool:
     """Whether an op is cheaper to recompute than to keep: a constant, or a fill."""
     return isinstance(op, Operation) and not op.operands
 
 
-def constant_expressions(block: Block, limit: int) -> dict[Operation, None]:
+def constant_expressions(block: Block, limit: int, stored: bool) -> dict[Operation, None]:
     """The constants of a block and of the branches and loops in it, and the ops that depend on
-    constants only, in order; of ops in branches and loops those that cannot fail."""
+    constants only, in order; of ops in branches and loops those that cannot fail. With `stored`
+    without those that dequantize weights for matmuls."""
     expressions: dict[Operation, None] = {}
     for op in block.walk():
         if op.parent is not block and not isinstance(op.parent_op(), IfOp | LoopOp):
@@ -75,6 +95,7 @@ def constant_expressions(block: Block, limit: int) -> dict[Operation, None]:
             and all(o.owner in expressions for o in op.operands)
             and all(map(has_size, op.results))
             and not _grows(op, limit)
+            and not (stored and stays_stored(op))
             and (op.parent is block or not op.can_fail())
         ):
             expressions[op] = None
@@ -99,10 +120,10 @@ def new_keys(used: Container[str | None], count: int) -> list[str]:
     return list(itertools.islice((key for key in numbered if key not in used), count))
 
 
-def outline(block: Block, limit: int) -> FuncOp | None:
+def outline(block: Block, limit: int, stored: bool) -> FuncOp | None:
     """Move the constant expressions of `block` to a new function (not inserted); replace their
     results by weights with the keys `prepared.N`. None if there are none."""
-    expressions = constant_expressions(block, limit)
+    expressions = constant_expressions(block, limit, stored)
     frontier = computed(expressions)
     if not frontier:
         return None
@@ -135,15 +156,17 @@ def outline(block: Block, limit: int) -> FuncOp | None:
 @dataclass(frozen=True)
 class PrepareWeightsPass(ModulePass):
     """Move expressions of weights to a function that is run once, when the payload is loaded.
-    `grow`: bytes up to which a result may have more elements than its operands."""
+    `grow`: bytes up to which a result may have more elements than its operands; `stored`: whether
+    weights of integers that are dequantized for matmuls and convolutions stay integers."""
 
     name = "prepare-weights"
 
     grow: int = 1 << 20
+    stored: bool = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         main = main_function(op)
         if main is None or FUNCTION in functions(op):
             return
-        if (prepare := outline(main.body.block, self.grow)) is not None:
+        if (prepare := outline(main.body.block, self.grow, self.stored)) is not None:
             op.body.block.add_op(prepare)

@@ -14,6 +14,7 @@ people can read and edit.
 """
 
 import math
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +25,10 @@ from typing import Any, cast
 from ge.dialects.support.errors import GeError
 
 Range = tuple[float, float]
+
+# What numbers the results of one op, and values of one name
+SUFFIX = re.compile(r"(:\d+)?(#\d+)?$")
+
 FLOAT = "float"
 
 
@@ -60,13 +65,14 @@ class Table:
 
     def check(self, model: str, names: Iterable[str], where: str) -> None:
         """Raises GeError for the table of another model, and for a name that this one does not
-        have."""
+        have. Names of what has none in the model, `graph.add#2`, are not checked."""
         if self.model and model and self.model != model:
             hint = "calibrate this model, or remove 'model' from the table to use it all the same"
             raise GeError("the table is that of another model", where, hint)
         known = set(names)
         for name in self.names():
-            if name.partition("#")[0] not in known and name not in known:
+            base = SUFFIX.sub("", name)
+            if not {name, base} & known and not base.startswith("graph."):
                 near = get_close_matches(name, known, 1)
                 hint = f"did you mean '{near[0]}'?" if near else ""
                 raise GeError(f"the model has nothing named '{name}'", where, hint)

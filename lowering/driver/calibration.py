@@ -1,0 +1,109 @@
+"""What quantization decides from samples: the model is lowered to the graph level once more, with a
+chunk of samples as its batch, and every pass that needs data observes them there. What they decide
+is a table, by which the program itself is compiled, at any batch and without data."""
+
+from collections.abc import Iterator
+from hashlib import file_digest
+from pathlib import Path
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from ge.dialects.support.diagnostics import error_at, warning, without_remarks
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import main_function
+from ge.dialects.support.types import element_type, set_type, tensor
+from ge.lowering.driver.program import Program
+from ge.lowering.levels.level import Level, level_of
+from ge.lowering.pipeline.options import Options
+from ge.lowering.pipeline.pass_manager import PassManager
+from ge.lowering.pipeline.stages import enabled, to_calibrate
+from ge.runtime.data.weights import weights_at_hand
+from ge.transforms.graph.infer_shapes import refresh_signature
+from ge.transforms.quantization.data import Calibration, Samples, calibrating, read_samples
+from ge.transforms.quantization.layers import argument_name, base_name
+from ge.transforms.quantization.table import Table, read_table
+from ge.transforms.rewriting import remarks
+from ge.transforms.rewriting.counts import collecting, disabling
+
+NEEDS_DATA = ("int8",)  # the schemes that do
+
+
+def table_for(program: Program, options: Options, ctx: Context) -> Table:
+    """The decisions for a model that was loaded and not lowered yet. Raises GeError for data that
+    is missing or does not fit, and for the table of another model."""
+    main, files = main_function(program.module), options.calibration_files
+    if main is None:
+        return Table()
+    if (level := level_of(program.module)) is not Level.GRAPH:
+        raise error_at(main, "a model is quantized at the graph level", f"this is at {level}")
+    if len(files) == 0:
+        if options.quantize in NEEDS_DATA:
+            hint = "give --calibration X.npz with samples of its inputs; w8a16 needs none"
+            raise GeError(f"{options.quantize} needs calibration", program.path, hint)
+        return Table()
+    model = model_hash(program.path)
+    if not any(f.endswith(".toml") for f in files):
+        return observed(program, options, ctx, Table(model))
+    if len(files) > 1:
+        raise GeError(f"a table is all that is taken, not {len(files)} files", files[0])
+    table = read_table(files[0])
+    table.check(model, names_of(main), files[0])
+    return table
+
+
+def model_hash(path: str) -> str:
+    if not Path(path).is_file():
+        return ""
+    with open(path, "rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+def names_of(main: FuncOp) -> Iterator[str]:
+    yield from map(argument_name, main.args)
+    yield from map(base_name, main.walk())
+
+
+# ---- observing -------------------------------------------------------------------------------
+
+
+def observed(program: Program, options: Options, ctx: Context, table: Table) -> Table:
+    """The table, with what passes decide from the samples of the options."""
+    free = main_function(unfixed(program))
+    assert free is not None
+    samples = read_samples(options.calibration_files, free)
+    if samples.count == 1:
+        warning(free, "one sample alone says little about ranges; take a hundred")
+    module = with_chunks(program, samples)
+    passes = list(enabled(to_calibrate(options), options.fusion_disable))
+    with (
+        without_remarks(), remarks.collecting(), collecting(), disabling(options.fusion_disable),
+        weights_at_hand(program.payload), calibrating(Calibration(table, samples)),
+    ):  # fmt: skip
+        PassManager(passes).run(ctx, module)
+    return table
+
+
+def unfixed(program: Program) -> ModuleOp:
+    """The model with the batch that it says itself, not that of the program to be compiled."""
+    if program.path.endswith(".onnx") and program.reload is not None:
+        try:
+            return program.reload(shapes=None, dims=None).module
+        except GeError:
+            pass  # some input has a shape only if one is given
+    return program.module
+
+
+def with_chunks(program: Program, samples: Samples) -> ModuleOp:
+    """A module of the model whose inputs are chunks of the samples."""
+    shapes = samples.shapes()
+    if program.path.endswith(".onnx") and program.reload is not None:
+        return program.reload(shapes=shapes, dims=None).module
+    module = program.module.clone()
+    main = main_function(module)
+    assert main is not None
+    for arg in main.args:
+        set_type(arg, tensor(shapes[argument_name(arg)], element_type(arg)))
+    refresh_signature(main)
+    return module

@@ -1,0 +1,67 @@
+// RUN: ge-opt %s -p insert-quantization --split-input-file | filecheck %s
+
+// The input with the zero point of its range, once for both layers; the weight by output channel.
+// The sum reads the float value. Marks of ranges are gone.
+func.func @main(%x: tensor<2x4xf32> {graph.name = "x", graph.range = [-1.0 : f64, 3.0 : f64]}) -> tensor<2x4xf32> {
+  %w = graph.constant #graph.weight<"w"> : tensor<4x4xf32>
+  %r0 = graph.matmul %x, %w : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %r1 = graph.matmul %x, %w {transpose_rhs = true} : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %r2 = graph.add %r0, %r1 : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %r3 = graph.add %r2, %x : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  func.return %r3 : tensor<2x4xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: {graph.name = "x"}
+// CHECK-NEXT: [[S:%\d+]] = graph.constant dense<0.0156862754> : tensor<f32>
+// CHECK-NEXT: [[Z:%\d+]] = graph.constant dense<-64> : tensor<i8>
+// CHECK-NEXT: [[Q:%\d+]] = graph.quantize %x, [[S]], [[Z]] to i8 : (
+// CHECK-NEXT: [[D:%\d+]] = graph.dequantize [[Q]], [[S]], [[Z]] : (
+// CHECK-NEXT: %w = graph.constant
+// CHECK-NEXT: [[A:%\d+]] = graph.abs %w
+// CHECK-NEXT: [[M:%\d+]] = graph.reduce "max" [[A]] axes [0] {keep_dims = false} : tensor<4x4xf32> -> tensor<4xf32>
+// CHECK-NEXT: [[N:%\d+]] = graph.constant dense<1.270000e+02>
+// CHECK-NEXT: [[R:%\d+]] = graph.div [[M]], [[N]]
+// CHECK:      [[W:%\d+]] = graph.select %{{\d+}}, [[R]], %{{\d+}}
+// CHECK-NEXT: [[P:%\d+]] = graph.quantize %w, [[W]] to i8 {axis = 1 : i64} :
+// CHECK-NEXT: [[V:%\d+]] = graph.dequantize [[P]], [[W]] {axis = 1 : i64} :
+// CHECK-NEXT: %r0 = graph.matmul [[D]], [[V]] :
+// CHECK:      [[V:%\d+]] = graph.dequantize %{{\d+}}, %{{\d+}} {axis = 0 : i64} :
+// CHECK-NEXT: %r1 = graph.matmul [[D]], [[V]] {transpose_rhs = true} :
+// CHECK-NEXT: %r2 = graph.add %r0, %r1
+// CHECK-NEXT: %r3 = graph.add %r2, %x
+// CHECK-NOT:  graph.range
+
+// -----
+
+// A convolution and a transposed one, whose weights have output channels along other axes.
+func.func @main(%x: tensor<1x4x8x8xf32> {graph.range = [0.0 : f64, 6.0 : f64]}) -> tensor<1x6x8x8xf32> {
+  %w = graph.constant #graph.weight<"w"> : tensor<8x4x3x3xf32>
+  %b = graph.constant dense<0.5> : tensor<8xf32>
+  %v = graph.constant #graph.weight<"v"> : tensor<8x6x1x1xf32>
+  %r0 = graph.conv %x, %w bias %b pads [1, 1, 1, 1] : (tensor<1x4x8x8xf32>, tensor<8x4x3x3xf32>, tensor<8xf32>) -> tensor<1x8x8x8xf32>
+  %r1 = graph.relu %r0 {graph.range = [0.0 : f64, 2.55 : f64]} : (tensor<1x8x8x8xf32>) -> tensor<1x8x8x8xf32>
+  %r2 = graph.conv_transpose %r1, %v : (tensor<1x8x8x8xf32>, tensor<8x6x1x1xf32>) -> tensor<1x6x8x8xf32>
+  func.return %r2 : tensor<1x6x8x8xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK:      graph.constant dense<-128> : tensor<i8>
+// CHECK:      graph.reduce "max" %{{\d+}} axes [1, 2, 3]
+// CHECK:      [[V:%\d+]] = graph.dequantize %{{\d+}}, %{{\d+}} {axis = 0 : i64} :
+// CHECK-NEXT: %r0 = graph.conv %{{\d+}}, [[V]] bias %b pads [1, 1, 1, 1] :
+// CHECK-NEXT: %r1 = graph.relu %r0 : (
+// CHECK-NEXT: graph.constant dense<1.000000e-02> : tensor<f32>
+// CHECK:      graph.reduce "max" %{{\d+}} axes [0, 2, 3]
+// CHECK:      [[V:%\d+]] = graph.dequantize %{{\d+}}, %{{\d+}} {axis = 1 : i64} :
+// CHECK-NEXT: %r2 = graph.conv_transpose %{{\d+}}, [[V]] :
+
+// -----
+
+// Where both sides move neither has a zero point.
+func.func @main(%x: tensor<2x4xf32> {graph.range = [-1.0 : f64, 1.27 : f64]}, %y: tensor<4x2xf32> {graph.range = [0.0 : f64, 2.54 : f64]}) -> tensor<2x2xf32> {
+  %r0 = graph.matmul %x, %y : (tensor<2x4xf32>, tensor<4x2xf32>) -> tensor<2x2xf32>
+  func.return %r0 : tensor<2x2xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: tensor<i8>
+// CHECK: graph.quantize %y, %{{\d+}} to i8 : (tensor<4x2xf32>, tensor<f32>) -> tensor<4x2xi8>
+// CHECK: graph.quantize %x, %{{\d+}} to i8 : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xi8>

@@ -1,0 +1,29 @@
+// RUN: ge-opt %s -p 'insert-quantization{scheme=w4a16}' | filecheck %s
+// RUN: ge-opt %s -p 'insert-quantization{scheme=w4a16 asymmetric=true}' | filecheck %s --check-prefix=ASYMMETRIC
+// RUN: ge-opt %s -p 'insert-quantization{scheme=w8a16}' | filecheck %s --check-prefix=EIGHT
+
+// Weights alone, in groups of 32 along the axis that is summed over, the last of them cut. Filters
+// of convolutions are small: they have 8 bits.
+func.func @main(%x: tensor<2x40xf32>, %i: tensor<1x4x8x8xf32>) -> (tensor<2x6xf32>, tensor<1x8x6x6xf32>) {
+  %w = graph.constant #graph.weight<"w"> : tensor<40x6xf32>
+  %v = graph.constant #graph.weight<"v"> : tensor<8x4x3x3xf32>
+  %r0 = graph.matmul %x, %w : (tensor<2x40xf32>, tensor<40x6xf32>) -> tensor<2x6xf32>
+  %r1 = graph.conv %i, %v : (tensor<1x4x8x8xf32>, tensor<8x4x3x3xf32>) -> tensor<1x8x6x6xf32>
+  func.return %r0, %r1 : tensor<2x6xf32>, tensor<1x8x6x6xf32>
+}
+// CHECK:      [[P:%\d+]] = graph.pad %w pads [0, 24] axes [0] : tensor<40x6xf32> -> tensor<64x6xf32>
+// CHECK-NEXT: [[G:%\d+]] = graph.reshape [[P]] shape [2, 32, 6]
+// CHECK:      graph.reduce "min" [[G]] axes [1]
+// CHECK:      graph.reduce "max" [[G]] axes [1]
+// CHECK:      graph.select
+// CHECK:      [[S:%\d+]] = graph.select
+// CHECK-NEXT: [[Q:%\d+]] = graph.quantize %w, [[S]] to i4 {axis = 0 : i64, block_size = 32 : i64} : (tensor<40x6xf32>, tensor<2x6xf32>) -> tensor<40x6xi4>
+// CHECK-NEXT: [[D:%\d+]] = graph.dequantize [[Q]], [[S]] {axis = 0 : i64, block_size = 32 : i64} :
+// CHECK-NEXT: %r0 = graph.matmul %x, [[D]] :
+// CHECK:      graph.dequantize %{{\d+}}, %{{\d+}} {axis = 0 : i64} : (tensor<8x4x3x3xi8>, tensor<8xf32>)
+// CHECK-NEXT: %r1 = graph.conv %i,
+
+// ASYMMETRIC: [[Z:%\d+]] = graph.cast %{{\d+}} to i4
+// ASYMMETRIC: graph.quantize %w, %{{\d+}}, [[Z]] to i4 {axis = 0 : i64, block_size = 32
+
+// EIGHT: graph.quantize %w, %{{\d+}} to i8 {axis = 1 : i64}

@@ -1,0 +1,130 @@
+"""Ops that passes of quantization insert: constants of numbers, and the scales of weights as
+expressions of constants."""
+
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import LocationAttr
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
+
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.elementwise import (
+    AbsOp,
+    AddOp,
+    CastOp,
+    ClampOp,
+    CompareOp,
+    DivOp,
+    MaximumOp,
+    MinimumOp,
+    RoundOp,
+    SelectOp,
+    SubOp,
+)
+from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
+from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.graph.shape import ReshapeOp
+from ge.dialects.graph.slicing import PadOp
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import element_type, shape_of
+from ge.runtime.data.arrays import Array, dense, dtype_of, float_limits, integer_limits, type_of
+
+# A channel whose weights are all smaller is as good as zero: products of scales would underflow
+LEAST = 1e-30
+
+
+class Emitter:
+    """Inserts ops before one op, at a location."""
+
+    def __init__(self, before: Operation, location: LocationAttr) -> None:
+        self.before, self.location = before, location
+
+    @classmethod
+    def behind(cls, value: SSAValue) -> "Emitter":
+        """Inserts right behind the definition of a value."""
+        if isinstance(value, OpResult):
+            assert value.op.next_op is not None
+            return cls(value.op.next_op, value.op.location)
+        assert isinstance(value.owner, Block)
+        first = value.owner.first_op
+        assert first is not None
+        return cls(first, first.location)
+
+    def __call__(self, kind: type[TensorOp], /, *operands: Any, **params: Any) -> SSAValue:
+        """Insert `kind.of(...)`; returns its first result."""
+        return self.insert(kind.of(*operands, location=self.location, **params))
+
+    def insert(self, op: TensorOp) -> SSAValue:
+        assert self.before.parent is not None
+        op.location = self.location
+        self.before.parent.insert_op_before(op, self.before)
+        return op.results[0]
+
+    def constant(self, array: Array) -> SSAValue:
+        return self.insert(ConstantOp.make(dense(array), type_of(array)))
+
+    def number(self, number: float, like: SSAValue) -> SSAValue:
+        """A scalar of the element type of `like`."""
+        return self.constant(np.asarray(number).astype(dtype_of(element_type(like))))
+
+    def pair(
+        self, value: SSAValue, scale: SSAValue, zero_point: SSAValue | None, to: Attribute,
+        **granularity: int,
+    ) -> SSAValue:  # fmt: skip
+        """The value quantized and dequantized."""
+        stored = self(QuantizeOp, value, scale, zero_point, to=to, **granularity)
+        return self(DequantizeOp, stored, scale, zero_point, **granularity)
+
+
+def by_channel(emit: Emitter, weight: SSAValue, axis: int, to: Attribute) -> SSAValue:
+    """A weight quantized symmetrically with a scale for each index of `axis`, and dequantized."""
+    others = [i for i in range(len(shape_of(weight))) if i != axis]
+    largest = emit(ReduceOp, emit(AbsOp, weight), None, kind="max", axes=others, keep_dims=False)
+    codes = emit.number(int(integer_limits(dtype_of(to)).max), weight)
+    scale = _not_zero(emit, emit(DivOp, largest, codes))
+    return emit.pair(weight, scale, None, to, axis=axis)
+
+
+def by_group(
+    emit: Emitter, weight: SSAValue, axis: int, size: int, to: Attribute, symmetric: bool
+) -> SSAValue:
+    """A weight quantized with a scale for each `size` elements along `axis`, and dequantized.
+    With `symmetric` there is no zero point, and the element that is farthest from zero has the
+    lowest code, so that a scale may be negative."""
+    groups, within = _grouped(emit, weight, axis, size)
+
+    def reduce(kind: str, value: SSAValue) -> SSAValue:
+        return emit(ReduceOp, value, None, kind=kind, axes=[within], keep_dims=False)
+
+    limits, zero = integer_limits(dtype_of(to)), emit.number(0, weight)
+    least, most = (emit.number(int(n), weight) for n in (limits.min, limits.max))
+    low = emit(MinimumOp, reduce("min", groups), zero)
+    high = emit(MaximumOp, reduce("max", groups), zero)
+    zero_point = None
+    if symmetric:
+        is_high = emit(CompareOp, emit(AddOp, low, high), zero, predicate="gt")
+        scale = _not_zero(emit, emit(DivOp, emit(SelectOp, is_high, high, low), least))
+    else:
+        steps = emit.number(int(limits.max) - int(limits.min), weight)
+        scale = _not_zero(emit, emit(DivOp, emit(SubOp, high, low), steps))
+        exact = emit(SubOp, least, emit(DivOp, low, scale))
+        zero_point = emit(CastOp, emit(ClampOp, emit(RoundOp, exact), least, most), to=to)
+    return emit.pair(weight, scale, zero_point, to, axis=axis, block_size=size)
+
+
+def _grouped(emit: Emitter, weight: SSAValue, axis: int, size: int) -> tuple[SSAValue, int]:
+    """The weight with `axis` in two, groups and what is within them; which is the second."""
+    shape = shape_of(weight)
+    if missing := -shape[axis] % size:
+        weight = emit(PadOp, weight, pads=[0, missing], axes=[axis])
+    count = -(-shape[axis] // size)
+    target = (*shape[:axis], count, size, *shape[axis + 1 :])
+    return emit(ReshapeOp, weight, None, shape=target), axis + 1
+
+
+def _not_zero(emit: Emitter, scale: SSAValue) -> SSAValue:
+    """The scale, 1 where it is as good as zero."""
+    smallest = float(float_limits(dtype_of(element_type(scale))).smallest_subnormal)
+    least = emit.number(max(LEAST, smallest / 2), scale)
+    is_some = emit(CompareOp, emit(AbsOp, scale), least, predicate="gt")
+    return emit(SelectOp, is_some, scale, emit.number(1, scale))
