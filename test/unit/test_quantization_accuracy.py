@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp, i8
 from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
 
 sys.path.insert(0, str(Path(__file__).parent))
 from writing import Expr, Tensor, agree, normal, op_names, run, written
@@ -25,8 +26,9 @@ from ge.lowering.driver.compiler import context
 from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.calibrate import CalibratePass, range_of
 from ge.transforms.quantization.correct_bias import CorrectBiasPass
-from ge.transforms.quantization.data import CalibratedPass, Calibration, Samples, calibrating
+from ge.transforms.quantization.data import Calibration, Samples, calibrating
 from ge.transforms.quantization.equalize_channels import EqualizeChannelsPass
+from ge.transforms.quantization.insert_quantization import InsertQuantizationPass
 from ge.transforms.quantization.layer_samples import (
     SCHEMES,
     LayerSamples,
@@ -56,7 +58,7 @@ def samples_of(array: Array) -> Samples:
     return Samples({"in0": array}, {"in0": 0}, len(array), CHUNK)
 
 
-def apply(module: ModuleOp, calibration: Calibration, *passes: CalibratedPass) -> Calibration:
+def apply(module: ModuleOp, calibration: Calibration, *passes: ModulePass) -> Calibration:
     with calibrating(calibration):
         for p in passes:
             p.apply(context(), module)
@@ -64,7 +66,7 @@ def apply(module: ModuleOp, calibration: Calibration, *passes: CalibratedPass) -
     return calibration
 
 
-def before_insertion() -> list[CalibratedPass]:
+def before_insertion() -> list[ModulePass]:
     return [
         CalibratePass(), EqualizeChannelsPass(), SmoothActivationsPass(), SearchRangesPass(),
     ]  # fmt: skip
@@ -149,6 +151,26 @@ def test_floats_stay_equal_and_errors_of_layers_fall(network: Network) -> None:
     assert sum(small) < sum(large) / 20
     # ranges are up to 1.25 times as wide, for samples to come
     assert all(a < 1.25**2 * b for a, b in zip(small, large, strict=True))
+
+
+def ratio(reference: Array, other: Array) -> float:
+    """The signal-to-noise ratio in dB."""
+    noise = np.square(reference.astype(np.float64) - other).sum()
+    return float(10 * np.log10(np.square(reference, dtype=np.float64).sum() / noise))
+
+
+def test_new_samples_come_out_nearer_to_float(network: Network) -> None:
+    make, samples = network
+    x = normal(*samples.arrays["in0"][:CHUNK].shape, seed=77)
+    reference = run(make(), x)
+    ratios: list[float] = []
+    for passes in ([CalibratePass()], before_insertion()):
+        module = make()
+        passes += [InsertQuantizationPass(), CorrectBiasPass()]
+        apply(module, Calibration(samples=samples), *passes)
+        ratios.append(min(map(ratio, reference, run(module, x))))
+    assert ratios[1] > ratios[0] + 6
+    assert ratios[1] > 26
 
 
 def test_the_table_alone_makes_the_same_module(network: Network) -> None:
