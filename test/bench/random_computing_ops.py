@@ -311,6 +311,17 @@ def quantize(b: Builder, op: Any) -> TensorOp:
     return op.of(x, b.value(shape, t), zero, **given)
 
 
+@makes(g.quantization.RequantizeOp)
+def requantize(b: Builder, op: Any) -> TensorOp:
+    x, storage = b.value(b.shape(), i32), b.rng.choice((i8, ui8))
+    shape, axis = (), None
+    if shape_of(x) and b.flip():
+        axis = b.rng.randrange(len(shape_of(x)))
+        shape = (shape_of(x)[axis],)
+    zero = b.value((), storage) if b.flip() else None
+    return op.of(x, b.value(shape, b.floating()), None, zero, to=storage, axis=axis)
+
+
 @makes(g.signal.DftOp)
 def dft(b: Builder, op: Any) -> TensorOp:
     real = b.flip()
