@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 export PATH := $(abspath $(BIN)):$(PATH)
+unexport PYTHONDONTWRITEBYTECODE  # else each of hundreds of processes compiles what it imports
 
 .PHONY: demo docs check lint test lit unit soak clean
 

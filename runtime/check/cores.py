@@ -273,7 +273,7 @@ class KernelProof:
         self.check_ends(movable)
 
     def check_ends(self, movable: set[SSAValue]) -> None:
-        """What is loaded is in use from step 0; what is stored until the end, but a product is
+        """What is loaded is in use from step 0; what is stored until the end, but a matmul is
         stored as it is."""
         for value in self.loaded - self.looked_up - self.source.keys():
             if self.buffer(value) is not None and not numel(shape_of(value)) == 1:
@@ -351,7 +351,7 @@ class KernelProof:
         if results := [numel(shape_of(r)) for op in before for r in op.results]:
             longest = max(1, *results)
             tile = min(PROLOGUE_ELEMENTS, longest)
-            yield Needs(before, longest, tile), f"{tile} elements before the product"
+            yield Needs(before, longest, tile), f"{tile} elements before the matmul"
         after = [op for op in self.body.ops if op not in before and op not in self.matmuls]
         if after:
             elements = max(1, sum(numel(shape_of(r)) for r in self.arriving))
@@ -390,7 +390,7 @@ class KernelProof:
     # ---- matmuls ----
 
     def check_product(self) -> None:
-        """The tiles of the product, or of attention, are where the cube takes them from, and as
+        """The tiles of the matmul, or of attention, are where the cube takes them from, and as
         wide as rows that are worked on."""
         for memory, name, size, copies in self.own_tiles:
             buffer = next((b for b in self.plan.get(memory, ()) if b.name == name), None)

@@ -342,6 +342,41 @@ def test_a_plan_that_holds() -> None:
     assert problems(KERNELS) == []
 
 
+UNKNOWN_SHAPES = """
+npu_task.kernel @distinct on host {
+^bb0(%0: tensor<8xf32>):
+  %1, %2, %3, %4 = graph.unique %0 : (tensor<8xf32>) -> (tensor<?xf32>, tensor<?xi64>, tensor<8xi64>, tensor<?xi64>)
+  npu_task.return %1 : tensor<?xf32>
+}
+npu_task.kernel @product on cube {
+^bb0(%0: tensor<?x8xf32>, %1: tensor<8x4xf32>):
+  %2 = graph.matmul %0, %1 : (tensor<?x8xf32>, tensor<8x4xf32>) -> tensor<?x4xf32>
+  npu_task.return %2 : tensor<?x4xf32>
+}
+npu_task.kernel @sums on cube {
+^bb0(%0: tensor<?x8xf32>, %1: tensor<8x4xf32>):
+  %2 = graph.einsum "ij,jk->ik" %0, %1 : (tensor<?x8xf32>, tensor<8x4xf32>) -> tensor<?x4xf32>
+  npu_task.return %2 : tensor<?x4xf32>
+}
+func.func @main() {
+  func.return
+}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("@distinct on host", "@distinct on cube", "there are none in graph.unique"),
+        ("@product on cube", "@product on vector", "run on the cube, not on vector"),
+        ("@product on cube", "@product on host", "run on the cube, not on host"),
+    ],
+)
+def test_engines_of_unknown_shapes(old: str, new: str, message: str) -> None:
+    assert problems(UNKNOWN_SHAPES) == []
+    assert any(message in problem for problem in problems(UNKNOWN_SHAPES.replace(old, new)))
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_fault_is_found(fault: str) -> None:
     old, new, message = FAULTS[fault]

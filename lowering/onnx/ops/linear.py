@@ -1,4 +1,4 @@
-"""ONNX's matrix products, float and quantized."""
+"""ONNX's matmuls, float and quantized."""
 
 from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import SSAValue
