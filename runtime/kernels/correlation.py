@@ -114,11 +114,11 @@ class Correlation:
         """`derived` holds band matrices from run to run."""
         window = self.window
         if prod(window.kernel) == 1 and set(window.strides) == {1} and not any(window.pads):
-            self.by_points()
+            self.by_points(derived)
         elif self.groups > 1 and self.weight.shape[1] == 1 and window.rank == 2 and self.x.size:
             self.by_bands(derived)
         else:
-            self.by_columns()
+            self.by_columns(derived)
 
     def multiply(
         self, rows: Array, columns: Array, first: int, target: Array, bias: Array | None
@@ -137,22 +137,27 @@ class Correlation:
         if self.epilogue is not None:
             self.epilogue(block, target)
 
-    def with_bias(self, rows: Array) -> tuple[Array, Array | None]:
+    def with_bias(self, rows: Array, derived: DerivedArrays) -> tuple[Array, Array | None]:
         """The weight [groups, outputs, terms] with the bias as one more term, if the sums are of
-        floats and that costs less than to add it; the bias that is still to be added."""
-        few = 4 * rows.shape[2] < prod(self.out.shape[2:])
-        if self.bias is None or self.groups > 1 or self.out.dtype.kind != "f" or not few:
-            return rows, self.bias
-        return np.concatenate([rows, self.bias.astype(rows.dtype)[None, :, None]], axis=2), None
+        floats and both are constants; the bias that is still to be added."""
+        bias, constant = self.bias, not self.weight.flags.writeable
+        if bias is None or bias.flags.writeable or not constant or self.out.dtype.kind != "f":
+            return rows, bias
 
-    def by_points(self) -> None:
+        def build() -> Array:
+            terms = bias.astype(rows.dtype).reshape(*rows.shape[:2], 1)
+            return np.concatenate([rows, terms], axis=2)
+
+        return derived(self.weight, "bias", build, bias), None
+
+    def by_points(self, derived: DerivedArrays) -> None:
         batch, groups, count = len(self.x), self.groups, prod(self.out.shape[2:])
         outputs, terms = len(self.weight) // groups, self.weight.shape[1]
         rows, bias = self.weight.reshape(groups, outputs, terms), self.bias
         points = self.x.reshape(batch, groups, terms, count)
         result = self.out.reshape(batch, groups, outputs, count)
-        if outputs >= 2 * terms:  # a copy of the image costs less than to add the bias
-            rows, bias = self.with_bias(rows)
+        if outputs >= terms:  # a copy of the image costs less than to add the bias
+            rows, bias = self.with_bias(rows, derived)
         for image in range(batch):
             for group in range(groups):
                 columns = points[image, group]
@@ -162,7 +167,7 @@ class Correlation:
                 target = result[image, group]
                 self.multiply(rows[group], columns, group * outputs, target, bias)
 
-    def by_columns(self) -> None:
+    def by_columns(self, derived: DerivedArrays) -> None:
         x, window, groups = self.x, self.window, self.groups
         rows = self.weight.reshape(groups, len(self.weight) // groups, prod(self.weight.shape[1:]))
         positions, terms = self.out.shape[2:], rows.shape[2]
@@ -172,7 +177,9 @@ class Correlation:
         line_bytes = x.shape[1] * prod(window.kernel) * line * x.itemsize
         step = max(1, 4 * BLOCK_BYTES // max(line_bytes, 1))
         before = (slice(None),) * (1 + window.rank)  # the dimensions before an image's positions
-        rows, bias = self.with_bias(rows)
+        bias = self.bias
+        if groups == 1 and 4 * terms < prod(positions):  # no second copy of many weights
+            rows, bias = self.with_bias(rows, derived)
         for image in range(len(x)):
             for start in range(0, positions[0], step):
                 chunk = view[image][(*before, slice(start, start + step))]
@@ -210,7 +217,7 @@ class Correlation:
                     weight = self.weight[first * several : (first + step) * several]
                     Correlation(
                         x[None, image, some], weight, window, len(target), self.matmul, part[None]
-                    ).by_columns()
+                    ).by_columns(derived)
                 self.finish(part, first * several, part, self.bias)
 
     def along_rows(self, x: Array, bands: Array, target: Array) -> None:

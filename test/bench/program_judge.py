@@ -10,10 +10,12 @@ share bytes. A program is harmful if
 - it breaks a limit that follows from the text alone: memory, views, streams, events, engines and
   the memories of a core (`limits`).
 A program that does none of these, but has other results than the one that was edited, is another
-program; it is as good as that one.
+program; it is as good as that one. So is one that has not ended after `LONGEST` seconds on the
+device of endless memory: whether a loop ends depends on what it computes.
 """
 
 import re
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -61,6 +63,7 @@ from ge.runtime.device import memory as device_memory
 from ge.runtime.device.function import Function
 
 GARBAGE = (0xFF, 0x5B)
+LONGEST = 10  # seconds of a run on the CPU; most take a few milliseconds
 TIMINGS = 6
 DATA = re.compile("weight .* is not in|the constant is|.*index \\d+ is out of bounds for axis")
 """Errors that are found when weights are loaded, or follow from what is computed."""
@@ -109,6 +112,26 @@ def same(a: Results, b: Results) -> bool:
     )  # fmt: skip
 
 
+class Endless(Exception):
+    """A run has not ended."""
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raises Endless inside of a block that takes more CPU time."""
+
+    def stop(*_: object) -> None:
+        raise Endless
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
 class Judge:
     """Judges edits of one program."""
 
@@ -136,27 +159,40 @@ class Judge:
         func = main_function(module)
         assert func is not None
         try:
-            with garbage(GARBAGE[1]):
+            with garbage(GARBAGE[1]), limited(LONGEST):
                 ideal = apart(module)
                 main = main_function(ideal)
                 assert main is not None
                 function = Function(ideal, main, self.program.payload, poison=True)
                 expected = [[y.copy() for y in function.run(case)] for case in self.inputs]
+        except Endless:
+            return Verdict("", another=True)
+        except Exception as e:
+            return failure(e)
+        try:
             here = Function(module, func, self.program.payload, poison=True)
             for case, want in zip(self.inputs, expected, strict=True):
-                if not same(here.run(case), want):
+                with limited(10 * LONGEST):
+                    result = here.run(case)
+                if not same(result, want):
                     return Verdict("result in program order")
             rng = np.random.default_rng(seed)
             timed = Function(module, func, self.program.payload, timing=rng)
             for case, want in zip(self.inputs, expected, strict=True):
                 for _ in range(TIMINGS):
-                    if not same(timed.run(case), want):
+                    with limited(10 * LONGEST):
+                        result = timed.run(case)
+                    if not same(result, want):
                         return Verdict("result in another timing")
         except Exception as e:
-            if isinstance(e, GeError) and DATA.match(e.message):
-                return Verdict("", another=True)
-            return Verdict(f"fails: {type(e).__name__}: {str(e)[:80]}")
+            return failure(e)
         return Verdict("", not all(map(same, expected, self.results)))
+
+
+def failure(error: Exception) -> Verdict:
+    if isinstance(error, GeError) and DATA.match(error.message):
+        return Verdict("", another=True)
+    return Verdict(f"fails: {type(error).__name__}: {str(error)[:80]}")
 
 
 # ---- limits ----------------------------------------------------------------------------------

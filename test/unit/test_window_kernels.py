@@ -14,7 +14,7 @@ from ge.dialects.graph.pooling import MaxPoolIndicesOp, MaxUnpoolOp, PoolOp
 from ge.dialects.support.work import Work
 from ge.runtime import kernels
 from ge.runtime.data.arrays import BFLOAT16, Array, type_of
-from ge.runtime.kernels import correlation
+from ge.runtime.kernels import convolution, correlation
 
 
 def run(op: type[Any], *arrays: Array | None, **params: Any) -> Any:
@@ -114,6 +114,70 @@ def test_bias_of_half_precision(dtype: Any) -> None:
     result = run(ConvOp, x, w, b)
     assert result.dtype == dtype
     assert result[0, :, 0].astype(int).tolist() == [4, 5, 6]
+
+
+def read_only(array: Array) -> Array:
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, BFLOAT16, np.int8])
+@pytest.mark.parametrize(
+    ("x", "w", "group"),
+    [
+        ((2, 4, 6, 6), (6, 4, 1, 1), 1),  # more outputs than terms: the bias is one more term
+        ((2, 6, 6, 6), (4, 6, 1, 1), 1),
+        ((2, 4, 6, 6), (8, 2, 1, 1), 2),
+        ((1, 2, 12, 12), (3, 2, 3, 3), 1),
+        ((1, 4, 12, 12), (4, 2, 3, 3), 2),
+        ((1, 9, 4, 4), (3, 9, 3, 3), 1),
+    ],
+)
+def test_constant_weight_and_bias(x: Any, w: Any, group: int, dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    image, weight = (rng.integers(-4, 5, shape).astype(dtype) for shape in (x, w))
+    bias_dtype = np.int32 if dtype is np.int8 else dtype
+    types = [type_of(a) for a in (image, weight, np.zeros(w[0], bias_dtype))]
+    fn = kernels.prepare(ConvOp.of(*Block(arg_types=types).args, group=group))
+    weight = read_only(weight)
+    for start in (0, 5):  # another bias of the same weight
+        bias = np.arange(start, start + w[0]).astype(bias_dtype)
+        want = fn(image, weight.copy(), bias)
+        constant = read_only(bias.copy())
+        for _ in range(2):
+            np.testing.assert_array_equal(fn(image, weight, constant), want)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (32, 150, 416),  # columns in two parts
+        (32, 150, 421),  # a prime number of columns
+        (3, 5, 63),
+        (64, 100, 313),  # rows in four parts
+        (67, 100, 313),  # a prime number of rows
+        (40, 0, 9),
+        (5, 7, 0),
+        (0, 3, 4),
+    ],
+)
+def test_matmul_in_parts(sizes: Any, dtype: Any) -> None:
+    rows, terms, columns = sizes
+    rng = np.random.default_rng(0)
+    a = rng.integers(-9, 10, (rows, terms)).astype(dtype)
+    b = rng.integers(-9, 10, (terms, columns)).astype(dtype)
+    wide = np.full((rows, columns + 3), 7, dtype)
+    convolution.into(a, b, wide[:, :columns])
+    np.testing.assert_array_equal(wide[:, :columns], a @ b)
+    assert (wide[:, columns:] == 7).all()
+
+
+def test_equal_parts() -> None:
+    assert convolution.equal_parts(3136, 290, 64) == 14
+    assert convolution.equal_parts(421, 208, 64) == 1
+    assert convolution.equal_parts(96, 4, 8) == 1
+    assert convolution.equal_parts(0, 4, 8) == 1
 
 
 COL2IM = {"image_shape": [4, 4], "block_shape": [2, 2]}
