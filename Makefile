@@ -30,7 +30,8 @@ unit: $(VENV)/.check
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal
 
 # unit tests whose number of examples the profile `soak` multiplies by forty
-RANDOM := byte_history core_plans in_place memory_plan split_launches
+RANDOM := byte_history core_plans in_place memory_plan move_transposes schedule simplify_algebra \
+  simplify_movement split_launches
 SEED ?= 0
 FOLDER ?= test/models
 # $(call cases,N): N cases where CASES says nothing else
