@@ -9,7 +9,7 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import isfinite, prod
 from threading import local
 from typing import Any
 
@@ -22,6 +22,9 @@ from ge.runtime.data.arrays import Array
 from ge.runtime.kernels.linear import DerivedArrays
 
 Matmul = Callable[[Array, Array, Array], object]  # multiplies the first two arrays into the third
+
+# Multiplies channels [channels, height, width] and band matrices into the third array.
+BandMatmul = Callable[[Array, Array, Array], None]
 
 # Computes the second array, which may be the first, from a block of the result.
 Epilogue = Callable[[Array, Array], object]
@@ -203,70 +206,88 @@ class Correlation:
             elements = extent * window.kernel[1] * width
         else:
             count = -(-width // -(-width // BAND_COLUMNS))
-            elements = prod(x.shape[2:])
         bands = self.bands(derived, 0 if along_rows else 1, count)
         step = max(1, BLOCK_BYTES // ((elements + height * width * several) * x.itemsize))
+        step = min(step, self.groups)
+        multiply = self.along_rows(step, count) if along_rows else self.along_columns(count)
+        is_float = self.out.dtype.kind == "f"
         for image in range(len(x)):
             for first in range(0, self.groups, step):
                 some = slice(first, first + step)
                 part = self.out[image, first * several : (first + step) * several]
                 target = part.reshape(-1, several, height, width)
-                multiply = self.along_rows if along_rows else self.along_columns
                 multiply(x[image, some], bands[some], target)
-                if part.dtype.kind == "f" and not np.isfinite(np.vdot(part, part)):
+                if is_float and not isfinite(np.vdot(part, part)):
                     weight = self.weight[first * several : (first + step) * several]
                     Correlation(
                         x[None, image, some], weight, window, len(target), self.matmul, part[None]
                     ).by_columns(derived)
                 self.finish(part, first * several, part, self.bias)
 
-    def along_rows(self, x: Array, bands: Array, target: Array) -> None:
-        """Channels [channels, height, width] times bands [channels, outputs, row, terms]. Rows of
-        the image are copied to lines [channels, row, element of a window's row, column]."""
-        window, (count, several, height, width) = self.window, target.shape
-        rows, taps, stride = bands.shape[2], window.kernel[1], window.strides[0]
+    def along_rows(self, most: int, rows: int) -> BandMatmul:
+        """For up to `most` channels at a time, bands [channels, outputs, row, terms]. Rows of the
+        image are copied to lines [channels, row, element of a window's row, column]."""
+        window, (height, width) = self.window, self.out.shape[2:]
+        taps, stride, image = window.kernel[1], window.strides[0], self.x.shape[2:]
         extent = (height - 1) * stride + window.extent(0)
-        layout = window, x.shape[1:]
-        lines = scratch.with_zeros(layout, (count, extent, taps, width), x.dtype)
-        inside = lines[:, window.pads[0] :][:, : x.shape[1]]
-        for tap in range(taps):
-            positions, elements = tap_range(window, 1, tap, x.shape[2], width)
-            inside[:, :, tap, positions] = x[:, : inside.shape[1], elements]
-        per_channel, per_row, per_line, step = lines.strides
-        whole = height // rows
-        for first, tiles, size in ((0, whole, rows), (whole * rows, 1, height % rows)):
-            if not size:
-                continue
+        lines = scratch.with_zeros((window, image), (most, extent, taps, width), self.x.dtype)
+        inside = lines[:, window.pads[0] :][:, : image[0]]
+        copied = inside.shape[1]
+        ranges = [tap_range(window, 1, tap, image[1], width) for tap in range(taps)]
+        per_channel, per_row, per_line, _ = lines.strides
+
+        def tiles_of(first: int, tiles: int, size: int) -> tuple[slice, Shape, Array]:
+            """The rows of the result in so many tiles of a size, and the lines that they meet."""
             terms = ((size - 1) * stride + window.extent(0)) * taps
             columns = np.ndarray(
-                (count, tiles, terms, width), lines.dtype, lines, first * stride * per_row,
-                (per_channel, rows * stride * per_row, per_line, step),
+                (most, tiles, terms, width), lines.dtype, lines, first * stride * per_row,
+                (per_channel, rows * stride * per_row, per_line, lines.itemsize),
             )  # fmt: skip
-            for i in range(several):
-                part = target[:, i, first : first + tiles * size]
-                part = part.reshape(count, tiles, size, width)
-                self.matmul(bands[:, i, None, :size, :terms], columns, part)
+            return slice(first, first + tiles * size), (tiles, size, width), columns
 
-    def along_columns(self, x: Array, bands: Array, target: Array) -> None:
-        """Channels [channels, height, width] times bands [channels, outputs, tap, element, column],
-        one row of the window after the other."""
-        window, (height, width) = self.window, target.shape[2:]
-        extent, count = bands.shape[3:]
-        for tap in range(window.kernel[0]):
-            rows, lines = tap_range(window, 0, tap, x.shape[1], height)
-            block = target[:, :, rows]
-            if tap:
-                block = scratch("block", block.shape, block.dtype)
-            for first in range(0, width, count):
-                start = first * window.strides[1] - window.pads[1]
-                low, high = (min(max(i, 0), x.shape[2]) for i in (start, start + extent))
-                matrices = bands[:, :, tap, low - start : high - start, : width - first]
-                columns = x[:, None, lines, low:high]
-                self.matmul(columns, matrices, block[..., first : first + count])
-            if tap:
-                target[:, :, rows] += block
-            else:
-                target[:, :, : rows.start] = target[:, :, rows.stop :] = 0
+        whole, rest = divmod(height, rows)
+        pieces = [tiles_of(0, whole, rows)]
+        if rest:
+            pieces.append(tiles_of(whole * rows, 1, rest))
+
+        def multiply(x: Array, bands: Array, target: Array) -> None:
+            count = len(x)
+            for tap, (positions, elements) in enumerate(ranges):
+                inside[:count, :, tap, positions] = x[:, :copied, elements]
+            for where, shape, columns in pieces:
+                matrices = bands[:, :, None, : shape[1], : columns.shape[2]]
+                for i in range(target.shape[1]):
+                    part = target[:, i, where].reshape(count, *shape)
+                    self.matmul(matrices[:, i], columns[:count], part)
+
+        return multiply
+
+    def along_columns(self, count: int) -> BandMatmul:
+        """For bands [channels, outputs, tap, element, column], one row of the window after the
+        other."""
+        window, (height, width), image = self.window, self.out.shape[2:], self.x.shape[2:]
+        rows = [tap_range(window, 0, t, image[0], height) for t in range(window.kernel[0])]
+        pieces: list[tuple[slice, slice, slice]] = []  # columns of the result, the image, the band
+        for first in range(0, width, count):
+            start = first * window.strides[1] - window.pads[1]
+            stop = start + (count - 1) * window.strides[1] + window.extent(1)
+            low, high = (min(max(i, 0), image[1]) for i in (start, stop))
+            columns = slice(first, min(first + count, width))
+            pieces.append((columns, slice(low, high), slice(low - start, high - start)))
+
+        def multiply(x: Array, bands: Array, target: Array) -> None:
+            for tap, (positions, lines) in enumerate(rows):
+                sums = target[:, :, positions]
+                block = scratch("block", sums.shape, sums.dtype) if tap else sums
+                for columns, elements, terms in pieces:
+                    matrices = bands[:, :, tap, terms, : columns.stop - columns.start]
+                    self.matmul(x[:, None, lines, elements], matrices, block[..., columns])
+                if tap:
+                    np.add(sums, block, out=sums)
+                else:
+                    target[:, :, : positions.start] = target[:, :, positions.stop :] = 0
+
+        return multiply
 
     def bands(self, derived: DerivedArrays, axis: int, count: int) -> Array:
         """The matrices for `count` positions along an axis, as `along_rows` (axis 0) or
