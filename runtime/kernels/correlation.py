@@ -31,6 +31,7 @@ Epilogue = Callable[[Array, Array], object]
 
 BLOCK_BYTES = 1 << 20  # a block of a result, or of the columns for it
 BAND_ROWS = 8  # rows of an image between the first and last position of a band matrix
+WHOLE_ROWS = 16  # images of so many rows are multiplied by one band matrix
 BAND_COLUMNS = 16  # columns of a result for one band matrix
 PADDED_LAYOUTS = 32  # images of so many sizes keep the zeros around them
 
@@ -200,16 +201,22 @@ class Correlation:
         a nan, the block is computed by columns."""
         x, window, (height, width) = self.x, self.window, self.out.shape[2:]
         several, elements = len(self.weight) // self.groups, prod(x.shape[2:])
-        if along_rows := window.strides[1] == 1:
+        block_bytes, bias = BLOCK_BYTES, self.bias
+        if window.strides[1] > 1:
+            count = -(-width // -(-width // BAND_COLUMNS))
+            bands, method = self.bands(derived, 1, count), self.along_columns
+        elif x.shape[2] <= WHOLE_ROWS and width <= x.shape[3] and self.out.dtype.kind == "f":
+            elements *= window.kernel[1] + 1
+            bands, bias, method = self.bands_of_images(derived), None, self.by_images
+        else:
             count = -(-height // -(-height * window.strides[0] // BAND_ROWS))
             extent = (height - 1) * window.strides[0] + window.extent(0)
             elements = extent * window.kernel[1] * width
-        else:
-            count = -(-width // -(-width // BAND_COLUMNS))
-        bands = self.bands(derived, 0 if along_rows else 1, count)
-        step = max(1, BLOCK_BYTES // ((elements + height * width * several) * x.itemsize))
+            bands, method = self.bands(derived, 0, count), self.along_rows
+            block_bytes //= 2  # the lines are written and read again
+        step = max(1, block_bytes // ((elements + height * width * several) * x.itemsize))
         step = min(step, self.groups)
-        multiply = self.along_rows(step, count) if along_rows else self.along_columns(count)
+        multiply = method(step, bands)
         is_float = self.out.dtype.kind == "f"
         for image in range(len(x)):
             for first in range(0, self.groups, step):
@@ -217,17 +224,53 @@ class Correlation:
                 part = self.out[image, first * several : (first + step) * several]
                 target = part.reshape(-1, several, height, width)
                 multiply(x[image, some], bands[some], target)
-                if is_float and not isfinite(np.vdot(part, part)):
+                finite = not is_float or isfinite(np.vdot(part, part))
+                if not finite:
                     weight = self.weight[first * several : (first + step) * several]
                     Correlation(
                         x[None, image, some], weight, window, len(target), self.matmul, part[None]
                     ).by_columns(derived)
-                self.finish(part, first * several, part, self.bias)
+                self.finish(part, first * several, part, bias if finite else self.bias)
 
-    def along_rows(self, most: int, rows: int) -> BandMatmul:
+    def by_images(self, most: int, bands: Array) -> BandMatmul:
+        """For up to `most` small images at a time, bands [channels, outputs, row, terms] of
+        `bands_of_images`. The image is copied once for each element of a window's row, shifted by
+        it: that is one run of memory, where rows of few elements would be many short ones, but for
+        the elements that get into another row."""
+        window, (rows, line), terms = self.window, self.x.shape[2:], bands.shape[3]
+        memory = scratch("images", (most, terms * line), self.x.dtype)
+        lines, size = memory.reshape(most, terms, line), rows * line
+        copies: list[tuple[Array, slice]] = []
+        outside: list[Array] = []
+        for tap in range(window.kernel[1]):
+            shift = tap * window.dilations[1] - window.pads[1]
+            some = slice(max(shift, 0), max(size + min(shift, 0), 0))
+            first = tap * size - shift
+            copies.append((memory[:, some.start + first : some.stop + first], some))
+            shifted = lines[:, tap * rows : (tap + 1) * rows]
+            outside += [
+                shifted[..., : max(-shift, 0)],
+                shifted[..., max(line - max(shift, 0), 0) :],
+            ]
+        outside = [a for a in outside if a.size]
+        lines[:, window.kernel[1] * rows :] = 1  # what the bias is multiplied by
+        columns = lines[..., : self.out.shape[3]]
+
+        def multiply(x: Array, bands: Array, target: Array) -> None:
+            count, image = len(x), x.reshape(len(x), size)
+            for copy, some in copies:
+                copy[:count] = image[:, some]
+            for array in outside:
+                array[:count] = 0
+            for i in range(target.shape[1]):
+                self.matmul(bands[:, i], columns[:count], target[:, i])
+
+        return multiply
+
+    def along_rows(self, most: int, bands: Array) -> BandMatmul:
         """For up to `most` channels at a time, bands [channels, outputs, row, terms]. Rows of the
         image are copied to lines [channels, row, element of a window's row, column]."""
-        window, (height, width) = self.window, self.out.shape[2:]
+        window, (height, width), rows = self.window, self.out.shape[2:], bands.shape[2]
         taps, stride, image = window.kernel[1], window.strides[0], self.x.shape[2:]
         extent = (height - 1) * stride + window.extent(0)
         lines = scratch.with_zeros((window, image), (most, extent, taps, width), self.x.dtype)
@@ -262,16 +305,16 @@ class Correlation:
 
         return multiply
 
-    def along_columns(self, count: int) -> BandMatmul:
+    def along_columns(self, most: int, bands: Array) -> BandMatmul:
         """For bands [channels, outputs, tap, element, column], one row of the window after the
         other."""
         window, (height, width), image = self.window, self.out.shape[2:], self.x.shape[2:]
+        extent, count = bands.shape[3:]
         rows = [tap_range(window, 0, t, image[0], height) for t in range(window.kernel[0])]
         pieces: list[tuple[slice, slice, slice]] = []  # columns of the result, the image, the band
         for first in range(0, width, count):
             start = first * window.strides[1] - window.pads[1]
-            stop = start + (count - 1) * window.strides[1] + window.extent(1)
-            low, high = (min(max(i, 0), image[1]) for i in (start, stop))
+            low, high = (min(max(i, 0), image[1]) for i in (start, start + extent))
             columns = slice(first, min(first + count, width))
             pieces.append((columns, slice(low, high), slice(low - start, high - start)))
 
@@ -306,3 +349,27 @@ class Correlation:
             return result
 
         return derived(self.weight, (axis, count, stride, dilation), build)
+
+    def bands_of_images(self, derived: DerivedArrays) -> Array:
+        """The matrices [channels, outputs, row, terms] for all rows of an image: the terms are the
+        rows of the image for each element of a window's row, and the bias."""
+        window, outputs = self.window, len(self.weight) // self.groups
+        rows, height, bias = self.x.shape[2], self.out.shape[2], self.bias
+
+        def build() -> Array:
+            shape = (self.groups, outputs, height, window.kernel[1])
+            weight = self.weight.reshape(self.groups, outputs, *window.kernel)
+            result = np.zeros((*shape, rows), weight.dtype)
+            for tap in range(window.kernel[0]):
+                positions, elements = tap_range(window, 0, tap, rows, height)
+                met = range(*elements.indices(rows))
+                for i, row in zip(range(height)[positions], met, strict=True):
+                    result[:, :, i, :, row] = weight[:, :, tap]
+            result = result.reshape(*shape[:3], -1)
+            if bias is None:
+                return result
+            terms = bias.astype(weight.dtype).reshape(*shape[:2], 1, 1)
+            terms = np.broadcast_to(terms, (*shape[:3], 1))
+            return np.concatenate([result, terms], axis=3)
+
+        return derived(self.weight, ("images", window, rows), build, bias)
