@@ -29,6 +29,8 @@ lit: $(VENV)/.check
 unit: $(VENV)/.check
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal
 
+# unit tests whose number of examples the profile `soak` multiplies by forty
+RANDOM := byte_history core_plans in_place memory_plan split_launches
 SEED ?= 0
 FOLDER ?= test/models
 # $(call cases,N): N cases where CASES says nothing else
@@ -36,7 +38,7 @@ cases = --seed $(SEED) --cases $(or $(CASES),$(1))
 
 soak: $(VENV)/.check      ## what takes hours; SEED=, CASES= and FOLDER= (models) as wanted
 	$(BIN)/python -m pytest -q -m soak
-	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -q test/unit/test_memory_plan.py test/unit/test_byte_history.py
+	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -q $(RANDOM:%=test/unit/test_%.py)
 	$(BIN)/python test/bench/planted_edits.py $(call cases,5000)
 	$(BIN)/python test/bench/planted_faults.py $(call cases,10000)
 	$(BIN)/python test/bench/planted_rewrites.py $(call cases,1000)

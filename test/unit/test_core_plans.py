@@ -148,6 +148,7 @@ def kernels(module: ModuleOp) -> list[KernelOp]:
     return [op for op in module.ops if isinstance(op, KernelOp) and op.tiling is not None]
 
 
+EXAMPLES = settings().max_examples // 4  # each is a compile
 SIZES = st.one_of(st.integers(1, 40), st.sampled_from([64, 77, 512, 1000, 4096]))
 
 
@@ -164,7 +165,7 @@ def random_module(
     return module
 
 
-@settings(deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(SIZES, SIZES, st.sampled_from([f16, f32]), st.sampled_from(FUSION_MODES), st.data())
 def test_plans_of_random_kernels_are_proved(
     rows: int, length: int, element: Attribute, fusion: str, data: st.DataObject
@@ -173,7 +174,7 @@ def test_plans_of_random_kernels_are_proved(
     assert [str(p) for p in check_core_plans(module)] == []
 
 
-@settings(deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(rows=SIZES, length=SIZES, element=st.sampled_from([f16, f32]), data=st.data())
 def test_tiles_shrink_until_they_fit(
     rows: int, length: int, element: Attribute, small: str, data: st.DataObject

@@ -76,8 +76,15 @@ def test_programs_fit_or_are_refused(name: str, share: float):
         np.testing.assert_array_equal(array, expected[key])
 
 
-@pytest.mark.parametrize("fusion", ["off", "default"])
-@pytest.mark.parametrize("name", ["gpt2_prefill.noopt.tiny", "llama_7b_decode.fp16.tiny"])
+@pytest.mark.parametrize(
+    ("name", "fusion"),
+    [
+        ("gpt2_prefill.noopt.tiny", "default"),
+        ("llama_7b_decode.fp16.tiny", "off"),
+        pytest.param("gpt2_prefill.noopt.tiny", "off", marks=pytest.mark.soak),
+        pytest.param("llama_7b_decode.fp16.tiny", "default", marks=pytest.mark.soak),
+    ],
+)
 def test_a_level_more_needs_no_more_memory(name: str, fusion: str):
     peaks: list[int] = []
     results: list[dict[str, Array]] = []
