@@ -352,7 +352,7 @@ def kernel_limits(kernel: KernelOp, original: KernelOp, target: Target) -> Itera
             yield "buffer of a core is missing"
         elif new.bytes <= old.bytes - target.core_alignment:  # the compiler rounds up
             yield "buffer of a core is smaller"
-        elif len(new.offsets) < len(old.offsets):
+        elif len(new.offsets) < len(old.offsets) and not stays_loaded(new, kernel):
             yield "copy of a buffer of a core is missing"
         elif not covers(new, old):
             yield "buffer of a core is not there all the time"
@@ -361,6 +361,13 @@ def kernel_limits(kernel: KernelOp, original: KernelOp, target: Target) -> Itera
             yield "buffer outside of the core's memory"
     in_place = any(any(op.in_place_pairs()) for op in Body.of(kernel.main).ops)
     yield from core_overlaps(now, before, in_place)
+
+
+def stays_loaded(buffer: CoreBuffer, kernel: KernelOp) -> bool:
+    """Whether a buffer holds all of an input, which then is loaded once and stays: no second copy
+    is filled while the first is in use."""
+    inputs = {f"in{i}": byte_size(v.type) for i, v in enumerate(Body.of(kernel.main).inputs)}
+    return buffer.steps is None and buffer.bytes >= inputs.get(buffer.name, buffer.bytes + 1)
 
 
 def covers(new: CoreBuffer, old: CoreBuffer) -> bool:

@@ -25,6 +25,11 @@ def run(op: type[Any], *arrays: Array | None, **params: Any) -> Any:
     return kernels.prepare(built)(*given)
 
 
+def read_only(array: Array) -> Array:
+    array.flags.writeable = False
+    return array
+
+
 def padded(x: Array, pads: list[int], value: float) -> Array:
     rank = len(pads) // 2
     widths = [(0, 0), (0, 0), *((pads[i], pads[i + rank]) for i in range(rank))]
@@ -43,6 +48,21 @@ def each_window(x: Array, kernel: Any, strides: Any, dilations: Any) -> Any:
             for p, k, s, d in zip(place, kernel, strides, dilations, strict=True)
         )
         yield sizes, place, x[(..., *where)]
+
+
+def convolved(x: Array, w: Array, strides: Any, pads: Any, dilations: Any, group: int) -> Array:
+    """The convolution by its definition, in float64."""
+    per_in, per_out = w.shape[1], len(w) // group
+    result = np.zeros(0)
+    for sizes, place, part in each_window(
+        padded(x.astype(np.float64), pads, 0), w.shape[2:], strides, dilations
+    ):
+        result = result if result.size else np.zeros((len(x), len(w), *sizes))
+        for m, weight in enumerate(w.astype(np.float64)):
+            first = m // per_out * per_in
+            element = (part[:, first : first + per_in] * weight).reshape(len(x), -1).sum(axis=1)
+            result[(slice(None), m, *place)] = element
+    return result
 
 
 CONVS = [
@@ -71,20 +91,9 @@ def test_conv(case: Any, block_bytes: int, dtype: Any, monkeypatch: Any) -> None
     rng = np.random.default_rng(0)
     x = rng.integers(-9, 9, (2, channels, *size)).astype(dtype)
     w = rng.integers(-9, 9, weight).astype(dtype)
-    wide_w = w.astype(np.float64)
-    per_in, per_out = channels // group, weight[0] // group
-    expected = None
-    for sizes, place, part in each_window(
-        padded(x.astype(np.float64), pads, 0), weight[2:], strides, dilations
-    ):
-        expected = np.zeros((2, weight[0], *sizes)) if expected is None else expected
-        for m in range(weight[0]):
-            first = m // per_out * per_in
-            element = (part[:, first : first + per_in] * wide_w[m]).reshape(2, -1).sum(axis=1)
-            expected[(slice(None), m, *place)] = element
+    expected = convolved(x, w, strides, pads, dilations, group)
     params = {"strides": strides, "pads": pads, "dilations": dilations, "group": group}
     result = run(ConvOp, x, w, None, **params)
-    assert expected is not None
     assert result.dtype == (np.int32 if dtype is np.int8 else dtype)
     np.testing.assert_array_equal(result.astype(np.float64), expected)
 
@@ -96,6 +105,58 @@ def test_depthwise_conv_keeps_infinities_where_they_are() -> None:
     result = run(ConvOp, x, w, None, group=3)
     assert np.isinf(result[0, 1, 7:10, 7:10]).all()
     assert np.isfinite(result).sum() == result.size - 9
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, BFLOAT16, np.int8])
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize(
+    ("weight", "size", "strides", "pads", "dilations", "as_a_whole"),
+    [
+        ((4, 1, 3, 3), (16, 5), [1, 1], [1] * 4, [1, 1], True),
+        ((4, 1, 3, 3), (17, 5), [1, 1], [1] * 4, [1, 1], False),  # too many rows
+        ((4, 1, 3, 3), (6, 6), [1, 2], [1] * 4, [1, 1], False),  # a stride along rows
+        ((4, 1, 3, 3), (5, 4), [1, 1], [2] * 4, [1, 1], False),  # a result wider than the image
+        ((8, 1, 3, 3), (7, 6), [2, 1], [1, 0, 0, 1], [1, 1], True),
+        ((4, 1, 3, 5), (5, 4), [1, 1], [1, 4, 1, 3], [1, 2], True),  # whole rows of zeros
+        ((4, 1, 4, 3), (2, 6), [1, 1], [3, 0, 1, 1], [1, 1], True),
+        ((4, 1, 5, 5), (1, 1), [1, 1], [2] * 4, [1, 1], True),
+        ((4, 1, 3, 1), (9, 3), [3, 1], [0] * 4, [2, 1], True),
+    ],
+)
+def test_depthwise_conv_of_small_images(
+    weight: Any, size: Any, strides: Any, pads: Any, dilations: Any, as_a_whole: bool,
+    constant: bool, dtype: Any, monkeypatch: Any,
+) -> None:  # fmt: skip
+    calls: list[object] = []
+    method = correlation.Correlation.by_images
+    monkeypatch.setattr(
+        correlation.Correlation, "by_images", lambda *a: calls.append(a) or method(*a)
+    )
+    monkeypatch.setattr(correlation, "BLOCK_BYTES", 4096)
+    rng = np.random.default_rng(0)
+    x = rng.integers(-4, 5, (2, 4, *size)).astype(dtype)
+    w = rng.integers(-4, 5, weight).astype(dtype)
+    bias = np.arange(weight[0]).astype(np.int32 if dtype is np.int8 else dtype)
+    if constant:
+        w, bias = read_only(w), read_only(bias)
+    want = convolved(x, w, strides, pads, dilations, 4) + np.arange(weight[0])[:, None, None]
+    types = [type_of(a) for a in (x, w, bias)]
+    op = ConvOp.of(
+        *Block(arg_types=types).args, strides=strides, pads=pads, dilations=dilations, group=4
+    )
+    fn = kernels.prepare(op)
+    for _ in range(2):
+        np.testing.assert_array_equal(fn(x, w, bias), want.astype(np.float32).astype(bias.dtype))
+    assert bool(calls) == (as_a_whole and dtype is not np.int8)
+
+
+@pytest.mark.parametrize("rows", [12, 20])
+def test_depthwise_conv_adds_the_bias_where_a_block_is_not_finite(rows: int) -> None:
+    x = np.ones((1, 3, rows, 12), np.float32)
+    x[0, 1, 9, 9] = np.inf
+    result = run(ConvOp, x, np.ones((3, 1, 3, 3), np.float32), np.ones(3, np.float32), group=3)
+    assert np.isinf(result[0, 1, 7:10, 7:10]).all()
+    assert (result == 10).sum() == result.size - 9
 
 
 def test_conv_into_given_memory() -> None:
@@ -114,11 +175,6 @@ def test_bias_of_half_precision(dtype: Any) -> None:
     result = run(ConvOp, x, w, b)
     assert result.dtype == dtype
     assert result[0, :, 0].astype(int).tolist() == [4, 5, 6]
-
-
-def read_only(array: Array) -> Array:
-    array.flags.writeable = False
-    return array
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, BFLOAT16, np.int8])
