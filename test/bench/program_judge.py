@@ -329,7 +329,14 @@ def kernel_limits(kernel: KernelOp, original: KernelOp, target: Target) -> Itera
         yield "more blocks than cores"
     if kernel.tiling.buffers.data > original.tiling.buffers.data:
         yield "double-buffered without a second copy"
-    values = [v for op in kernel.body.walk() for v in (*op.operands, *op.results)]
+    assert original.core is not None
+    names = {b.name for _, content in original.core.data for b in content}
+    body = Body.of(kernel.main)
+    values = [v for op in body.ops for v in op.results]
+    if engine is Engine.CUBE:
+        values += body.inputs
+    else:  # what an op looks up in memory never passes the core
+        values += [v for i, v in enumerate(body.inputs) if f"in{i}" in names]
     whole = max(numel(shape_of(v)) for v in values)  # a tile holds no more than there is
     widest = max(bitwidth(element_type(v)) for v in values)
     units = target.core_alignment * 8 // widest  # elements that each buffer has room for
@@ -337,7 +344,6 @@ def kernel_limits(kernel: KernelOp, original: KernelOp, target: Target) -> Itera
     if any(min(a, whole) > max(b, units) for a, b in tiles):
         if kernel.core == original.core:
             yield "tiles that are larger than the buffers"
-    assert original.core is not None
     sizes = {m: getattr(target, f"{m}_bytes") for m in ("l1", "l0a", "l0b", "l0c", "ub")}
     if len({name for name, _ in kernel.core.data}) != len(kernel.core.data):
         yield "memory of a core twice"
