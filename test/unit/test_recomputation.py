@@ -189,7 +189,7 @@ def test_numbers_keep_every_bit(name: str) -> None:
     recomputed = functions(module)["main"].attributes.get("npu_task.recomputed")
     assert isinstance(recomputed, IntegerAttr)
     assert recomputed.value.data > 0
-    lower(module, Options(fusion="off", memory=2))
+    lower(module, Options(fusion="off", memory=1))
     assert not check_plan(module)
     again = Session(module, payload, poison=True).run(inputs)
     assert all(np.array_equal(kept[key], again[key]) for key in kept)
