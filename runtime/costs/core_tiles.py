@@ -63,11 +63,11 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """A value that is broadcast to a product, of which a tile is some places by some columns."""
+    """A value that is broadcast to a matmul, of which a tile is some places by some columns."""
 
     columns: bool  # whether it has an element for each column
     places: int  # its elements for one column
-    all_places: int  # the product's
+    all_places: int  # the matmul's
     run: bool  # whether one element is for places in a row
 
     def elements(self, rows: int, columns: int) -> int:
@@ -76,7 +76,7 @@ class Below:
 
     @classmethod
     def of(cls, small: Shape, large: Shape, axis: int) -> "Below":
-        """A value of shape `small`, broadcast to a product with columns along `axis`."""
+        """A value of shape `small`, broadcast to a matmul with columns along `axis`."""
         padded = (1,) * (len(large) - len(small)) + tuple(small)
         mine = [d for i, d in enumerate(padded) if i != axis]
         theirs = [d for i, d in enumerate(large) if i != axis]
