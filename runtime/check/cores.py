@@ -39,14 +39,15 @@ from ge.dialects.npu_task.core_plan import (
 )
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.access import Access
+from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import numel, shape_of
+from ge.dialects.support.types import element_type, numel, shape_of
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.check.core_engines import engine_problem
 from ge.runtime.check.core_fixpipe import through_fixpipe
 from ge.runtime.check.core_needs import Columns, Needs
-from ge.runtime.check.core_products import column_axis, extents, groups_of, tiles_of, width_of
+from ge.runtime.check.core_products import column_axis, extents, groups_of, tiles_of
 from ge.runtime.check.problems import Problem
 
 
@@ -175,7 +176,7 @@ class KernelProof:
     def elements(self) -> int:
         """Elements of the longest value, of an input as many as are read."""
         read = self.body.bytes_read()
-        inputs = (size // width_of(v) for v, size in read.items())
+        inputs = (8 * size // bitwidth(element_type(v)) for v, size in read.items())
         return max(1, *inputs, *(numel(shape_of(r)) for op in self.body.ops for r in op.results))
 
     # ---- places ----
@@ -327,15 +328,14 @@ class KernelProof:
             name, size = self.names[value], numel(shape_of(value))
             if (buffer := self.ub.get(name)) is None or not size:
                 continue
-            width = width_of(value)
+            bits = bitwidth(element_type(value))
             if value in self.sums:
-                width = max(width, ACCUMULATOR_BYTES)
-            if buffer.bytes < count * width:
-                self.report(
-                    f"ub: {name} has {buffer.bytes} bytes, {user} needs {count * width} of it"
-                )
+                bits = max(bits, 8 * ACCUMULATOR_BYTES)
+            if 8 * buffer.bytes < count * bits:
+                least = -(-count * bits // 8)
+                self.report(f"ub: {name} has {buffer.bytes} bytes, {user} needs {least} of it")
             crosses = value in self.loaded or value in outputs or value in self.arriving
-            stays = value in self.loaded and buffer.bytes >= size * width
+            stays = value in self.loaded and 8 * buffer.bytes >= size * bits
             single = len(buffer.offsets) < 2 or buffer.steps is not None
             if self.double and crosses and single and not (stays and buffer.steps is None):
                 self.report(f"ub: {name} has no second copy in a double-buffered loop")

@@ -27,7 +27,7 @@ from ge.dialects.graph.elementwise import Elementwise
 from ge.dialects.graph.pooling import Pooling
 from ge.dialects.graph.quantization import Granular
 from ge.dialects.support.access import Access, repeated_parts
-from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.element_types import bitwidth, storage_bytes
 from ge.dialects.support.interfaces import rows_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, numel, shape_of
@@ -89,7 +89,7 @@ class Tile:
     name: str = field(compare=False)
     extent: Extent
     all: int  # elements of the value
-    width: int  # bytes of an element on the core
+    bits: int  # of an element on the core
     # Whether it is loaded or stored, so that there are two copies in a double-buffered loop.
     moves: bool
     loaded: bool
@@ -133,7 +133,7 @@ class Footprint:
             count = t.elements(tile, self.elements, columns)
             # Of a short input two copies of a tile may take more than all of it.
             stays = t.loaded and t.all < self.elements and 2 * count >= t.all and buffers > 1
-            size = -(-(t.all if stays else count) * t.width // alignment) * alignment
+            size = -(-(t.all if stays else count) * t.bits // (8 * alignment)) * alignment
             always = buffers > 1 and t.moves
             copies = buffers if t.moves and not stays else 1
             placed.append(Placed(t, size, copies, None if always else (t.first, t.last)))
@@ -207,8 +207,13 @@ class Within:
         return f"op{number}_{result}" if result else f"op{number}"
 
 
+def bits_of(value: SSAValue) -> int:
+    return bitwidth(element_type(value))
+
+
 def bytes_of(value: SSAValue) -> int:
-    return bitwidth(element_type(value)) // 8
+    """Of one element, at least one."""
+    return storage_bytes(1, element_type(value))
 
 
 class _Builder:
@@ -388,13 +393,13 @@ class _Builder:
             if over is not None:
                 overwritten.add(over)
             place[value] = len(tiles)
-            width = bytes_of(value) if arriving is None else arriving
+            bits = bits_of(value) if arriving is None else 8 * arriving
             tiles.append(
                 Tile(
                     self.within.name(value),
                     self.extents[value],
                     size,
-                    width,
+                    bits,
                     moves,
                     loaded and arriving is None,
                     self.first[value],
@@ -418,7 +423,7 @@ class _Builder:
                 and home not in overwritten
                 and home not in self.stored
                 and home not in self.from_memory
-                and bytes_of(home) == bytes_of(value)
+                and bits_of(home) == bits_of(value)
                 and numel(shape_of(home)) == numel(shape_of(value))
                 and self.extents[home] == extent
             ):
