@@ -1,4 +1,5 @@
-"""Quantization: floats as integers on a grid, real value = (stored value - zero point) * scale.
+"""Quantization: floats as integers on a grid, or as floats of at most 8 bits: real value =
+(stored value - zero point) * scale.
 
 Scale and zero point have one of three granularities: one element for the whole tensor, one for
 each index of `axis` (1-D), or one for each block of `block_size` elements along `axis` (rank of
@@ -9,7 +10,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntegerAttr, i32, i64
+from xdsl.dialects.builtin import BoolAttr, IntegerAttr, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
@@ -34,7 +35,7 @@ from ge.dialects.graph.support.parameters import (
 )
 from ge.dialects.support.access import Access
 from ge.dialects.support.choices import choice_def
-from ge.dialects.support.element_types import ELEMENT_TYPES, is_float, ui8
+from ge.dialects.support.element_types import ELEMENT_TYPES, check_computed, is_float, ui8
 from ge.dialects.support.interfaces import Permuted, PermuteInterface, SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -51,8 +52,10 @@ from ge.dialects.support.types import (
     tensor,
 )
 
-STORAGE_TYPES = [row.type for row in ELEMENT_TYPES if not row.is_float and 1 < row.bits <= 16] + [
-    i32
+STORAGE_TYPES = [
+    *(row.type for row in ELEMENT_TYPES if not row.is_float and 1 < row.bits <= 16),
+    i32,
+    *(row.type for row in ELEMENT_TYPES if row.is_float and row.storage_only and row.is_signed),
 ]
 """The element types that hold quantized values."""
 
@@ -146,8 +149,9 @@ class Granular(OneResultOp, PermuteInterface, SplitInterface, ABC):
     def check_granularity(self, storage: Attribute) -> Shape:
         """The shape of the result; VerifyException where scale or zero point do not fit."""
         check_storage(storage)
-        if not is_float(element_type(self.scale)):
-            raise VerifyException(f"scale is a float, not {element_type(self.scale)}")
+        if not is_float(t := element_type(self.scale)):
+            raise VerifyException(f"scale is a float, not {t}")
+        check_computed(t)
         shape = self.check_blocks() if self.block_size.value.data else check_axis(self)
         if self.zero_point is not None:
             self.check_zero_point(self.zero_point, storage)
@@ -189,10 +193,13 @@ class Granular(OneResultOp, PermuteInterface, SplitInterface, ABC):
 
 @irdl_op_definition
 class QuantizeOp(Granular):
-    """saturate(round(x / scale) + zero_point) as element type `to`, ties to even."""
+    """saturate(round(x / scale) + zero_point) as integer type `to`, ties to even;
+    saturate(x / scale + zero_point) as a float of at most 8 bits, rounded once. Without `saturate`
+    floats of 8 bits become infinite or nan out of range, as by graph.cast."""
 
     name = "graph.quantize"
     to = prop_def(Attribute)
+    saturate = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
     VECTOR_COST: ClassVar = 5
     FIXPIPE: ClassVar = 4
     assembly_format = f"$input `,` $scale (`,` $zero_point^)? `to` $to {TYPES}"
@@ -201,6 +208,9 @@ class QuantizeOp(Granular):
         t = element_type(self.input)
         if not is_float(t) and t != i32:
             raise VerifyException(f"element type {t} is not supported; quantize a float or i32")
+        check_computed(t)
+        if not self.saturate.value.data and not is_float(self.to):
+            raise VerifyException(f"{self.to} always saturates")
         return (tensor(self.check_granularity(self.to), self.to),)
 
 
@@ -251,6 +261,7 @@ class RequantizeOp(OneResultOp, PermuteInterface, SplitInterface):
     irdl_options = SEGMENTED
     ACCESS: ClassVar = Access.POINTWISE
     VECTOR_COST: ClassVar = 5
+    FIXPIPE: ClassVar = 4  # scale, limits and type at once
     assembly_format = (
         f"$input `,` $scale {optional('offset', 'zero_point')} `to` $to attr-dict `:` "
         "type($input) `,` type($scale) `->` type($result)"
@@ -272,8 +283,10 @@ class RequantizeOp(OneResultOp, PermuteInterface, SplitInterface):
 
     def infer(self) -> Sequence[Attribute]:
         source = element_type(self.input)
-        check_storage(source)
-        check_storage(self.to)
+        for t in (source, self.to):
+            check_storage(t)
+            if is_float(t):
+                raise VerifyException(f"element type {t} is not supported; quantize to it")
         if not is_float(element_type(self.scale)):
             raise VerifyException(f"scale is a float, not {element_type(self.scale)}")
         for name, value, element in (
