@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ge.dialects.support.errors import GeError as GeError
     from ge.dialects.targets.target import Target as Target
-    from ge.lowering.driver.cache import compile_model
+    from ge.lowering.driver.cache import compile_model, quantize_model
     from ge.lowering.driver.compiler import load as load
     from ge.lowering.driver.compiler import lower as lower
     from ge.lowering.driver.program import Program as Program
@@ -31,12 +31,13 @@ if TYPE_CHECKING:
     from ge.transforms.fusion.user_rules import Pattern as Pattern
 
     compile = compile_model
+    quantize = quantize_model
 
 # Module -> its names that the package has
 _NAMES = {
     "dialects.support.errors": "GeError",
     "dialects.targets.target": "Target",
-    "lowering.driver.cache": "compile",
+    "lowering.driver.cache": "compile quantize",
     "lowering.driver.compiler": "load lower",
     "lowering.driver.program": "Program",
     "lowering.pipeline.options": "Options",
@@ -58,4 +59,4 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'ge' has no attribute '{name}'")
     module = importlib.import_module(_HOME[name])
-    return getattr(module, "compile_model" if name == "compile" else name)
+    return getattr(module, f"{name}_model" if name in ("compile", "quantize") else name)

@@ -29,7 +29,7 @@ from xdsl.utils.mlir_lexer import StringLiteral
 from ge import dialects, lowering, runtime, transforms
 from ge.dialects.support.diagnostics import Diagnostic, Handler, Severity, diagnostic_handler
 from ge.dialects.support.errors import GeError
-from ge.lowering.pipeline.options import Options
+from ge.lowering.pipeline.options import INT8, Options
 from ge.lowering.plugins.extensions import registered
 from ge.lowering.text.files import Outputs, is_device, same_file, weights_path
 from ge.runtime.data.weights import files_of
@@ -367,3 +367,14 @@ def compile_model(
     comes from the environment. Raises GeError for what is wrong with model or options."""
     all_options = Options.from_environment(**options)
     return Request(path, all_options, shapes=shapes or {}, dims=dims or {}).program()
+
+
+def quantize_model(
+    path: str, calibration: str | Path | Sequence[str | Path] = (), scheme: str = INT8, **more: Any
+) -> "Program":
+    """`ge.quantize`: compile a model with integer weights and, for int8, activations, by samples in
+    files or a table; `more` are arguments of `ge.compile`. Raises GeError as that does."""
+    files = [calibration] if isinstance(calibration, str | Path) else calibration
+    return compile_model(
+        path, quantize=scheme, calibration=os.pathsep.join(map(str, files)), **more
+    )

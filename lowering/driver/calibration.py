@@ -3,6 +3,7 @@ chunk of samples as its batch, and every pass that needs data observes them ther
 is a table, by which the program itself is compiled, at any batch and without data."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from hashlib import file_digest
 from pathlib import Path
 
@@ -13,10 +14,11 @@ from xdsl.dialects.func import FuncOp
 from ge.dialects.support.diagnostics import error_at, warning, without_remarks
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import element_type, set_type, tensor
+from ge.dialects.support.types import byte_size, element_type, has_size, set_type, tensor
+from ge.dialects.targets.target import Target
 from ge.lowering.driver.program import Program
 from ge.lowering.levels.level import Level, level_of
-from ge.lowering.pipeline.options import Options
+from ge.lowering.pipeline.options import INT8, Options
 from ge.lowering.pipeline.pass_manager import PassManager
 from ge.lowering.pipeline.stages import enabled, to_calibrate
 from ge.runtime.data.weights import weights_at_hand
@@ -27,7 +29,7 @@ from ge.transforms.quantization.table import Table, read_table
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import collecting, disabling
 
-NEEDS_DATA = ("int8",)  # the schemes that do
+MOST_BYTES = 1 << 28  # of one value of a chunk, where that can be had
 
 
 def table_for(program: Program, options: Options, ctx: Context) -> Table:
@@ -38,8 +40,11 @@ def table_for(program: Program, options: Options, ctx: Context) -> Table:
         return Table()
     if (level := level_of(program.module)) is not Level.GRAPH:
         raise error_at(main, "a model is quantized at the graph level", f"this is at {level}")
+    if options.quantize == INT8 and "i8" not in Target.load(options.target).macs_per_cycle:
+        hint = "w8a16 and w4a16 store weights alone in integers"
+        raise GeError(f"target {options.target} has no rate for matmuls of i8", hint=hint)
     if len(files) == 0:
-        if options.quantize in NEEDS_DATA:
+        if options.quantize == INT8:
             hint = "give --calibration X.npz with samples of its inputs; w8a16 needs none"
             raise GeError(f"{options.quantize} needs calibration", program.path, hint)
         return Table()
@@ -76,6 +81,9 @@ def observed(program: Program, options: Options, ctx: Context, table: Table) -> 
     if samples.count == 1:
         warning(free, "one sample alone says little about ranges; take a hundred")
     module = with_chunks(program, samples)
+    while (size := largest_value(module)) > MOST_BYTES and samples.chunk > 1 and samples.is_free:
+        samples = replace(samples, chunk=max(1, samples.chunk * MOST_BYTES // size))
+        module = with_chunks(program, samples)
     passes = list(enabled(to_calibrate(options), options.fusion_disable))
     with (
         without_remarks(), remarks.collecting(), collecting(), disabling(options.fusion_disable),
@@ -83,6 +91,12 @@ def observed(program: Program, options: Options, ctx: Context, table: Table) -> 
     ):  # fmt: skip
         PassManager(passes).run(ctx, module)
     return table
+
+
+def largest_value(module: ModuleOp) -> int:
+    """Bytes of the largest value of a module whose shape is known."""
+    values = (r for op in module.walk() for r in op.results)
+    return max((byte_size(v.type) for v in values if has_size(v)), default=0)
 
 
 def unfixed(program: Program) -> ModuleOp:

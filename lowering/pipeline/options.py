@@ -14,7 +14,8 @@ from ge.lowering.text.values import did_you_mean, names, quantity, whole
 
 T = TypeVar("T")
 
-SCHEMES = ("int8", "w8a16", "w4a16")  # of quantization
+INT8 = "int8"
+SCHEMES = (INT8, "w8a16", "w4a16")  # of quantization
 FUSION_MODES = ("off", "conservative", "default", "aggressive")
 MEMORY_LEVELS = range(4)
 
@@ -126,7 +127,8 @@ class Options:
         "",
         "int8 (activations and weights of matmuls and convolutions; needs calibration), w8a16 or "
         "w4a16 (weights alone, 4 bits in groups of 32)",
-        variable="GE_QUANTIZE", metavar="SCHEME", group=QUANTIZATION, choices=("", *SCHEMES),
+        variable="GE_QUANTIZE", metavar="SCHEME", tools=(COMPILE, CALIBRATE), group=QUANTIZATION,
+        choices=("", *SCHEMES),
     )  # fmt: skip
     calibration: str = option(
         "",

@@ -8,7 +8,7 @@ from xdsl.passes import ModulePass
 from ge.dialects.support.errors import GeError
 from ge.lowering.levels.level import Level
 from ge.lowering.levels.verify_level import VerifyLevelPass
-from ge.lowering.pipeline.options import Options
+from ge.lowering.pipeline.options import INT8, Options
 from ge.lowering.pipeline.remedies import Remedies
 from ge.lowering.plugins.extensions import passes_at_levels
 from ge.lowering.plugins.universe import rules
@@ -139,7 +139,7 @@ def quantization(options: Options) -> Passes:
     from ge.transforms.quantization.calibrate import CalibratePass
     from ge.transforms.quantization.correct_bias import CorrectBiasPass
     from ge.transforms.quantization.equalize_channels import EqualizeChannelsPass
-    from ge.transforms.quantization.insert_quantization import INT8, InsertQuantizationPass
+    from ge.transforms.quantization.insert_quantization import InsertQuantizationPass
     from ge.transforms.quantization.search_ranges import SearchRangesPass
     from ge.transforms.quantization.smooth_activations import SmoothActivationsPass
 

@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from ge.dialects.fused_op import Body
-from ge.dialects.graph.quantization import Granular
+from ge.dialects.graph.quantization import Granular, RequantizeOp
 from ge.dialects.support.access import Access
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
@@ -54,7 +54,7 @@ class Arrival:
     """How one side's operands of matmuls come to the core."""
 
     bytes: float  # loaded for an element of the operands
-    vector: float = 0.0  # element-operations of 16-bit lanes that compute all of them
+    vector: float = 0.0  # element-operations of 16-bit lanes that compute it
 
 
 def arrivals(
@@ -73,7 +73,8 @@ def arrivals(
         size = sum(numel(shape_of(v)) for v in operands)
         if not ops or not size:
             return Arrival(bytes_of(matmuls[0].operands[0]))
-        return Arrival(sum(read[v] for v in needed if v in read) / size, sum(map(lanes, ops)))
+        loaded = sum(read[v] for v in needed if v in read)
+        return Arrival(loaded / size, sum(map(lanes, ops)) / size)
 
     return arrival(0), arrival(1)
 
@@ -125,7 +126,7 @@ def _by_column(op: TensorOp, index: int, axis: int) -> bool:
     shape, large = shape_of(op.operands[index]), shape_of(op.results[0])
     if numel(shape) == 1:
         return True
-    if isinstance(op, Granular):
+    if isinstance(op, Granular | RequantizeOp):
         along = None if op.axis is None else normalize_axis(op.axis.value.data, len(large))
         return len(shape) == 1 and along == axis
     padded = (*(1,) * (len(large) - len(shape)), *shape)

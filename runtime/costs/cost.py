@@ -20,6 +20,9 @@ two buffers the pipes overlap and the slowest one sets the pace; with one their 
   vector work and no bytes of UB. What follows (gelu, a residual sum) is work of the vector unit,
   which takes what leaves the fixpipe; so is dequantizing to f32, and all that follows matmuls in
   floats. Scales and biases are in a few KiB of the fixpipe's own, which are not modelled.
+- operands of matmuls that are computed first (a weight that is dequantized, an input that is
+  quantized): tiles load what is in memory, integers say, and the vector cores compute it anew for
+  each tile that needs it. That it goes from UB to L1 at no cost is an assumption.
 - in: all tiles from L2, and the bytes that L2 does not have from HBM. Tiles that share operands
   read them from L2 again, as do further passes over rows that do not fit on the core.
 - out: result bytes, through the path out of the core into L2.

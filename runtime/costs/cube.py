@@ -32,7 +32,7 @@ from ge.dialects.npu_task.core_plan import (
     STATISTICS,
 )
 from ge.dialects.support.access import Access
-from ge.dialects.support.element_types import bitwidth, row_of
+from ge.dialects.support.element_types import bitwidth, row_of, storage_bytes
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, numel, shape_of
 from ge.dialects.support.work import Work
@@ -198,7 +198,7 @@ class CubeKernel:
 
     @cached_property
     def width(self) -> int:
-        return bitwidth(self.element) // 8
+        return storage_bytes(1, self.element)
 
     @cached_property
     def macs_rate(self) -> float:
@@ -339,9 +339,10 @@ class CubeKernel:
         )
 
     def before(self, m: int, n: int) -> float:
-        """Element-operations for what operands are computed from: tiles that share it compute it
+        """Element-operations that compute operands: tiles that share elements compute them
         again."""
-        return self.lhs.vector * ceil(self.p.n / n) + self.rhs.vector * ceil(self.p.m / m)
+        each = self.rows(m) * self.lhs.vector + n * self.p.k * self.rhs.vector
+        return self.tiles(m, n) * each
 
     def tiles(self, m: int, n: int) -> int:
         return self.p.tiles(m, n)
@@ -357,12 +358,15 @@ class CubeKernel:
         feed = self.width * (m / t.l1_to_l0a_rate + n / t.l1_to_l0b_rate)
         return depth * max(m * n / self.macs_rate, feed)
 
+    def rows(self, m: int) -> float:
+        """Elements of the left-hand side that a tile loads."""
+        if self.windows is not None:
+            return self.windows.read(m) * self.p.k / self.windows.taps
+        return float(m * self.p.k)
+
     def tile_load(self, m: int, n: int) -> tuple[float, float]:
         """Cycles and bytes of loading a tile's operands from L2, which holds what tiles share."""
-        rows = float(m * self.p.k)
-        if self.windows is not None:
-            rows = self.windows.read(m) * self.p.k / self.windows.taps
-        size = rows * self.lhs.bytes + n * self.p.k * self.rhs.bytes
+        size = self.rows(m) * self.lhs.bytes + n * self.p.k * self.rhs.bytes
         return max(size, self.target.full_rate_bytes) / self.target.l2_read_rate, size
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ge.lowering.cli import check, compile, import_model, opt_arguments, run
-from ge.tools import ge_check, ge_compile, ge_import, ge_opt, ge_run
+from ge.lowering.cli import calibrate, check, compile, import_model, opt_arguments, run
+from ge.tools import ge_calibrate, ge_check, ge_compile, ge_import, ge_opt, ge_run
 
 Main = Callable[[Sequence[str]], int]
 
 PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
+    "ge-calibrate": calibrate.build_parser,
     "ge-check": check.build_parser,
     "ge-compile": compile.build_parser,
     "ge-import": import_model.build_parser,
@@ -21,6 +22,7 @@ PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
     "ge-run": run.build_parser,
 }
 TOOLS: dict[str, Main] = {
+    "ge-calibrate": ge_calibrate.main,
     "ge-check": ge_check.main,
     "ge-compile": ge_compile.main,
     "ge-import": ge_import.main,

@@ -22,7 +22,12 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.transforms.fusion.epilogues import EPILOGUE, Verdict, grow, judge_epilogue
 from ge.transforms.fusion.groups import Group, Groups
 from ge.transforms.fusion.merging import FusionPass, Merger
-from ge.transforms.fusion.weights import FUSE_WEIGHT, dequantize_for_each_user, take_weights
+from ge.transforms.fusion.operands import (
+    OPERANDS,
+    dequantize_for_each_user,
+    take_input,
+    take_weights,
+)
 from ge.transforms.rewriting.counts import declare
 
 FUSE_POOL = declare("fuse-pool", "a pool joins the launch of a convolution")
@@ -41,7 +46,7 @@ class FuseConvPass(FusionPass):
     """Fuse convolutions and their users on the core into `fused_op.conv`."""
 
     name = "fuse-conv"
-    RULES = (FUSE_WEIGHT, *EPILOGUE, FUSE_POOL)
+    RULES = (*EPILOGUE, *OPERANDS, FUSE_POOL)
 
     def groups(self, block: Block) -> Groups:
         dequantize_for_each_user(block)
@@ -53,5 +58,6 @@ class FuseConvPass(FusionPass):
             group = groups.of(op)
             if group.kind is None:
                 take_weights(merger, op)
+                take_input(merger, op)
                 grow(merger, group, judge_conv)
                 merger.finish(group, FusedConvOp)

@@ -5,11 +5,11 @@
 becomes
     %4 = fused_op.linear(%x, %v, %w) { graph.matmul, graph.matmul, graph.silu, graph.mul }
 
-Three steps. *Weights* that are stored as integers are dequantized in the launch (see `weights.py`).
-*Siblings*: matmuls of one input with different weights share a launch (a grouped GEMM):
-the input is read once, and small matmuls fill all cores together. *Epilogue*: bias, scale,
-activation, residual, gates, head splits and the like join (see `epilogues.py`), and so does a
-softmax where a whole row of the matmul fits on the core.
+Three steps. *Operands*: weights that are stored as integers are dequantized, inputs of the model
+quantized, in the launch (see `operands.py`). *Siblings*: matmuls of one input with different
+weights share a launch (a grouped GEMM): the input is read once, and small matmuls fill all cores
+together. *Epilogue*: bias, scale, activation, residual, gates, head splits and the like join (see
+`epilogues.py`), and so does a softmax where a whole row of the matmul fits on the core.
 
 Exceptions: a matmul of two computed values has no siblings; an op that broadcasts the matmul, that
 the epilogue lacks, or that brings in more than it takes stays out; so does whatever would create a
@@ -31,10 +31,11 @@ from ge.dialects.support.types import byte_size, is_static, shape_of
 from ge.transforms.fusion.epilogues import EPILOGUE, Verdict, grow, judge_epilogue
 from ge.transforms.fusion.groups import Group, Groups
 from ge.transforms.fusion.merging import FusionPass, Merger, access
-from ge.transforms.fusion.weights import (
-    FUSE_WEIGHT,
+from ge.transforms.fusion.operands import (
+    OPERANDS,
     dequantize_for_each_user,
     dequantized,
+    take_input,
     take_weights,
 )
 from ge.transforms.rewriting.counts import declare
@@ -103,7 +104,7 @@ def judge_linear(op: TensorOp, group: Group, merger: Merger) -> Verdict:
     widths = {shape_of(r)[-1] for p in group.ops if is_matmul(p) for r in p.results}
     moved = any(access(o) is Access.MOVEMENT for o in group.ops)
     fits = rows.contiguous and widths == {rows.length} and not moved
-    return FUSE_SOFTMAX, None if fits else "its rows are not rows of the product"
+    return FUSE_SOFTMAX, None if fits else "its rows are not rows of the matmul"
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ class FuseLinearPass(FusionPass):
     """Fuse matmuls of one input, and their users on the core, into `fused_op.linear`."""
 
     name = "fuse-linear"
-    RULES = (FUSE_WEIGHT, MERGE_SIBLINGS, *EPILOGUE, FUSE_SOFTMAX)
+    RULES = (MERGE_SIBLINGS, *EPILOGUE, *OPERANDS, FUSE_SOFTMAX)
 
     def groups(self, block: Block) -> Groups:
         dequantize_for_each_user(block)
@@ -126,5 +127,6 @@ class FuseLinearPass(FusionPass):
         for op in matmuls:
             group = groups.of(op)
             if group.kind is None:
+                take_input(merger, op)
                 grow(merger, group, judge_linear)
                 merger.finish(group, LinearOp)

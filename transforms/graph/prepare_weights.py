@@ -19,7 +19,7 @@ tile) stays in `@main`; for a gather (of relative positions), which would be a l
 the limit is 16 times as high. Ops without operands (fills) are cloned to where they are used. A
 weight that is used in several shapes is stored once: its reshapes stay in `@main`, as views. So
 does what dequantizes a weight of integers for matmuls and convolutions, which take it as it is
-stored (see `transforms/fusion/weights.py`).
+stored (see `transforms/fusion/operands.py`).
 """
 
 import itertools

@@ -12,7 +12,7 @@ quantize and dequantize.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -32,7 +32,7 @@ from ge.transforms.quantization.layer_samples import canonical
 from ge.transforms.quantization.layers import Layer, LayerOp, constant_values, layers
 from ge.transforms.quantization.observe import Observer, Step, Watcher
 from ge.transforms.rewriting import remarks
-from ge.transforms.rewriting.relations import Decibels, Relation
+from ge.transforms.rewriting.relations import Relation, Unbounded
 
 NAME = "correct-bias"
 SAMPLES = 64  # that means are taken over, at least if there are so many
@@ -120,7 +120,7 @@ def first(samples: Samples, count: int) -> Samples:
         name: array if (axis := samples.axes[name]) is None else array.take(range(count), axis)
         for name, array in samples.arrays.items()
     }
-    return Samples(arrays, samples.axes, count, samples.chunk)
+    return replace(samples, arrays=arrays, count=count)
 
 
 # ---- the rewrite -------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ class CorrectBiasPass(CalibratedPass):
     `data`: a file with samples (.npz) or a table (.toml), else what is at hand."""
 
     name = NAME
-    RELATION: ClassVar[Relation] = Decibels(10)
+    RELATION: ClassVar[Relation] = Unbounded()
 
     def run(self, main: FuncOp, calibration: Calibration) -> None:
         correct_bias(main, calibration)

@@ -1,9 +1,9 @@
 """Samples of the inputs of a model, as a user gives them, and what passes see of them.
 
 A file has an array for each input, under its name or `in:` and its name; the samples lie along the
-dimension that is the batch of the model. They are seen in chunks of `CHUNK` samples, whatever
-there are, the last filled up by repeating them: a matmul of other sizes may round differently, so
-results would depend on how samples were put into batches.
+dimension that is the batch of the model. They are seen in chunks of one size, whatever there are,
+the last filled up by repeating them: a matmul of other sizes may round differently, so results
+would depend on how samples were put into batches.
 """
 
 from abc import ABC, abstractmethod
@@ -62,6 +62,7 @@ class Samples:
     axes: Mapping[str, int | None]
     count: int
     chunk: int
+    is_free: bool = False  # whether the model takes chunks of any size
 
     def chunks(self) -> Iterator[Chunk]:
         for first in range(0, self.count, self.chunk):
@@ -178,7 +179,8 @@ def read_samples(paths: Sequence[str | Path], main: FuncOp) -> Samples:
         arrays[i.name] = parts[0] if i.batch is None else np.concatenate(parts, i.batch)
     axes = {i.name: i.batch for i in inputs}
     count = next((arrays[n].shape[axis] for n, axis in axes.items() if axis is not None), 0)
-    return Samples(arrays, axes, max(count, 1), batch or (CHUNK if count else 1))
+    is_free = batch is None and count > 0
+    return Samples(arrays, axes, max(count, 1), CHUNK if is_free else batch or 1, is_free)
 
 
 def read_inputs(path: str | Path, inputs: Sequence[Input], batch: int | None) -> dict[str, Array]:

@@ -32,6 +32,9 @@ from ge.runtime.data.arrays import Array, dense, dtype_of, float_limits, integer
 # A channel whose weights are all smaller is as good as zero: products of scales would underflow
 LEAST = 1e-30
 
+# The scale of such a channel: a bias is stored in steps of it, so it is not 1
+WITHOUT_WEIGHT = 2.0**-20
+
 
 class Emitter:
     """Inserts ops before one op, at a location."""
@@ -123,8 +126,8 @@ def _grouped(emit: Emitter, weight: SSAValue, axis: int, size: int) -> tuple[SSA
 
 
 def _not_zero(emit: Emitter, scale: SSAValue) -> SSAValue:
-    """The scale, 1 where it is as good as zero."""
+    """The scale, another one where it is as good as zero."""
     smallest = float(float_limits(dtype_of(element_type(scale))).smallest_subnormal)
     least = emit.number(max(LEAST, smallest / 2), scale)
     is_some = emit(CompareOp, emit(AbsOp, scale), least, predicate="gt")
-    return emit(SelectOp, is_some, scale, emit.number(1, scale))
+    return emit(SelectOp, is_some, scale, emit.number(WITHOUT_WEIGHT, scale))

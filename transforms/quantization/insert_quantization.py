@@ -22,6 +22,7 @@ scores are not quantized at all. What stays float is told in a remark.
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from xdsl.context import Context
@@ -34,6 +35,7 @@ from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp, DeformConvOp
 from ge.dialects.graph.linear import EinsumOp, MatmulOp
 from ge.dialects.graph.recurrent import GruOp, LstmOp, RnnOp
+from ge.dialects.support import diagnostics
 from ge.dialects.support.element_types import i4
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
@@ -42,9 +44,10 @@ from ge.runtime.data.arrays import Array, dtype_of, float_limits
 from ge.transforms.quantization.calibrate import range_of, set_range
 from ge.transforms.quantization.data import calibration_at_hand
 from ge.transforms.quantization.emitting import Emitter, by_channel, by_group
-from ge.transforms.quantization.layers import Layer, activations, constant_values, layers
+from ge.transforms.quantization.layers import Layer, activations, all_names, constant_values, layers
 from ge.transforms.quantization.table import Range
 from ge.transforms.rewriting import remarks
+from ge.transforms.rewriting.relations import Relation, Unbounded
 
 RULE = "insert-quantization"
 INT8 = "int8"
@@ -72,6 +75,7 @@ class Insertion:
     scheme: str
     skip: Sequence[re.Pattern[str]] = ()
     symmetric: bool = True
+    matched: set[re.Pattern[str]] = field(default_factory=set[re.Pattern[str]])  # of `skip`
     layers: list[Layer] = field(default_factory=list[Layer])
     names: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     # What stands for an activation, and for a weight on one side of a kind of op
@@ -93,10 +97,11 @@ class Insertion:
                 remarks.applied(RULE, layer.op, f"'{layer.name}' in {self.scheme}")
 
     def reason_to_skip(self, layer: Layer) -> str:
-        texts = [layer.name, layer.op.name]
+        texts = [layer.name, layer.op.name, *all_names(layer.op)]
         texts += [self.names[layer.op.operands[i]] for i in layer.activations]
         for pattern in self.skip:
             if any(map(pattern.search, texts)):
+                self.matched.add(pattern)
                 return f"it is left out by '{pattern.pattern}'"
         precision = calibration_at_hand().table.layers.get(layer.name)
         return f"the table says {precision}" if precision is not None else ""
@@ -185,6 +190,10 @@ def insert_quantization(
     """Bring a float graph into QDQ form. Raises GeError for what is no regular expression."""
     insertion = Insertion(main, scheme, patterns(skip), symmetric)
     insertion.run()
+    if calibration_at_hand().samples is None:
+        for pattern in insertion.skip:
+            if pattern not in insertion.matched:
+                diagnostics.warning(main, f"there is no layer '{pattern.pattern}' to leave out")
     tell_others(main, [layer.op for layer in insertion.layers])
     for value in insertion.names:
         set_range(value, None)
@@ -198,6 +207,7 @@ class InsertQuantizationPass(ModulePass):
     of ops; `asymmetric`: groups of weights have a zero point."""
 
     name = "insert-quantization"
+    RELATION: ClassVar[Relation] = Unbounded()
 
     scheme: str = INT8
     skip: tuple[str, ...] = ()

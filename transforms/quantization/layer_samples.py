@@ -201,7 +201,7 @@ def canonical(samples: Samples) -> Samples:
         name: array if (axis := samples.axes[name]) is None else array.take(order, axis)
         for name, array in samples.arrays.items()
     }
-    return Samples(arrays, samples.axes, samples.count, samples.chunk)
+    return replace(samples, arrays=arrays)
 
 
 def folds(count: int) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:

@@ -5,8 +5,9 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from xdsl.dialects.builtin import ArrayAttr, FusedLoc, NameLoc
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
@@ -134,6 +135,21 @@ def base_name(op: Operation) -> str:
         return location.name
     hints = (r.name_hint for r in op.results if r.name_hint)
     return next(hints, op.name)
+
+
+def all_names(op: Operation) -> list[str]:
+    """The names of all nodes of the model that became an op."""
+    names: list[str] = []
+    stack: list[Attribute] = [op.location]
+    while stack:
+        match stack.pop():
+            case NameLoc(desc=desc):
+                names.append(desc.data)
+            case FusedLoc(locations=ArrayAttr(data=parts)):
+                stack.extend(parts)
+            case _:
+                pass
+    return [*names, base_name(op)]
 
 
 def argument_name(value: BlockArgument) -> str:

@@ -197,6 +197,17 @@ class Decibels(Relation):
         return f"{self.ratio:g} dB"
 
 
+@dataclass(frozen=True)
+class Unbounded(Relation):
+    """Any other numbers, for what is right only for inputs like those that it was made with."""
+
+    def wrong(self, before: Array, after: Array, others: Sequence[Array]) -> NDArray[np.bool_]:
+        return np.zeros(before.shape, np.bool_)
+
+    def __str__(self) -> str:
+        return "no bound"
+
+
 def relation_of(pass_: object) -> Relation:
     """What a pass declares."""
     return getattr(pass_, "RELATION", BitExact())

@@ -1,24 +1,27 @@
-"""Weights that are stored as integers: their dequantization joins the launch of the matmul, or
-convolution, that takes them.
+"""What the vector unit makes of operands on their way to a matmul, or a convolution.
 
     %w = graph.dequantize %q, %s {axis = 1}
     %y = graph.matmul %x, %w
 becomes
     %y = fused_op.linear(%x, %q, %s) { graph.dequantize, graph.matmul }
 
-so that memory holds, and the core loads, the integers. A weight of several users is dequantized in
-each of them.
+so that memory holds, and the core loads, the integers of the weight. A weight of several users is
+dequantized in each of them. An input of the model is quantized in the launch of its only user: any
+other value is in the launch that defines it.
 """
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.quantization import DequantizeOp
+from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
 from ge.transforms.analysis.views import whole_of
 from ge.transforms.fusion.merging import Merger
 from ge.transforms.rewriting.counts import declare
 
 FUSE_WEIGHT = declare("fuse-weight", "a weight is dequantized in the launch of its matmul")
+FUSE_INPUT = declare("fuse-input", "an input of the model is quantized in the launch of its matmul")
+
+OPERANDS = (FUSE_WEIGHT, FUSE_INPUT)
 
 
 def dequantized(value: SSAValue) -> DequantizeOp | None:
@@ -48,3 +51,16 @@ def take_weights(merger: Merger, matmul: Operation) -> None:
     for value in matmul.operands:
         if (op := dequantized(value)) is not None and op in groups.number:
             merger.join(groups.of(matmul), groups.of(op), FUSE_WEIGHT)
+
+
+def take_input(merger: Merger, matmul: Operation) -> None:
+    """Let the quantization of an input of the model join the only launch that takes it."""
+    groups = merger.groups
+    group = groups.of(matmul)
+    for value in matmul.operands:
+        op = value.owner
+        if not isinstance(op, QuantizeOp) or op not in groups.number:
+            continue
+        users = {groups.find(use.operation) for use in op.result.uses}
+        if isinstance(whole_of(op.input).owner, Block) and users == {group}:
+            merger.join(group, groups.of(op), FUSE_INPUT)

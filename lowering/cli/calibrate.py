@@ -1,0 +1,56 @@
+"""ge-calibrate: what quantization decides for a model from samples of its inputs, as a table that
+can be read and edited."""
+
+import argparse
+import os
+from collections.abc import Sequence
+
+from ge.lowering.cli.arguments import add_options, options_from
+from ge.lowering.cli.command_line import ArgumentParser
+from ge.lowering.pipeline.options import INT8
+
+EPILOG = """examples:
+  ge-calibrate model.onnx --data samples.npz -o table.toml
+  ge-compile model.onnx -o program.mlir --quantize int8 --calibration table.toml
+
+A file of samples has an array for each input of the model, by its name or in:NAME; the samples are
+along the batch. A layer is left in floats by a line "NAME" = "float" below [layers] of the table.
+"""
+
+
+def build_parser() -> ArgumentParser:
+    parser = ArgumentParser("ge-calibrate", __doc__, EPILOG)
+    add = parser.add_argument
+    add("model", help="the .onnx file, or a .mlir module of the graph level")
+    add("--data", action="append", required=True, metavar="X.npz",
+        help="samples; several files are taken one after the other")  # fmt: skip
+    add("-o", "--output", default="-", metavar="T.toml", help="the table (default: standard "
+        "output)")  # fmt: skip
+    add_options(parser, "ge-calibrate")
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    return calibrate_input(build_parser().parse_args(arguments))
+
+
+def calibrate_input(args: argparse.Namespace) -> int:
+    from ge.dialects.support.diagnostics import diagnostic_handler
+    from ge.dialects.support.errors import GeError
+    from ge.lowering.cli.compile import printer
+    from ge.lowering.driver.calibration import table_for
+    from ge.lowering.driver.compiler import context, load
+    from ge.lowering.text.files import Outputs
+    from ge.runtime.data.weights import files_of
+
+    if tables := [f for f in args.data if f.endswith(".toml")]:
+        raise GeError("this is a table, no samples", tables[0], "ge-compile takes it")
+    options = options_from(args, calibration=os.pathsep.join(args.data))
+    if not options.quantize:
+        options = options_from(args, calibration=options.calibration, quantize=INT8)
+    with diagnostic_handler(printer(remarks=False)):
+        program = load(args.model, plugins=options.plugins)
+        table = table_for(program, options, context(options.plugins))
+    with Outputs([args.model, *args.data, *options.plugins, *files_of(program.payload)]) as out:
+        out.text(args.output, table.text())
+    return 0
