@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import SSAValue
 
 from ge.dialects.fused_op import Body
-from ge.dialects.graph.quantization import Granular
+from ge.dialects.graph.quantization import Granular, RequantizeOp
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, normalize_axis, numel, shape_of
@@ -49,7 +49,7 @@ def _takes(body: Body, op: TensorOp, value: SSAValue, axis: int) -> bool:
             continue
         if other not in body.inputs or numel(own) != shape[axis]:
             return False
-        if isinstance(op, Granular):
+        if isinstance(op, Granular | RequantizeOp):
             along = op.properties.get("axis")
             if len(own) != 1 or not isinstance(along, IntegerAttr):
                 return False

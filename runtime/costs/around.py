@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from ge.dialects.fused_op import Body
-from ge.dialects.graph.quantization import Granular
+from ge.dialects.graph.quantization import Granular, RequantizeOp
 from ge.dialects.support.access import Access
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
@@ -126,7 +126,7 @@ def _by_column(op: TensorOp, index: int, axis: int) -> bool:
     shape, large = shape_of(op.operands[index]), shape_of(op.results[0])
     if numel(shape) == 1:
         return True
-    if isinstance(op, Granular):
+    if isinstance(op, Granular | RequantizeOp):
         along = None if op.axis is None else normalize_axis(op.axis.value.data, len(large))
         return len(shape) == 1 and along == axis
     padded = (*(1,) * (len(large) - len(shape)), *shape)

@@ -18,8 +18,11 @@ from ge.runtime.kernels.linear import (
     Converted,
     DerivedArrays,
     compute_dtype,
+    even_ends,
     exact_dtype,
+    exact_ends,
     exact_matmul,
+    exact_terms,
     magnitude,
     rounded,
 )
@@ -30,28 +33,62 @@ def add_bias(out: Array, bias: Array | None) -> None:
         out += bias.reshape(-1, *[1] * (out.ndim - 2))
 
 
+# OpenBLAS does so many multiplications without first copying the matrices and clearing the result.
+DIRECT_MATMUL = 10**6
+
+
+@lru_cache(maxsize=256)
+def equal_parts(size: int, most: int, least: int) -> int:
+    """The least number of equal parts of `least` to `most` elements; 1 where there is none."""
+    numbers = range(max(-(-size // max(most, 1)), 1), size // least + 1)
+    return next((n for n in numbers if size % n == 0), 1)
+
+
 def into(a: Array, b: Array, out: Array) -> None:
+    """Multiply matrices, in parts where to copy them takes a large part of the time: the columns
+    of a few rows, or the rows of sums of few terms."""
+    if a.ndim == 2 and a.size:
+        (rows, terms), columns = a.shape, b.shape[1]
+        if rows <= 32 and a.size <= 5000:
+            parts = equal_parts(columns, DIRECT_MATMUL // a.size, 64)
+            b = b.reshape(terms, parts, columns // parts).swapaxes(0, 1)
+            out = out.reshape(rows, parts, columns // parts).swapaxes(0, 1)
+        elif terms <= 100:
+            parts = equal_parts(rows, DIRECT_MATMUL // max(terms * columns, 1), 8)
+            a = a.reshape(parts, rows // parts, terms)
+            out = out.reshape(parts, rows // parts, columns)
     np.matmul(a, b, out=out)
 
 
 def arithmetic(
-    x: Array, w: Array, terms: int, dtype: np.dtype[Any]
+    x: Array, w: Array, terms: int, dtype: np.dtype[Any], norms: DerivedArrays | None = None
 ) -> tuple[np.dtype[Any], Matmul]:
-    """The dtype of sums of `terms` terms, and how to multiply."""
+    """The dtype of sums of `terms` terms, and how to multiply. With `norms` the terms are those of
+    the rows of w."""
     if dtype.kind not in "iu":
         return compute_dtype(x), into
     bound = magnitude(x) * magnitude(w)
     wide = exact_dtype(bound, terms)
     if wide is None:
         return dtype, into
-    return wide, lambda a, b, out: exact_matmul(a, b, bound, out)
+    step = exact_terms(wide, bound)
+    ends = even_ends(terms, step)
+    if norms is not None:
+        ends = exact_ends(w, 1, magnitude(x), terms, wide, norms)
+
+    def multiply(a: Array, b: Array, out: Array) -> None:
+        # a band matrix has more terms, most of them zeros, and in another order
+        ordered = a.shape[-1] == terms or len(ends) == 1
+        exact_matmul(a, b, ends if ordered else even_ends(a.shape[-1], step), out)
+
+    return wide, multiply
 
 
 @kernel(g.ConvOp, into=True, blocks=True)
 def conv(op: g.ConvOp) -> Fn:
     groups, dtype = op.groups, dtype_of(element_type(op.result))
     weight, bands, channels = Converted(), DerivedArrays(), op.channel_axis
-    pad_value = op.pad_value.value.data
+    pad_value, norms = op.pad_value.value.data, DerivedArrays()
 
     @lru_cache(maxsize=8)
     def window_of(image: Shape, size: Shape) -> tuple[Window, Shape]:
@@ -68,7 +105,7 @@ def conv(op: g.ConvOp) -> Fn:
         x = x if channels == 1 else np.moveaxis(x, channels, 1)
         window, places = window_of(x.shape[2:], w.shape[2:])
         shape = (x.shape[0], w.shape[0], *places)
-        wide, product = arithmetic(x, w, prod(w.shape[1:]), dtype)
+        wide, product = arithmetic(x, w, prod(w.shape[1:]), dtype, norms)
         exact = dtype if dtype.kind in "iu" else wide
         direct = out is not None and out.dtype == exact and out.flags.c_contiguous
         target = out if direct else np.empty(shape, exact)

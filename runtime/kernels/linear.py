@@ -5,7 +5,7 @@ as each partial sum is an integer that the float type holds exactly, else by num
 is 100 times slower).
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from math import prod
 from typing import Any
 from weakref import ref
@@ -26,16 +26,19 @@ class DerivedArrays:
     come again in the next run. Launches with different weights may share a kernel."""
 
     def __init__(self) -> None:
-        self.results: dict[tuple[int, Hashable], tuple[ref[Array], Array]] = {}
+        self.results: dict[Hashable, tuple[ref[Array], Array | None, Array]] = {}
 
-    def __call__(self, x: Array, form: Hashable, compute: Callable[[], Array]) -> Array:
-        key = id(x), form
+    def __call__(
+        self, x: Array, form: Hashable, compute: Callable[[], Array], other: Array | None = None
+    ) -> Array:
+        """`other` is a second array that the result is computed from; it lives as long as x."""
+        key = id(x), id(other), form
         if (cached := self.results.get(key)) is not None:
-            return cached[1]
+            return cached[2]
         result = compute()
-        if not x.flags.writeable:
+        if not x.flags.writeable and (other is None or not other.flags.writeable):
             result.flags.writeable = False
-            self.results[key] = ref(x, lambda _: self.results.pop(key, None)), result
+            self.results[key] = ref(x, lambda _: self.results.pop(key, None)), other, result
         return result
 
 
@@ -75,15 +78,53 @@ def exact_dtype(bound: int, terms: int) -> np.dtype[Any] | None:
     return FLOAT64 if exact_terms(FLOAT64, bound) >= terms else None
 
 
-def exact_matmul(a: Array, b: Array, bound: int, out: Array) -> None:
-    """Multiply floats that hold integers, terms up to `bound`, into an integer array; sums wrap
-    around as its type does."""
-    terms, step = a.shape[-1], exact_terms(a.dtype, bound)
+def even_ends(terms: int, step: int) -> Sequence[int]:
+    return (*range(step, terms, step), terms)
+
+
+def exact_ends(
+    w: Array, axis: int, most: int, terms: int, dtype: np.dtype[Any], norms: DerivedArrays
+) -> Sequence[int]:
+    """Where sums of `terms` products of elements of `w`, along an axis of [rows, others], and of
+    others up to `most` are split so that each part is exact. What the elements of read-only arrays,
+    which are weights, add up to says more than their type."""
+    step = exact_terms(dtype, most * magnitude(w))
+    if terms <= step or w.flags.writeable or w.dtype.itemsize > 1:
+        return even_ends(terms, step)
+    block = min(step, NORM_BLOCK)
+
+    def build() -> Array:
+        turned = np.moveaxis(w.reshape(len(w), -1), axis, 0)
+        parts = (turned[k : k + block].astype(np.int32) for k in range(0, terms, block))
+        return np.array([np.abs(part).sum(axis=0).max(initial=0) for part in parts])
+
+    ends, total = list[int](), 0
+    for k, norm in enumerate(norms(w, (axis, block), build).tolist()):
+        if total + norm > exact_terms(dtype, most):
+            ends.append(k * block)
+            total = 0
+        total += norm
+    return (*ends, terms)
+
+
+NORM_BLOCK = 128  # terms whose magnitudes are added up together
+
+
+def exact_matmul(a: Array, b: Array, ends: Sequence[int], out: Array) -> None:
+    """Multiply floats that hold integers, in parts that end at `ends`, into an integer array; sums
+    wrap around as its type does."""
     whole = np.int32 if a.dtype == FLOAT32 else np.int64
-    out[...] = 0
-    for k in range(0, terms, step):
-        part = float_matmul(a[..., k : k + step], b[..., k : k + step, :])
-        out += part.astype(whole).astype(out.dtype, copy=False)
+    start = 0
+    for end in ends:
+        last = None if end == ends[-1] else end  # there may be more terms that are zeros
+        part = float_matmul(a[..., start:last], b[..., start:last, :])
+        if start:
+            out += part.astype(whole).astype(out.dtype, copy=False)
+        elif out.dtype.itemsize >= np.dtype(whole).itemsize:
+            np.copyto(out, part, casting="unsafe")
+        else:
+            out[...] = part.astype(whole)
+        start = end
 
 
 def float_matmul(a: Array, b: Array, out: Array | None = None) -> Array:
@@ -105,7 +146,7 @@ def float_matmul(a: Array, b: Array, out: Array | None = None) -> Array:
 @kernel(g.MatmulOp, into=True)
 def matmul(op: g.MatmulOp) -> Fn:
     lhs, rhs = (Converted(bool(t.value.data)) for t in (op.transpose_lhs, op.transpose_rhs))
-    dtype = dtype_of(element_type(op.result))
+    dtype, norms = dtype_of(element_type(op.result)), DerivedArrays()
 
     def of_floats(a: Array, b: Array, out: Array | None = None) -> Array:
         wide = compute_dtype(a)
@@ -115,15 +156,19 @@ def matmul(op: g.MatmulOp) -> Fn:
         return rounded(float_matmul(left, right), a.dtype, out)
 
     def of_integers(a: Array, b: Array, out: Array | None = None) -> Array:
-        bound = magnitude(a) * magnitude(b)
-        wide = exact_dtype(bound, a.shape[-2 if lhs.transpose else -1])
+        bound, terms = magnitude(a) * magnitude(b), a.shape[-2 if lhs.transpose else -1]
+        wide = exact_dtype(bound, terms)
         left, right = lhs.convert(a, wide or dtype), rhs.convert(b, wide or dtype)
         if wide is None:
             return np.matmul(left, right, out=out)
         if out is None:
             batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
             out = np.empty((*batch, left.shape[-2], right.shape[-1]), dtype)
-        exact_matmul(left, right, bound, out)
+        if b.ndim == 2:
+            ends = exact_ends(b, int(rhs.transpose), magnitude(a), terms, wide, norms)
+        else:
+            ends = even_ends(terms, exact_terms(wide, bound))
+        exact_matmul(left, right, ends, out)
         return out
 
     return of_floats if is_float(element_type(op.lhs)) else of_integers

@@ -4,7 +4,7 @@ recurrent layers, signals, numbers of few bits."""
 from typing import Any
 
 from random_builder import Builder, Unsuitable, makes
-from xdsl.dialects.builtin import FloatAttr, i1, i8, i32
+from xdsl.dialects.builtin import FloatAttr, f32, i1, i8, i32
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects import graph as g
@@ -309,6 +309,19 @@ def quantize(b: Builder, op: Any) -> TensorOp:
         given["axis"], shape = axis, (shape_of(x)[axis],)
     zero = b.value(shape, storage) if b.flip() else None
     return op.of(x, b.value(shape, t), zero, **given)
+
+
+@makes(g.quantization.RequantizeOp)
+def requantize(b: Builder, op: Any) -> TensorOp:
+    x = b.some(lambda v: element_type(v) in (i8, i32), lambda: tensor(b.shape(), i32))
+    given: dict[str, Any] = {"to": b.rng.choice((i8, ui8))}
+    given["rounding"], shape = b.rng.choice(g.quantization.ROUNDINGS), ()
+    if shape_of(x) and b.flip():
+        axis = b.rng.randrange(len(shape_of(x)))
+        given["axis"], shape = axis, (shape_of(x)[axis],)
+    offset = b.value((), element_type(x)) if b.flip() else None
+    zero = b.value((), given["to"]) if b.flip() else None
+    return op.of(x, b.value(shape, f32), offset, zero, **given)
 
 
 @makes(g.signal.DftOp)

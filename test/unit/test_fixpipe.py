@@ -68,6 +68,12 @@ class Epilogue:
             scale, its = self.argument(f"{self.columns}" if by_column else "", element)
             axis = f" {{axis = {self.axis} : i64}}" if by_column else ""
             self.add(f"graph.dequantize {last}, {scale}{axis}", element, t, its)
+        elif kind == "requantize" and integer:
+            scale, its = self.argument(f"{self.columns}" if by_column else "", "f32")
+            axis = f" {{axis = {self.axis} : i64, low = 0 : i64}}" if by_column else ""
+            self.last, self.element = f"%v{len(self.lines)}", "i8"
+            text = f"graph.requantize {last}, {scale} to i8{axis} : {t}, {its} -> {self.type}"
+            self.lines.append(f"{self.last} = {text}")
         elif kind == "quantize" and not integer:
             scale, its = self.argument("", self.element)
             self.add(f"graph.quantize {last}, {scale} to i8", "i8", t, its)
@@ -89,7 +95,9 @@ class Epilogue:
         )
 
 
-KINDS = ("bias", "dequantize", "relu", "quantize", "cast", "gelu", "residual", "rows")
+KINDS = (
+    *("bias", "dequantize", "relu", "quantize", "requantize", "cast", "gelu", "residual", "rows"),
+)
 SIZES = st.sampled_from([1, 5, 16, 40, 128, 1000])
 
 
@@ -154,6 +162,7 @@ def test_what_a_fixpipe_takes():
     assert places(launch(grown("bias", "dequantize", "gelu", "quantize"))) == ["add", "dequantize"]
     assert places(launch(grown("dequantize", "residual", "relu", "quantize"))) == ["dequantize"]
     assert places(launch(grown("dequantize", "relu"))) == ["dequantize", "relu"]
+    assert places(launch(grown("bias", "requantize"))) == ["add", "requantize"]
     assert places(launch(grown("residual", "dequantize"))) == []
     assert places(launch(grown("rows", "dequantize", "relu"))) == []
 

@@ -112,14 +112,17 @@ class Terms:
     added: SSAValue | None
 
 
-def terms_of(layer: Layer, bias: SSAValue | None, make: Make) -> Terms:
+def terms_of(op: Operation, layer: Layer, bias: SSAValue | None, make: Make) -> Terms:
     x, weight = layer.x, layer.weight
     scale, integers = as_scale(make, weight.grid.scale), weight.symmetric(make)
     scale_x = as_scale(make, scalar(make, x.grid.scale))
     units = bias_in_units(bias, x, weight)
     if bias is not None and units is None:
         bias = as_type(make, bias, element_type(scale))
-        if not fits(bias, x, weight):
+        if not (fitting := fits(bias, x, weight)):
+            if fitting is False:
+                why = "the weight's scale is raised: its bias does not fit 32 bits"
+                remarks.applied("lower-quantization", op, why)
             least = raised_scale(scale, scale_x, bias, make)
             integers = regridded(make, integers, scale, least, layer.outputs)
             scale = least
@@ -196,7 +199,7 @@ def integer_matmul_of(op: MatmulOp, bias: SSAValue | None, make: Make) -> SSAVal
     rank = rank_of(layer.weight.values)
     if bias is not None and not (on_the_right and rank == 2):
         raise Refused("its bias is not along the columns of a matrix")
-    terms = terms_of(layer, bias, make)
+    terms = terms_of(op, layer, bias, make)
     pair = (layer.x.values, terms.weight) if on_the_right else (terms.weight, layer.x.values)
     sums = make(MatmulOp, *pair, **op.properties)
     axis = rank_of(sums) - (1 if on_the_right else 2)
@@ -277,7 +280,7 @@ def integer_convolution(op: ConvOp | ConvTransposeOp, make: Make) -> Replacement
         layer = conv_layer(op)
     except Refused:
         return None
-    terms = terms_of(layer, op.bias, make)
+    terms = terms_of(op, layer, op.bias, make)
     params = dict(op.properties)
     if isinstance(op, ConvOp) and is_padded(op):
         params["pad_value"] = IntegerAttr(layer.x.grid.zero or 0, i64)

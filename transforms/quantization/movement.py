@@ -52,11 +52,15 @@ AFTER = (*BEFORE, SliceOp, PadOp, BroadcastToOp, TileOp, GatherOp)
 TAKES_INTEGERS = (*AFTER, QuantizeOp, MatmulOp, Convolution, ConcatOp, SplitOp, PoolOp, ReluOp)
 
 
-def with_input(op: TensorOp, value: SSAValue, make: Make, **changes: SSAValue) -> TensorOp:
-    """The op with another first operand, and others by name."""
+def with_input(
+    op: TensorOp, first: SSAValue, make: Make, padding: SSAValue | None = None
+) -> TensorOp:
+    """The op with another first operand; a pad with another padding, if there is one."""
     names = [name for name, _ in op.get_irdl_definition().operands]
-    operands = [changes.get(name, getattr(op, name)) for name in names]
-    operands[0] = value
+    operands = [getattr(op, name) for name in names]
+    operands[0] = first
+    if padding is not None:
+        operands[names.index("value")] = padding
     params = {k: v for k, v in op.properties.items() if k != SEGMENTS}
     results = len(op.results) if isinstance(op, SplitOp) else None
     return make.op(type(op), *operands, results=results, **params)
@@ -87,15 +91,13 @@ def dequantize_after_movement(op: TensorOp, make: Make) -> Replacement:
     if (pair := source_of(op)) is None:
         return None
     source, grid = pair
-    changes: dict[str, SSAValue] = {}
-    axis = None
+    value = axis = None
     if grid.axis is not None and (axis := moved_axis(op, grid.axis)) is None:
         return None
     if isinstance(op, PadOp) and op.mode.data == "constant":
         if (value := padding(op, grid, element_type(source.input), make)) is None:
             return None
-        changes["value"] = value
-    new = with_input(op, source.input, make, **changes)
+    new = with_input(op, source.input, make, value)
     return make(DequantizeOp, new.results[0], grid.scale, grid.zero_point, axis=axis)
 
 
@@ -161,6 +163,8 @@ def dequantize_after_pool(op: PoolOp, make: Make) -> Replacement:
     source, grid = pair
     if grid.axis is not None or known(grid.scale) is None or not grid.is_normal:
         return None
+    if bitwidth(element_type(source.input)) < 8:
+        return None
     new = with_input(op, source.input, make).results[0]
     return make(DequantizeOp, new, grid.scale, grid.zero_point)
 
@@ -190,7 +194,7 @@ def is_free(op: QuantizeOp) -> bool:
 
 
 def quantized_like(op: QuantizeOp, value: SSAValue, make: Make) -> SSAValue:
-    return make(QuantizeOp, value, op.scale, op.zero_point, to=op.to)
+    return make(QuantizeOp, value, op.scale, op.zero_point, to=op.to, saturate=op.saturate)
 
 
 @rule(QuantizeOp)

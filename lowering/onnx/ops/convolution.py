@@ -20,7 +20,16 @@ from ge.dialects.support.types import (
     shape_of,
     shape_text,
 )
-from ge.lowering.onnx.ops.linear import as_f32, centered, dequantized, quantized, same_width
+from ge.lowering.onnx.ops.linear import (
+    along,
+    as_f32,
+    centered,
+    dequantized,
+    quantized,
+    same_width,
+    sum_of,
+    zero_point,
+)
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
 
 END = 2**63 - 1  # as the bound of a slice: the end of the dimension
@@ -127,8 +136,23 @@ def col2im(n: Node) -> SSAValue:
 
 @onnx_op("ConvInteger")
 def conv_integer(n: Node) -> SSAValue:
-    x, w = same_width(n, centered(n, 0, 2, axis=0), centered(n, 1, 3, axis=0))
-    return n.emit(ConvOp, x, w, **conv_params(n, n[1], n.shape(0)[2:]))
+    """The zero point of the input is what is padded, and comes with the sums of the weight into
+    the bias."""
+    params, zero, known = conv_params(n, n[1], n.shape(0)[2:]), zero_point(n, 2), n.constant(2)
+    one = zero is not None and is_static(shape_of(zero)) and numel(shape_of(zero)) == 1
+    padded = params["pads"] is not None or params["auto_pad"] is not None
+    if zero_point(n, 3) is not None or (zero is not None and not one):
+        x, w = same_width(n, centered(n, 0, 2, axis=0), centered(n, 1, 3, axis=0))
+        return n.emit(ConvOp, x, w, **params)
+    if zero is None:
+        return n.emit(ConvOp, n[0], n[1], **params)
+    if padded and known is None:
+        return n.emit(ConvOp, *same_width(n, centered(n, 0, 2, axis=0), n[1]), **params)
+    if padded and known is not None:
+        params["pad_value"] = int(known.reshape(()))
+    sums = sum_of(n, n[1], range(1, n.rank(1)), keep_dims=False)
+    bias = n.emit(e.NegOp, n.emit(e.MulOp, sums, along(n, zero, 0, 1)))
+    return n.emit(ConvOp, n[0], n[1], bias, **params)
 
 
 @onnx_op("QLinearConv")

@@ -1,4 +1,6 @@
-"""ONNX's matrix products, float and quantized."""
+"""ONNX's matmuls, float and quantized."""
+
+from collections.abc import Sequence
 
 from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import SSAValue
@@ -6,8 +8,9 @@ from xdsl.ir import SSAValue
 from ge.dialects.graph import elementwise as e
 from ge.dialects.graph.linear import DetOp, EinsumOp, MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
+from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import SqueezeOp, UnsqueezeOp
-from ge.dialects.support.types import element_type, is_static, numel, rank_of, shape_of
+from ge.dialects.support.types import DYNAMIC, element_type, is_static, numel, rank_of, shape_of
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
 
 
@@ -57,19 +60,27 @@ def det(n: Node) -> SSAValue:
     return n.emit(DetOp, n[0])
 
 
-def centered(n: Node, index: int, zero_point: int, axis: int) -> SSAValue:
+def zero_point(n: Node, index: int) -> SSAValue | None:
+    """Zero point `index`, None where it is absent or 0."""
+    known = n.constant(index)
+    return None if known is not None and not known.any() else n.get(index)
+
+
+def along(n: Node, zero: SSAValue, axis: int, rank: int) -> SSAValue:
+    """A zero point as i32: its one element, or those of `axis`, broadcast against a tensor."""
+    if rank_of(zero) == 1 and shape_of(zero) != (1,) and (after := rank - 1 - axis % rank):
+        zero = n.emit(UnsqueezeOp, zero, axes=range(1, after + 1))
+    return n.emit(e.CastOp, zero, to=i32)
+
+
+def centered(n: Node, index: int, zero_index: int, axis: int) -> SSAValue:
     """Input `index` less its zero point, an input with one element or one for each index of
     `axis`; the 8-bit integers themselves where the zero point is 0."""
-    value, zero = n[index], n.get(zero_point)
-    if zero is None or ((known := n.constant(zero_point)) is not None and not known.any()):
+    value, zero = n[index], zero_point(n, zero_index)
+    if zero is None:
         return value
-    if rank_of(zero) == 1 and shape_of(zero) != (1,):
-        rank = rank_of(value)
-        after = rank - 1 - axis % rank
-        if after:
-            zero = n.emit(UnsqueezeOp, zero, axes=range(1, after + 1))
     wide = n.emit(e.CastOp, value, to=i32)
-    return n.emit(e.SubOp, wide, n.emit(e.CastOp, zero, to=i32))
+    return n.emit(e.SubOp, wide, along(n, zero, axis, rank_of(value)))
 
 
 def same_width(n: Node, lhs: SSAValue, rhs: SSAValue) -> tuple[SSAValue, SSAValue]:
@@ -80,20 +91,41 @@ def same_width(n: Node, lhs: SSAValue, rhs: SSAValue) -> tuple[SSAValue, SSAValu
     return lhs, rhs
 
 
+def sum_of(n: Node, value: SSAValue, axes: Sequence[int], keep_dims: bool = True) -> SSAValue:
+    """The sums of integers as i32."""
+    wide = n.emit(e.CastOp, value, to=i32)
+    return n.emit(ReduceOp, wide, kind="sum", axes=axes, keep_dims=keep_dims)
+
+
 @onnx_op("MatMulInteger")
 def matmul_integer(n: Node) -> SSAValue:
-    lhs, rhs = centered(n, 0, 2, axis=-2), centered(n, 1, 3, axis=-1)
-    return multiply(n, *same_width(n, lhs, rhs))
+    """(a - x) (b - y) = a b - x (the sums of b - K y) - (the sums of a) y"""
+    a, b, rank = n[0], n[1], (n.rank(0), n.rank(1))
+    x, y, terms = zero_point(n, 2), zero_point(n, 3), n.shape(0)[-1]
+    if min(rank) < 2 or (x is not None and y is not None and terms == DYNAMIC):
+        lhs, rhs = centered(n, 0, 2, axis=-2), centered(n, 1, 3, axis=-1)
+        return multiply(n, *same_width(n, lhs, rhs))
+    result = n.emit(MatmulOp, a, b)
+    columns = None if y is None else along(n, y, -1, rank[1])
+    if x is not None:
+        sums = sum_of(n, b, [rank[1] - 2])
+        if columns is not None:
+            sums = n.emit(e.SubOp, sums, n.emit(e.MulOp, columns, n.like(terms, columns)))
+        result = n.emit(e.SubOp, result, n.emit(e.MulOp, along(n, x, -2, rank[0]), sums))
+    if columns is not None:
+        rows = n.emit(e.MulOp, sum_of(n, a, [rank[0] - 1]), columns)
+        result = n.emit(e.SubOp, result, rows)
+    return result
 
 
 def dequantized(n: Node, index: int, axis: int) -> SSAValue:
     """Quantized input `index`, with scale and zero point the next two inputs, as f32."""
-    scale, zero_point = as_f32(n, n[index + 1]), n.get(index + 2)
+    scale, zero = as_f32(n, n[index + 1]), n.get(index + 2)
     if is_static(shape_of(scale)) and numel(shape_of(scale)) == 1:
-        return n.emit(DequantizeOp, n[index], scale, zero_point)
+        return n.emit(DequantizeOp, n[index], scale, zero)
     if rank_of(scale) != 1:
         raise Unsupported(f"a scale of rank {rank_of(scale)}")
-    return n.emit(DequantizeOp, n[index], scale, zero_point, axis=axis % rank_of(n[index]))
+    return n.emit(DequantizeOp, n[index], scale, zero, axis=axis % rank_of(n[index]))
 
 
 def as_f32(n: Node, value: SSAValue) -> SSAValue:

@@ -1,0 +1,302 @@
+// RUN: ge-opt %s --split-input-file -p lower-quantization --validate | filecheck %s
+
+// A padded convolution: the zero point is in the bias, in the padding, and relu is a limit.
+func.func @conv(%q: tensor<1x2x4x4xi8>) -> tensor<1x3x4x4xi8> {
+  %s = graph.constant dense<0.5> : tensor<f32>
+  %z = graph.constant dense<3> : tensor<i8>
+  %w = graph.constant dense<2> : tensor<3x2x3x3xi8>
+  %t = graph.constant dense<[0.25, 0.5, 1.0]> : tensor<3xf32>
+  %b = graph.constant dense<[1.0, 2.0, -4.0]> : tensor<3xf32>
+  %u = graph.constant dense<2.0> : tensor<f32>
+  %y = graph.constant dense<-7> : tensor<i8>
+  %0 = graph.dequantize %q, %s, %z : (tensor<1x2x4x4xi8>, tensor<f32>, tensor<i8>) -> tensor<1x2x4x4xf32>
+  %1 = graph.dequantize %w, %t {axis = 0 : i64} : (tensor<3x2x3x3xi8>, tensor<3xf32>) -> tensor<3x2x3x3xf32>
+  %2 = graph.conv %0, %1 bias %b pads [1, 1, 1, 1] : (tensor<1x2x4x4xf32>, tensor<3x2x3x3xf32>, tensor<3xf32>) -> tensor<1x3x4x4xf32>
+  %3 = graph.relu %2 : (tensor<1x3x4x4xf32>) -> tensor<1x3x4x4xf32>
+  %4 = graph.quantize %3, %u, %y to i8 : (tensor<1x3x4x4xf32>, tensor<f32>, tensor<i8>) -> tensor<1x3x4x4xi8>
+  func.return %4 : tensor<1x3x4x4xi8>
+}
+// CHECK-LABEL: func.func @conv(
+// CHECK-NEXT:    %w = graph.constant dense<2>
+// CHECK-NEXT:    %y = graph.constant dense<-7>
+// CHECK-NEXT:    %0 = graph.constant dense<[-100, -100, -116]>
+// CHECK-NEXT:    %1 = graph.conv %q, %w bias %0 pads [1, 1, 1, 1] {pad_value = 3 : i64}
+// CHECK-NEXT:    %2 = graph.constant dense<[6.250000e-02, 1.250000e-01, 2.500000e-01]>
+// CHECK-NEXT:    %3 = graph.requantize %1, %2 zero_point %y : tensor<i8> to i8 {axis = 1 : i64, low = -7 : i64, rounding = "float32"}
+// CHECK-NEXT:    func.return %3
+
+// -----
+
+// A bias after a matmul, unsigned activations, weights of one scale.
+func.func @gemm(%q: tensor<?x4xui8>) -> tensor<?x2xf32> {
+  %s = graph.constant dense<0.5> : tensor<f32>
+  %z = graph.constant dense<128> : tensor<ui8>
+  %w = graph.constant dense<[[1, 2, 3, 4], [5, 6, 7, -8]]> : tensor<2x4xi8>
+  %t = graph.constant dense<0.25> : tensor<f32>
+  %b = graph.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %0 = graph.dequantize %q, %s, %z : (tensor<?x4xui8>, tensor<f32>, tensor<ui8>) -> tensor<?x4xf32>
+  %1 = graph.dequantize %w, %t : (tensor<2x4xi8>, tensor<f32>) -> tensor<2x4xf32>
+  %2 = graph.matmul %0, %1 {transpose_rhs = true} : (tensor<?x4xf32>, tensor<2x4xf32>) -> tensor<?x2xf32>
+  %3 = graph.add %2, %b : (tensor<?x2xf32>, tensor<2xf32>) -> tensor<?x2xf32>
+  func.return %3 : tensor<?x2xf32>
+}
+// CHECK-LABEL: func.func @gemm(
+// CHECK-NEXT:    %w = graph.constant
+// CHECK-NEXT:    %0 = graph.constant dense<1.250000e-01>
+// CHECK-NEXT:    %1 = graph.constant dense<[-1272, -1264]>
+// CHECK-NEXT:    %2 = graph.matmul %q, %w {transpose_rhs = true}
+// CHECK-NEXT:    %3 = graph.add %2, %1
+// CHECK-NEXT:    %4 = graph.dequantize %3, %0
+// CHECK-NEXT:    func.return %4
+
+// -----
+
+// Parameters of weights are expressions; the dequantize moves behind the transpose with its axis.
+// A bias that is not known yet may raise the scale.
+func.func @weights(%q: tensor<8x64xi8>) -> tensor<8x512xf32> {
+  %s = graph.constant dense<0.5> : tensor<f32>
+  %z = graph.constant dense<-1> : tensor<i8>
+  %w = graph.constant #graph.weight<"w"> : tensor<512x64xi8>
+  %t = graph.constant #graph.weight<"t"> : tensor<512xf32>
+  %0 = graph.dequantize %q, %s, %z : (tensor<8x64xi8>, tensor<f32>, tensor<i8>) -> tensor<8x64xf32>
+  %1 = graph.dequantize %w, %t {axis = 0 : i64} : (tensor<512x64xi8>, tensor<512xf32>) -> tensor<512x64xf32>
+  %2 = graph.transpose %1 permutation [1, 0] : tensor<512x64xf32> -> tensor<64x512xf32>
+  %3 = graph.matmul %0, %2 : (tensor<8x64xf32>, tensor<64x512xf32>) -> tensor<8x512xf32>
+  func.return %3 : tensor<8x512xf32>
+}
+// CHECK-LABEL: func.func @weights(
+// CHECK-NEXT:    %s = graph.constant dense<5.000000e-01>
+// CHECK-NEXT:    %w = graph.constant #graph.weight<"w">
+// CHECK-NEXT:    %t = graph.constant #graph.weight<"t">
+// CHECK-NEXT:    %0 = graph.transpose %w permutation [1, 0]
+// CHECK-NEXT:    %1 = graph.mul %t, %s
+// CHECK-NEXT:    %2 = graph.cast %0 to i32
+// CHECK-NEXT:    %3 = graph.reduce "sum" %2 axes [0] {keep_dims = false}
+// CHECK-NEXT:    %4 = graph.constant dense<-1>
+// CHECK-NEXT:    %5 = graph.mul %3, %4
+// CHECK-NEXT:    %6 = graph.neg %5
+// CHECK-NEXT:    %7 = graph.matmul %q, %0
+// CHECK-NEXT:    %8 = graph.add %7, %6
+// CHECK-NEXT:    %9 = graph.dequantize %8, %1 {axis = 1 : i64}
+// CHECK-NEXT:    func.return %9
+
+// -----
+
+func.func @bias(%q: tensor<8x64xi8>) -> tensor<8x512xf32> {
+  %s = graph.constant dense<0.5> : tensor<f32>
+  %w = graph.constant #graph.weight<"w"> : tensor<64x512xi8>
+  %t = graph.constant dense<0.01> : tensor<f32>
+  %b = graph.constant #graph.weight<"b"> : tensor<512xf32>
+  %0 = graph.dequantize %q, %s : (tensor<8x64xi8>, tensor<f32>) -> tensor<8x64xf32>
+  %1 = graph.dequantize %w, %t : (tensor<64x512xi8>, tensor<f32>) -> tensor<64x512xf32>
+  %2 = graph.matmul %0, %1 : (tensor<8x64xf32>, tensor<64x512xf32>) -> tensor<8x512xf32>
+  %3 = graph.add %2, %b : (tensor<8x512xf32>, tensor<512xf32>) -> tensor<8x512xf32>
+  func.return %3 : tensor<8x512xf32>
+}
+// CHECK-LABEL: func.func @bias(
+// CHECK-NEXT:    %s = graph.constant dense<5.000000e-01>
+// CHECK-NEXT:    %w = graph.constant #graph.weight<"w">
+// CHECK-NEXT:    %t = graph.constant dense<1.000000e-02>
+// CHECK-NEXT:    %b = graph.constant #graph.weight<"b">
+// CHECK-NEXT:    %0 = graph.constant dense<0x4E000000>
+// CHECK-NEXT:    %1 = graph.abs %b
+// CHECK-NEXT:    %2 = graph.div %1, %0
+// CHECK-NEXT:    %3 = graph.constant dense<1.000000e-02>
+// CHECK-NEXT:    %4 = graph.maximum %3, %2
+// CHECK-NEXT:    %5 = graph.dequantize %w, %t
+// CHECK-NEXT:    %6 = graph.quantize %5, %4 to i8 {axis = 1 : i64}
+// CHECK-NEXT:    %7 = graph.mul %4, %s
+// CHECK-NEXT:    %8 = graph.quantize %b, %7 to i32 {axis = 0 : i64}
+// CHECK-NEXT:    %9 = graph.matmul %q, %6
+// CHECK-NEXT:    %10 = graph.add %9, %8
+// CHECK-NEXT:    %11 = graph.dequantize %10, %7 {axis = 1 : i64}
+// CHECK-NEXT:    func.return %11
+
+// -----
+
+// A bias in units of the sums stays as it is, and serves two convolutions; so does their weight.
+func.func @shared(%q: tensor<1x2x4xi8>, %r: tensor<1x2x4xi8>) -> (tensor<1x2x4xf32>, tensor<1x2x4xf32>) {
+  %s = graph.constant dense<0.5> : tensor<f32>
+  %v = graph.constant dense<0.125> : tensor<f32>
+  %w = graph.constant dense<[[[1], [2]], [[3], [4]]]> : tensor<2x2x1xi8>
+  %t = graph.constant dense<0.25> : tensor<f32>
+  %b = graph.constant dense<[100000001, 5]> : tensor<2xi32>
+  %0 = graph.dequantize %q, %s : (tensor<1x2x4xi8>, tensor<f32>) -> tensor<1x2x4xf32>
+  %1 = graph.dequantize %r, %s : (tensor<1x2x4xi8>, tensor<f32>) -> tensor<1x2x4xf32>
+  %2 = graph.dequantize %w, %t : (tensor<2x2x1xi8>, tensor<f32>) -> tensor<2x2x1xf32>
+  %3 = graph.dequantize %b, %v : (tensor<2xi32>, tensor<f32>) -> tensor<2xf32>
+  %4 = graph.conv %0, %2 bias %3 : (tensor<1x2x4xf32>, tensor<2x2x1xf32>, tensor<2xf32>) -> tensor<1x2x4xf32>
+  %5 = graph.conv %1, %2 bias %3 : (tensor<1x2x4xf32>, tensor<2x2x1xf32>, tensor<2xf32>) -> tensor<1x2x4xf32>
+  func.return %4, %5 : tensor<1x2x4xf32>, tensor<1x2x4xf32>
+}
+// CHECK-LABEL: func.func @shared(
+// CHECK-NEXT:    %w = graph.constant
+// CHECK-NEXT:    %b = graph.constant dense<[100000001, 5]>
+// CHECK-NEXT:    %0 = graph.constant dense<1.250000e-01>
+// CHECK-NEXT:    %1 = graph.conv %q, %w bias %b
+// CHECK-NEXT:    %2 = graph.dequantize %1, %0
+// CHECK-NEXT:    %3 = graph.conv %r, %w bias %b
+// CHECK-NEXT:    %4 = graph.dequantize %3, %0
+// CHECK-NEXT:    func.return %2, %4
+
+// -----
+
+// Unsigned weights around 128 are signed ones; groups; a factor of a weight goes into its scale.
+func.func @unsigned(%q: tensor<1x4x4x4xi8>) -> tensor<1x4x2x2xf32> {
+  %s = graph.constant dense<0.5> : tensor<f32>
+  %w = graph.constant dense<130> : tensor<4x1x3x3xui8>
+  %t = graph.constant dense<0.25> : tensor<f32>
+  %m = graph.constant dense<128> : tensor<ui8>
+  %f = graph.constant dense<[[[[1.0]]], [[[2.0]]], [[[4.0]]], [[[8.0]]]]> : tensor<4x1x1x1xf32>
+  %0 = graph.dequantize %q, %s : (tensor<1x4x4x4xi8>, tensor<f32>) -> tensor<1x4x4x4xf32>
+  %1 = graph.dequantize %w, %t, %m : (tensor<4x1x3x3xui8>, tensor<f32>, tensor<ui8>) -> tensor<4x1x3x3xf32>
+  %2 = graph.mul %1, %f : (tensor<4x1x3x3xf32>, tensor<4x1x1x1xf32>) -> tensor<4x1x3x3xf32>
+  %3 = graph.conv %0, %2 {group = 4 : i64} : (tensor<1x4x4x4xf32>, tensor<4x1x3x3xf32>) -> tensor<1x4x2x2xf32>
+  func.return %3 : tensor<1x4x2x2xf32>
+}
+// CHECK-LABEL: func.func @unsigned(
+// CHECK-NEXT:    %0 = graph.constant dense<2>
+// CHECK-NEXT:    %1 = graph.constant dense<[1.250000e-01, 2.500000e-01, 5.000000e-01, 1.000000e+00]>
+// CHECK-NEXT:    %2 = graph.conv %q, %0 {group = 4 : i64}
+// CHECK-NEXT:    %3 = graph.dequantize %2, %1 {axis = 1 : i64}
+// CHECK-NEXT:    func.return %3
+
+// -----
+
+// Computed operands without zero points; the weight on the left; half precision.
+func.func @operands(%q: tensor<2x4x8xi8>, %r: tensor<2x8x4xi8>, %h: tensor<8x2xi8>) -> (tensor<2x4x4xf32>, tensor<2x2xf16>) {
+  %s = graph.constant dense<0.5> : tensor<f32>
+  %z = graph.constant dense<0> : tensor<i8>
+  %0 = graph.dequantize %q, %s, %z : (tensor<2x4x8xi8>, tensor<f32>, tensor<i8>) -> tensor<2x4x8xf32>
+  %1 = graph.dequantize %r, %s, %z : (tensor<2x8x4xi8>, tensor<f32>, tensor<i8>) -> tensor<2x8x4xf32>
+  %2 = graph.matmul %0, %1 : (tensor<2x4x8xf32>, tensor<2x8x4xf32>) -> tensor<2x4x4xf32>
+  %w = graph.constant dense<[[1, 2, 3, 4, 5, 6, 7, 8], [-1, -2, -3, -4, -5, -6, -7, -8]]> : tensor<2x8xi8>
+  %t = graph.constant dense<[0.25, 0.5]> : tensor<2xf16>
+  %u = graph.constant dense<0.5> : tensor<f16>
+  %x = graph.constant dense<9> : tensor<i8>
+  %3 = graph.dequantize %w, %t {axis = 0 : i64} : (tensor<2x8xi8>, tensor<2xf16>) -> tensor<2x8xf16>
+  %4 = graph.dequantize %h, %u, %x : (tensor<8x2xi8>, tensor<f16>, tensor<i8>) -> tensor<8x2xf16>
+  %5 = graph.matmul %3, %4 : (tensor<2x8xf16>, tensor<8x2xf16>) -> tensor<2x2xf16>
+  func.return %2, %5 : tensor<2x4x4xf32>, tensor<2x2xf16>
+}
+// CHECK-LABEL: func.func @operands(
+// CHECK-NEXT:    %0 = graph.constant dense<2.500000e-01>
+// CHECK-NEXT:    %1 = graph.matmul %q, %r
+// CHECK-NEXT:    %2 = graph.dequantize %1, %0
+// CHECK-NEXT:    %w = graph.constant
+// CHECK-NEXT:    %3 = graph.constant dense<[1.250000e-01, 2.500000e-01]>
+// CHECK-NEXT:    %4 = graph.matmul %w, %h
+// CHECK-NEXT:    %5 = graph.constant
+// CHECK-NEXT:    %6 = graph.add %4, %5
+// CHECK-NEXT:    %7 = graph.dequantize %6, %3 {axis = 0 : i64}
+// CHECK-NEXT:    %8 = graph.cast %7 to f16
+// CHECK-NEXT:    func.return %2, %8
+
+// -----
+
+// Nothing is left of a pair around movement.
+func.func @movement(%q: tensor<1x2x4x4xi8>) -> tensor<8x4xi8> {
+  %s = graph.constant dense<0.5> : tensor<f32>
+  %z = graph.constant dense<3> : tensor<i8>
+  %0 = graph.dequantize %q, %s, %z : (tensor<1x2x4x4xi8>, tensor<f32>, tensor<i8>) -> tensor<1x2x4x4xf32>
+  %1 = graph.pool "max" %0 kernel [2, 2] strides [2, 2] : (tensor<1x2x4x4xf32>) -> tensor<1x2x2x2xf32>
+  %2 = graph.pad %1 pads [0, 0, 1, 1, 0, 0, 1, 1] : tensor<1x2x2x2xf32> -> tensor<1x2x4x4xf32>
+  %3 = graph.relu %2 : (tensor<1x2x4x4xf32>) -> tensor<1x2x4x4xf32>
+  %4, %5 = graph.split %3 axis 1 sizes [1, 1] : tensor<1x2x4x4xf32> -> tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>
+  %6 = graph.concat %5, %4 axis 1 : (tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>) -> tensor<1x2x4x4xf32>
+  %7 = graph.transpose %6 permutation [0, 1, 3, 2] : tensor<1x2x4x4xf32> -> tensor<1x2x4x4xf32>
+  %8 = graph.reshape %7 shape [8, 4] : tensor<1x2x4x4xf32> -> tensor<8x4xf32>
+  %9 = graph.quantize %8, %s, %z to i8 : (tensor<8x4xf32>, tensor<f32>, tensor<i8>) -> tensor<8x4xi8>
+  func.return %9 : tensor<8x4xi8>
+}
+// CHECK-LABEL: func.func @movement(
+// CHECK-NEXT:    %0 = graph.pool "max" %q kernel [2, 2] strides [2, 2]
+// CHECK-NEXT:    %1 = graph.constant dense<3>
+// CHECK-NEXT:    %2 = graph.pad %0 pads [0, 0, 1, 1, 0, 0, 1, 1] value(%1 : tensor<i8>)
+// CHECK-NEXT:    %3 = graph.clamp %2 low(%1 : tensor<i8>)
+// CHECK-NEXT:    %4, %5 = graph.split %3 axis 1 sizes [1, 1]
+// CHECK-NEXT:    %6 = graph.concat %5, %4 axis 1
+// CHECK-NEXT:    %7 = graph.transpose %6 permutation [0, 1, 3, 2]
+// CHECK-NEXT:    %8 = graph.reshape %7 shape [8, 4]
+// CHECK-NEXT:    func.return %8
+
+// -----
+
+// Another grid: integers become integers. The quantize moves to the parts of a concatenation.
+func.func @grids(%q: tensor<2x4xi8>, %r: tensor<2x4xui8>) -> (tensor<4x4xui8>, tensor<2x4xi8>) {
+  %s = graph.constant dense<0.5> : tensor<f32>
+  %z = graph.constant dense<3> : tensor<i8>
+  %t = graph.constant dense<0.25> : tensor<f32>
+  %0 = graph.dequantize %q, %s, %z : (tensor<2x4xi8>, tensor<f32>, tensor<i8>) -> tensor<2x4xf32>
+  %1 = graph.dequantize %r, %t : (tensor<2x4xui8>, tensor<f32>) -> tensor<2x4xf32>
+  %2 = graph.concat %0, %1 axis 0 : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<4x4xf32>
+  %3 = graph.quantize %2, %t to ui8 : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xui8>
+  %l = graph.constant dense<0.0> : tensor<f32>
+  %h = graph.constant dense<6.0> : tensor<f32>
+  %4 = graph.clamp %0 low(%l : tensor<f32>) high(%h : tensor<f32>) : tensor<2x4xf32> -> tensor<2x4xf32>
+  %5 = graph.quantize %4, %s, %z to i8 : (tensor<2x4xf32>, tensor<f32>, tensor<i8>) -> tensor<2x4xi8>
+  func.return %3, %5 : tensor<4x4xui8>, tensor<2x4xi8>
+}
+// CHECK-LABEL: func.func @grids(
+// CHECK-NEXT:    %z = graph.constant dense<3>
+// CHECK-NEXT:    %0 = graph.constant dense<2.000000e+00>
+// CHECK-NEXT:    %1 = graph.requantize %q, %0 offset %z : tensor<i8> to ui8 {rounding = "float32"}
+// CHECK-NEXT:    %2 = graph.concat %1, %r axis 0
+// CHECK-NEXT:    %3 = graph.constant dense<15>
+// CHECK-NEXT:    %4 = graph.clamp %q low(%z : tensor<i8>) high(%3 : tensor<i8>)
+// CHECK-NEXT:    func.return %2, %4
+
+// -----
+
+// What floats need as well is dequantized once, and moved as it was.
+func.func @other_users(%q: tensor<2x4xi8>) -> (tensor<2x4xf32>, tensor<4x2xf32>) {
+  %s = graph.constant dense<0.5> : tensor<f32>
+  %0 = graph.dequantize %q, %s : (tensor<2x4xi8>, tensor<f32>) -> tensor<2x4xf32>
+  %1 = graph.exp %0 : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %2 = graph.transpose %0 permutation [1, 0] : tensor<2x4xf32> -> tensor<4x2xf32>
+  %3 = graph.exp %2 : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  func.return %1, %3 : tensor<2x4xf32>, tensor<4x2xf32>
+}
+// CHECK-LABEL: func.func @other_users(
+// CHECK-NEXT:    %s = graph.constant dense<5.000000e-01>
+// CHECK-NEXT:    %0 = graph.dequantize %q, %s
+// CHECK-NEXT:    %1 = graph.exp %0
+// CHECK-NEXT:    %2 = graph.transpose %0 permutation [1, 0]
+// CHECK-NEXT:    %3 = graph.exp %2
+// CHECK-NEXT:    func.return %1, %3
+
+// -----
+
+// A table of embeddings stays integers; so does what is read from it.
+func.func @table(%i: tensor<3xi64>) -> tensor<3x4xf32> {
+  %s = graph.constant dense<0.5> : tensor<f32>
+  %w = graph.constant #graph.weight<"w"> : tensor<9x4xi8>
+  %0 = graph.dequantize %w, %s : (tensor<9x4xi8>, tensor<f32>) -> tensor<9x4xf32>
+  %1 = graph.gather %0, %i : (tensor<9x4xf32>, tensor<3xi64>) -> tensor<3x4xf32>
+  func.return %1 : tensor<3x4xf32>
+}
+// CHECK-LABEL: func.func @table(
+// CHECK-NEXT:    %s = graph.constant dense<5.000000e-01>
+// CHECK-NEXT:    %w = graph.constant #graph.weight<"w">
+// CHECK-NEXT:    %0 = graph.gather %w, %i
+// CHECK-NEXT:    %1 = graph.dequantize %0, %s
+// CHECK-NEXT:    func.return %1
+
+// -----
+
+// A transposed convolution of integers without a zero point.
+func.func @transposed(%q: tensor<1x2x4xi8>) -> tensor<1x3x9xf32> {
+  %s = graph.constant dense<0.5> : tensor<f32>
+  %w = graph.constant dense<2> : tensor<2x3x3xi8>
+  %t = graph.constant dense<[0.25, 0.5, 1.0]> : tensor<3xf32>
+  %0 = graph.dequantize %q, %s : (tensor<1x2x4xi8>, tensor<f32>) -> tensor<1x2x4xf32>
+  %1 = graph.dequantize %w, %t {axis = 1 : i64} : (tensor<2x3x3xi8>, tensor<3xf32>) -> tensor<2x3x3xf32>
+  %2 = graph.conv_transpose %0, %1 strides [2] : (tensor<1x2x4xf32>, tensor<2x3x3xf32>) -> tensor<1x3x9xf32>
+  func.return %2 : tensor<1x3x9xf32>
+}
+// CHECK-LABEL: func.func @transposed(
+// CHECK-NEXT:    %w = graph.constant dense<2>
+// CHECK-NEXT:    %0 = graph.constant dense<[1.250000e-01, 2.500000e-01, 5.000000e-01]>
+// CHECK-NEXT:    %1 = graph.conv_transpose %q, %w strides [2]
+// CHECK-NEXT:    %2 = graph.dequantize %1, %0 {axis = 1 : i64}
+// CHECK-NEXT:    func.return %2
