@@ -5,7 +5,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import BoolAttr, i1
+from xdsl.dialects.builtin import BoolAttr, f8E5M2, f8E8M0FNU, i1
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, prop_def, traits_def
@@ -31,7 +31,7 @@ from ge.dialects.graph.support.parameters import (
 )
 from ge.dialects.support.access import Access
 from ge.dialects.support.choices import choice_def
-from ge.dialects.support.element_types import bitwidth, is_float, is_integer
+from ge.dialects.support.element_types import bitwidth, is_float, is_integer, row_of
 from ge.dialects.support.interfaces import Permuted, PermuteInterface
 from ge.dialects.support.types import broadcast, element_type, shape_of, tensor
 
@@ -401,20 +401,34 @@ class ClampOp(OneResultOp, PermuteInterface, HasFolderInterface):
 @irdl_op_definition
 class CastOp(Unary):
     """Conversion to element type `to`: of floats to integers toward zero, of numbers to i1 by
-    != 0. Values out of the integer range wrap around."""
+    != 0. Values out of the integer range wrap around.
+
+    Floats of 8 bits: a value out of range becomes infinite, or nan where the type has no infinity;
+    with `saturate` the nearest finite one, infinities too. f4E2M1FN has neither and always
+    saturates. f8E8M0FNU has powers of two only, so zero and less are out of its range; `rounding`
+    to it is to the "nearest", "up" or "down"."""
 
     name = "graph.cast"
     FIXPIPE: ClassVar = 4
     ACCEPTS = staticmethod(any_type)
     TAKES_STORED: ClassVar = True
     to = prop_def(Attribute)
+    saturate = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    rounding = choice_def("rounding", ("nearest", "up", "down"), "nearest")
     assembly_format = f"$input `to` $to {TYPES}"
 
     def result_element(self) -> Attribute:
+        row = row_of(self.to)
+        if self.saturate.value.data and (row is None or not row.is_float or row.bits != 8):
+            raise VerifyException(f"saturate is for floats of 8 bits, not for {self.to}")
+        if self.rounding.data != "nearest" and self.to != f8E8M0FNU:
+            raise VerifyException(f"rounding is for {f8E8M0FNU}, not for {self.to}")
         return self.to
 
     def fold(self) -> f.Folded:
         """No conversion, or there and back through a type that holds every value."""
+        if self.saturate.value.data and self.to == f8E5M2:
+            return None  # infinities are out of range
         if self.input.type == self.result.type:
             return (self.input,)
         if not isinstance(inner := self.input.owner, CastOp):
@@ -429,6 +443,7 @@ class BitcastOp(Unary):
 
     name = "graph.bitcast"
     ACCEPTS = staticmethod(any_type)
+    TAKES_STORED: ClassVar = True
     to = prop_def(Attribute)
     assembly_format = f"$input `to` $to {TYPES}"
 

@@ -37,6 +37,7 @@ from ge.dialects.graph.support.parameters import (
 )
 from ge.dialects.support.access import Access
 from ge.dialects.support.choices import choice_def
+from ge.dialects.support.element_types import check_computed
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -185,6 +186,8 @@ class Placing(Movement, OneResultOp, ABC):
     def check_operands(self) -> None:
         check_indices(self.indices, "indices")
         check_same_element(self.input, self.updates)
+        if self.reduction.data != "none":
+            check_computed(element_type(self.input))
 
     def static_work(self) -> Work:
         elements = numel(shape_of(self.result)) + numel(shape_of(self.updates))

@@ -1,4 +1,5 @@
-"""Quantization: floats as integers on a grid, real value = (stored value - zero point) * scale.
+"""Quantization: floats as integers on a grid, or as floats of at most 8 bits: real value =
+(stored value - zero point) * scale.
 
 Scale and zero point have one of three granularities: one element for the whole tensor, one for
 each index of `axis` (1-D), or one for each block of `block_size` elements along `axis` (rank of
@@ -9,7 +10,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntegerAttr, i32, i64
+from xdsl.dialects.builtin import BoolAttr, IntegerAttr, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
@@ -34,8 +35,8 @@ from ge.dialects.graph.support.parameters import (
 )
 from ge.dialects.support.access import Access
 from ge.dialects.support.choices import choice_def
-from ge.dialects.support.element_types import ELEMENT_TYPES, is_float, ui8
-from ge.dialects.support.interfaces import Permuted, PermuteInterface
+from ge.dialects.support.element_types import ELEMENT_TYPES, check_computed, is_float, ui8
+from ge.dialects.support.interfaces import Permuted, PermuteInterface, SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -45,13 +46,16 @@ from ge.dialects.support.types import (
     merge_dims,
     normalize_axis,
     numel,
+    rank_of,
     shape_of,
     shape_text,
     tensor,
 )
 
-STORAGE_TYPES = [row.type for row in ELEMENT_TYPES if not row.is_float and 1 < row.bits <= 16] + [
-    i32
+STORAGE_TYPES = [
+    *(row.type for row in ELEMENT_TYPES if not row.is_float and 1 < row.bits <= 16),
+    i32,
+    *(row.type for row in ELEMENT_TYPES if row.is_float and row.storage_only and row.is_signed),
 ]
 """The element types that hold quantized values."""
 
@@ -100,7 +104,24 @@ def permuted_axis(axis: IntegerAttr | None, order: Sequence[int]) -> Permuted:
     return Permuted((0,), order, {"axis": order.index(normalize_axis(axis.value.data, len(order)))})
 
 
-class Granular(OneResultOp, PermuteInterface, ABC):
+def split_along(
+    op: "Granular | RequantizeOp", axis: int, block: int
+) -> tuple[int | None, ...] | None:
+    """As `SplitInterface.split_axes`: parameters of more than one element are split with the axis
+    that they are along. Blocks may not be cut."""
+    own = None if op.axis is None else normalize_axis(op.axis.value.data, rank_of(op.input))
+    if block and own == axis:
+        return None
+
+    def part(value: SSAValue) -> int | None:
+        if numel(shape_of(value)) == 1 or (own != axis and not block):
+            return None
+        return axis if block else 0
+
+    return (axis, *(part(v) for v in op.operands[1:]))
+
+
+class Granular(OneResultOp, PermuteInterface, SplitInterface, ABC):
     """Quantize and dequantize: the granularity of scale and zero point."""
 
     input = operand_def()
@@ -114,6 +135,9 @@ class Granular(OneResultOp, PermuteInterface, ABC):
     def local_parts(self, index: int) -> int | None:
         """Scales and zero points are not broadcast like operands of elementwise ops."""
         return super().local_parts(index) if index == 0 else None
+
+    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
+        return split_along(self, axis, self.block_size.value.data)
 
     def meeting_shapes(self) -> tuple[Shape, Shape] | None:
         """The shapes in which scale and result broadcast like operands of an elementwise op, in
@@ -134,8 +158,9 @@ class Granular(OneResultOp, PermuteInterface, ABC):
     def check_granularity(self, storage: Attribute) -> Shape:
         """The shape of the result; VerifyException where scale or zero point do not fit."""
         check_storage(storage)
-        if not is_float(element_type(self.scale)):
-            raise VerifyException(f"scale is a float, not {element_type(self.scale)}")
+        if not is_float(t := element_type(self.scale)):
+            raise VerifyException(f"scale is a float, not {t}")
+        check_computed(t)
         shape = self.check_blocks() if self.block_size.value.data else check_axis(self)
         if self.zero_point is not None:
             self.check_zero_point(self.zero_point, storage)
@@ -177,10 +202,13 @@ class Granular(OneResultOp, PermuteInterface, ABC):
 
 @irdl_op_definition
 class QuantizeOp(Granular):
-    """saturate(round(x / scale) + zero_point) as element type `to`, ties to even."""
+    """saturate(round(x / scale) + zero_point) as integer type `to`, ties to even;
+    saturate(x / scale + zero_point) as a float of at most 8 bits, rounded once. Without `saturate`
+    floats of 8 bits become infinite or nan out of range, as by graph.cast."""
 
     name = "graph.quantize"
     to = prop_def(Attribute)
+    saturate = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
     VECTOR_COST: ClassVar = 5
     FIXPIPE: ClassVar = 4
     assembly_format = f"$input `,` $scale (`,` $zero_point^)? `to` $to {TYPES}"
@@ -189,6 +217,9 @@ class QuantizeOp(Granular):
         t = element_type(self.input)
         if not is_float(t) and t != i32:
             raise VerifyException(f"element type {t} is not supported; quantize a float or i32")
+        check_computed(t)
+        if not self.saturate.value.data and not is_float(self.to):
+            raise VerifyException(f"{self.to} always saturates")
         return (tensor(self.check_granularity(self.to), self.to),)
 
 
@@ -210,7 +241,7 @@ ROUNDINGS = ("half_even", "tflite", "power_of_two", "float32")
 
 
 @irdl_op_definition
-class RequantizeOp(OneResultOp, PermuteInterface):
+class RequantizeOp(OneResultOp, PermuteInterface, SplitInterface):
     """saturate(round((x - offset) * scale) + zero_point) as element type `to`, in integers: each
     scale, m * 2^e with 0.5 <= m < 1, is a multiplier M = round(m * 2^31) and a shift 31 - e.
     With d = x - offset, saturated to 32 bits, `rounding` is
@@ -248,6 +279,9 @@ class RequantizeOp(OneResultOp, PermuteInterface):
     def local_parts(self, index: int) -> int | None:
         return super().local_parts(index) if index == 0 else None
 
+    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
+        return split_along(self, axis, 0)
+
     def limits(self) -> tuple[int, int]:
         """The least and the largest result."""
         low, high = int(lowest(self.to)), int(highest(self.to))
@@ -258,8 +292,10 @@ class RequantizeOp(OneResultOp, PermuteInterface):
 
     def infer(self) -> Sequence[Attribute]:
         source = element_type(self.input)
-        check_storage(source)
-        check_storage(self.to)
+        for t in (source, self.to):
+            check_storage(t)
+            if is_float(t):
+                raise VerifyException(f"element type {t} is not supported; quantize to it")
         if not is_float(element_type(self.scale)):
             raise VerifyException(f"scale is a float, not {element_type(self.scale)}")
         for name, value, element in (

@@ -9,7 +9,8 @@ defining op.
 
 Views. `memref.reinterpret_cast` counts its offset from the first element of the owner, whatever
 views its source went through (as in MLIR: from the base pointer). Strides are 0 or more; element
-type and memory space are the owner's.
+type and memory space are the owner's. Elements of less than a byte are packed, the first in the low
+bits; a view of them has whole bytes, or ends with its owner.
 
 Control flow. A body's argument for a value that is carried in a buffer *is* that buffer (`order`
 1). All else is copied: initial values when the loop begins (a body's argument is new in each
@@ -33,7 +34,7 @@ from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.boxes import Box, boxes_of
 from ge.dialects.npu_task.control import IfOp, LoopOp, YieldOp
 from ge.dialects.npu_task.ops import ConstantOp, CopyOp, LaunchOp, SlotOp, TransferOp
-from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.element_types import bitwidth, elements_per_byte
 from ge.dialects.support.types import Shape, array_ints
 
 LOOP_ARGUMENTS = 2  # before the carried ones: iteration number, condition
@@ -55,8 +56,9 @@ class MemoryView:
     element: Attribute
 
     @property
-    def width(self) -> int:
-        return bitwidth(self.element) // 8
+    def bits(self) -> int:
+        """Of an element in memory."""
+        return bitwidth(self.element)
 
     @property
     def is_known(self) -> bool:
@@ -73,11 +75,47 @@ class MemoryView:
     @property
     def region(self) -> "ByteRegion":
         """The bytes: all of the owner where sizes are not known or the view is too scattered."""
-        width, boxes = self.width, None
+        boxes = None
         if self.is_known and self.offset >= 0:
-            dims = ((n, s * width) for n, s in zip(self.sizes, self.strides, strict=True))
-            boxes = boxes_of(self.offset * width, width, dims) if prod(self.sizes) else []
+            low, width, dims = self.geometry
+            boxes = boxes_of(low, width, dims) if prod(self.sizes) else []
         return ByteRegion(self.owner, EVERYTHING if boxes is None else tuple(boxes))
+
+    @property
+    def geometry(self) -> tuple[int, int, Sequence[tuple[int, int]]]:
+        """The first byte, the bytes of a run, and sizes and strides in bytes of the dimensions of
+        runs. A run of packed elements is a row; all of the view is one where rows do not begin and
+        end with bytes."""
+        bits, dims = self.bits, list(zip(self.sizes, self.strides, strict=True))
+        if bits >= 8:
+            width = bits // 8
+            return self.offset * width, width, [(n, s * width) for n, s in dims]
+        many = elements_per_byte(self.element)
+        *rows, (length, _) = self.rows()
+        low, end = self.offset // many, -(-self.end // many)
+        if not self.is_whole_rows():
+            return low, end - low, []
+        return low, -(-length // many), [(n, s // many) for n, s in rows]
+
+    def rows(self) -> list[tuple[int, int]]:
+        """Sizes and strides of the fewest dimensions, the last one of contiguous elements."""
+        dims = merged(self.sizes, self.strides)
+        return dims if dims and dims[-1][1] == 1 else [*dims, (1, 1)]
+
+    def is_whole_rows(self) -> bool:
+        """Whether each row begins with a byte, and ends with one if there are several."""
+        many = elements_per_byte(self.element)
+        *rows, (length, _) = self.rows()
+        starts = (self.offset, *(stride for _, stride in rows))
+        return not any(n % many for n in starts) and not (rows and length % many)
+
+    def is_whole_bytes(self) -> bool:
+        """Whether no byte also has elements of the buffer that are not of the view."""
+        many = elements_per_byte(self.element)
+        if many == 1 or not prod(self.sizes):
+            return True
+        _, shape = data_type(self.owner.type)
+        return self.is_whole_rows() and (self.end % many == 0 or self.end == prod(shape))
 
     def is_injective(self) -> bool:
         """Whether surely no two elements share bytes."""
@@ -94,6 +132,19 @@ class MemoryView:
         for stride, size in dims:
             offsets = {o + i * stride for o in offsets for i in range(size)}
         return len(offsets) == count
+
+
+def merged(sizes: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
+    """Sizes and strides of the fewest dimensions that have the same elements in the same order:
+    [1, 2, 4] with [8, 4, 1] is [8] with [1]."""
+    dims: list[tuple[int, int]] = []
+    for size, stride in zip(sizes, strides, strict=True):
+        if size == 1:
+            continue
+        if dims and dims[-1][1] == size * stride:
+            size *= dims.pop()[0]
+        dims.append((size, stride))
+    return dims
 
 
 MOST_ELEMENTS = 1 << 16  # of a view that are looked at one by one

@@ -13,7 +13,7 @@ from ge.dialects.npu_task.attributes import HBM, HOST, data_type, is_dynamic, sp
 from ge.dialects.npu_task.control import IfOp, LoopOp
 from ge.dialects.npu_task.memory import is_writable, owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import ConstantOp, CopyOp, LaunchOp, TransferOp
-from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.element_types import bitwidth, storage_bytes
 from ge.dialects.support.types import array_ints, numel
 
 
@@ -68,10 +68,12 @@ def _view(op: ReinterpretCastOp) -> Iterator[str]:
     elif min(sizes, default=0) < 0 or min(strides, default=0) < 0:
         yield "sizes and strides of a view are at least 0"
     elif view.offset < 0:
-        yield f"the view begins {-view.offset * view.width} bytes before its buffer"
+        yield f"the view begins {storage_bytes(-view.offset, view.element)} bytes before its buffer"
     elif view.end > (count := numel(data_type(view.owner.type)[1])):
-        end, size = view.end * view.width, count * view.width
+        end, size = (storage_bytes(n, view.element) for n in (view.end, count))
         yield f"the view ends at byte {end} of {size}"
+    elif not view.is_whole_bytes():
+        yield f"a view of packed {view.element} has whole bytes, not parts of them: copy it"
     elif numel(sizes) and _layout(result) != (view.offset, strides):
         yield f"{result} is not the type of a view at {view.offset} with strides {[*strides]}"
 

@@ -10,6 +10,12 @@ from xdsl.dialects.builtin import (
     IntegerType,
     Signedness,
     bf16,
+    f4E2M1FN,
+    f8E4M3FN,
+    f8E4M3FNUZ,
+    f8E5M2,
+    f8E5M2FNUZ,
+    f8E8M0FNU,
     f16,
     f32,
     f64,
@@ -22,8 +28,10 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
-i4 = IntegerType(4)
-ui4, ui8, ui16, ui32, ui64 = (IntegerType(w, Signedness.UNSIGNED) for w in (4, 8, 16, 32, 64))
+i2, i4 = IntegerType(2), IntegerType(4)
+ui2, ui4, ui8, ui16, ui32, ui64 = (
+    IntegerType(w, Signedness.UNSIGNED) for w in (2, 4, 8, 16, 32, 64)
+)
 
 
 @dataclass(frozen=True)
@@ -33,10 +41,9 @@ class ElementType:
     type: Attribute
     numpy: str  # name of the dtype, of numpy or of ml_dtypes
     onnx: str  # name in TensorProto.DataType
-    safetensors: str
+    safetensors: str  # "U8", for their bytes, where it has no name for them
     precision: int = 0  # significant bits of a float, the implicit one included
     storage_only: bool = False  # values are only stored, moved, cast and quantized
-    stored_bits: int = 0  # bits in memory, where that is not the width in whole bytes
 
     @cached_property
     def name(self) -> str:
@@ -53,7 +60,13 @@ class ElementType:
 
     @cached_property
     def storage(self) -> int:
-        return self.stored_bits or -(-self.bits // 8) * 8
+        """Bits in memory. Those of less than a byte are packed, the first in the low bits; truth
+        values take a byte."""
+        return 8 if self.bits == 1 else self.bits
+
+    @property
+    def is_packed(self) -> bool:
+        return self.storage < 8
 
     @property
     def is_float(self) -> bool:
@@ -61,12 +74,12 @@ class ElementType:
 
     @property
     def exponent(self) -> int:
-        """Bits of the exponent of a float: what sign and mantissa leave."""
-        return self.bits - self.precision
+        """Bits of the exponent of a float: what sign and mantissa leave. E8M0 has no sign."""
+        return self.bits - self.precision + (not self.is_signed)
 
     @property
     def is_signed(self) -> bool:
-        return self.is_float or not self.name.startswith("u")
+        return self.type != f8E8M0FNU and not self.name.startswith("u")
 
 
 ELEMENT_TYPES = (
@@ -74,12 +87,20 @@ ELEMENT_TYPES = (
     ElementType(f32, "float32", "FLOAT", "F32", precision=24),
     ElementType(f16, "float16", "FLOAT16", "F16", precision=11),
     ElementType(bf16, "bfloat16", "BFLOAT16", "BF16", precision=8),
+    ElementType(f8E4M3FN, "float8_e4m3fn", "FLOAT8E4M3FN", "F8_E4M3", 4, storage_only=True),
+    ElementType(f8E5M2, "float8_e5m2", "FLOAT8E5M2", "F8_E5M2", 3, storage_only=True),
+    ElementType(f8E4M3FNUZ, "float8_e4m3fnuz", "FLOAT8E4M3FNUZ", "U8", 4, storage_only=True),
+    ElementType(f8E5M2FNUZ, "float8_e5m2fnuz", "FLOAT8E5M2FNUZ", "U8", 3, storage_only=True),
+    ElementType(f8E8M0FNU, "float8_e8m0fnu", "FLOAT8E8M0", "U8", 1, storage_only=True),
+    ElementType(f4E2M1FN, "float4_e2m1fn", "FLOAT4E2M1", "U8", 2, storage_only=True),
     ElementType(i1, "bool", "BOOL", "BOOL"),
-    ElementType(i4, "int4", "INT4", "I8", storage_only=True),
+    ElementType(i2, "int2", "INT2", "U8", storage_only=True),
+    ElementType(i4, "int4", "INT4", "U8", storage_only=True),
     ElementType(i8, "int8", "INT8", "I8"),
     ElementType(i16, "int16", "INT16", "I16"),
     ElementType(i32, "int32", "INT32", "I32"),
     ElementType(i64, "int64", "INT64", "I64"),
+    ElementType(ui2, "uint2", "UINT2", "U8", storage_only=True),
     ElementType(ui4, "uint4", "UINT4", "U8", storage_only=True),
     ElementType(ui8, "uint8", "UINT8", "U8"),
     ElementType(ui16, "uint16", "UINT16", "U16"),
@@ -107,6 +128,11 @@ def bitwidth(t: Attribute) -> int:
     return row.storage
 
 
+def elements_per_byte(t: Attribute) -> int:
+    """How many packed elements share a byte; 1 for others."""
+    return max(8 // bitwidth(t), 1)
+
+
 def storage_bytes(count: int, t: Attribute) -> int:
     return -(-count * bitwidth(t) // 8)
 
@@ -125,8 +151,8 @@ def is_unsigned(t: Attribute) -> bool:
 
 
 def is_narrow(t: Attribute) -> bool:
-    """Whether t is a float of at most 16 bits: it is computed in f32 and rounded once."""
-    return (row := row_of(t)) is not None and row.is_float and row.bits <= 16
+    """Whether t is a float of 16 bits: it is computed in f32 and rounded once."""
+    return (row := row_of(t)) is not None and row.is_float and row.bits == 16
 
 
 def check_computed(t: Attribute) -> None:

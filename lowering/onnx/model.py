@@ -18,8 +18,9 @@ from xdsl.ir import Attribute
 
 from ge.dialects.support.element_types import ELEMENT_TYPES
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.types import AnyTensor, tensor
-from ge.runtime.data.arrays import Array, dtype_of, row_of_dtype
+from ge.dialects.support.types import AnyTensor, byte_size, tensor
+from ge.runtime.data.arrays import Array, dtype_of
+from ge.runtime.data.packing import is_packed, unpacked
 
 # A tensor with more elements than this (65B models have 2^29 in one) is taken for damage
 MAX_ELEMENTS = 1 << 40
@@ -127,22 +128,21 @@ class Tensors:
         Raises GeError when bytes and dimensions do not fit together."""
         t = self.type_of(proto)
         dtype, dims = dtype_of(t.element_type), t.get_shape()
-        bits = row_of_dtype(dtype).bits
-        size = -(-math.prod(dims) * max(bits, 8 if dtype == np.bool_ else 1) // 8)
+        size = byte_size(t)
         if proto.data_location == TensorProto.EXTERNAL:
             data = self._external(proto, size)
         elif proto.HasField("raw_data"):
             data = memoryview(proto.raw_data)
         else:
-            return _typed(proto, dtype, dims, size if 1 < bits < 8 else math.prod(dims))
+            return _typed(proto, dtype, dims, size if is_packed(dtype) else math.prod(dims))
         if data is None:
             return None
         if len(data) != size:
             raise GeError(f"{len(data)} bytes are given for {t}, which has {size}")
         if dtype == np.bool_:
             return np.frombuffer(data, np.uint8).reshape(dims) != 0
-        if bits < 8:
-            data = unpacked(np.frombuffer(data, np.uint8), bits)[: math.prod(dims)]
+        if is_packed(dtype):
+            return unpacked(np.frombuffer(data, np.uint8), dtype, math.prod(dims)).reshape(dims)
         return np.frombuffer(data, dtype).reshape(dims)
 
     def sparse(self, proto: SparseTensorProto) -> Array:
@@ -233,13 +233,6 @@ def _number(text: str, what: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 18:
         raise GeError(f"external data has {what} {text!r}")
     return int(text)
-
-
-def unpacked(data: Array, bits: int) -> Array:
-    """The elements of fewer than 8 bits in bytes, each in a byte of its own, low bits first."""
-    shifts = np.arange(0, 8, bits).astype(np.uint8)
-    parts: Array = data[:, None] >> shifts & ((1 << bits) - 1)
-    return parts.reshape(-1)
 
 
 def _typed(proto: TensorProto, dtype: np.dtype[Any], dims: tuple[int, ...], expected: int) -> Array:

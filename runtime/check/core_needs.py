@@ -118,9 +118,9 @@ class Needs:
         large, small = shape_of(result), broadcast_shape(op, index, shape_of(result))
         if small is None or not self.runs:
             return 0
-        for product in self.matmuls:
-            if product.shape == large:
-                return 0 if small == large else product.below(small)
+        for matmul in self.matmuls:
+            if matmul.shape == large:
+                return 0 if small == large else matmul.below(small)
         return distinct_below(broadcast_dims(small, large), self.run(self.counts[result]))
 
     def run(self, count: int) -> int:

@@ -9,13 +9,13 @@ from xdsl.ir import SSAValue
 from ge.dialects.graph.attention import AttentionLike, AttentionOp
 from ge.dialects.graph.convolution import Convolution
 from ge.dialects.npu_task.core_plan import ACCUMULATOR_BYTES, FRACTAL, PASSING_ROWS, STATISTICS
-from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.element_types import storage_bytes
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import align_up, element_type, numel, shape_of
 
 
 def width_of(value: SSAValue) -> int:
-    return bitwidth(element_type(value)) // 8
+    return storage_bytes(1, element_type(value))
 
 
 def has_channels(op: TensorOp) -> bool:

@@ -40,6 +40,7 @@ from ge.dialects.npu_task.memory import (
     FOREVER,
     Task,
     access,
+    merged,
     moves,
     source_of,
     trips,
@@ -80,19 +81,6 @@ class MemrefBytes:
         )
 
 
-def merged(sizes: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
-    """Sizes and strides of the fewest dimensions that have the same elements in the same order:
-    [1, 2, 4] with [8, 4, 1] is [8] with [1]."""
-    dims: list[tuple[int, int]] = []
-    for size, stride in zip(sizes, strides, strict=True):
-        if size == 1:
-            continue
-        if dims and dims[-1][1] == size * stride:
-            size *= dims.pop()[0]
-        dims.append((size, stride))
-    return dims
-
-
 def span_of(value: SSAValue) -> MemrefBytes:
     """The bytes of a memref; one byte for a buffer whose size is not known. Raises ValueError for a
     view that is too scattered."""
@@ -108,7 +96,8 @@ def span_of(value: SSAValue) -> MemrefBytes:
         raise ValueError("too many boxes of bytes")
     boxes = tuple(Box(box.low + base, box.width, box.dims) for box in boxes)
     runs = tuple(r for box in boxes for r in runs_of(box))
-    order = base + view.offset * view.width, view.width, *merged(view.sizes, view.strides)
+    bits = view.bits
+    order = 8 * base + view.offset * bits, bits, *merged(view.sizes, view.strides)
     return MemrefBytes(owner if slot is None else slot.segment.data, owner, boxes, runs, order)
 
 

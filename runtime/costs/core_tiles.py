@@ -27,7 +27,7 @@ from ge.dialects.graph.elementwise import Elementwise
 from ge.dialects.graph.pooling import Pooling
 from ge.dialects.graph.quantization import Granular, RequantizeOp, meeting_axis
 from ge.dialects.support.access import Access, repeated_parts
-from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.element_types import bitwidth, storage_bytes
 from ge.dialects.support.interfaces import rows_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, numel, shape_of
@@ -63,11 +63,11 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """A value that is broadcast to a product, of which a tile is some places by some columns."""
+    """A value that is broadcast to a matmul, of which a tile is some places by some columns."""
 
     columns: bool  # whether it has an element for each column
     places: int  # its elements for one column
-    all_places: int  # the product's
+    all_places: int  # the matmul's
     run: bool  # whether one element is for places in a row
 
     def elements(self, rows: int, columns: int) -> int:
@@ -76,7 +76,7 @@ class Below:
 
     @classmethod
     def of(cls, small: Shape, large: Shape, axis: int) -> "Below":
-        """A value of shape `small`, broadcast to a product with columns along `axis`."""
+        """A value of shape `small`, broadcast to a matmul with columns along `axis`."""
         padded = (1,) * (len(large) - len(small)) + tuple(small)
         mine = [d for i, d in enumerate(padded) if i != axis]
         theirs = [d for i, d in enumerate(large) if i != axis]
@@ -89,7 +89,7 @@ class Tile:
     name: str = field(compare=False)
     extent: Extent
     all: int  # elements of the value
-    width: int  # bytes of an element on the core
+    bits: int  # of an element on the core
     # Whether it is loaded or stored, so that there are two copies in a double-buffered loop.
     moves: bool
     loaded: bool
@@ -133,7 +133,7 @@ class Footprint:
             count = t.elements(tile, self.elements, columns)
             # Of a short input two copies of a tile may take more than all of it.
             stays = t.loaded and t.all < self.elements and 2 * count >= t.all and buffers > 1
-            size = -(-(t.all if stays else count) * t.width // alignment) * alignment
+            size = -(-(t.all if stays else count) * t.bits // (8 * alignment)) * alignment
             always = buffers > 1 and t.moves
             copies = buffers if t.moves and not stays else 1
             placed.append(Placed(t, size, copies, None if always else (t.first, t.last)))
@@ -207,8 +207,13 @@ class Within:
         return f"op{number}_{result}" if result else f"op{number}"
 
 
+def bits_of(value: SSAValue) -> int:
+    return bitwidth(element_type(value))
+
+
 def bytes_of(value: SSAValue) -> int:
-    return bitwidth(element_type(value)) // 8
+    """Of one element, at least one."""
+    return storage_bytes(1, element_type(value))
 
 
 class _Builder:
@@ -390,13 +395,13 @@ class _Builder:
             if over is not None:
                 overwritten.add(over)
             place[value] = len(tiles)
-            width = bytes_of(value) if arriving is None else arriving
+            bits = bits_of(value) if arriving is None else 8 * arriving
             tiles.append(
                 Tile(
                     self.within.name(value),
                     self.extents[value],
                     size,
-                    width,
+                    bits,
                     moves,
                     loaded and arriving is None,
                     self.first[value],
@@ -420,7 +425,7 @@ class _Builder:
                 and home not in overwritten
                 and home not in self.stored
                 and home not in self.from_memory
-                and bytes_of(home) == bytes_of(value)
+                and bits_of(home) == bits_of(value)
                 and numel(shape_of(home)) == numel(shape_of(value))
                 and self.extents[home] == extent
             ):

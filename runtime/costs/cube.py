@@ -32,7 +32,7 @@ from ge.dialects.npu_task.core_plan import (
     STATISTICS,
 )
 from ge.dialects.support.access import Access
-from ge.dialects.support.element_types import bitwidth, row_of
+from ge.dialects.support.element_types import bitwidth, row_of, storage_bytes
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, numel, shape_of
 from ge.dialects.support.work import Work
@@ -198,7 +198,7 @@ class CubeKernel:
 
     @cached_property
     def width(self) -> int:
-        return bitwidth(self.element) // 8
+        return storage_bytes(1, self.element)
 
     @cached_property
     def macs_rate(self) -> float:

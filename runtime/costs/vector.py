@@ -22,7 +22,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import numel, shape_of
 from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target
-from ge.runtime.costs.core_tiles import Footprint, bytes_of, halo
+from ge.runtime.costs.core_tiles import Footprint, bits_of, halo
 from ge.runtime.costs.cube import round_up
 from ge.runtime.costs.lanes import lane_width
 from ge.runtime.costs.pipes import Pipes, l2_bytes_per_us, store_us
@@ -105,7 +105,7 @@ class VectorKernel:
     def __init__(self, body: Body, target: Target) -> None:
         self.body, self.target = body, target
         # Elements of each input that are needed.
-        self.read = {v: size // bytes_of(v) for v, size in body.bytes_read().items()}
+        self.read = {v: 8 * size // bits_of(v) for v, size in body.bytes_read().items()}
 
     @cached_property
     def elements(self) -> int:
@@ -114,9 +114,9 @@ class VectorKernel:
 
     @cached_property
     def width(self) -> int:
-        moved = sum(n * bytes_of(v) for v, n in self.read.items())
-        moved += sum(numel(shape_of(v)) * bytes_of(v) for v in self.body.outputs)
-        return max(ceil(moved / self.elements), 1)
+        moved = sum(n * bits_of(v) for v, n in self.read.items())
+        moved += sum(numel(shape_of(v)) * bits_of(v) for v in self.body.outputs)
+        return max(ceil(moved / (8 * self.elements)), 1)
 
     @cached_property
     def footprint(self) -> Footprint:

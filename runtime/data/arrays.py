@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, bf16
 from xdsl.ir import Attribute
 
-from ge.dialects.support.element_types import ELEMENT_TYPES, ElementType, is_narrow
+from ge.dialects.support.element_types import ELEMENT_TYPES, ElementType, i2, i4
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import AnyTensor, Dense, tensor
 
@@ -23,10 +23,15 @@ def _dtype(name: str) -> np.dtype[Any]:
 _DTYPES = {row.type: _dtype(row.numpy) for row in ELEMENT_TYPES}
 _ROWS = {_dtype(row.numpy): row for row in ELEMENT_TYPES}
 
+# whose bytes in xDSL's constants are those of the same number in i8, unlike ml_dtypes'
+_SIGN_EXTENDED = {_DTYPES[i2], _DTYPES[i4]}
+
 BFLOAT16 = _DTYPES[bf16]
 
 # Floats of at most 16 bits: they are computed in float32 and rounded once.
-NARROW_FLOATS = frozenset(_DTYPES[row.type] for row in ELEMENT_TYPES if is_narrow(row.type))
+NARROW_FLOATS = frozenset(
+    _DTYPES[row.type] for row in ELEMENT_TYPES if row.is_float and row.bits <= 16
+)
 
 
 def kind_of(dtype: np.dtype[Any]) -> str:
@@ -80,6 +85,8 @@ def dense(array: Array) -> Dense:
         raw = flat.view(np.uint8).reshape(flat.size, -1)
         if (raw == raw[0]).all():
             flat = flat[:1]
+    if flat.dtype in _SIGN_EXTENDED:
+        flat = flat.astype(np.int8)
     return DenseIntOrFPElementsAttr(cast(Any, type_of(array)), BytesAttr(flat.tobytes()))
 
 
@@ -89,6 +96,8 @@ def array_of(attr: Dense) -> Array:
     dtype = dtype_of(t.element_type)
     if dtype.kind == "b":  # true is any byte but 0: xDSL's parser writes 0xff
         flat = np.frombuffer(attr.data.data, np.uint8) != 0
+    elif dtype in _SIGN_EXTENDED:
+        flat = np.frombuffer(attr.data.data, np.int8).astype(dtype)
     else:
         flat = np.frombuffer(attr.data.data, dtype)
     shape: Sequence[int] = t.get_shape()

@@ -26,30 +26,39 @@ from ge.dialects.graph.ports import HASH, PAYLOAD
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.ops import ConstantOp as TaskConstantOp
 from ge.dialects.support.context import setting
-from ge.dialects.support.element_types import ELEMENT_TYPES, row_of
+from ge.dialects.support.element_types import ELEMENT_TYPES, is_unsigned, storage_bytes, ui8
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import AnyTensor, tensor
 from ge.runtime.data.arrays import Array, dtype_of, integer_limits, kind_of
+from ge.runtime.data.packing import is_packed, packed, packed_size, unpacked
 
 # Before the key of a tensor, the key of its hash in the metadata of a safetensors file.
 SHA256 = "sha256 "
 
 CHUNK = 1 << 26  # bytes that are written at a time
 
-# safetensors' names of dtypes. Types of 4 bits have none and are written as bytes.
+# safetensors' names of dtypes. Elements of less than a byte are packed.
 _CODES = {dtype_of(row.type): row.safetensors for row in ELEMENT_TYPES}
 
 _DTYPES = {
-    row.safetensors: dtype_of(row.type) for row in sorted(ELEMENT_TYPES, key=lambda row: row.bits)
+    row.safetensors: dtype_of(row.type)
+    for row in ELEMENT_TYPES
+    if row.safetensors != "U8" or row.type == ui8
 }
 
 
-def restored(array: Array, element: Attribute) -> Array:
-    """A weight as the payload has it, in its own type if the file has no name for that."""
-    row = row_of(element)
-    if row is None or _DTYPES[row.safetensors] != array.dtype:
+def restored(array: Array, t: Attribute) -> Array:
+    """A weight of tensor type `t` as the payload has it, in its own type if the file has no name
+    for that."""
+    element, shape = data_type(t)
+    dtype = dtype_of(element)
+    if _CODES[dtype] != "U8" or array.dtype != np.uint8 or dtype == np.uint8:
         return array
-    return array.astype(dtype_of(element), copy=False)
+    if not is_packed(dtype):
+        return array.view(dtype)
+    count = math.prod(shape)
+    fits = array.shape == (storage_bytes(count, element),)
+    return unpacked(array, dtype, count).reshape(shape) if fits else array
 
 
 class Payload(Protocol):
@@ -136,10 +145,11 @@ def write_safetensors(
     offset = 0
     for key in order:
         array = tensors[key]
-        end = offset + array.nbytes
+        size = packed_size(array)
+        end = offset + size
         header[key] = {
             "dtype": _CODES[array.dtype],
-            "shape": list(array.shape),
+            "shape": [size] if is_packed(array.dtype) else list(array.shape),
             "data_offsets": [offset, end],
         }
         offset = end
@@ -154,7 +164,8 @@ def write_safetensors(
     written = 0
     with ThreadPoolExecutor(1) as hasher:
         for key in order:
-            array = tensors[key].astype(_DTYPES[_CODES[tensors[key].dtype]], copy=False)
+            array = tensors[key]
+            array = packed(array.reshape(-1)) if is_packed(array.dtype) else array
             flat, digest = np.ascontiguousarray(array).reshape(-1).view(np.uint8), sha256()
             for start in range(0, flat.size, CHUNK):
                 chunk = flat[start : start + CHUNK].data
@@ -203,6 +214,8 @@ class RandomPayload:
         fan_in = math.prod(shape[1:]) if len(shape) > 2 else max(shape)
         normal = rng.standard_normal(shape, np.float32)
         normal *= np.float32(1 / math.sqrt(max(fan_in, 1)))
+        if is_unsigned(t.element_type):
+            np.abs(normal, out=normal)
         return normal.astype(dtype, copy=False)
 
 

@@ -16,7 +16,15 @@ from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.interleave import random_order
 from ge.runtime.device.interpreter import Translator
-from ge.runtime.device.memory import POISON, Device, SegmentRange, SlotUse, dead_after, extent_of
+from ge.runtime.device.memory import (
+    POISON,
+    Device,
+    SegmentRange,
+    SlotUse,
+    dead_after,
+    extent_of,
+    loaded,
+)
 from ge.runtime.device.program_ops import bound_outputs
 
 
@@ -69,7 +77,7 @@ class Function:
             self.code.run(registers)
         owners = {id(pool) for pool in self.device.pools.values()}
         results: list[Array] = []
-        for array in (registers[r] for r in self._results):
+        for array in (loaded(registers[r]) for r in self._results):
             owner = id(_owner(array))
             # constants and arguments are read-only; a result must not share memory with another
             shared = not array.flags.writeable or owner in owners

@@ -43,7 +43,7 @@ from ge.runtime.device.executable import (
     Step,
     reuse_operands,
 )
-from ge.runtime.device.memory import Device
+from ge.runtime.device.memory import Device, PackedView
 
 OpT = TypeVar("OpT", bound=Operation)
 Handler = Callable[["Translator", Any], None]
@@ -112,6 +112,7 @@ class Translator:
         self.template: Registers = []
         self.types: list[Attribute] = []  # the type of each register
         self.constants: set[int] = set()
+        self.packed: set[int] = set()  # constants that are `PackedView`s
         self.bound: set[SSAValue] = set()  # slots whose memory each run brings with it
         self.code = Code()
         self.codes: list[Code] = []  # the codes of all blocks outside of kernels
@@ -136,7 +137,7 @@ class Translator:
     def is_scalar(self, register: int) -> bool:
         return set(data_type(self.types[register])[1]) <= {1}
 
-    def constant(self, value: SSAValue, array: Array | None) -> None:
+    def constant(self, value: SSAValue, array: Array | PackedView | None) -> None:
         """A register that holds the same array in every run."""
         index = self.define(value)
         self.template[index] = array
@@ -269,7 +270,7 @@ class Translator:
                     hint="put the weights beside the model, or use --random-weights or "
                     "--timing-only",
                 )
-            array = restored(weight, data_type(t)[0])
+            array = restored(weight, t)
         else:
             raise GeError(f"{value} is no constant")
         if data_type(type_of(array)) != data_type(t):

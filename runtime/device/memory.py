@@ -1,13 +1,14 @@
 """The memory of the emulated NPU: one byte pool for each segment, slots are views into it.
 
-In poison mode every byte that holds no live value is 0xFF (nan in each float type, -1 in each
-signed integer type), so a plan that lets two lifetimes overlap, or that reads what was never
-written, gives wrong numbers instead of right ones by luck.
+In poison mode every byte that holds no live value is 0xFF (nan in each float type of 16 bits and
+more, -1 in each signed integer type), so a plan that lets two lifetimes overlap, or that reads what
+was never written, gives wrong numbers instead of right ones by luck.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import byte_size
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.machine import WITHOUT_MEMORY, require_memory
+from ge.runtime.data.packing import is_packed, packed, unpacked
 
 POISON = 0xFF
 
@@ -47,6 +49,56 @@ class SlotUse:
     last: int
 
 
+@dataclass(frozen=True, slots=True)
+class PackedView:
+    """Elements of less than a byte: `data` has a row of bytes for each row of `length` of them."""
+
+    data: Bytes
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    length: int
+
+    def load(self) -> Array:
+        return unpacked(self.data, self.dtype, self.length).reshape(self.shape)
+
+    def store(self, array: Array) -> None:
+        rows = self.data.shape[:-1]
+        np.copyto(self.data, packed(array.reshape(*rows, self.length)))
+
+    def view(self, view: MemoryView) -> "PackedView":
+        """Of a whole buffer. Raises GeError when it reaches outside, or has parts of bytes."""
+        if not view.is_whole_bytes():
+            raise GeError(f"a view of packed {view.element} has whole bytes, not parts of them")
+        check_within(view, prod(self.shape))
+        low, width, rows = view.geometry
+        sizes, strides = [n for n, _ in rows], [s for _, s in rows]
+        raw = self.data.reshape(-1)
+        data = np.ndarray((*sizes, width), np.uint8, raw, low, (*strides, 1))
+        return PackedView(data, self.dtype, view.sizes, view.rows()[-1][0])
+
+
+@dataclass(frozen=True, slots=True)
+class PackedRow:
+    """A row of packed elements, which may begin inside of a byte: its neighbours stay."""
+
+    whole: PackedView
+    row: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.whole.shape[1:]
+
+    def store(self, array: Array) -> None:
+        elements = self.whole.load()
+        elements[self.row, ...] = array
+        self.whole.store(elements)
+
+
+def loaded(value: Array | PackedView) -> Array:
+    """The elements in an array: its own, for packed ones."""
+    return value.load() if isinstance(value, PackedView) else value
+
+
 class Device:
     """Segments of device memory by name."""
 
@@ -66,7 +118,11 @@ class Device:
                 sizes[extent.segment] = max(sizes.get(extent.segment, 0), extent.end)
         return cls(sizes, poison)
 
-    def view(self, extent: SegmentRange, dtype: np.dtype[Any], shape: Sequence[int]) -> Array:
+    def view(
+        self, extent: SegmentRange, dtype: np.dtype[Any], shape: tuple[int, ...]
+    ) -> Array | PackedView:
+        if is_packed(dtype):
+            return PackedView(self.bytes(extent), dtype, shape, prod(shape))
         return self.bytes(extent).view(dtype).reshape(shape)
 
     def bytes(self, extent: SegmentRange) -> Bytes:
@@ -84,13 +140,17 @@ def extent_of(op: SlotOp) -> SegmentRange:
 
 def strided_view(base: Array, dtype: np.dtype[Any], view: MemoryView) -> Array:
     """A view of a contiguous buffer. Raises GeError when it reaches outside the buffer."""
-    if not 0 <= view.offset <= view.end <= base.size or min(view.strides, default=0) < 0:
-        where = f"elements {view.offset} to {view.end}"
-        raise GeError(f"a view of {where} leaves its buffer of {base.size}")
+    check_within(view, base.size)
     raw = base.reshape(-1).view(np.uint8)
     width = dtype.itemsize
     strides = [s * width for s in view.strides]
     return np.ndarray(view.sizes, dtype, raw, view.offset * width, strides)
+
+
+def check_within(view: MemoryView, size: int) -> None:
+    if not 0 <= view.offset <= view.end <= size or min(view.strides, default=0) < 0:
+        where = f"elements {view.offset} to {view.end}"
+        raise GeError(f"a view of {where} leaves its buffer of {size}")
 
 
 def dead_after(lifetimes: Iterable[SlotUse]) -> dict[int, list[SegmentRange]]:

@@ -5,7 +5,7 @@ that they allow. (`clock.py` simulates when things happen.)
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
@@ -17,11 +17,11 @@ from ge.dialects.npu_task import ops as task
 from ge.dialects.npu_task.attributes import data_type, is_dynamic
 from ge.dialects.npu_task.memory import BlockMove, is_writable, moves, owner_of, source_of, view_of
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.types import DYNAMIC, byte_size
+from ge.dialects.support.types import DYNAMIC, numel, shape_of
 from ge.runtime.data.arrays import Array, dtype_of
-from ge.runtime.device.executable import Code, Registers
+from ge.runtime.device.executable import Code, Registers, Step
 from ge.runtime.device.interpreter import Translator, checker, translates
-from ge.runtime.device.memory import extent_of, strided_view
+from ge.runtime.device.memory import PackedRow, PackedView, extent_of, loaded, strided_view
 
 
 @translates(task.ConstantOp)
@@ -62,7 +62,27 @@ def translate_launch(t: Translator, op: task.LaunchOp) -> None:
     def on_static_buffers(registers: Registers) -> None:
         kernel.run([registers[r] for r in ins], [registers[r] for r in outs])
 
-    t.emit(op, on_buffers if writes else on_static_buffers, (*ins, *outs), writes)
+    step = on_buffers if writes else on_static_buffers
+    if not t.packed.isdisjoint((*ins, *outs)):
+        step = unpacking(step, ins, outs)
+    t.emit(op, step, (*ins, *outs), writes)
+
+
+def unpacking(step: Step, ins: Sequence[int], outs: Sequence[int]) -> Step:
+    """A step on arrays of the elements of operands that are packed in memory."""
+
+    def on_arrays(registers: Registers) -> None:
+        views = {r: registers[r] for r in (*ins, *outs)}
+        for r, view in views.items():
+            registers[r] = loaded(view)
+        step(registers)
+        for r in outs:
+            if isinstance(view := views[r], PackedView):
+                view.store(registers[r])
+        for r, view in views.items():
+            registers[r] = view
+
+    return on_arrays
 
 
 # ---- buffers ---------------------------------------------------------------------------------
@@ -74,7 +94,10 @@ def translate_slot(t: Translator, op: task.SlotOp) -> None:
     if op.result in t.bound:
         t.define(op.result)
         return
-    t.constant(op.result, t.device.view(extent_of(op), dtype_of(element), shape))
+    view = t.device.view(extent_of(op), dtype_of(element), shape)
+    t.constant(op.result, view)
+    if isinstance(view, PackedView):
+        t.packed.add(t.use(op.result))
 
 
 def bound_outputs(block: Block) -> dict[SSAValue, int]:
@@ -84,7 +107,8 @@ def bound_outputs(block: Block) -> dict[SSAValue, int]:
     last = block.last_op
     for i, value in enumerate(() if last is None else last.operands):
         slot = owner_of(value)
-        if isinstance(slot.owner, task.SlotOp) and byte_size(slot.type) == byte_size(value.type):
+        whole = slot.type == value.type or numel(shape_of(slot)) == numel(shape_of(value))
+        if isinstance(slot.owner, task.SlotOp) and whole:
             numbers.setdefault(slot, i)
     return numbers
 
@@ -106,6 +130,10 @@ def translate_view(t: Translator, op: ReinterpretCastOp) -> None:
     if DYNAMIC in (view.offset, *view.sizes, *view.strides):
         raise GeError("a view has static offset, sizes and strides")
     base, dtype = t.use(view.owner), dtype_of(view.element)
+    if base in t.packed:
+        t.constant(op.result, t.template[base].view(view))
+        t.packed.add(t.use(op.result))
+        return
     if base in t.constants:
         t.constant(op.result, strided_view(t.template[base], dtype, view))
         return
@@ -122,7 +150,7 @@ def translate_copy(t: Translator, op: task.CopyOp) -> None:
     source, target = t.use(op.source), t.use(op.target)
 
     def copy(registers: Registers) -> None:
-        put(registers[target], registers[source])
+        put(registers[target], loaded(registers[source]))
 
     t.emit(op, copy, (source, target), ())
 
@@ -132,31 +160,47 @@ def translate_transfer(t: Translator, op: task.TransferOp) -> None:
     source, result = t.use(op.source), t.define(op.result)
 
     def transfer(registers: Registers) -> None:
-        registers[result] = registers[source].copy()
+        registers[result] = own(registers[source])
 
     t.emit(op, transfer, (source,), (result,))
 
 
+Target: TypeAlias = Array | PackedView | PackedRow
+
 # ---- control flow of all levels --------------------------------------------------------------
 
 
-def put(target: Array, source: Array) -> None:
+def own(value: Array | PackedView) -> Array:
+    """The elements in an array whose memory is nobody else's."""
+    return value.load() if isinstance(value, PackedView) else value.copy()
+
+
+def put(target: Target, source: Array) -> None:
     if target.shape != source.shape:
         raise GeError(f"a value of shape {source.shape} does not fit into {target.shape}")
-    np.copyto(target, source)
+    if isinstance(target, np.ndarray):
+        np.copyto(target, source)
+    else:
+        target.store(source)
 
 
-def copy_all(targets: Sequence[Array], sources: Sequence[Array]) -> None:
-    """Copy all sources to their targets, as if at the same time."""
+def row_of(value: Array | PackedView, row: int) -> Target:
+    return PackedRow(value, row) if isinstance(value, PackedView) else value[row, ...]
+
+
+def copy_all(targets: Sequence[Target], values: Sequence[Array | PackedView]) -> None:
+    """Copy all values to their targets, as if at the same time."""
+    sources = [loaded(v) for v in values]
     if len(targets) > 1:
+        arrays = [(j, t) for j, t in enumerate(targets) if isinstance(t, np.ndarray)]
         sources = [
             source.copy()
-            if any(i != j and np.may_share_memory(source, t) for j, t in enumerate(targets))
+            if any(i != j and np.may_share_memory(source, t) for j, t in arrays)
             else source
             for i, source in enumerate(sources)
         ]
-    for target, source in zip(targets, sources, strict=True):
-        if source is not target:
+    for target, value, source in zip(targets, values, sources, strict=True):
+        if value is not target:
             put(target, source)
 
 
@@ -179,8 +223,10 @@ class _BlockEnd:
 
     def __call__(self, registers: Registers, iteration: int = 0) -> list[Array]:
         """The values that have no target, as arrays that nobody writes to any more."""
-        returned = [registers[r].copy() if reused else registers[r] for r, reused in self.returned]
-        places = [registers[r][iteration, ...] if row else registers[r] for r, row in self.targets]
+        returned = [own(registers[r]) if reused else registers[r] for r, reused in self.returned]
+        places = [
+            row_of(registers[r], iteration) if row else registers[r] for r, row in self.targets
+        ]
         copy_all(places, [registers[r] for r in self.placed])
         return returned
 
@@ -245,7 +291,7 @@ class _Loop:
     def __call__(self, registers: Registers) -> None:
         limit = None if self.trip is None else int(registers[self.trip].item())
         holds = self.condition is None or bool(registers[self.condition].item())
-        state = [registers[r].copy() if reused else registers[r] for r, reused in self.inits]
+        state = [own(registers[r]) if reused else registers[r] for r, reused in self.inits]
         slices: list[list[Array]] = [[] for _ in self.scan_types]
         i = 0
         while holds and (limit is None or i < limit):

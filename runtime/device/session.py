@@ -18,7 +18,7 @@ from xdsl.ir import Attribute
 from ge.dialects.graph.ports import dims_of, name_of
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.program_info import STREAMS
-from ge.dialects.support.element_types import type_name
+from ge.dialects.support.element_types import is_unsigned, type_name
 from ge.dialects.support.environment import switch
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions
@@ -275,7 +275,10 @@ def random_inputs(
         if kind_of(dtype) in "biu":
             arrays[port.name] = rng.integers(0, 2, shape).astype(dtype)
         else:
-            arrays[port.name] = rng.standard_normal(shape, np.float32).astype(dtype)
+            values = rng.standard_normal(shape, np.float32)
+            arrays[port.name] = (np.abs(values) if is_unsigned(port.element) else values).astype(
+                dtype
+            )
     check_inputs(expected, arrays)
     return arrays
 

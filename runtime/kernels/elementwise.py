@@ -7,8 +7,7 @@ import numpy as np
 
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph import trigonometry as trig
-from ge.dialects.support.element_types import is_integer
-from ge.runtime.data.arrays import BFLOAT16, NARROW_FLOATS, Array, dtype_of, kind_of
+from ge.runtime.data.arrays import BFLOAT16, Array
 from ge.runtime.kernels import Fn, array_kernel, kernel, special
 from ge.runtime.kernels.special import in_blocks
 
@@ -140,6 +139,9 @@ def is_inf(op: g.IsInfOp) -> Fn:
 
 @array_kernel(g.ClampOp, into=True)
 def clamp(x: Array, low: Array | None, high: Array | None, out: Array | None = None) -> Array:
+    if x.dtype.kind == "V" and x.dtype != BFLOAT16:  # ml_dtypes has no clip for small types
+        arrays = (None if a is None else a.astype(np.float32) for a in (x, low, high))
+        return store(clamp(*arrays).astype(x.dtype), out)
     if low is None:
         return store(x, out) if high is None else np.minimum(x, high.reshape(()), out=out)
     if high is None:
@@ -148,34 +150,3 @@ def clamp(x: Array, low: Array | None, high: Array | None, out: Array | None = N
     if x.dtype != BFLOAT16:  # of which np.clip would make float32
         return x.clip(least, most, out=out)
     return np.minimum(np.maximum(x, least, out=out), most, out=out)
-
-
-@kernel(g.CastOp, into=True)
-def cast(op: g.CastOp) -> Fn:
-    to, integral = dtype_of(op.to), is_integer(op.to)
-
-    def run(x: Array, out: Array | None = None) -> Array:
-        if integral and kind_of(x.dtype) == "f":
-            x = float_to_int64(x, to)
-        return store(x.astype(to), out)
-
-    return run
-
-
-def float_to_int64(x: Array, to: np.dtype[Any]) -> Array:
-    """Floats rounded toward zero, in an integer type that `to` wraps around from."""
-    if x.dtype in NARROW_FLOATS:
-        x = x.astype(np.float32)
-    if to == np.uint64:
-        return np.where(x < 2.0**63, x.astype(np.int64).astype(to), x.astype(to))
-    return x.astype(np.int64)
-
-
-@kernel(g.BitcastOp)
-def bitcast(op: g.BitcastOp) -> Fn:
-    to = dtype_of(op.to)
-
-    def run(x: Array) -> Array:
-        return x.view(to)
-
-    return run

@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 
 from ge.dialects.graph import quantization as g
+from ge.dialects.support.element_types import is_float
 from ge.runtime.data.arrays import Array, dtype_of, integer_limits
 from ge.runtime.kernels import Fn, array_kernel, kernel
+from ge.runtime.kernels.conversion import to_small_float
 from ge.runtime.kernels.linear import DerivedArrays, magnitude
 from ge.runtime.kernels.normalization import widen
 
@@ -31,6 +33,8 @@ def _spread(op: g.Granular) -> Fn:
 @kernel(g.QuantizeOp)
 def quantize(op: g.QuantizeOp) -> Fn:
     to, spread = dtype_of(op.to), _spread(op)
+    if is_float(op.to):
+        return _quantize_to_float(op)
     limits = integer_limits(to)
 
     def run(x: Array, scale: Array, zero_point: Array | None = None) -> Array:
@@ -41,6 +45,19 @@ def quantize(op: g.QuantizeOp) -> Fn:
             y += spread(zero_point, x)
         np.clip(y, limits.min, limits.max, out=y)
         return y.astype(to)
+
+    return run
+
+
+def _quantize_to_float(op: g.QuantizeOp) -> Fn:
+    to, spread, saturate = dtype_of(op.to), _spread(op), bool(op.saturate.value.data)
+
+    def run(x: Array, scale: Array, zero_point: Array | None = None) -> Array:
+        wide: Any = np.float64 if x.dtype == np.float64 else np.float32
+        y = np.divide(x, spread(scale, x), dtype=wide, casting="unsafe")
+        if zero_point is not None:
+            y += spread(zero_point, x).astype(wide)
+        return to_small_float(np.asarray(y), to, saturate)
 
     return run
 

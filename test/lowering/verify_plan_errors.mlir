@@ -103,3 +103,34 @@ func.func @main() attributes {npu_task.streams = 1 : i64} {
   npu_task.wait 3 on 0
   func.return
 }
+
+// -----
+
+// Views of packed elements: rows of whole bytes, and the odd end of the buffer; not parts of bytes.
+func.func @main(%x: memref<3x5xi4, #npu_task<space host>>) attributes {npu_task.streams = 1 : i64, npu_task.arena_bytes = 512 : i64} {
+  %0 = npu_task.slot "arena" 0 : memref<3x5xi4, #npu_task<space hbm>>
+  npu_task.copy %x to %0 on 0 : memref<3x5xi4, #npu_task<space host>> to memref<3x5xi4, #npu_task<space hbm>>
+  %even = memref.reinterpret_cast %0 to offset: [2], sizes: [4], strides: [1] : memref<3x5xi4, #npu_task<space hbm>> to memref<4xi4, strided<[1], offset: 2>, #npu_task<space hbm>>
+  %end = memref.reinterpret_cast %0 to offset: [8], sizes: [7], strides: [1] : memref<3x5xi4, #npu_task<space hbm>> to memref<7xi4, strided<[1], offset: 8>, #npu_task<space hbm>>
+  %rows = memref.reinterpret_cast %0 to offset: [0], sizes: [2, 2], strides: [4, 1] : memref<3x5xi4, #npu_task<space hbm>> to memref<2x2xi4, strided<[4, 1]>, #npu_task<space hbm>>
+  // expected-error@+1 {{a view of packed i4 has whole bytes, not parts of them: copy it}}
+  %odd = memref.reinterpret_cast %0 to offset: [1], sizes: [4], strides: [1] : memref<3x5xi4, #npu_task<space hbm>> to memref<4xi4, strided<[1], offset: 1>, #npu_task<space hbm>>
+  func.return
+}
+
+// -----
+
+// A packed buffer has as many bytes as its elements: [0, 8) and [8, 24) are apart, [7, 15) is not.
+func.func @main(%x: memref<3x5xi4, #npu_task<space host>>, %y: memref<4xf32, #npu_task<space host>>) -> memref<3x5xi4, #npu_task<space host>> attributes {npu_task.streams = 1 : i64, npu_task.arena_bytes = 512 : i64} {
+  %0 = npu_task.slot "arena" 0 : memref<3x5xi4, #npu_task<space hbm>>
+  %1 = npu_task.slot "arena" 8 : memref<4xf32, #npu_task<space hbm>>
+  %2 = npu_task.slot "arena" 7 : memref<3x5xi4, #npu_task<space hbm>>
+  %3 = memref.alloc() : memref<3x5xi4, #npu_task<space host>>
+  npu_task.copy %x to %0 on 0 : memref<3x5xi4, #npu_task<space host>> to memref<3x5xi4, #npu_task<space hbm>>
+  npu_task.copy %y to %1 on 0 : memref<4xf32, #npu_task<space host>> to memref<4xf32, #npu_task<space hbm>>
+  npu_task.copy %0 to %3 on 0 : memref<3x5xi4, #npu_task<space hbm>> to memref<3x5xi4, #npu_task<space host>>
+  npu_task.copy %x to %2 on 0 : memref<3x5xi4, #npu_task<space host>> to memref<3x5xi4, #npu_task<space hbm>>
+  // expected-error-re@+1 {{the plan is not safe: npu_task.copy reads bytes that npu_task.copy ({{.*}}) has overwritten}}
+  npu_task.copy %0 to %3 on 0 : memref<3x5xi4, #npu_task<space hbm>> to memref<3x5xi4, #npu_task<space host>>
+  func.return %3 : memref<3x5xi4, #npu_task<space host>>
+}

@@ -2,13 +2,7 @@
 are regular expressions of whole names. The list only gets shorter: a listed test that passes fails
 `test_onnx_backend.py`."""
 
-_NARROW = r"\w*(FLOAT8|FLOAT4|INT2)\w*"
-
 UNSUPPORTED: dict[str, list[str]] = {
-    "element types that have no row in the table: floats of at most 8 bits, 2-bit integers": [
-        rf"node/test_cast(like)?{_NARROW}",
-        r"node/test_(de)?quantizelinear_(e4m3fn|e5m2|float4e2m1|u?int2)\w*",
-    ],
     "tensors of strings": [
         r"node/test_string\w+",
         r"node/test_strnorm\w+",

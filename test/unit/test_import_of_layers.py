@@ -127,13 +127,22 @@ def test_dequantize_to_another_type_than_the_scale() -> None:
     assert text.index("graph.dequantize") < text.index("graph.cast")
 
 
+def test_quantize_to_floats_of_8_bits() -> None:
+    inputs = {"x": (F32, 4), "s": (F32,)}
+    e4m3 = TensorProto.FLOAT8E4M3FN
+    text = text_of("QuantizeLinear", inputs, output_dtype=e4m3)
+    assert "graph.quantize %x, %s to f8E4M3FN : " in text
+    text = text_of("QuantizeLinear", inputs, output_dtype=e4m3, saturate=0)
+    assert "graph.quantize %x, %s to f8E4M3FN {saturate = false} : " in text
+    text = text_of("Cast", {"x": (F32, 4)}, to=e4m3)
+    assert "graph.cast %x to f8E4M3FN {saturate = true} : " in text
+    text = text_of("Cast", {"x": (F32, 4)}, to=TensorProto.FLOAT8E8M0)
+    assert 'graph.cast %x to f8E8M0FNU {saturate = true, rounding = "up"} : ' in text
+
+
 def test_quantize_to_a_type_that_is_not_supported() -> None:
-    with pytest.raises(GeError, match="element type float8e4m3fn is not supported"):
-        text_of(
-            "QuantizeLinear",
-            {"x": (F32, 4), "s": (F32,)},
-            output_dtype=TensorProto.FLOAT8E4M3FN,
-        )
+    with pytest.raises(GeError, match="element type float6e2m3 is not supported"):
+        text_of("Cast", {"x": (F32, 4)}, to=TensorProto.FLOAT6E2M3)
 
 
 def test_attention_after_a_cache_of_unknown_length() -> None:

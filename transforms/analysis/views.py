@@ -1,7 +1,8 @@
 """Which graph ops are views: their result is part of the operand's memory, so nothing is launched.
 
 These are reshape, squeeze and unsqueeze, and slices and splits whose elements lie next to each
-other, all with static shapes: rows 2 to 4 of a matrix are a view, its columns are not.
+other, all with static shapes: rows 2 to 4 of a matrix are a view, its columns are not. Of packed
+elements a view is whole bytes, or ends with the operand.
 """
 
 from collections.abc import Sequence
@@ -12,9 +13,10 @@ from xdsl.ir import Operation, SSAValue
 from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.memory import row_major
 from ge.dialects.support.access import Access
+from ge.dialects.support.element_types import elements_per_byte
 from ge.dialects.support.interfaces import SliceInterface
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import Shape, numel, shape_of
+from ge.dialects.support.types import Shape, element_type, numel, shape_of
 
 
 def may_be_view(cls: type[Operation]) -> bool:
@@ -33,7 +35,14 @@ def view_offsets(op: Operation) -> list[int] | None:
     assert isinstance(op, SliceInterface)
     if len(op.operands) != 1 or (starts := op.part_starts()) is None:
         return None
-    return _contiguous(shape_of(op.operands[0]), starts, [shape_of(r) for r in op.results])
+    source, sizes = op.operands[0], [shape_of(r) for r in op.results]
+    offsets = _contiguous(shape_of(source), starts, sizes)
+    if offsets is None or (many := elements_per_byte(element_type(source))) == 1:
+        return offsets
+    ends = [offset + prod(size) for offset, size in zip(offsets, sizes, strict=True)]
+    last = numel(shape_of(source))
+    whole = not any(o % many for o in offsets) and all(e % many == 0 or e == last for e in ends)
+    return offsets if whole else None
 
 
 def whole_of(value: SSAValue) -> SSAValue:

@@ -25,7 +25,7 @@ from ge.dialects.fused_op import FlashAttentionOp
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.elementwise import CastOp
 from ge.dialects.support.access import Access
-from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.element_types import storage_bytes
 from ge.dialects.support.types import element_type, is_static, numel
 from ge.runtime.costs.cost import hbm_bytes_per_us
 from ge.transforms.fusion.epilogues import EPILOGUE, grow, judge_epilogue
@@ -78,7 +78,7 @@ def saved_us(merger: Merger, op: AttentionOp) -> float | None:
     sizes = batch, heads, queries, op.sizes("key")[2]
     if not is_static(sizes):
         return None
-    scores = numel(sizes) * bitwidth(element_type(op.query)) // 8
+    scores = storage_bytes(numel(sizes), element_type(op.query))
     return 4 * scores / hbm_bytes_per_us(merger.target.cube_cores, merger.target)
 
 

@@ -25,6 +25,7 @@ With `exact` sums along rows stay, as another order in memory may add them up in
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
@@ -35,7 +36,7 @@ from xdsl.utils.disjoint_set import DisjointSet
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import ReshapeOp, TransposeOp, UnsqueezeOp
 from ge.dialects.support.access import Access
-from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.element_types import storage_bytes
 from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.inference import attribute
 from ge.dialects.support.interfaces import Permuted, PermuteInterface
@@ -81,10 +82,8 @@ def full_shape(value: SSAValue, rank: int) -> Shape:
 
 def cost(value: SSAValue) -> int:
     """The bytes that a transpose of the value moves."""
-    total = bitwidth(element_type(value)) // 8
-    for d in shape_of(value):
-        total *= UNKNOWN_SIZE if d == DYNAMIC else d
-    return total
+    sizes = (UNKNOWN_SIZE if d == DYNAMIC else d for d in shape_of(value))
+    return storage_bytes(prod(sizes), element_type(value))
 
 
 def moves_nothing(order: Sequence[int], shape: Shape) -> bool:

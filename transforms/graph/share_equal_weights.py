@@ -19,7 +19,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import ReshapeOp
-from ge.dialects.support.types import shape_of
+from ge.dialects.support.types import element_type, numel, shape_of
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import Payload, payload_at_hand
 from ge.transforms.graph.control_flow import insert_before, replace_op
@@ -43,7 +43,8 @@ def share_equal_weights(module: ModuleOp, payload: Payload) -> int:
                 continue
             flat = array.reshape(-1)
             sample = (flat[:SAMPLE].tobytes(), flat[-SAMPLE:].tobytes())
-            alike = kept.setdefault((array.dtype, array.size, sample), [])
+            element, length = element_type(op.result), numel(shape_of(op.result))
+            alike = kept.setdefault((element, length, array.dtype, sample), [])
             equal = (other for other, values in alike if same_bytes(array, values))
             first[key] = next(equal, op)
             if first[key] is op:

@@ -14,11 +14,11 @@ becomes
     npu_task.launch @neg_0 ins(%b : ...) outs(%2 : ...)
 
 The kernels that write and read an operand must accept strided rows (`KernelOp.accepts_strided`),
-and each contiguous run of an operand in the result has at least `SHORTEST` bytes. An operand that
-cannot move (an input or output of the model, a constant, a result of control flow, one that is
-concatenated twice) is copied to its place in the result. An input of the model moves if the result
-is an output of the model (the cache of attention). Nothing changes where more bytes would be copied
-than are written in place.
+and each contiguous run of an operand in the result has at least `SHORTEST` bytes, all of them
+whole. An operand that cannot move (an input or output of the model, a constant, a result of control
+flow, one that is concatenated twice) is copied to its place in the result. An input of the model
+moves if the result is an output of the model (the cache of attention). Nothing changes where more
+bytes would be copied than are written in place.
 
 The result is live from the first write to it. So that the peak does not rise, operands in the arena
 move only if they are written at most `NEAR` tasks earlier and the bytes that are reserved early fit
@@ -42,7 +42,7 @@ from ge.dialects.npu_task.attributes import HBM
 from ge.dialects.npu_task.memory import owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import IO
-from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.element_types import elements_per_byte, storage_bytes
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import byte_size, element_type, normalize_axis, numel, shape_of
 from ge.transforms.analysis.aliasing import arena_bytes, in_arena, ops_by_block
@@ -137,9 +137,11 @@ class PartWriting:
         shape = shape_of(op.outs[0])
         axis = normalize_axis(main.axis.value.data, len(shape))
         lengths = [prod(shape_of(v)[axis:]) for v in op.ins]
-        width = bitwidth(element_type(op.outs[0])) // 8
-        whole = prod(shape[:axis]) == 1
-        if any(n == 0 or (n * width < SHORTEST and not whole) for n in lengths) or not prod(shape):
+        element, whole = element_type(op.outs[0]), prod(shape[:axis]) == 1
+        least = 1 if whole else SHORTEST
+        if any(storage_bytes(n, element) < least for n in lengths) or not prod(shape):
+            return None
+        if any(n % elements_per_byte(element) for n in lengths):
             return None
         offsets = accumulate(lengths, initial=0)
         return [Placement(o, n, sum(lengths)) for o, n in zip(offsets, lengths, strict=False)]

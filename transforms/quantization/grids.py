@@ -7,8 +7,8 @@ from xdsl.dialects.builtin import f32, f64, i8, i32
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph import elementwise as g
-from ge.dialects.graph.quantization import DequantizeOp, Granular
-from ge.dialects.support.element_types import ui8
+from ge.dialects.graph.quantization import DequantizeOp, Granular, QuantizeOp
+from ge.dialects.support.element_types import is_float, ui8
 from ge.dialects.support.types import (
     constant_value,
     element_type,
@@ -58,8 +58,9 @@ class Grid:
 
     @staticmethod
     def of(op: Granular) -> "Grid | None":
-        """The grid of a quantize or dequantize; None for blocks."""
-        if op.block_size.value.data:
+        """The grid of a quantize or dequantize; None for blocks, and for floats of 8 bits."""
+        storage = op.to if isinstance(op, QuantizeOp) else element_type(op.input)
+        if op.block_size.value.data or is_float(storage):
             return None
         if has_one_element(op.scale):
             return Grid(op.scale, op.zero_point, None)
@@ -127,10 +128,10 @@ class Quantized:
         op = value.owner
         if not isinstance(op, DequantizeOp):
             raise Refused(f"its {what} is not quantized")
-        if (grid := Grid.of(op)) is None:
-            raise Refused(f"its {what} has a scale for each block")
         if (t := element_type(op.input)) not in (i8, ui8):
             raise Refused(f"its {what} is quantized to {t}")
+        if (grid := Grid.of(op)) is None:
+            raise Refused(f"its {what} has a scale for each block")
         if not grid.is_prepared:
             raise Refused(f"the scale of its {what} is known only at run time")
         if not grid.is_normal:

@@ -163,6 +163,8 @@ def dequantize_after_pool(op: PoolOp, make: Make) -> Replacement:
     source, grid = pair
     if grid.axis is not None or known(grid.scale) is None or not grid.is_normal:
         return None
+    if bitwidth(element_type(source.input)) < 8:
+        return None
     new = with_input(op, source.input, make).results[0]
     return make(DequantizeOp, new, grid.scale, grid.zero_point)
 
@@ -192,7 +194,7 @@ def is_free(op: QuantizeOp) -> bool:
 
 
 def quantized_like(op: QuantizeOp, value: SSAValue, make: Make) -> SSAValue:
-    return make(QuantizeOp, value, op.scale, op.zero_point, to=op.to)
+    return make(QuantizeOp, value, op.scale, op.zero_point, to=op.to, saturate=op.saturate)
 
 
 @rule(QuantizeOp)

@@ -36,9 +36,10 @@ from ge.dialects.fused_op import FusedOp
 from ge.dialects.npu_task.attributes import HBM
 from ge.dialects.npu_task.memory import owner_of, row_major
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp, ReturnOp
+from ge.dialects.support.element_types import elements_per_byte
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import segments as segment_sizes
-from ge.dialects.support.types import element_type, set_type, shape_of, tensor
+from ge.dialects.support.types import element_type, numel, set_type, shape_of, tensor
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.clock.clock import ProgramClock, UnknownShapes
 from ge.runtime.costs.tiling import choose_tiling
@@ -240,7 +241,11 @@ class Splitter:
         yield from ((out, True) for out in op.outs)
 
     def part_names(self, group: Group, count: int) -> list[str] | None:
-        """The kernels of the pieces of a group's launches, None where one has none."""
+        """The kernels of the pieces of a group's launches, None where one has none, or where a part
+        would begin inside of a byte."""
+        for value in (v for op in group.members for v, is_cut in self.values(op) if is_cut):
+            if numel(shape_of(value)) // count % elements_per_byte(element_type(value)):
+                return None
         kernels = [self.part(op.callee, count) for op in group.members]
         names = [k.sym_name.data for k in kernels if k is not None]
         return names if len(names) == len(kernels) else None

@@ -107,11 +107,13 @@ def integer_zero(t: Attribute) -> Number | None:
 
 def holds(wide: Attribute, narrow: Attribute) -> bool:
     """Whether element type `wide` represents every value of `narrow`."""
-    if wide == narrow or narrow == i1:
+    if wide == narrow:
         return True
     w, n = row_of(wide), row_of(narrow)
-    if w is None or n is None:
-        return False
+    if w is None or n is None or (w.is_float and w.storage_only):
+        return False  # the floats of 8 bits differ in range, infinities, zeros and signs
+    if narrow == i1:
+        return True
     if n.is_float:
         return w.precision >= n.precision and w.exponent >= n.exponent
     low, high = lowest(narrow), highest(narrow)

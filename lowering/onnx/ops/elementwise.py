@@ -3,6 +3,7 @@
 from functools import reduce
 
 import numpy as np
+from xdsl.dialects.builtin import f8E8M0FNU
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph import activation as a
@@ -14,7 +15,6 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import agree, element_type, shape_of, shape_text
 from ge.lowering.onnx.model import element_of_onnx
 from ge.lowering.onnx.registry import Handler, Node, Unsupported, onnx_op
-from ge.runtime.data.arrays import dtype_of, float_limits
 
 # ONNX op type -> the graph op with the same operands and no attributes
 _SAME: dict[str, type[TensorOp]] = {
@@ -143,11 +143,11 @@ def cast(n: Node) -> SSAValue:
     to = element_type(n[1]) if n.op_type == "CastLike" else element_of_onnx(n.int("to"))
     if to == element_type(n[0]):
         return n[0]
-    row, x = row_of(to), n[0]
-    if row is not None and row.is_float and row.bits <= 8 and n.int("saturate", 1):
-        largest = float(float_limits(dtype_of(to)).max)
-        x = n.emit(g.ClampOp, x, n.like(-largest, x), n.like(largest, x))
-    return n.emit(g.CastOp, x, to=to)
+    row = row_of(to)
+    if row is None or not row.is_float or row.bits != 8:
+        return n.emit(g.CastOp, n[0], to=to)
+    rounding = n.str("round_mode", "up") if to == f8E8M0FNU else "nearest"
+    return n.emit(g.CastOp, n[0], to=to, saturate=bool(n.int("saturate", 1)), rounding=rounding)
 
 
 @onnx_op("BitCast")

@@ -8,7 +8,7 @@ func.func @f(%x: tensor<4xi64>, %s: tensor<f32>) {
 
 // -----
 
-// CHECK: error: 'graph.quantize' op a quantized element type is one of i4, i8, i16, ui4, ui8, ui16, i32, not f16
+// CHECK: error: 'graph.quantize' op a quantized element type is one of i2, i4, i8, i16, ui2, ui4, ui8, ui16, i32, f8E4M3FN, f8E5M2, f8E4M3FNUZ, f8E5M2FNUZ, f4E2M1FN, not f16
 func.func @f(%x: tensor<4xf32>, %s: tensor<f32>) {
   %0 = graph.quantize %x, %s to f16 : (tensor<4xf32>, tensor<f32>) -> tensor<4xf16>
   func.return
@@ -16,7 +16,7 @@ func.func @f(%x: tensor<4xf32>, %s: tensor<f32>) {
 
 // -----
 
-// CHECK: error: 'graph.dequantize' op a quantized element type is one of i4, i8, i16, ui4, ui8, ui16, i32, not i64
+// CHECK: error: 'graph.dequantize' op a quantized element type is one of i2, i4, i8, i16, ui2, ui4, ui8, ui16, i32, f8E4M3FN, f8E5M2, f8E4M3FNUZ, f8E5M2FNUZ, f4E2M1FN, not i64
 func.func @f(%x: tensor<4xi64>, %s: tensor<f32>) {
   %0 = graph.dequantize %x, %s : (tensor<4xi64>, tensor<f32>) -> tensor<4xf32>
   func.return

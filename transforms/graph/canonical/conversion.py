@@ -12,8 +12,12 @@ from ge.transforms.graph.canonical.local import Make, Replacement, rule
 def cast_through_wider(op: g.CastOp, make: Make) -> Replacement:
     """f16 -> f32 -> i8 is f16 -> i8: the type between holds every value."""
     inner = op.input.owner
-    if isinstance(inner, g.CastOp) and holds(inner.to, element_type(inner.input)):
-        return make(g.CastOp, inner.input, to=op.to)
+    if (
+        isinstance(inner, g.CastOp)
+        and holds(inner.to, element_type(inner.input))
+        and not inner.saturate.value.data
+    ):
+        return make(g.CastOp, inner.input, **op.properties)
     return None
 
 
