@@ -1,6 +1,7 @@
 """Every program that a test runs is proved first, and its dead memory is garbage. A test has one
 core: workers run side by side (lit.cfg does the same)."""
 
+import gc
 import os
 from collections.abc import Iterator
 
@@ -11,10 +12,19 @@ os.environ["GE_SANITIZE"] = "1"
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
+# as the command line tools do: a full collection visits every live module
+gc.set_threshold(100_000)
+
 # `make soak` takes the longer profile; no deadline, as a busy machine is no fault of an example
 settings.register_profile("check", max_examples=100, deadline=None)
-settings.register_profile("soak", max_examples=2000, deadline=None)
+settings.register_profile("soak", max_examples=4000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "check"))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected lives until the end: no collection visits it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 
 import lit.formats
@@ -30,12 +30,21 @@ TOOLS = {
     "ge-import": "ge.tools.ge_import",
     "ge-run": "ge.tools.ge_run",
 }
-SHELL = ("cd", "export", "env")
+SHELL = ("cd", "export")
 WARM = (
     "numpy",
+    "onnx",
+    *TOOLS.values(),
+    "ge.lowering.cli.compile",
+    "ge.lowering.cli.import_model",
     "ge.lowering.cli.opt",
+    "ge.lowering.cli.progress",
+    "ge.lowering.cli.run",
+    "ge.lowering.debugging.validation",
     "ge.lowering.driver.compiler",
+    "ge.lowering.onnx.importer",
     "ge.runtime.check.certificate",
+    "ge.runtime.data.npz",
     "ge.runtime.device.session",
     "ge.runtime.kernels",
     "ge.dialects.graph",
@@ -46,6 +55,8 @@ WARM = (
     "xdsl.dialects.test",
     "xdsl.targets.mlir",
     "xdsl.transforms.canonicalize",
+    "xdsl.transforms.common_subexpression_elimination",
+    "xdsl.utils.color_printer",
     "filecheck.finput",
     "filecheck.matcher",
     "filecheck.options",
@@ -62,6 +73,7 @@ class Stage:
 
     argv: list[str]
     negate: bool = False
+    environment: dict[str, str] = field(default_factory=dict)
     stdin: str = PIPE
     stdout: str = PIPE
     stderr: str = LOG
@@ -74,6 +86,11 @@ def read_stage(words: list[str]) -> Stage | None:
     """The command in some words of a RUN line; None when a shell is needed for it."""
     stage = Stage([])
     words = list(words)
+    if words[:1] == ["env"]:
+        words.pop(0)
+        while words and (match := re.fullmatch(r"([A-Z_]+)=(.*)", words[0])) is not None:
+            stage.environment[match[1]] = match[2]
+            words.pop(0)
     while words and words[0] == "not":
         words.pop(0)
         stage.negate = not stage.negate
@@ -163,6 +180,7 @@ def run_stage(stage: Stage, stdin: bytes) -> tuple[bool, bytes, bytes]:
     streams = {name: text_stream() for name in {stage.stdout, stage.stderr}}
     sys.stdin = text_stream(stdin)
     sys.stdout, sys.stderr = streams[stage.stdout], streams[stage.stderr]
+    os.environ.update(stage.environment)  # the child runs one line
     try:
         code = call(stage.argv, stdin)
     except SystemExit as e:
@@ -201,16 +219,24 @@ class ForkTest(lit.formats.ShTest):
                     import_module(name)
                 except Exception:  # the tests that need it will say more
                     pass
-            self.load_passes()
+            self.load_tables()
             gc.collect()
             gc.freeze()
+            gc.set_threshold(100_000)  # as a tool in a process of its own
             ForkTest.warm = True
 
     @staticmethod
-    def load_passes() -> None:
+    def load_tables() -> None:
+        """Passes, kernels and importers of ONNX ops."""
         try:
-            from ge.lowering.plugins.universe import GE_UNIVERSE
+            from xdsl.dialects.builtin import ModuleOp
 
+            from ge.lowering.onnx import registry
+            from ge.lowering.plugins.universe import GE_UNIVERSE
+            from ge.runtime import kernels
+
+            kernels.find(ModuleOp)
+            registry.find("", "")
             for load in GE_UNIVERSE.all_passes.values():
                 load()
         except Exception:  # as above

@@ -36,7 +36,7 @@ from ge.dialects.graph.support.parameters import (
 from ge.dialects.support.access import Access
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.element_types import ELEMENT_TYPES, check_computed, is_float, ui8
-from ge.dialects.support.interfaces import Permuted, PermuteInterface
+from ge.dialects.support.interfaces import Permuted, PermuteInterface, SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -46,6 +46,7 @@ from ge.dialects.support.types import (
     merge_dims,
     normalize_axis,
     numel,
+    rank_of,
     shape_of,
     shape_text,
     tensor,
@@ -86,13 +87,41 @@ def check_axis(op: "Granular | RequantizeOp") -> Shape:
     return (*shape[:axis], dim, *shape[axis + 1 :])
 
 
+def meeting_axis(op: "Granular | RequantizeOp") -> tuple[Shape, Shape] | None:
+    """The shapes in which a scale along an axis and the result broadcast. Shapes are static."""
+    shape = shape_of(op.input)
+    if numel(shape_of(op.scale)) == 1:
+        return (), shape
+    if op.axis is None:
+        return None
+    axis = normalize_axis(op.axis.value.data, len(shape))
+    return (*(1 for _ in shape[:axis]), shape[axis], *(1 for _ in shape[axis + 1 :])), shape
+
+
 def permuted_axis(axis: IntegerAttr | None, order: Sequence[int]) -> Permuted:
     if axis is None or not order:
         return Permuted((0,), order, {})
     return Permuted((0,), order, {"axis": order.index(normalize_axis(axis.value.data, len(order)))})
 
 
-class Granular(OneResultOp, PermuteInterface, ABC):
+def split_along(
+    op: "Granular | RequantizeOp", axis: int, block: int
+) -> tuple[int | None, ...] | None:
+    """As `SplitInterface.split_axes`: parameters of more than one element are split with the axis
+    that they are along. Blocks may not be cut."""
+    own = None if op.axis is None else normalize_axis(op.axis.value.data, rank_of(op.input))
+    if block and own == axis:
+        return None
+
+    def part(value: SSAValue) -> int | None:
+        if numel(shape_of(value)) == 1 or (own != axis and not block):
+            return None
+        return axis if block else 0
+
+    return (axis, *(part(v) for v in op.operands[1:]))
+
+
+class Granular(OneResultOp, PermuteInterface, SplitInterface, ABC):
     """Quantize and dequantize: the granularity of scale and zero point."""
 
     input = operand_def()
@@ -107,19 +136,20 @@ class Granular(OneResultOp, PermuteInterface, ABC):
         """Scales and zero points are not broadcast like operands of elementwise ops."""
         return super().local_parts(index) if index == 0 else None
 
+    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
+        return split_along(self, axis, self.block_size.value.data)
+
     def meeting_shapes(self) -> tuple[Shape, Shape] | None:
         """The shapes in which scale and result broadcast like operands of an elementwise op, in
         which a dimension of blocks is two; None where the last block is cut. Shapes are static."""
-        shape, scale = shape_of(self.input), shape_of(self.scale)
         block = self.block_size.value.data
-        if numel(scale) == 1:
-            return (), shape
+        if not block or numel(shape_of(self.scale)) == 1:
+            return meeting_axis(self)
         if self.axis is None:
             return None
+        shape = shape_of(self.input)
         axis = normalize_axis(self.axis.value.data, len(shape))
         before, size, after = shape[:axis], shape[axis], shape[axis + 1 :]
-        if not block:
-            return (*(1 for _ in before), size, *(1 for _ in after)), shape
         if size % block:
             return None
         blocks = size // block
@@ -211,7 +241,7 @@ ROUNDINGS = ("half_even", "tflite", "power_of_two", "float32")
 
 
 @irdl_op_definition
-class RequantizeOp(OneResultOp, PermuteInterface):
+class RequantizeOp(OneResultOp, PermuteInterface, SplitInterface):
     """saturate(round((x - offset) * scale) + zero_point) as element type `to`, in integers: each
     scale, m * 2^e with 0.5 <= m < 1, is a multiplier M = round(m * 2^31) and a shift 31 - e.
     With d = x - offset, saturated to 32 bits, `rounding` is
@@ -248,6 +278,9 @@ class RequantizeOp(OneResultOp, PermuteInterface):
 
     def local_parts(self, index: int) -> int | None:
         return super().local_parts(index) if index == 0 else None
+
+    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
+        return split_along(self, axis, 0)
 
     def limits(self) -> tuple[int, int]:
         """The least and the largest result."""

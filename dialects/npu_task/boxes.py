@@ -62,9 +62,12 @@ def _nested(low: int, width: int, dims: Sequence[tuple[int, int]]) -> list[Box] 
     """As `boxes_of`, for sizes above 1 and strides above 0 in ascending order."""
     boxes = [Box(low, width)]
     for count, pitch in dims:
-        boxes = [new for box in boxes for new in _repeated(box, count, pitch)]
-        if len(boxes) > MOST_BOXES:
-            return None
+        repeated = list[Box]()
+        for box in boxes:
+            repeated += _repeated(box, count, pitch)
+            if len(repeated) > MOST_BOXES:
+                return None
+        boxes = repeated
     return boxes
 
 

@@ -160,7 +160,7 @@ class KernelOp(GeOp):
         if self.tiling is not None and len(self.tiling.sizes) == 3:
             matmuls = (isinstance(o, TensorOp) and o.ALWAYS_MACS for o in self.body.walk())
             if not any(matmuls) and (work := self.main.work()) is not None and not work.macs:
-                raise VerifyException("a tile of three sizes is for products of matrices")
+                raise VerifyException("a tile of three sizes is for matmuls")
 
 
 @irdl_op_definition

@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import inspect
 import textwrap
+from functools import cache
 from typing import Any, get_type_hints
 
 from xdsl.passes import ModulePass
@@ -15,25 +16,32 @@ def _field_docs(cls: type) -> dict[str, str]:
     """Field -> the string below it in the class body (or `help` in its metadata)."""
     docs: dict[str, str] = {}
     for base in reversed(cls.__mro__):
-        if not dataclasses.is_dataclass(base):
-            continue
-        for f in dataclasses.fields(base):
-            if "help" in f.metadata:
-                docs[f.name] = f.metadata["help"]
-        try:
-            tree = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
-        except (OSError, TypeError, SyntaxError):
-            continue
-        assert isinstance(tree, ast.ClassDef)
-        for statement, below in zip(tree.body, tree.body[1:], strict=False):
-            match statement, below:
-                case (
-                    ast.AnnAssign(target=ast.Name(id=name)),
-                    ast.Expr(value=ast.Constant(value=str(text))),
-                ):
-                    docs[name] = " ".join(text.split())
-                case _:
-                    pass
+        if dataclasses.is_dataclass(base):
+            docs |= {
+                f.name: f.metadata["help"] for f in dataclasses.fields(base) if "help" in f.metadata
+            }
+            if "__annotations__" in vars(base):
+                docs |= _strings_below_fields(base)
+    return docs
+
+
+@cache
+def _strings_below_fields(cls: type) -> dict[str, str]:
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+    except (OSError, TypeError, SyntaxError):
+        return {}
+    assert isinstance(tree, ast.ClassDef)
+    docs: dict[str, str] = {}
+    for statement, below in zip(tree.body, tree.body[1:], strict=False):
+        match statement, below:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                docs[name] = " ".join(text.split())
+            case _:
+                pass
     return docs
 
 

@@ -38,7 +38,7 @@ class Imported:
 
 
 @dataclass(frozen=True)
-class Problem:
+class ImportProblem:
     op_type: str
     name: str
     reason: str
@@ -62,7 +62,7 @@ class Importer:
         self.payload = ImportedWeights()
         self.keys: dict[str, int] = {}
         self.computed: dict[SSAValue, Array] = {}
-        self.problems: list[Problem] = []
+        self.problems: list[ImportProblem] = []
         self.opsets = versions(model.opset_import)
         self.functions = {f.key: f for f in map(local_function, model.functions)}
         self.nodes = 0
@@ -102,7 +102,7 @@ class Importer:
 
     def report(self, op_type: str, name: str, why: Exception) -> None:
         text = why.message if isinstance(why, GeError) else str(why)
-        self.problems.append(Problem(op_type, name, " ".join(text.split())))
+        self.problems.append(ImportProblem(op_type, name, " ".join(text.split())))
 
     def blame(self, node: NodeProto, error: Exception) -> Exception:
         """What to tell about a node at which a handler stumbled: what is wrong with it as ONNX,
@@ -184,7 +184,7 @@ def upgraded(model: ModelProto) -> ModelProto:
     return model
 
 
-def problems_text(problems: Sequence[Problem]) -> str:
+def problems_text(problems: Sequence[ImportProblem]) -> str:
     if len(problems) == 1:
         p = problems[0]
         return f"{p.op_type} '{p.name}': {p.reason}"

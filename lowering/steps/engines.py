@@ -25,13 +25,13 @@ from ge.dialects.support.types import (
 
 def choose_engine(op: TensorOp) -> Engine:
     """The engine for a kernel that computes `op` (see the top of this file)."""
-    values = (*op.operands, *op.results)
-    dynamic = any(is_dynamic(v.type) for v in values)
+    members = op.members if isinstance(op, FusedOp) else (op,)
+    dynamic = any(is_dynamic(v.type) for v in (*op.operands, *op.results))
     instance = an_instance(op) if dynamic else op
     work = None if instance is None else instance.work()
-    if work is not None and work.macs:
+    if (work is not None and work.macs) or (dynamic and any(o.ALWAYS_MACS for o in members)):
         return Engine.CUBE
-    if all(is_shape_arithmetic(o) for o in (op.members if isinstance(op, FusedOp) else (op,))):
+    if all(map(is_shape_arithmetic, members)):
         return Engine.HOST
     if instance is not None and dynamic and shape_depends_on_values(op, instance):
         return Engine.HOST

@@ -12,13 +12,14 @@ def engine_problem(kernel: KernelOp) -> str | None:
     engine, op = kernel.engine.data, kernel.main
     members = op.members if isinstance(op, FusedOp) else [op]
     work = op.work()
-    product = any(o.ALWAYS_MACS for o in members) if work is None else work.macs > 0
+    matmul = any(o.ALWAYS_MACS for o in members) if work is None else work.macs > 0
     if engine is Engine.DMA:
         return "DMA copies between host and device, and runs no kernel"
-    if product and engine is not Engine.CUBE and (work is not None or engine is Engine.HOST):
-        return f"products of matrices run on the cube, not on {engine}"
-    if engine is Engine.CUBE and work is not None and not product:
-        return f"the cube computes products of matrices, and there are none in {op.name}"
+    if matmul and engine is not Engine.CUBE:
+        return f"matmuls run on the cube, not on {engine}"
+    multiplies = matmul or (work is None and any(o.IS_MATMUL for o in members))
+    if engine is Engine.CUBE and not multiplies:
+        return f"the cube computes matmuls, and there are none in {op.name}"
     shapes = all(is_shape_arithmetic(o) for o in members)
     if engine is Engine.HOST and not shapes and not any(is_dynamic(r.type) for r in op.results):
         return f"the host does shape arithmetic only, not {op.name}"

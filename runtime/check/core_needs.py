@@ -26,7 +26,7 @@ from xdsl.ir import SSAValue
 from ge.dialects.graph.elementwise import Elementwise
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.pooling import Pooling
-from ge.dialects.graph.quantization import Granular
+from ge.dialects.graph.quantization import Granular, RequantizeOp
 from ge.dialects.graph.shape import BroadcastToOp
 from ge.dialects.support.access import Access
 from ge.dialects.support.interfaces import rows_of
@@ -118,9 +118,9 @@ class Needs:
         large, small = shape_of(result), broadcast_shape(op, index, shape_of(result))
         if small is None or not self.runs:
             return 0
-        for product in self.matmuls:
-            if product.shape == large:
-                return 0 if small == large else product.below(small)
+        for matmul in self.matmuls:
+            if matmul.shape == large:
+                return 0 if small == large else matmul.below(small)
         return distinct_below(broadcast_dims(small, large), self.run(self.counts[result]))
 
     def run(self, count: int) -> int:
@@ -180,7 +180,9 @@ def broadcast_shape(op: TensorOp, index: int, large: Shape) -> Shape | None:
     if isinstance(op, GatherOp) and index:
         axis = op.axis.value.data
         small = (*(1,) * axis, *small, *(1,) * (len(large) - axis - len(small)))
-    elif isinstance(op, Granular) and index:
+    elif isinstance(op, RequantizeOp) and index > 1:
+        pass  # one element
+    elif isinstance(op, Granular | RequantizeOp) and index:
         axis = op.properties.get("axis")
         if not isinstance(axis, IntegerAttr) or len(small) != 1:
             return None

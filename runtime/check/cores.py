@@ -78,12 +78,12 @@ class KernelProof:
                 if op.ACCESS is Access.VIEW:
                     self.source[r] = self.root(op.operands[0])
         self.matmuls = [op for op in self.body.ops if len(self.tile) == 3 and self.macs(op)]
-        self.products = {r for op in self.matmuls for r in op.results}
+        self.sums = {r for op in self.matmuls for r in op.results}
         self.fixpipe: set[TensorOp] = set()
         if self.target.fixpipe:
             self.fixpipe.update(o for op in self.matmuls for o in through_fixpipe(self.body, op))
         # From L0C, some through a fixpipe
-        self.arriving = self.products | {r for op in self.fixpipe for r in op.results}
+        self.arriving = self.sums | {r for op in self.fixpipe for r in op.results}
         self.loaded = set(self.body.inputs)  # inputs, and what is only moved on the way in
 
     def check(self) -> list[str]:
@@ -283,7 +283,7 @@ class KernelProof:
         self.check_ends(movable)
 
     def check_ends(self, movable: set[SSAValue]) -> None:
-        """What is loaded is in use from step 0; what is stored until the end, but a product is
+        """What is loaded is in use from step 0; what is stored until the end, but a matmul is
         stored as it is."""
         for value in self.loaded - self.looked_up - self.source.keys():
             if self.buffer(value) is not None and not numel(shape_of(value)) == 1:
@@ -329,7 +329,7 @@ class KernelProof:
             if (buffer := self.ub.get(name)) is None or not size:
                 continue
             bits = bitwidth(element_type(value))
-            if value in self.products:
+            if value in self.sums:
                 bits = max(bits, 8 * ACCUMULATOR_BYTES)
             if 8 * buffer.bytes < count * bits:
                 least = -(-count * bits // 8)
@@ -360,10 +360,10 @@ class KernelProof:
         if results := [numel(shape_of(r)) for op in before for r in op.results]:
             longest = max(1, *results)
             tile = min(PROLOGUE_ELEMENTS, longest)
-            yield Needs(before, longest, tile), f"{tile} elements before the product"
+            yield Needs(before, longest, tile), f"{tile} elements before the matmul"
         beyond = {*before, *self.matmuls, *self.fixpipe}
         if after := [op for op in self.body.ops if op not in beyond]:
-            elements = max(1, sum(numel(shape_of(r)) for r in self.products))
+            elements = max(1, sum(numel(shape_of(r)) for r in self.sums))
             rows = min(self.tile[0], PASSING_ROWS, self.matrices[1])
             tile = min(rows * self.columns, elements)
             columns = [self.tile_of(op, rows) for op in self.matmuls]
@@ -399,7 +399,7 @@ class KernelProof:
     # ---- matmuls ----
 
     def check_product(self) -> None:
-        """The tiles of the product, or of attention, are where the cube takes them from, and as
+        """The tiles of the matmul, or of attention, are where the cube takes them from, and as
         wide as rows that are worked on."""
         for memory, name, size, copies in self.own_tiles:
             buffer = next((b for b in self.plan.get(memory, ()) if b.name == name), None)

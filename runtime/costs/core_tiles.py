@@ -25,7 +25,7 @@ from xdsl.ir import Operation, SSAValue
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.elementwise import Elementwise
 from ge.dialects.graph.pooling import Pooling
-from ge.dialects.graph.quantization import Granular
+from ge.dialects.graph.quantization import Granular, RequantizeOp, meeting_axis
 from ge.dialects.support.access import Access, repeated_parts
 from ge.dialects.support.element_types import bitwidth, storage_bytes
 from ge.dialects.support.interfaces import rows_of
@@ -63,11 +63,11 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """A value that is broadcast to a product, of which a tile is some places by some columns."""
+    """A value that is broadcast to a matmul, of which a tile is some places by some columns."""
 
     columns: bool  # whether it has an element for each column
     places: int  # its elements for one column
-    all_places: int  # the product's
+    all_places: int  # the matmul's
     run: bool  # whether one element is for places in a row
 
     def elements(self, rows: int, columns: int) -> int:
@@ -76,7 +76,7 @@ class Below:
 
     @classmethod
     def of(cls, small: Shape, large: Shape, axis: int) -> "Below":
-        """A value of shape `small`, broadcast to a product with columns along `axis`."""
+        """A value of shape `small`, broadcast to a matmul with columns along `axis`."""
         padded = (1,) * (len(large) - len(small)) + tuple(small)
         mine = [d for i, d in enumerate(padded) if i != axis]
         theirs = [d for i, d in enumerate(large) if i != axis]
@@ -350,6 +350,8 @@ class _Builder:
         small, large = shape_of(value), shape_of(op.results[0])
         if isinstance(op, Granular) and index:
             small, large = op.meeting_shapes() or (small, large)
+        elif isinstance(op, RequantizeOp) and index == 1:
+            small, large = meeting_axis(op) or (small, large)
         if size > 1 and (below := self.below_product(small, large)) is not None:
             home = self.home_of(value)
             self.below[home] = below if self.below.get(home, below) == below else None

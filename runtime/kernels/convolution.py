@@ -33,7 +33,30 @@ def add_bias(out: Array, bias: Array | None) -> None:
         out += bias.reshape(-1, *[1] * (out.ndim - 2))
 
 
+# OpenBLAS does so many multiplications without first copying the matrices and clearing the result.
+DIRECT_MATMUL = 10**6
+
+
+@lru_cache(maxsize=256)
+def equal_parts(size: int, most: int, least: int) -> int:
+    """The least number of equal parts of `least` to `most` elements; 1 where there is none."""
+    numbers = range(max(-(-size // max(most, 1)), 1), size // least + 1)
+    return next((n for n in numbers if size % n == 0), 1)
+
+
 def into(a: Array, b: Array, out: Array) -> None:
+    """Multiply matrices, in parts where to copy them takes a large part of the time: the columns
+    of a few rows, or the rows of sums of few terms."""
+    if a.ndim == 2 and a.size:
+        (rows, terms), columns = a.shape, b.shape[1]
+        if rows <= 32 and a.size <= 5000:
+            parts = equal_parts(columns, DIRECT_MATMUL // a.size, 64)
+            b = b.reshape(terms, parts, columns // parts).swapaxes(0, 1)
+            out = out.reshape(rows, parts, columns // parts).swapaxes(0, 1)
+        elif terms <= 100:
+            parts = equal_parts(rows, DIRECT_MATMUL // max(terms * columns, 1), 8)
+            a = a.reshape(parts, rows // parts, terms)
+            out = out.reshape(parts, rows // parts, columns)
     np.matmul(a, b, out=out)
 
 

@@ -9,7 +9,7 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import isfinite, prod
 from threading import local
 from typing import Any
 
@@ -23,11 +23,15 @@ from ge.runtime.kernels.linear import DerivedArrays
 
 Matmul = Callable[[Array, Array, Array], object]  # multiplies the first two arrays into the third
 
+# Multiplies channels [channels, height, width] and band matrices into the third array.
+BandMatmul = Callable[[Array, Array, Array], None]
+
 # Computes the second array, which may be the first, from a block of the result.
 Epilogue = Callable[[Array, Array], object]
 
 BLOCK_BYTES = 1 << 20  # a block of a result, or of the columns for it
 BAND_ROWS = 8  # rows of an image between the first and last position of a band matrix
+WHOLE_ROWS = 16  # images of so many rows are multiplied by one band matrix
 BAND_COLUMNS = 16  # columns of a result for one band matrix
 PADDED_LAYOUTS = 32  # images of so many sizes keep the zeros around them
 
@@ -114,11 +118,11 @@ class Correlation:
         """`derived` holds band matrices from run to run."""
         window = self.window
         if prod(window.kernel) == 1 and set(window.strides) == {1} and not any(window.pads):
-            self.by_points()
+            self.by_points(derived)
         elif self.groups > 1 and self.weight.shape[1] == 1 and window.rank == 2 and self.x.size:
             self.by_bands(derived)
         else:
-            self.by_columns()
+            self.by_columns(derived)
 
     def multiply(
         self, rows: Array, columns: Array, first: int, target: Array, bias: Array | None
@@ -137,22 +141,27 @@ class Correlation:
         if self.epilogue is not None:
             self.epilogue(block, target)
 
-    def with_bias(self, rows: Array) -> tuple[Array, Array | None]:
+    def with_bias(self, rows: Array, derived: DerivedArrays) -> tuple[Array, Array | None]:
         """The weight [groups, outputs, terms] with the bias as one more term, if the sums are of
-        floats and that costs less than to add it; the bias that is still to be added."""
-        few = 4 * rows.shape[2] < prod(self.out.shape[2:])
-        if self.bias is None or self.groups > 1 or self.out.dtype.kind != "f" or not few:
-            return rows, self.bias
-        return np.concatenate([rows, self.bias.astype(rows.dtype)[None, :, None]], axis=2), None
+        floats and both are constants; the bias that is still to be added."""
+        bias, constant = self.bias, not self.weight.flags.writeable
+        if bias is None or bias.flags.writeable or not constant or self.out.dtype.kind != "f":
+            return rows, bias
 
-    def by_points(self) -> None:
+        def build() -> Array:
+            terms = bias.astype(rows.dtype).reshape(*rows.shape[:2], 1)
+            return np.concatenate([rows, terms], axis=2)
+
+        return derived(self.weight, "bias", build, bias), None
+
+    def by_points(self, derived: DerivedArrays) -> None:
         batch, groups, count = len(self.x), self.groups, prod(self.out.shape[2:])
         outputs, terms = len(self.weight) // groups, self.weight.shape[1]
         rows, bias = self.weight.reshape(groups, outputs, terms), self.bias
         points = self.x.reshape(batch, groups, terms, count)
         result = self.out.reshape(batch, groups, outputs, count)
-        if outputs >= 2 * terms:  # a copy of the image costs less than to add the bias
-            rows, bias = self.with_bias(rows)
+        if outputs >= terms:  # a copy of the image costs less than to add the bias
+            rows, bias = self.with_bias(rows, derived)
         for image in range(batch):
             for group in range(groups):
                 columns = points[image, group]
@@ -162,7 +171,7 @@ class Correlation:
                 target = result[image, group]
                 self.multiply(rows[group], columns, group * outputs, target, bias)
 
-    def by_columns(self) -> None:
+    def by_columns(self, derived: DerivedArrays) -> None:
         x, window, groups = self.x, self.window, self.groups
         rows = self.weight.reshape(groups, len(self.weight) // groups, prod(self.weight.shape[1:]))
         positions, terms = self.out.shape[2:], rows.shape[2]
@@ -172,7 +181,9 @@ class Correlation:
         line_bytes = x.shape[1] * prod(window.kernel) * line * x.itemsize
         step = max(1, 4 * BLOCK_BYTES // max(line_bytes, 1))
         before = (slice(None),) * (1 + window.rank)  # the dimensions before an image's positions
-        rows, bias = self.with_bias(rows)
+        bias = self.bias
+        if groups == 1 and 4 * terms < prod(positions):  # no second copy of many weights
+            rows, bias = self.with_bias(rows, derived)
         for image in range(len(x)):
             for start in range(0, positions[0], step):
                 chunk = view[image][(*before, slice(start, start + step))]
@@ -190,76 +201,136 @@ class Correlation:
         a nan, the block is computed by columns."""
         x, window, (height, width) = self.x, self.window, self.out.shape[2:]
         several, elements = len(self.weight) // self.groups, prod(x.shape[2:])
-        if along_rows := window.strides[1] == 1:
+        block_bytes, bias = BLOCK_BYTES, self.bias
+        if window.strides[1] > 1:
+            count = -(-width // -(-width // BAND_COLUMNS))
+            bands, method = self.bands(derived, 1, count), self.along_columns
+        elif x.shape[2] <= WHOLE_ROWS and width <= x.shape[3] and self.out.dtype.kind == "f":
+            elements *= window.kernel[1] + 1
+            bands, bias, method = self.bands_of_images(derived), None, self.by_images
+        else:
             count = -(-height // -(-height * window.strides[0] // BAND_ROWS))
             extent = (height - 1) * window.strides[0] + window.extent(0)
             elements = extent * window.kernel[1] * width
-        else:
-            count = -(-width // -(-width // BAND_COLUMNS))
-            elements = prod(x.shape[2:])
-        bands = self.bands(derived, 0 if along_rows else 1, count)
-        step = max(1, BLOCK_BYTES // ((elements + height * width * several) * x.itemsize))
+            bands, method = self.bands(derived, 0, count), self.along_rows
+            block_bytes //= 2  # the lines are written and read again
+        step = max(1, block_bytes // ((elements + height * width * several) * x.itemsize))
+        step = min(step, self.groups)
+        multiply = method(step, bands)
+        is_float = self.out.dtype.kind == "f"
         for image in range(len(x)):
             for first in range(0, self.groups, step):
                 some = slice(first, first + step)
                 part = self.out[image, first * several : (first + step) * several]
                 target = part.reshape(-1, several, height, width)
-                multiply = self.along_rows if along_rows else self.along_columns
                 multiply(x[image, some], bands[some], target)
-                if part.dtype.kind == "f" and not np.isfinite(np.vdot(part, part)):
+                finite = not is_float or isfinite(np.vdot(part, part))
+                if not finite:
                     weight = self.weight[first * several : (first + step) * several]
                     Correlation(
                         x[None, image, some], weight, window, len(target), self.matmul, part[None]
-                    ).by_columns()
-                self.finish(part, first * several, part, self.bias)
+                    ).by_columns(derived)
+                self.finish(part, first * several, part, bias if finite else self.bias)
 
-    def along_rows(self, x: Array, bands: Array, target: Array) -> None:
-        """Channels [channels, height, width] times bands [channels, outputs, row, terms]. Rows of
-        the image are copied to lines [channels, row, element of a window's row, column]."""
-        window, (count, several, height, width) = self.window, target.shape
-        rows, taps, stride = bands.shape[2], window.kernel[1], window.strides[0]
+    def by_images(self, most: int, bands: Array) -> BandMatmul:
+        """For up to `most` small images at a time, bands [channels, outputs, row, terms] of
+        `bands_of_images`. The image is copied once for each element of a window's row, shifted by
+        it: that is one run of memory, where rows of few elements would be many short ones, but for
+        the elements that get into another row."""
+        window, (rows, line), terms = self.window, self.x.shape[2:], bands.shape[3]
+        memory = scratch("images", (most, terms * line), self.x.dtype)
+        lines, size = memory.reshape(most, terms, line), rows * line
+        copies: list[tuple[Array, slice]] = []
+        outside: list[Array] = []
+        for tap in range(window.kernel[1]):
+            shift = tap * window.dilations[1] - window.pads[1]
+            some = slice(max(shift, 0), max(size + min(shift, 0), 0))
+            first = tap * size - shift
+            copies.append((memory[:, some.start + first : some.stop + first], some))
+            shifted = lines[:, tap * rows : (tap + 1) * rows]
+            outside += [
+                shifted[..., : max(-shift, 0)],
+                shifted[..., max(line - max(shift, 0), 0) :],
+            ]
+        outside = [a for a in outside if a.size]
+        lines[:, window.kernel[1] * rows :] = 1  # what the bias is multiplied by
+        columns = lines[..., : self.out.shape[3]]
+
+        def multiply(x: Array, bands: Array, target: Array) -> None:
+            count, image = len(x), x.reshape(len(x), size)
+            for copy, some in copies:
+                copy[:count] = image[:, some]
+            for array in outside:
+                array[:count] = 0
+            for i in range(target.shape[1]):
+                self.matmul(bands[:, i], columns[:count], target[:, i])
+
+        return multiply
+
+    def along_rows(self, most: int, bands: Array) -> BandMatmul:
+        """For up to `most` channels at a time, bands [channels, outputs, row, terms]. Rows of the
+        image are copied to lines [channels, row, element of a window's row, column]."""
+        window, (height, width), rows = self.window, self.out.shape[2:], bands.shape[2]
+        taps, stride, image = window.kernel[1], window.strides[0], self.x.shape[2:]
         extent = (height - 1) * stride + window.extent(0)
-        layout = window, x.shape[1:]
-        lines = scratch.with_zeros(layout, (count, extent, taps, width), x.dtype)
-        inside = lines[:, window.pads[0] :][:, : x.shape[1]]
-        for tap in range(taps):
-            positions, elements = tap_range(window, 1, tap, x.shape[2], width)
-            inside[:, :, tap, positions] = x[:, : inside.shape[1], elements]
-        per_channel, per_row, per_line, step = lines.strides
-        whole = height // rows
-        for first, tiles, size in ((0, whole, rows), (whole * rows, 1, height % rows)):
-            if not size:
-                continue
+        lines = scratch.with_zeros((window, image), (most, extent, taps, width), self.x.dtype)
+        inside = lines[:, window.pads[0] :][:, : image[0]]
+        copied = inside.shape[1]
+        ranges = [tap_range(window, 1, tap, image[1], width) for tap in range(taps)]
+        per_channel, per_row, per_line, _ = lines.strides
+
+        def tiles_of(first: int, tiles: int, size: int) -> tuple[slice, Shape, Array]:
+            """The rows of the result in so many tiles of a size, and the lines that they meet."""
             terms = ((size - 1) * stride + window.extent(0)) * taps
             columns = np.ndarray(
-                (count, tiles, terms, width), lines.dtype, lines, first * stride * per_row,
-                (per_channel, rows * stride * per_row, per_line, step),
+                (most, tiles, terms, width), lines.dtype, lines, first * stride * per_row,
+                (per_channel, rows * stride * per_row, per_line, lines.itemsize),
             )  # fmt: skip
-            for i in range(several):
-                part = target[:, i, first : first + tiles * size]
-                part = part.reshape(count, tiles, size, width)
-                self.matmul(bands[:, i, None, :size, :terms], columns, part)
+            return slice(first, first + tiles * size), (tiles, size, width), columns
 
-    def along_columns(self, x: Array, bands: Array, target: Array) -> None:
-        """Channels [channels, height, width] times bands [channels, outputs, tap, element, column],
-        one row of the window after the other."""
-        window, (height, width) = self.window, target.shape[2:]
+        whole, rest = divmod(height, rows)
+        pieces = [tiles_of(0, whole, rows)]
+        if rest:
+            pieces.append(tiles_of(whole * rows, 1, rest))
+
+        def multiply(x: Array, bands: Array, target: Array) -> None:
+            count = len(x)
+            for tap, (positions, elements) in enumerate(ranges):
+                inside[:count, :, tap, positions] = x[:, :copied, elements]
+            for where, shape, columns in pieces:
+                matrices = bands[:, :, None, : shape[1], : columns.shape[2]]
+                for i in range(target.shape[1]):
+                    part = target[:, i, where].reshape(count, *shape)
+                    self.matmul(matrices[:, i], columns[:count], part)
+
+        return multiply
+
+    def along_columns(self, most: int, bands: Array) -> BandMatmul:
+        """For bands [channels, outputs, tap, element, column], one row of the window after the
+        other."""
+        window, (height, width), image = self.window, self.out.shape[2:], self.x.shape[2:]
         extent, count = bands.shape[3:]
-        for tap in range(window.kernel[0]):
-            rows, lines = tap_range(window, 0, tap, x.shape[1], height)
-            block = target[:, :, rows]
-            if tap:
-                block = scratch("block", block.shape, block.dtype)
-            for first in range(0, width, count):
-                start = first * window.strides[1] - window.pads[1]
-                low, high = (min(max(i, 0), x.shape[2]) for i in (start, start + extent))
-                matrices = bands[:, :, tap, low - start : high - start, : width - first]
-                columns = x[:, None, lines, low:high]
-                self.matmul(columns, matrices, block[..., first : first + count])
-            if tap:
-                target[:, :, rows] += block
-            else:
-                target[:, :, : rows.start] = target[:, :, rows.stop :] = 0
+        rows = [tap_range(window, 0, t, image[0], height) for t in range(window.kernel[0])]
+        pieces: list[tuple[slice, slice, slice]] = []  # columns of the result, the image, the band
+        for first in range(0, width, count):
+            start = first * window.strides[1] - window.pads[1]
+            low, high = (min(max(i, 0), image[1]) for i in (start, start + extent))
+            columns = slice(first, min(first + count, width))
+            pieces.append((columns, slice(low, high), slice(low - start, high - start)))
+
+        def multiply(x: Array, bands: Array, target: Array) -> None:
+            for tap, (positions, lines) in enumerate(rows):
+                sums = target[:, :, positions]
+                block = scratch("block", sums.shape, sums.dtype) if tap else sums
+                for columns, elements, terms in pieces:
+                    matrices = bands[:, :, tap, terms, : columns.stop - columns.start]
+                    self.matmul(x[:, None, lines, elements], matrices, block[..., columns])
+                if tap:
+                    np.add(sums, block, out=sums)
+                else:
+                    target[:, :, : positions.start] = target[:, :, positions.stop :] = 0
+
+        return multiply
 
     def bands(self, derived: DerivedArrays, axis: int, count: int) -> Array:
         """The matrices for `count` positions along an axis, as `along_rows` (axis 0) or
@@ -278,3 +349,27 @@ class Correlation:
             return result
 
         return derived(self.weight, (axis, count, stride, dilation), build)
+
+    def bands_of_images(self, derived: DerivedArrays) -> Array:
+        """The matrices [channels, outputs, row, terms] for all rows of an image: the terms are the
+        rows of the image for each element of a window's row, and the bias."""
+        window, outputs = self.window, len(self.weight) // self.groups
+        rows, height, bias = self.x.shape[2], self.out.shape[2], self.bias
+
+        def build() -> Array:
+            shape = (self.groups, outputs, height, window.kernel[1])
+            weight = self.weight.reshape(self.groups, outputs, *window.kernel)
+            result = np.zeros((*shape, rows), weight.dtype)
+            for tap in range(window.kernel[0]):
+                positions, elements = tap_range(window, 0, tap, rows, height)
+                met = range(*elements.indices(rows))
+                for i, row in zip(range(height)[positions], met, strict=True):
+                    result[:, :, i, :, row] = weight[:, :, tap]
+            result = result.reshape(*shape[:3], -1)
+            if bias is None:
+                return result
+            terms = bias.astype(weight.dtype).reshape(*shape[:2], 1, 1)
+            terms = np.broadcast_to(terms, (*shape[:3], 1))
+            return np.concatenate([result, terms], axis=3)
+
+        return derived(self.weight, ("images", window, rows), build, bias)

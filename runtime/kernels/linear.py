@@ -26,16 +26,19 @@ class DerivedArrays:
     come again in the next run. Launches with different weights may share a kernel."""
 
     def __init__(self) -> None:
-        self.results: dict[tuple[int, Hashable], tuple[ref[Array], Array]] = {}
+        self.results: dict[Hashable, tuple[ref[Array], Array | None, Array]] = {}
 
-    def __call__(self, x: Array, form: Hashable, compute: Callable[[], Array]) -> Array:
-        key = id(x), form
+    def __call__(
+        self, x: Array, form: Hashable, compute: Callable[[], Array], other: Array | None = None
+    ) -> Array:
+        """`other` is a second array that the result is computed from; it lives as long as x."""
+        key = id(x), id(other), form
         if (cached := self.results.get(key)) is not None:
-            return cached[1]
+            return cached[2]
         result = compute()
-        if not x.flags.writeable:
+        if not x.flags.writeable and (other is None or not other.flags.writeable):
             result.flags.writeable = False
-            self.results[key] = ref(x, lambda _: self.results.pop(key, None)), result
+            self.results[key] = ref(x, lambda _: self.results.pop(key, None)), other, result
         return result
 
 

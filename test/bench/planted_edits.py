@@ -130,6 +130,8 @@ def run_cases(numbers: Iterable[int], only: str = "", show: bool = False) -> Tal
                 print(wrong, flush=True)
                 if show:
                     print(change(number, judges, texts), flush=True)
+            if tally.edits.total() % 500 == 0:
+                print(f"{tally.edits.total()} cases", file=sys.stderr, flush=True)
     return tally
 
 

@@ -35,8 +35,9 @@ apart, but their reciprocals are.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import cast
 
 import numpy as np
@@ -119,14 +120,20 @@ class NoiseOp(TensorOp):
         return (self.input.type,)
 
 
+FIRST_SEED: ContextVar[int] = ContextVar("FIRST_SEED", default=0)
+"""What is added to the seeds of a run."""
+
+
 @kernel(NoiseOp)
 def noise(op: NoiseOp) -> Fn:
-    rng = np.random.default_rng(op.seed.value.data)
+    own = op.seed.value.data
+    generator = cache(lambda first: np.random.default_rng(first + own))
     if op.epsilon is None or op.least is None:
-        return lambda x: disturbed(x, rng)
+        return lambda x: disturbed(x, generator(FIRST_SEED.get()))
     epsilon, least = op.epsilon.value.data, op.least.value.data
 
     def disturb(x: Array) -> Array:
+        rng = generator(FIRST_SEED.get())
         step = np.where(x == 0, 0.0, np.maximum(np.abs(x) * epsilon, least))
         moved = x + random_steps(x, rng) * step
         return signed_zeros(np.where(np.isfinite(x), moved, x), rng)
@@ -310,22 +317,32 @@ class Runs:
         payload: Payload,
     ) -> None:
         self.noisy, self.trials, self.inputs, self.payload = noisy, trials, inputs, payload
+        self.noise = [op for op in noisy.walk() if isinstance(op, NoiseOp)]
         self.made: list[Sequence[Outcome]] = []
 
     def of(self, module: ModuleOp) -> Sequence[Outcome]:
         """What a module gives."""
-        callees = {t.function: Callee(module, t.function, self.payload) for t in self.trials}
+        return self.call(self.callees(module))
+
+    def callees(self, module: ModuleOp) -> dict[str, Callee]:
+        return {t.function: Callee(module, t.function, self.payload) for t in self.trials}
+
+    def call(self, callees: Mapping[str, Callee]) -> Sequence[Outcome]:
         pairs = zip(self.trials, self.inputs, strict=True)
         return [callees[t.function](inputs) for t, inputs in pairs]
 
+    @cached_property
+    def noisy_callees(self) -> dict[str, Callee]:
+        for i, op in enumerate(self.noise):
+            op.properties["seed"] = IntegerAttr(i, i64)
+        return self.callees(self.noisy)
+
     def again(self, count: int, trial: int, name: str) -> list[Array]:
         """An output of a trial in so many runs with noise; those that fail are left out."""
-        noise = [op for op in self.noisy.walk() if isinstance(op, NoiseOp)]
         while len(self.made) < count:
-            for i, op in enumerate(noise):
-                seed = len(self.made) * len(noise) + i
-                op.properties["seed"] = IntegerAttr(seed, i64)
-            self.made.append(self.of(self.noisy))
+            token = FIRST_SEED.set(len(self.made) * len(self.noise))
+            self.made.append(self.call(self.noisy_callees))
+            FIRST_SEED.reset(token)
         outcomes = [run[trial] for run in self.made[:count]]
         return [o[name] for o in outcomes if not isinstance(o, GeError)]
 

@@ -148,6 +148,7 @@ def kernels(module: ModuleOp) -> list[KernelOp]:
     return [op for op in module.ops if isinstance(op, KernelOp) and op.tiling is not None]
 
 
+EXAMPLES = settings().max_examples // 4  # each is a compile
 SIZES = st.one_of(st.integers(1, 40), st.sampled_from([64, 77, 512, 1000, 4096]))
 
 
@@ -164,7 +165,7 @@ def random_module(
     return module
 
 
-@settings(deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(SIZES, SIZES, st.sampled_from([f16, f32]), st.sampled_from(FUSION_MODES), st.data())
 def test_plans_of_random_kernels_are_proved(
     rows: int, length: int, element: Attribute, fusion: str, data: st.DataObject
@@ -173,7 +174,7 @@ def test_plans_of_random_kernels_are_proved(
     assert [str(p) for p in check_core_plans(module)] == []
 
 
-@settings(deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(rows=SIZES, length=SIZES, element=st.sampled_from([f16, f32]), data=st.data())
 def test_tiles_shrink_until_they_fit(
     rows: int, length: int, element: Attribute, small: str, data: st.DataObject
@@ -340,6 +341,41 @@ def problems(text: str) -> list[str]:
 
 def test_a_plan_that_holds() -> None:
     assert problems(KERNELS) == []
+
+
+UNKNOWN_SHAPES = """
+npu_task.kernel @distinct on host {
+^bb0(%0: tensor<8xf32>):
+  %1, %2, %3, %4 = graph.unique %0 : (tensor<8xf32>) -> (tensor<?xf32>, tensor<?xi64>, tensor<8xi64>, tensor<?xi64>)
+  npu_task.return %1 : tensor<?xf32>
+}
+npu_task.kernel @product on cube {
+^bb0(%0: tensor<?x8xf32>, %1: tensor<8x4xf32>):
+  %2 = graph.matmul %0, %1 : (tensor<?x8xf32>, tensor<8x4xf32>) -> tensor<?x4xf32>
+  npu_task.return %2 : tensor<?x4xf32>
+}
+npu_task.kernel @sums on cube {
+^bb0(%0: tensor<?x8xf32>, %1: tensor<8x4xf32>):
+  %2 = graph.einsum "ij,jk->ik" %0, %1 : (tensor<?x8xf32>, tensor<8x4xf32>) -> tensor<?x4xf32>
+  npu_task.return %2 : tensor<?x4xf32>
+}
+func.func @main() {
+  func.return
+}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("@distinct on host", "@distinct on cube", "there are none in graph.unique"),
+        ("@product on cube", "@product on vector", "run on the cube, not on vector"),
+        ("@product on cube", "@product on host", "run on the cube, not on host"),
+    ],
+)
+def test_engines_of_unknown_shapes(old: str, new: str, message: str) -> None:
+    assert problems(UNKNOWN_SHAPES) == []
+    assert any(message in problem for problem in problems(UNKNOWN_SHAPES.replace(old, new)))
 
 
 @pytest.mark.parametrize("fault", FAULTS)

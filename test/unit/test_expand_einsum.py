@@ -1,4 +1,4 @@
-"""Einstein sums as products of matrices: the same numbers, and no einsum is left."""
+"""Einstein sums as matmuls: the same numbers, and no einsum is left."""
 
 import sys
 from pathlib import Path

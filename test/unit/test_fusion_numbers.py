@@ -113,7 +113,10 @@ def program(seed: int, ops: int = 30) -> ModuleOp:
     return ModuleOp([FuncOp("main", ([t, t], types), Region(block))])
 
 
-@pytest.mark.parametrize("seed", range(15))
+SEEDS = [*range(5), *(pytest.param(i, marks=pytest.mark.soak) for i in range(5, 50))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_random_programs_keep_every_bit(seed: int) -> None:
     module = program(seed)
     inputs = random_inputs(module, seed)

@@ -41,7 +41,7 @@ NEG = (
 
 CONTEXT = context()
 
-EXAMPLES = settings().max_examples // 5  # a program takes longer than other examples do
+EXAMPLES = settings().max_examples // 10  # a program takes longer than other examples do
 
 
 def memref(size: int, space: str = "hbm") -> str:

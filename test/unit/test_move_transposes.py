@@ -77,7 +77,7 @@ def step(kind: str, number: int, values: list[Expr]) -> None:
         values.append(y)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples // 3)
 @given(
     st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 30)), min_size=2, max_size=14),
     st.lists(st.integers(0, 14), max_size=2),

@@ -24,16 +24,16 @@ MODELS = Path(__file__).parents[1] / "models"
 
 
 def test_faults_are_reported_and_nothing_else() -> None:
-    tally = planted_faults.run_cases(faults=30, timings=8)
+    tally = planted_faults.run_cases(faults=15, timings=8)
     assert tally.wrong == []
     assert set(tally.harmful) == {"dropped wait", "shortened lifetime", "shifted offset"}
 
 
 def test_edits_that_do_harm_are_refused() -> None:
-    tally = planted_edits.run_cases(range(5000, 5060))
+    tally = planted_edits.run_cases(range(5000, 5030))
     assert tally.wrong == []
-    assert tally.refused.total() > 24
-    assert tally.harmless.total() > 3
+    assert tally.refused.total() > 12
+    assert tally.harmless.total() > 1
 
 
 @pytest.mark.parametrize("options", [Options(fusion="off"), Options(), Options(share_io=True)])

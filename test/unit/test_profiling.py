@@ -1,5 +1,6 @@
 """Profiles: critical path and slack, what-if, the memory rows of the trace, `ge.Profiler`."""
 
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,14 @@ def module() -> ModuleOp:
     loaded = load(str(MODELS / "bert_base.tiny.onnx"))
     lower(loaded.module, Options(fusion="off"))
     return loaded.module
+
+
+@cache
+def timeline_of(model: str) -> Timeline:
+    """Of a model as it is imported, without fusion."""
+    loaded = load(str(MODELS / f"{model}.onnx"))
+    lower(loaded.module, Options(fusion="off"))
+    return simulate(loaded.module, Target.load())
 
 
 @pytest.fixture(scope="module")
@@ -85,9 +94,7 @@ def test_critical_path_of_a_model(timeline: Timeline) -> None:
 @pytest.mark.parametrize("model", ["loop_greedy.tiny", "if_ts.tiny", "sd15_unet.tiny"])
 def test_critical_paths_add_up(model: str) -> None:
     """Also over branches and loops, and where several paths are equally long."""
-    loaded = load(str(MODELS / f"{model}.onnx"))
-    lower(loaded.module, Options(fusion="off"))
-    found = simulate(loaded.module, Target.load())
+    found = timeline_of(model)
     path = critical_path(found)
     assert path[-1].end_us == pytest.approx(found.latency_us)
     assert all(b.end_us <= t.start_us + 1e-6 for b, t in pairwise(path))
@@ -180,9 +187,7 @@ def test_trace_shows_memory(timeline: Timeline) -> None:
 def test_slices_of_a_row_do_not_overlap() -> None:
     """Viewers drop slices that begin before another one of their row is over, and arrows that do
     not begin within a slice."""
-    loaded = load(str(MODELS / "sd15_unet.tiny.onnx"))
-    lower(loaded.module, Options(fusion="off"))
-    found = simulate(loaded.module, Target.load())
+    found = timeline_of("sd15_unet.tiny")
     events: list[dict[str, Any]] = chrome_trace(found)["traceEvents"]
     names = [(e["pid"], e["tid"]) for e in events if e["name"] == "thread_name"]
     assert len(set(names)) == len(names)

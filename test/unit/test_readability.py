@@ -1,6 +1,7 @@
 """What a reader may count on: docstrings, files and functions of a size that one can take in."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -13,9 +14,15 @@ STATEMENTS = 3
 """A shorter function needs no docstring: its signature and body say what it does."""
 
 
+@cache
 def sources() -> list[Path]:
     files = [p for folder in (*FOLDERS, "tools", "ge") for p in (ROOT / folder).rglob("*.py")]
     return sorted(p for p in files if p.read_text("utf-8").strip())
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
 
 
 def statements(function: ast.FunctionDef) -> int:
@@ -27,7 +34,7 @@ def imported_names() -> set[tuple[str, str]]:
     return {
         (node.module, alias.name)
         for path in sources()
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.ImportFrom) and node.module
         for alias in node.names
     }
@@ -39,7 +46,7 @@ def test_what_other_files_import_has_a_docstring():
     for path in sources():
         place = path.relative_to(ROOT).with_suffix("").parts
         module = ".".join(place if place[0] == "ge" else ("ge", *place)).removesuffix(".__init__")
-        for node in ast.parse(path.read_text("utf-8")).body:
+        for node in tree(path).body:
             if not isinstance(node, ast.ClassDef | ast.FunctionDef):
                 continue
             short = isinstance(node, ast.FunctionDef) and statements(node) <= STATEMENTS
@@ -49,7 +56,7 @@ def test_what_other_files_import_has_a_docstring():
 
 
 def test_modules_say_what_they_are():
-    missing = [p for p in sources() if ast.get_docstring(ast.parse(p.read_text("utf-8"))) is None]
+    missing = [p for p in sources() if ast.get_docstring(tree(p)) is None]
     assert not missing
 
 
@@ -62,7 +69,7 @@ def test_functions_are_short():
     long = [
         f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
         for path in sources()
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.FunctionDef) and node.end_lineno is not None
         if node.end_lineno - node.lineno >= FUNCTION_LINES
     ]

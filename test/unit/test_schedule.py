@@ -94,6 +94,9 @@ def programs(draw: st.DrawFn) -> str:
     return f"{KERNELS}\nfunc.func @main({args}) {{\n  {body}\n  func.return\n}}"
 
 
+EXAMPLES = settings().max_examples // 10  # a program takes longer than other examples do
+
+
 def scheduled(text: str, **options: int) -> ModuleOp:
     module = Parser(CONTEXT, text).parse_module()
     AssignStreamsPass(**options).apply(Context(), module)  # pyright: ignore[reportArgumentType]
@@ -111,7 +114,7 @@ def figure(module: ModuleOp, name: str) -> int:
     return attr.value.data
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(programs())
 def test_schedules_are_proved(text: str) -> None:
     """With the program's own peak as the limit, which the checker looks at as well."""
@@ -122,7 +125,7 @@ def test_schedules_are_proved(text: str) -> None:
     assert check_schedule(module, TARGET) == []
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(programs())
 def test_schedules_are_never_slower_than_the_program_order(text: str) -> None:
     module = scheduled(text, memory_limit=1 << 40)
@@ -145,7 +148,7 @@ def check_that_the_search_writes_nothing(module: ModuleOp) -> None:
     assert simulate(module, TARGET).latency_us == latency
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(programs())
 def test_the_search_writes_nothing(text: str) -> None:
     check_that_the_search_writes_nothing(Parser(CONTEXT, text).parse_module())
@@ -158,7 +161,7 @@ def test_the_search_writes_nothing_into_control_flow(model: str) -> None:
     check_that_the_search_writes_nothing(module)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(programs())
 def test_every_event_of_the_program_order_is_needed(text: str) -> None:
     module = scheduled(text, in_order=True)
@@ -171,7 +174,7 @@ def test_every_event_of_the_program_order_is_needed(text: str) -> None:
         block.insert_op_before(wait, after)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(programs())
 def test_waits_without_their_record_are_found(text: str) -> None:
     module = scheduled(text, in_order=True)
@@ -184,7 +187,7 @@ def test_waits_without_their_record_are_found(text: str) -> None:
         block.insert_op_before(record, after)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(programs(), st.data())
 def test_more_orderings(text: str, data: st.DataObject) -> None:
     """After `add_orderings` the tasks are ordered, as well as before, and nothing is wrong."""
@@ -288,7 +291,7 @@ def test_bytes_come_from_those_who_used_them_last() -> None:
     assert memory.start(2) == [0, 1]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(programs(), st.integers(1, 7), st.integers(1, 4), st.booleans())
 def test_few_streams_and_events_are_enough(
     text: str, streams: int, events: int, in_order: bool
@@ -302,7 +305,7 @@ def test_few_streams_and_events_are_enough(
     assert figure(module, "events") <= events
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(programs())
 def test_orderings_beyond_the_limit_change_nothing(text: str) -> None:
     """The schedule that there was is still one, although a task was to wait for all before it."""

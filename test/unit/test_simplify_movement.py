@@ -180,7 +180,7 @@ def launches(module: ModuleOp) -> int:
     )
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=settings().max_examples // 2, derandomize=True)
 @given(st.randoms(use_true_random=False))
 def test_every_bit_stays(random: Random):
     builder = Builder(random)

@@ -14,7 +14,7 @@ from ge.dialects.graph.pooling import MaxPoolIndicesOp, MaxUnpoolOp, PoolOp
 from ge.dialects.support.work import Work
 from ge.runtime import kernels
 from ge.runtime.data.arrays import BFLOAT16, Array, type_of
-from ge.runtime.kernels import correlation
+from ge.runtime.kernels import convolution, correlation
 
 
 def run(op: type[Any], *arrays: Array | None, **params: Any) -> Any:
@@ -23,6 +23,11 @@ def run(op: type[Any], *arrays: Array | None, **params: Any) -> Any:
     values = iter(Block(arg_types=[type_of(a) for a in given]).args)
     built = op.of(*(None if a is None else next(values) for a in arrays), **params)
     return kernels.prepare(built)(*given)
+
+
+def read_only(array: Array) -> Array:
+    array.flags.writeable = False
+    return array
 
 
 def padded(x: Array, pads: list[int], value: float) -> Array:
@@ -43,6 +48,21 @@ def each_window(x: Array, kernel: Any, strides: Any, dilations: Any) -> Any:
             for p, k, s, d in zip(place, kernel, strides, dilations, strict=True)
         )
         yield sizes, place, x[(..., *where)]
+
+
+def convolved(x: Array, w: Array, strides: Any, pads: Any, dilations: Any, group: int) -> Array:
+    """The convolution by its definition, in float64."""
+    per_in, per_out = w.shape[1], len(w) // group
+    result = np.zeros(0)
+    for sizes, place, part in each_window(
+        padded(x.astype(np.float64), pads, 0), w.shape[2:], strides, dilations
+    ):
+        result = result if result.size else np.zeros((len(x), len(w), *sizes))
+        for m, weight in enumerate(w.astype(np.float64)):
+            first = m // per_out * per_in
+            element = (part[:, first : first + per_in] * weight).reshape(len(x), -1).sum(axis=1)
+            result[(slice(None), m, *place)] = element
+    return result
 
 
 CONVS = [
@@ -71,20 +91,9 @@ def test_conv(case: Any, block_bytes: int, dtype: Any, monkeypatch: Any) -> None
     rng = np.random.default_rng(0)
     x = rng.integers(-9, 9, (2, channels, *size)).astype(dtype)
     w = rng.integers(-9, 9, weight).astype(dtype)
-    wide_w = w.astype(np.float64)
-    per_in, per_out = channels // group, weight[0] // group
-    expected = None
-    for sizes, place, part in each_window(
-        padded(x.astype(np.float64), pads, 0), weight[2:], strides, dilations
-    ):
-        expected = np.zeros((2, weight[0], *sizes)) if expected is None else expected
-        for m in range(weight[0]):
-            first = m // per_out * per_in
-            element = (part[:, first : first + per_in] * wide_w[m]).reshape(2, -1).sum(axis=1)
-            expected[(slice(None), m, *place)] = element
+    expected = convolved(x, w, strides, pads, dilations, group)
     params = {"strides": strides, "pads": pads, "dilations": dilations, "group": group}
     result = run(ConvOp, x, w, None, **params)
-    assert expected is not None
     assert result.dtype == (np.int32 if dtype is np.int8 else dtype)
     np.testing.assert_array_equal(result.astype(np.float64), expected)
 
@@ -96,6 +105,58 @@ def test_depthwise_conv_keeps_infinities_where_they_are() -> None:
     result = run(ConvOp, x, w, None, group=3)
     assert np.isinf(result[0, 1, 7:10, 7:10]).all()
     assert np.isfinite(result).sum() == result.size - 9
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, BFLOAT16, np.int8])
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize(
+    ("weight", "size", "strides", "pads", "dilations", "as_a_whole"),
+    [
+        ((4, 1, 3, 3), (16, 5), [1, 1], [1] * 4, [1, 1], True),
+        ((4, 1, 3, 3), (17, 5), [1, 1], [1] * 4, [1, 1], False),  # too many rows
+        ((4, 1, 3, 3), (6, 6), [1, 2], [1] * 4, [1, 1], False),  # a stride along rows
+        ((4, 1, 3, 3), (5, 4), [1, 1], [2] * 4, [1, 1], False),  # a result wider than the image
+        ((8, 1, 3, 3), (7, 6), [2, 1], [1, 0, 0, 1], [1, 1], True),
+        ((4, 1, 3, 5), (5, 4), [1, 1], [1, 4, 1, 3], [1, 2], True),  # whole rows of zeros
+        ((4, 1, 4, 3), (2, 6), [1, 1], [3, 0, 1, 1], [1, 1], True),
+        ((4, 1, 5, 5), (1, 1), [1, 1], [2] * 4, [1, 1], True),
+        ((4, 1, 3, 1), (9, 3), [3, 1], [0] * 4, [2, 1], True),
+    ],
+)
+def test_depthwise_conv_of_small_images(
+    weight: Any, size: Any, strides: Any, pads: Any, dilations: Any, as_a_whole: bool,
+    constant: bool, dtype: Any, monkeypatch: Any,
+) -> None:  # fmt: skip
+    calls: list[object] = []
+    method = correlation.Correlation.by_images
+    monkeypatch.setattr(
+        correlation.Correlation, "by_images", lambda *a: calls.append(a) or method(*a)
+    )
+    monkeypatch.setattr(correlation, "BLOCK_BYTES", 4096)
+    rng = np.random.default_rng(0)
+    x = rng.integers(-4, 5, (2, 4, *size)).astype(dtype)
+    w = rng.integers(-4, 5, weight).astype(dtype)
+    bias = np.arange(weight[0]).astype(np.int32 if dtype is np.int8 else dtype)
+    if constant:
+        w, bias = read_only(w), read_only(bias)
+    want = convolved(x, w, strides, pads, dilations, 4) + np.arange(weight[0])[:, None, None]
+    types = [type_of(a) for a in (x, w, bias)]
+    op = ConvOp.of(
+        *Block(arg_types=types).args, strides=strides, pads=pads, dilations=dilations, group=4
+    )
+    fn = kernels.prepare(op)
+    for _ in range(2):
+        np.testing.assert_array_equal(fn(x, w, bias), want.astype(np.float32).astype(bias.dtype))
+    assert bool(calls) == (as_a_whole and dtype is not np.int8)
+
+
+@pytest.mark.parametrize("rows", [12, 20])
+def test_depthwise_conv_adds_the_bias_where_a_block_is_not_finite(rows: int) -> None:
+    x = np.ones((1, 3, rows, 12), np.float32)
+    x[0, 1, 9, 9] = np.inf
+    result = run(ConvOp, x, np.ones((3, 1, 3, 3), np.float32), np.ones(3, np.float32), group=3)
+    assert np.isinf(result[0, 1, 7:10, 7:10]).all()
+    assert (result == 10).sum() == result.size - 9
 
 
 def test_conv_into_given_memory() -> None:
@@ -114,6 +175,65 @@ def test_bias_of_half_precision(dtype: Any) -> None:
     result = run(ConvOp, x, w, b)
     assert result.dtype == dtype
     assert result[0, :, 0].astype(int).tolist() == [4, 5, 6]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, BFLOAT16, np.int8])
+@pytest.mark.parametrize(
+    ("x", "w", "group"),
+    [
+        ((2, 4, 6, 6), (6, 4, 1, 1), 1),  # more outputs than terms: the bias is one more term
+        ((2, 6, 6, 6), (4, 6, 1, 1), 1),
+        ((2, 4, 6, 6), (8, 2, 1, 1), 2),
+        ((1, 2, 12, 12), (3, 2, 3, 3), 1),
+        ((1, 4, 12, 12), (4, 2, 3, 3), 2),
+        ((1, 9, 4, 4), (3, 9, 3, 3), 1),
+    ],
+)
+def test_constant_weight_and_bias(x: Any, w: Any, group: int, dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    image, weight = (rng.integers(-4, 5, shape).astype(dtype) for shape in (x, w))
+    bias_dtype = np.int32 if dtype is np.int8 else dtype
+    types = [type_of(a) for a in (image, weight, np.zeros(w[0], bias_dtype))]
+    fn = kernels.prepare(ConvOp.of(*Block(arg_types=types).args, group=group))
+    weight = read_only(weight)
+    for start in (0, 5):  # another bias of the same weight
+        bias = np.arange(start, start + w[0]).astype(bias_dtype)
+        want = fn(image, weight.copy(), bias)
+        constant = read_only(bias.copy())
+        for _ in range(2):
+            np.testing.assert_array_equal(fn(image, weight, constant), want)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (32, 150, 416),  # columns in two parts
+        (32, 150, 421),  # a prime number of columns
+        (3, 5, 63),
+        (64, 100, 313),  # rows in four parts
+        (67, 100, 313),  # a prime number of rows
+        (40, 0, 9),
+        (5, 7, 0),
+        (0, 3, 4),
+    ],
+)
+def test_matmul_in_parts(sizes: Any, dtype: Any) -> None:
+    rows, terms, columns = sizes
+    rng = np.random.default_rng(0)
+    a = rng.integers(-9, 10, (rows, terms)).astype(dtype)
+    b = rng.integers(-9, 10, (terms, columns)).astype(dtype)
+    wide = np.full((rows, columns + 3), 7, dtype)
+    convolution.into(a, b, wide[:, :columns])
+    np.testing.assert_array_equal(wide[:, :columns], a @ b)
+    assert (wide[:, columns:] == 7).all()
+
+
+def test_equal_parts() -> None:
+    assert convolution.equal_parts(3136, 290, 64) == 14
+    assert convolution.equal_parts(421, 208, 64) == 1
+    assert convolution.equal_parts(96, 4, 8) == 1
+    assert convolution.equal_parts(0, 4, 8) == 1
 
 
 COL2IM = {"image_shape": [4, 4], "block_shape": [2, 2]}

@@ -154,10 +154,10 @@ def not_on_a_tile(op: TensorOp, sources: list[SSAValue]) -> str | None:
     if op.VECTOR_PROGRAM:
         return f"the epilogue has no {op.name.removeprefix('graph.')}"
     if op.operands[0] not in sources and not isinstance(op, g.Elementwise):
-        return "the product is a parameter of it"
+        return "the matmul is a parameter of it"
     largest = max((size_of(v) or 0 for v in sources), default=0)
     if largest and any((size_of(r) or 0) > largest for r in op.results):
-        return "it broadcasts the product"
+        return "it broadcasts the matmul"
     return None
 
 
@@ -170,5 +170,5 @@ def moves_too_much(op: TensorOp, sources: list[SSAValue]) -> str | None:
         return None if not isinstance(op, ConcatOp) else "sizes are known only at run time"
     own = sum(byte_size(v.type) for v in dict.fromkeys(sources))
     if sum(byte_size(r.type) for r in op.results) > 2 * own:
-        return "most of the result is not of the product"
+        return "most of the result is not of the matmul"
     return None

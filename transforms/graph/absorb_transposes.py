@@ -10,7 +10,7 @@ becomes
 
 For transposes that did not cancel (see move-transposes), before what goes into weights is looked
 for: a convolution takes that from channels that are last, too (fold-batch-norm). A transpose
-behind a product or convolution needs nothing of the kind: it is part of the launch, see the fusion
+behind a matmul or convolution needs nothing of the kind: it is part of the launch, see the fusion
 passes. The rules are in `canonical/absorption.py`.
 """
 
@@ -23,7 +23,7 @@ from ge.transforms.graph.canonical.simplify import SimplifyPass
 
 @dataclass(frozen=True)
 class AbsorbTransposesPass(SimplifyPass):
-    """Let products and convolutions read transposed operands.
+    """Let matmuls and convolutions read transposed operands.
     `exact`: only by rules that keep every bit."""
 
     name = "absorb-transposes"

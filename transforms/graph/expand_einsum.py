@@ -22,7 +22,7 @@ from ge.transforms.rewriting.relations import Relation, Ulps
 
 @dataclass(frozen=True)
 class ExpandEinsumPass(ModulePass):
-    """Write Einstein sums as transposes, products of matrices and sums."""
+    """Write Einstein sums as transposes, matmuls and sums."""
 
     name = "expand-einsum"
     RELATION: ClassVar[Relation] = Ulps()

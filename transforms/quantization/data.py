@@ -6,24 +6,30 @@ the last filled up by repeating them: a matmul of other sizes may round differen
 would depend on how samples were put into batches.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
 
 from ge.dialects.graph.ports import dims_of
 from ge.dialects.support.context import setting
 from ge.dialects.support.element_types import type_name
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import DYNAMIC, AnyTensor, shape_text, tensor_type
 from ge.runtime.data.arrays import Array, dtype_of, kind_of
 from ge.runtime.data.npz import read_npz
 from ge.transforms.quantization.layers import argument_name
-from ge.transforms.quantization.table import Table
+from ge.transforms.quantization.table import Table, read_table
 
 CHUNK = 32  # samples that are seen at a time where the batch of the model is free
 
@@ -82,6 +88,7 @@ class Calibration:
 
     table: Table = field(default_factory=Table)
     samples: Samples | None = None
+    observed: Any = None  # what passes keep for the next, see layer_samples.py
 
 
 _at_hand: ContextVar[Calibration | None] = ContextVar("calibration", default=None)
@@ -94,6 +101,27 @@ def calibrating(calibration: Calibration) -> AbstractContextManager[Calibration]
 
 def calibration_at_hand() -> Calibration:
     return _at_hand.get() or Calibration()
+
+
+@dataclass(frozen=True)
+class CalibratedPass(ModulePass, ABC):
+    """A pass over @main that decides from data."""
+
+    data: str = ""
+
+    @abstractmethod
+    def run(self, main: FuncOp, calibration: Calibration) -> None: ...
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if (main := main_function(op)) is None:
+            return
+        calibration = calibration_at_hand()
+        if self.data.endswith(".toml"):
+            calibration = Calibration(read_table(self.data))
+        elif self.data:
+            calibration = Calibration(samples=read_samples([self.data], main))
+        with calibrating(calibration):
+            self.run(main, calibration)
 
 
 # ---- reading ---------------------------------------------------------------------------------

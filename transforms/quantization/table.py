@@ -39,6 +39,8 @@ def shortened(number: float) -> float:
 
 @dataclass
 class Table:
+    """What was decided: `vectors` by pass and layer; `layers` has those that stay float."""
+
     model: str = ""
     ranges: dict[str, Range] = field(default_factory=dict[str, Range])
     layers: dict[str, str] = field(default_factory=dict[str, str])

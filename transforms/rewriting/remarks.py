@@ -2,7 +2,7 @@
 `expected-remark` in a FileCheck test.
 
 A pass says `applied("fuse-linear", op, "bias, gelu and residual in the epilogue")`, or
-`missed("fuse-linear", op, "the product is used twice", loss_us=1.2)` where a rule nearly matched.
+`missed("fuse-linear", op, "the matmul is used twice", loss_us=1.2)` where a rule nearly matched.
 Test `wanted()` before computing a costly text.
 """
 

@@ -1,4 +1,4 @@
-"""ONNX's matrix products, float and quantized."""
+"""ONNX's matmuls, float and quantized."""
 
 from collections.abc import Sequence
 

@@ -162,7 +162,7 @@ npu_task.kernel @k on vector tiling <[4, 4] blocks 1 buffers 1> {
 
 // -----
 
-// expected-error@+1 {{a tile of three sizes is for products of matrices}}
+// expected-error@+1 {{a tile of three sizes is for matmuls}}
 npu_task.kernel @k on vector tiling <[16, 16, 16] blocks 1 buffers 1> {
 ^bb0(%0: tensor<4xf32>):
   %1 = graph.relu %0 : (tensor<4xf32>) -> tensor<4xf32>

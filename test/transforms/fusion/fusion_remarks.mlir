@@ -27,7 +27,7 @@ func.func @cycle(%x: tensor<8x64xf32>, %w: tensor<64x64xf32>) -> tensor<8x64xf32
 // What makes the product larger.
 func.func @broadcasts(%x: tensor<1x64xf32>, %w: tensor<64x32xf32>, %b: tensor<8x32xf32>) -> tensor<8x32xf32> {
   %0 = graph.matmul %x, %w : (tensor<1x64xf32>, tensor<64x32xf32>) -> tensor<1x32xf32>
-  // expected-remark@+1 {{fuse-residual missed: it broadcasts the product (about}}
+  // expected-remark@+1 {{fuse-residual missed: it broadcasts the matmul (about}}
   %1 = graph.add %0, %b : (tensor<1x32xf32>, tensor<8x32xf32>) -> tensor<8x32xf32>
   func.return %1 : tensor<8x32xf32>
 }
@@ -47,7 +47,7 @@ func.func @rows(%q: tensor<64x32xf32>, %k: tensor<65536x32xf32>) -> tensor<64x65
 // Softmax over columns.
 func.func @columns(%q: tensor<64x32xf32>, %k: tensor<32x64xf32>) -> tensor<64x64xf32> {
   %0 = graph.matmul %q, %k : (tensor<64x32xf32>, tensor<32x64xf32>) -> tensor<64x64xf32>
-  // expected-remark@+1 {{fuse-softmax missed: its rows are not rows of the product (about}}
+  // expected-remark@+1 {{fuse-softmax missed: its rows are not rows of the matmul (about}}
   %1 = graph.softmax %0 {axis = 0 : i64} : (tensor<64x64xf32>) -> tensor<64x64xf32>
   func.return %1 : tensor<64x64xf32>
 }
@@ -161,7 +161,7 @@ func.func @computed(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
 // Data movement that brings in more than the product.
 func.func @store(%x: tensor<1x64xf32>, %w: tensor<64x32xf32>, %y: tensor<15x32xf32>) -> tensor<16x32xf32> {
   %0 = graph.matmul %x, %w : (tensor<1x64xf32>, tensor<64x32xf32>) -> tensor<1x32xf32>
-  // expected-remark@+1 {{fuse-store missed: most of the result is not of the product (about}}
+  // expected-remark@+1 {{fuse-store missed: most of the result is not of the matmul (about}}
   %1 = graph.concat %0, %y axis 0 : (tensor<1x32xf32>, tensor<15x32xf32>) -> tensor<16x32xf32>
   func.return %1 : tensor<16x32xf32>
 }

@@ -1,4 +1,4 @@
-"""Transposes that a product or a convolution takes on: it reads its operand where it lies."""
+"""Transposes that a matmul or a convolution takes on: it reads its operand where it lies."""
 
 from xdsl.ir import SSAValue
 
@@ -21,7 +21,7 @@ def untransposed(value: SSAValue) -> SSAValue | None:
 
 @rule(MatmulOp, exact=False)
 def transpose_into_product(op: MatmulOp, make: Make) -> Replacement:
-    """The product of a transposed matrix takes the matrix and transposes it itself. A weight that
+    """The matmul of a transposed matrix takes the matrix and transposes it itself. A weight that
     others need as it is need not be stored twice, then."""
     lhs, rhs = untransposed(op.lhs), untransposed(op.rhs)
     if lhs is None and rhs is None:
@@ -37,15 +37,15 @@ def transpose_into_product(op: MatmulOp, make: Make) -> Replacement:
 def transpose_of_product(op: TransposeOp, make: Make) -> Replacement:
     """The transpose of x y is that of y times that of x."""
     value = untransposed(op.result)
-    product = None if value is None else value.owner
-    if not isinstance(product, MatmulOp) or not op.input.has_one_use():
+    matmul = None if value is None else value.owner
+    if not isinstance(matmul, MatmulOp) or not op.input.has_one_use():
         return None
-    if rank_of(product.lhs) != rank_of(product.rhs):
+    if rank_of(matmul.lhs) != rank_of(matmul.rhs):
         return None
     return make(
-        MatmulOp, product.rhs, product.lhs,
-        transpose_lhs=not product.transpose_rhs.value.data,
-        transpose_rhs=not product.transpose_lhs.value.data,
+        MatmulOp, matmul.rhs, matmul.lhs,
+        transpose_lhs=not matmul.transpose_rhs.value.data,
+        transpose_rhs=not matmul.transpose_lhs.value.data,
     )  # fmt: skip
 
 

@@ -85,7 +85,7 @@ def einsum_of_one(op: EinsumOp, make: Make) -> Replacement:
 
 @rule(EinsumOp, exact=False)
 def einsum_of_two(op: EinsumOp, make: Make) -> Replacement:
-    """A product of matrices, or elementwise where nothing is summed"""
+    """A matmul, or elementwise where nothing is summed"""
     if len(op.inputs) != 2 or (labelled := terms(op, make)) is None:
         return None
     (lhs, rhs), target = labelled

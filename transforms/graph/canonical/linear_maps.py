@@ -129,7 +129,7 @@ def batch_norm_as_product(op: BatchNormOp, make: Make) -> Replacement:
 
 @rule(BatchNormOp, exact=False)
 def batch_norm_of_half(op: BatchNormOp, make: Make) -> Replacement:
-    """The same for types of 16 bits behind a convolution or product, which take it on"""
+    """The same for types of 16 bits behind a convolution or matmul, which take it on"""
     linear = op.input.owner
     if not isinstance(linear, Convolution | MatmulOp) or not is_own(linear.operands[1]):
         return None
@@ -270,7 +270,7 @@ def offset_before_conv(op: ConvOp, make: Make) -> Replacement:
 # ---- matmuls -----------------------------------------------------------------------------------
 
 
-def own_product(value: SSAValue) -> MatmulOp | None:
+def own_matmul(value: SSAValue) -> MatmulOp | None:
     """The matmul with a matrix of weights of its own that a value is, if that has one use."""
     op = value.owner
     if not isinstance(op, MatmulOp) or not value.has_one_use() or not is_own(op.rhs):
@@ -295,9 +295,9 @@ def scaled_matrix(
 def scale_after_product(op: g.MulOp | g.DivOp, make: Make) -> Replacement:
     """(x w) * f = x (w * f), by column"""
     for value, factor in combined_with(op, (g.MulOp, g.DivOp)):
-        if (product := own_product(value)) is not None:
-            weight = scaled_matrix(product, type(op), factor, make, columns=True)
-            return make(MatmulOp, product.lhs, weight, **product.properties)
+        if (matmul := own_matmul(value)) is not None:
+            weight = scaled_matrix(matmul, type(op), factor, make, columns=True)
+            return make(MatmulOp, matmul.lhs, weight, **matmul.properties)
     return None
 
 
@@ -320,14 +320,14 @@ def scale_before_product(op: MatmulOp, make: Make) -> Replacement:
 
 @rule(g.MulOp, exact=False)
 def scale_after_bias(op: g.MulOp, make: Make) -> Replacement:
-    """(y + b) * f = y * f + b * f, where y is a product that takes on f"""
+    """(y + b) * f = y * f + b * f, where y is a matmul that takes on f"""
     for value, factor in combined_with(op, (g.MulOp,)):
         inner = value.owner
         if not isinstance(inner, g.AddOp) or not value.has_one_use():
             continue
-        for product, bias in combined_with(inner, (g.AddOp,)):
-            if own_product(product) is not None:
-                return make(g.AddOp, make(g.MulOp, product, factor), make(g.MulOp, bias, factor))
+        for matmul, bias in combined_with(inner, (g.AddOp,)):
+            if own_matmul(matmul) is not None:
+                return make(g.AddOp, make(g.MulOp, matmul, factor), make(g.MulOp, bias, factor))
     return None
 
 
@@ -355,7 +355,7 @@ def joined_weight(first: MatmulOp, then: MatmulOp, make: Make) -> SSAValue | Non
 @rule(MatmulOp, exact=False)
 def product_of_product(op: MatmulOp, make: Make) -> Replacement:
     """(x a) b = x (a b), where that is cheaper"""
-    inner = own_product(op.lhs)
+    inner = own_matmul(op.lhs)
     weight = None if inner is None else joined_weight(inner, op, make)
     return None if inner is None or weight is None else make(MatmulOp, inner.lhs, weight)
 
@@ -367,7 +367,7 @@ def product_of_biased_product(op: MatmulOp, make: Make) -> Replacement:
     if not isinstance(inner, g.AddOp) or not op.lhs.has_one_use():
         return None
     for value, bias in combined_with(inner, (g.AddOp,)):
-        first = own_product(value)
+        first = own_matmul(value)
         weight = None if first is None else joined_weight(first, op, make)
         if first is None or weight is None:
             continue

@@ -85,7 +85,7 @@ def elementwise_of_broadcast(op: Elementwise, make: Make) -> Replacement:
 
 @rule(MatmulOp, exact=False)
 def matmul_of_broadcast(op: MatmulOp, make: Make) -> Replacement:
-    """So do the batch dimensions of a product."""
+    """So do the batch dimensions of a matmul."""
     return unbroadcast(op, make)
 
 

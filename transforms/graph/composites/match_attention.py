@@ -90,7 +90,7 @@ class ScoresSearch:
     def search(self, value: SSAValue, scores: Scores) -> Scores:
         op = value.owner
         if not isinstance(op, Operation) or len(scores.ops) == MOST_STEPS:
-            return replace(scores, why="scores are no product")
+            return replace(scores, why="scores are no matmul")
         if not value.has_one_use():
             return scores.ended(op, "is used elsewhere too")
         if scores.ops and op.parent is not scores.ops[0].parent:
@@ -338,7 +338,7 @@ class AttentionBuilder:
         query, key = narrowed_like(last.result, first.lhs, first.rhs)
         for operand in (query, key, value):
             if element_type(operand) != element_type(last.result):
-                raise NotAttention("products are of different element types")
+                raise NotAttention("matmuls are of different element types")
         self.check_types(element_type(last.result))
         operands = (query, turn_query), (key, not turn_key), (value, turn_value)
         q, k, v = (self.operand_sizes(*o, batch, heads)[1][1] for o in operands)
