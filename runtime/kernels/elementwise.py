@@ -13,6 +13,7 @@ from ge.runtime.kernels.special import in_blocks
 
 
 def store(result: Array, out: Array | None) -> Array:
+    """The result, in `out` if there is one."""
     if out is None:
         return result
     np.copyto(out, result)
