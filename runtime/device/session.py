@@ -288,7 +288,7 @@ def statistics(array: Array) -> dict[str, Any]:
     and how many are nan or infinite, if any."""
     figures: dict[str, Any] = {"dtype": str(array.dtype), "shape": list(array.shape)}
     if (kind := kind_of(array.dtype)) in "biu":
-        values = array
+        values = array if array.dtype.isbuiltin == 1 else array.astype(np.int64)
     else:
         values = array.astype(np.float64)
         if strange := int(values.size - np.isfinite(values).sum()):

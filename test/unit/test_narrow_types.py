@@ -44,6 +44,7 @@ from ge.runtime.data.npz import read_npz
 from ge.runtime.data.packing import packed, unpacked
 from ge.runtime.data.weights import SafetensorsPayload, restored, write_safetensors
 from ge.runtime.device.memory import PackedView
+from ge.runtime.device.session import statistics
 from ge.runtime.kernels import evaluate
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in cast")
@@ -266,6 +267,11 @@ def test_npz_files_are_read_back(row: ElementType, tmp_path: Path) -> None:
     for name in ("ours.npz", "numpys.npz"):
         inputs = read_npz(tmp_path / name, ["x"])
         assert ge.Session(module).run(inputs)["x"].tobytes() == x.tobytes()
+
+
+def test_figures_of_packed_integers_do_not_wrap_around() -> None:
+    figures = statistics(np.array([7, 7, -8, 6], ml_dtypes.int4))
+    assert (figures["min"], figures["max"], figures["mean"]) == (-8, 7, 3.0)
 
 
 @pytest.mark.parametrize("name", ["i4", "ui4", "f4E2M1FN"])

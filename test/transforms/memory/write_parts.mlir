@@ -101,3 +101,30 @@ func.func @main(%a: tensor<4x2xf32>, %b: tensor<4x2xf32>, %d: tensor<2x24xf32>) 
 // CHECK-NEXT:  npu_task.copy {{%.*}} to {{%.*}} : {{.*}} to memref<2x24xf32, strided<[48, 1]>
 // CHECK-NOT:   npu_task.launch
 // CHECK:       func.return
+
+// -----
+
+// A cache of 4 bits: rows of 64 elements are 32 bytes, which the device writes where they belong.
+func.func @main(%past: tensor<1x4x7x64xi4>, %x: tensor<1x4x1x64xf32>) -> tensor<1x4x8x64xi4> {
+  %0 = graph.cast %x to i4 : (tensor<1x4x1x64xf32>) -> tensor<1x4x1x64xi4>
+  %1 = graph.concat %past, %0 axis 2 : (tensor<1x4x7x64xi4>, tensor<1x4x1x64xi4>) -> tensor<1x4x8x64xi4>
+  func.return %1 : tensor<1x4x8x64xi4>
+}
+// CHECK:       [[J:%.*]] = memref.alloc() {npu_task.io} : memref<1x4x8x64xi4
+// CHECK-DAG:   [[P:%.*]] = memref.reinterpret_cast [[J]] to offset: [0], sizes: [1, 4, 7, 64], strides: [2048, 512, 64, 1]
+// CHECK-DAG:   [[B:%.*]] = memref.reinterpret_cast [[J]] to offset: [448], sizes: [1, 4, 1, 64], strides: [2048, 512, 512, 1]
+// CHECK:       npu_task.copy %past to [[P]]
+// CHECK:       npu_task.launch @cast_0 ins({{.*}}) outs([[B]] :
+// CHECK-NOT:   npu_task.launch
+// CHECK:       func.return
+
+// -----
+
+// Runs of 3 x 65 packed elements end inside of a byte.
+func.func @main(%a: tensor<2x3x65xf32>, %b: tensor<2x5x65xf32>) -> tensor<2x8x65xi4> {
+  %0 = graph.cast %a to i4 : (tensor<2x3x65xf32>) -> tensor<2x3x65xi4>
+  %1 = graph.cast %b to i4 : (tensor<2x5x65xf32>) -> tensor<2x5x65xi4>
+  %2 = graph.concat %0, %1 axis 1 : (tensor<2x3x65xi4>, tensor<2x5x65xi4>) -> tensor<2x8x65xi4>
+  func.return %2 : tensor<2x8x65xi4>
+}
+// CHECK:       npu_task.launch @concat_0

@@ -103,3 +103,52 @@ func.func @main(%x: memref<8x8xf32, #npu_task<space hbm>>) {
 // CHECK:         npu_task.launch @neg_0_of_2
 // CHECK:         npu_task.launch @neg_0_of_2
 // CHECK-NEXT:    npu_task.launch @matmul_0 ins(%x, %a
+
+// -----
+
+// Pieces of packed elements are whole bytes: halves of 8 x 5 elements are, ...
+npu_task.kernel @matmul_0 on cube tiling <[16, 16, 16] blocks 4 buffers 1> {
+^bb0(%0: tensor<8x16xf32>, %1: tensor<16x5xf32>):
+  %2 = graph.matmul %0, %1 : (tensor<8x16xf32>, tensor<16x5xf32>) -> tensor<8x5xf32>
+  npu_task.return %2 : tensor<8x5xf32>
+}
+npu_task.kernel @cast_0 on vector tiling <[32] blocks 1 buffers 1> {
+^bb0(%0: tensor<8x5xf32>):
+  %1 = graph.cast %0 to i4 : (tensor<8x5xf32>) -> tensor<8x5xi4>
+  npu_task.return %1 : tensor<8x5xi4>
+}
+func.func @main(%x: memref<8x16xf32, #npu_task<space hbm>>) {
+  %w = npu_task.constant #graph.weight<"w"> as memref<16x5xf32, #npu_task<space hbm>>
+  %a = memref.alloc() : memref<8x5xf32, #npu_task<space hbm>>
+  %b = memref.alloc() {npu_task.io} : memref<8x5xi4, #npu_task<space hbm>>
+  npu_task.launch @matmul_0 ins(%x, %w : memref<8x16xf32, #npu_task<space hbm>>, memref<16x5xf32, #npu_task<space hbm>>) outs(%a : memref<8x5xf32, #npu_task<space hbm>>)
+  npu_task.launch @cast_0 ins(%a : memref<8x5xf32, #npu_task<space hbm>>) outs(%b : memref<8x5xi4, #npu_task<space hbm>>)
+  func.return
+}
+// CHECK:       npu_task.launch @cast_0_of_2 {{.*}} outs(%{{.*}} : memref<4x5xi4,
+// CHECK:       memref.reinterpret_cast %b to offset: [20], sizes: [4, 5], strides: [5, 1] : memref<8x5xi4,
+
+// -----
+
+// ... and those of 6 x 5 are not.
+npu_task.kernel @matmul_0 on cube tiling <[16, 16, 16] blocks 4 buffers 1> {
+^bb0(%0: tensor<6x16xf32>, %1: tensor<16x5xf32>):
+  %2 = graph.matmul %0, %1 : (tensor<6x16xf32>, tensor<16x5xf32>) -> tensor<6x5xf32>
+  npu_task.return %2 : tensor<6x5xf32>
+}
+npu_task.kernel @cast_0 on vector tiling <[32] blocks 1 buffers 1> {
+^bb0(%0: tensor<6x5xf32>):
+  %1 = graph.cast %0 to i4 : (tensor<6x5xf32>) -> tensor<6x5xi4>
+  npu_task.return %1 : tensor<6x5xi4>
+}
+func.func @main(%x: memref<6x16xf32, #npu_task<space hbm>>) {
+  %w = npu_task.constant #graph.weight<"w"> as memref<16x5xf32, #npu_task<space hbm>>
+  %a = memref.alloc() : memref<6x5xf32, #npu_task<space hbm>>
+  %b = memref.alloc() {npu_task.io} : memref<6x5xi4, #npu_task<space hbm>>
+  npu_task.launch @matmul_0 ins(%x, %w : memref<6x16xf32, #npu_task<space hbm>>, memref<16x5xf32, #npu_task<space hbm>>) outs(%a : memref<6x5xf32, #npu_task<space hbm>>)
+  npu_task.launch @cast_0 ins(%a : memref<6x5xf32, #npu_task<space hbm>>) outs(%b : memref<6x5xi4, #npu_task<space hbm>>)
+  func.return
+}
+// CHECK:       func.func @main
+// CHECK-NOT:   _of_2
+// CHECK:       func.return
