@@ -87,6 +87,17 @@ def check_axis(op: "Granular | RequantizeOp") -> Shape:
     return (*shape[:axis], dim, *shape[axis + 1 :])
 
 
+def meeting_axis(op: "Granular | RequantizeOp") -> tuple[Shape, Shape] | None:
+    """The shapes in which a scale along an axis and the result broadcast. Shapes are static."""
+    shape = shape_of(op.input)
+    if numel(shape_of(op.scale)) == 1:
+        return (), shape
+    if op.axis is None:
+        return None
+    axis = normalize_axis(op.axis.value.data, len(shape))
+    return (*(1 for _ in shape[:axis]), shape[axis], *(1 for _ in shape[axis + 1 :])), shape
+
+
 def permuted_axis(axis: IntegerAttr | None, order: Sequence[int]) -> Permuted:
     if axis is None or not order:
         return Permuted((0,), order, {})
@@ -131,16 +142,14 @@ class Granular(OneResultOp, PermuteInterface, SplitInterface, ABC):
     def meeting_shapes(self) -> tuple[Shape, Shape] | None:
         """The shapes in which scale and result broadcast like operands of an elementwise op, in
         which a dimension of blocks is two; None where the last block is cut. Shapes are static."""
-        shape, scale = shape_of(self.input), shape_of(self.scale)
         block = self.block_size.value.data
-        if numel(scale) == 1:
-            return (), shape
+        if not block or numel(shape_of(self.scale)) == 1:
+            return meeting_axis(self)
         if self.axis is None:
             return None
+        shape = shape_of(self.input)
         axis = normalize_axis(self.axis.value.data, len(shape))
         before, size, after = shape[:axis], shape[axis], shape[axis + 1 :]
-        if not block:
-            return (*(1 for _ in before), size, *(1 for _ in after)), shape
         if size % block:
             return None
         blocks = size // block

@@ -107,6 +107,7 @@ def watcher(args: argparse.Namespace, options: "Options") -> "Watch":
 
 
 def printer(remarks: bool) -> "Handler":
+    """Prints diagnostics to standard error; remarks only if asked for."""
     from ge.dialects.support.diagnostics import Diagnostic, Severity
 
     def handle(diagnostic: Diagnostic) -> None:

@@ -45,6 +45,12 @@ if TYPE_CHECKING:
 # Constants up to this size stand in the text; larger ones are keyed into the payload
 INLINE_BYTES = 1024
 
+
+def is_uniform(array: Array) -> bool:
+    """Whether a vector of bytes, as zero points are, is one number again and again."""
+    return array.ndim == 1 and array.dtype.itemsize == 1 and bool((array == array[0]).all())
+
+
 SMALL = 4096  # up to so many elements, what depends on constants only is computed during import
 
 
@@ -114,7 +120,7 @@ class Scope:
     def constant(self, name: str, t: AnyTensor, array: Array | None) -> SSAValue:
         """A constant: in the text if small, else a weight. `array` is None for a weight whose
         payload is missing."""
-        if array is not None and array.nbytes <= INLINE_BYTES:
+        if array is not None and (array.nbytes <= INLINE_BYTES or is_uniform(array)):
             op = ConstantOp.make(dense(array), t)
         else:
             key = self.importer.unique_key(f"{self.prefix}{name}")

@@ -137,10 +137,19 @@ def quantization(options: Options) -> Passes:
     if not options.quantize:
         return []
     from ge.transforms.quantization.calibrate import CalibratePass
+    from ge.transforms.quantization.correct_bias import CorrectBiasPass
+    from ge.transforms.quantization.equalize_channels import EqualizeChannelsPass
     from ge.transforms.quantization.insert_quantization import InsertQuantizationPass
+    from ge.transforms.quantization.search_ranges import SearchRangesPass
+    from ge.transforms.quantization.smooth_activations import SmoothActivationsPass
 
-    ranges = [CalibratePass()] if options.quantize == INT8 else []
-    return [*ranges, InsertQuantizationPass(options.quantize, options.quantize_skip)]
+    scheme = options.quantize
+    smooth = SmoothActivationsPass(scheme=scheme)
+    insert = InsertQuantizationPass(scheme, options.quantize_skip, asymmetric=True)
+    if scheme != INT8:
+        return [smooth, insert, CorrectBiasPass()]
+    equalize, search = EqualizeChannelsPass(), SearchRangesPass()
+    return [CalibratePass(), equalize, smooth, search, insert, CorrectBiasPass()]
 
 
 def composites(options: Options) -> Passes:

@@ -37,7 +37,10 @@ PASSES = {
         order-tasks overwrite-operands plan-core-memory plan-memory recompute-elementwise
         rematerialize spill-buffers write-parts
     """,
-    "transforms.quantization": "calibrate insert-quantization lower-quantization",
+    "transforms.quantization": """
+        calibrate correct-bias equalize-channels insert-quantization lower-quantization
+        search-ranges smooth-activations
+    """,
     "transforms.schedule": "assign-streams split-launches",
     "lowering.levels": "verify-level verify-plan verify-schedule",
     "lowering.steps": " ".join(level.step for level in Level),

@@ -26,7 +26,7 @@ from xdsl.ir import SSAValue
 from ge.dialects.graph.elementwise import Elementwise
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.pooling import Pooling
-from ge.dialects.graph.quantization import Granular
+from ge.dialects.graph.quantization import Granular, RequantizeOp
 from ge.dialects.graph.shape import BroadcastToOp
 from ge.dialects.support.access import Access
 from ge.dialects.support.interfaces import rows_of
@@ -180,7 +180,9 @@ def broadcast_shape(op: TensorOp, index: int, large: Shape) -> Shape | None:
     if isinstance(op, GatherOp) and index:
         axis = op.axis.value.data
         small = (*(1,) * axis, *small, *(1,) * (len(large) - axis - len(small)))
-    elif isinstance(op, Granular) and index:
+    elif isinstance(op, RequantizeOp) and index > 1:
+        pass  # one element
+    elif isinstance(op, Granular | RequantizeOp) and index:
         axis = op.properties.get("axis")
         if not isinstance(axis, IntegerAttr) or len(small) != 1:
             return None

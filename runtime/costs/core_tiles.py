@@ -25,7 +25,7 @@ from xdsl.ir import Operation, SSAValue
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.elementwise import Elementwise
 from ge.dialects.graph.pooling import Pooling
-from ge.dialects.graph.quantization import Granular
+from ge.dialects.graph.quantization import Granular, RequantizeOp, meeting_axis
 from ge.dialects.support.access import Access, repeated_parts
 from ge.dialects.support.element_types import bitwidth, storage_bytes
 from ge.dialects.support.interfaces import rows_of
@@ -350,6 +350,8 @@ class _Builder:
         small, large = shape_of(value), shape_of(op.results[0])
         if isinstance(op, Granular) and index:
             small, large = op.meeting_shapes() or (small, large)
+        elif isinstance(op, RequantizeOp) and index == 1:
+            small, large = meeting_axis(op) or (small, large)
         if size > 1 and (below := self.below_product(small, large)) is not None:
             home = self.home_of(value)
             self.below[home] = below if self.below.get(home, below) == below else None

@@ -248,6 +248,22 @@ def test_long_sums(k: int, kind: Any) -> None:
     np.testing.assert_array_equal(got, x.astype(np.int64) @ w.astype(np.int64))
 
 
+def test_zero_points_of_many_channels() -> None:
+    """Exporters write a zero point for each channel, though all are 0."""
+    rng = np.random.default_rng(6)
+    model = Qdq()
+    x = model.input([4, 16])
+    weight = rng.integers(-127, 128, (16, 2000)).astype(np.int8)
+    scale = rng.uniform(0.01, 0.02, 2000)
+    w = model.weight(weight, scale, np.zeros(2000, np.int8), 1)
+    y = model.add("MatMul", model.pair(x, 0.02, np.int8(4)), w)
+    module, session = model.lowered([y], Options())
+    assert is_integer_form(module)
+    inputs = {x: rng.uniform(-2, 2, (4, 16)).astype(np.float32)}
+    got, want = session.run(inputs)[y], model.lowered([y], OFF)[1].run(inputs)[y]
+    assert snr(got, want) > 100
+
+
 def chain(rng: Any) -> tuple[Qdq, str, dict[str, Array]]:
     """Convolutions with relu, residual, pool, reshape and a matmul, all on grids."""
     model = Qdq()

@@ -15,25 +15,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FloatAttr, ModuleOp, f64
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FloatAttr, f64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
-from xdsl.passes import ModulePass
 
 from ge.dialects.support import diagnostics
-from ge.dialects.support.functions import main_function
 from ge.runtime.data.arrays import Array
-from ge.transforms.quantization.data import (
-    Calibration,
-    Chunk,
-    calibrating,
-    calibration_at_hand,
-    read_samples,
-)
+from ge.transforms.quantization.data import CalibratedPass, Calibration, Chunk
 from ge.transforms.quantization.layers import activations, layers
 from ge.transforms.quantization.observe import Observer, Step
-from ge.transforms.quantization.table import Range, read_table
+from ge.transforms.quantization.table import Range
 
 RANGE = "graph.range"
 
@@ -135,8 +126,8 @@ def calibrate(main: FuncOp, calibration: Calibration, again: bool = False) -> No
     table, names = calibration.table, activations(layers(main))
     known = set[SSAValue]() if again and calibration.samples else set(names)
     for value, name in names.items():
-        if value in known and name in table.ranges:
-            set_range(value, table.ranges[name])
+        if value in known and (bounds := table.range_of(name)) is not None:
+            set_range(value, bounds)
     missing = [v for v, n in names.items() if v not in known or n not in table.ranges]
     if calibration.samples is None or not missing:
         return
@@ -156,21 +147,11 @@ def _op_of(value: SSAValue, main: FuncOp) -> Operation:
 
 
 @dataclass(frozen=True)
-class CalibratePass(ModulePass):
+class CalibratePass(CalibratedPass):
     """Write `graph.range` on the activations of layers.
     `data`: a file with samples (.npz) or a table (.toml), else what is at hand."""
 
     name = "calibrate"
 
-    data: str = ""
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if (main := main_function(op)) is None:
-            return
-        calibration = calibration_at_hand()
-        if self.data.endswith(".toml"):
-            calibration = Calibration(read_table(self.data))
-        elif self.data:
-            calibration = Calibration(samples=read_samples([self.data], main))
-        with calibrating(calibration):
-            calibrate(main, calibration)
+    def run(self, main: FuncOp, calibration: Calibration) -> None:
+        calibrate(main, calibration)

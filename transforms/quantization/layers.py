@@ -153,6 +153,7 @@ def all_names(op: Operation) -> list[str]:
 
 
 def argument_name(value: BlockArgument) -> str:
+    """The name of an input of the model; without one, that of the argument in the text."""
     main = value.block.parent_op()
     if isinstance(main, FuncOp) and main.arg_attrs is not None:
         if (name := name_of(main.arg_attrs.data[value.index].data)) is not None:
