@@ -21,7 +21,7 @@ from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.options import INT8, Options
 from ge.lowering.pipeline.pass_manager import PassManager
 from ge.lowering.pipeline.stages import enabled, to_calibrate
-from ge.runtime.data.weights import weights_at_hand
+from ge.runtime.data.weights import weights_at_hand, weights_of
 from ge.transforms.graph.infer_shapes import refresh_signature
 from ge.transforms.quantization.data import Calibration, Samples, calibrating, read_samples
 from ge.transforms.quantization.layers import argument_name, base_name
@@ -43,6 +43,11 @@ def table_for(program: Program, options: Options, ctx: Context) -> Table:
     if options.quantize == INT8 and "i8" not in Target.load(options.target).macs_per_cycle:
         hint = "w8a16 and w4a16 store weights alone in integers"
         raise GeError(f"target {options.target} has no rate for matmuls of i8", hint=hint)
+    if not any(f.endswith(".toml") for f in files) and lacks_weights(program):
+        if options.quantize == INT8:
+            what = "the weights are not there: the program can be timed, but not computed with"
+            warning(main, f"{what}; the ranges of all activations are taken as [-1, 1]")
+        return Table(nominal=(-1.0, 1.0))
     if len(files) == 0:
         if options.quantize == INT8:
             hint = "give --calibration X.npz with samples of its inputs; w8a16 needs none"
@@ -56,6 +61,10 @@ def table_for(program: Program, options: Options, ctx: Context) -> Table:
     table = read_table(files[0])
     table.check(model, names_of(main), files[0])
     return table
+
+
+def lacks_weights(program: Program) -> bool:
+    return any(program.payload.get(key) is None for key in weights_of(program.module))
 
 
 def model_hash(path: str) -> str:

@@ -5,7 +5,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ge.dialects.support import environment
 from ge.dialects.support.errors import GeError
@@ -228,6 +228,10 @@ class Options:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             choices, value = facts_of(field).choices, getattr(self, field.name)
+            if isinstance(field.default, tuple) and isinstance(value, str):
+                object.__setattr__(self, field.name, names(value))
+            elif isinstance(value, os.PathLike):
+                object.__setattr__(self, field.name, os.fspath(cast("os.PathLike[str]", value)))
             if choices and value not in choices:
                 one_of = facts_of(field).listed()
                 raise GeError(f"{field.name} is one of {one_of}, not '{value}'")

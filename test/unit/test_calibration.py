@@ -111,6 +111,27 @@ def test_the_batch_is_where_its_name_is(save: Callable[..., Path]):
     assert samples.shapes() == {"in0": (32, 3), "in1": (2, 32, 3), "in2": (3,)}
 
 
+def test_a_model_without_batch_has_a_sample_in_each_file(save: Callable[..., Path]):
+    module = written(lambda x, y: x.tanh() @ y.tanh(), Tensor(2, 3), Tensor(3, 4))
+    x, y = normal(2, 2, 3), normal(2, 3, 4)
+    paths = [save(f"{i}.npz", in0=x[i], in1=y[i]) for i in (0, 1)]
+    samples = read_samples(paths, main_of(module))
+    assert samples.shapes() == {"in0": (2, 3), "in1": (3, 4)}
+    assert samples.count == 2
+    table = calibrated(module, *paths)
+    assert table.ranges["graph.tanh"] == pytest.approx((np.tanh(x).min(), np.tanh(x).max()))
+    with pytest.raises(GeError, match=r"shape \[4, 3\], not in0: float32\[2, 3\]"):
+        read_samples([save("b.npz", in0=normal(4, 3), in1=y[0])], main_of(module))
+
+
+def test_what_has_no_batch_is_one_for_all_samples(save: Callable[..., Path]):
+    module = written(lambda x, y: x + y, Tensor(DYNAMIC, 3), Tensor(3))
+    main = main_of(with_dims(module, ("N", ""), ("",)))
+    paths = [save(f"{i}.npz", in0=normal(5, 3), in1=normal(3, seed=i)) for i in (0, 1)]
+    with pytest.raises(GeError, match="several values of input 'in1'"):
+        read_samples(paths, main)
+
+
 def test_several_files_are_one(save: Callable[..., Path]):
     x = normal(7, 4)
     paths = save("a.npz", in0=x[:3]), save("b.npz", in0=x[3:])

@@ -60,6 +60,11 @@ def test_flag_variable_and_argument_are_the_same(
     assert f"`{field.name}`" in documentation()
 
 
+def test_arguments_may_be_text_and_paths():
+    assert Options(quantize_skip="fc, head") == Options(quantize_skip=("fc", "head"))  # pyright: ignore[reportArgumentType]
+    assert Options(calibration=Path("x.npz")) == Options(calibration="x.npz")  # pyright: ignore[reportArgumentType]
+
+
 def test_a_flag_wins_over_its_variable(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("GE_PIECES", "1")
     monkeypatch.setenv("GE_MEMORY_OPTIMIZE", "level:3")

@@ -23,7 +23,7 @@ from ge.lowering.driver.compiler import compile_file, context
 from ge.lowering.pipeline.options import Options
 from ge.lowering.text.printing import op_text
 from ge.runtime.data.arrays import Array
-from ge.tools import ge_calibrate, ge_compile
+from ge.tools import ge_calibrate, ge_compile, ge_import
 from ge.transforms.quantization.data import Samples
 from ge.transforms.quantization.observe import Observer, Watcher
 from ge.transforms.quantization.table import read_table
@@ -199,6 +199,36 @@ def test_one_sample_is_warned_about(model: Path, tmp_path: Path):
         graph_text(model, quantize="int8", calibration=str(data))
     warnings = [d.message for d in told if d.severity is Severity.WARNING]
     assert warnings == ["one sample alone says little about ranges; take a hundred"]
+
+
+def test_a_model_without_weights_can_be_timed(
+    model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    text = tmp_path / "net.mlir"
+    assert ge_import.main([str(model), "-o", str(text), "--dim", "N=2"]) == 0
+    text.with_suffix(".safetensors").unlink()
+    capfd.readouterr()
+    out = tmp_path / "p.mlir"
+    assert ge_compile.main([str(text), "-o", str(out), "--quantize", "int8"]) == 0
+    assert "the weights are not there" in capfd.readouterr().err
+    assert out.read_text().count("xi8") > 3
+
+
+def test_what_is_quantized_already_stays(model: Path, data: Path, tmp_path: Path):
+    """A QDQ model is lowered as it is."""
+    quantized = tmp_path / "qdq.mlir"
+    options = Options(
+        quantize="int8", calibration=str(data), fusion_disable=("lower-quantization",)
+    )
+    program = compile_file(str(model), options, dims={"N": 2}, until="graph")
+    program.save(str(quantized), None)
+    x = tmp_path / "two.npz"
+    np.savez(x, x=normal(2, 3, 8, 8))
+    texts = {
+        op_text(compile_file(str(quantized), o, until="graph").module)
+        for o in (Options(), Options(quantize="int8", calibration=str(x)))
+    }
+    assert len(texts) == 1
 
 
 # ---- what is refused -------------------------------------------------------------------------

@@ -126,8 +126,8 @@ def calibrate(main: FuncOp, calibration: Calibration, again: bool = False) -> No
     table, names = calibration.table, activations(layers(main))
     known = set[SSAValue]() if again and calibration.samples else set(names)
     for value, name in names.items():
-        if value in known and name in table.ranges:
-            set_range(value, table.ranges[name])
+        if value in known and (bounds := table.range_of(name)) is not None:
+            set_range(value, bounds)
     missing = [v for v, n in names.items() if v not in known or n not in table.ranges]
     if calibration.samples is None or not missing:
         return

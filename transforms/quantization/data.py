@@ -56,13 +56,15 @@ class Chunk:
 @dataclass(frozen=True)
 class Samples:
     """All samples: `arrays` by input, and in `axes` which dimension counts them (None: the array is
-    the same for all samples)."""
+    the same for all samples). `is_free`: the model takes chunks of any size. `apart`: it has no
+    batch at all, so that samples lie along a dimension that it does not have."""
 
     arrays: Mapping[str, Array]
     axes: Mapping[str, int | None]
     count: int
     chunk: int
-    is_free: bool = False  # whether the model takes chunks of any size
+    is_free: bool = False
+    apart: bool = False
 
     def chunks(self) -> Iterator[Chunk]:
         for first in range(0, self.count, self.chunk):
@@ -71,14 +73,19 @@ class Samples:
                 name: array if (axis := self.axes[name]) is None else array.take(indices, axis)
                 for name, array in self.arrays.items()
             }
+            if self.apart:
+                inputs = {name: array[0] for name, array in inputs.items()}
             yield Chunk(inputs, first, min(self.chunk, self.count - first), self.chunk)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of the inputs in a chunk."""
         return {
-            name: tuple(self.chunk if i == self.axes[name] else d for i, d in enumerate(a.shape))
+            name: a.shape[1:] if self.apart else self._shape(a, self.axes[name])
             for name, a in self.arrays.items()
         }
+
+    def _shape(self, array: Array, axis: int | None) -> tuple[int, ...]:
+        return tuple(self.chunk if i == axis else d for i, d in enumerate(array.shape))
 
 
 @dataclass
@@ -144,7 +151,8 @@ class Input:
 
 def inputs_of(main: FuncOp) -> tuple[list[Input], int | None]:
     """The inputs of a model, and its batch where that is fixed. The batch is the first symbolic
-    dimension that is the first of an input; without one, the first dimension of all inputs."""
+    dimension that is the first of an input; without one, the first dimension of all inputs if they
+    agree; else there is none."""
     types = [tensor_type(arg) for arg in main.args]
     attrs = main.arg_attrs.data if main.arg_attrs is not None else [None] * len(types)
     dims = [
@@ -154,8 +162,10 @@ def inputs_of(main: FuncOp) -> tuple[list[Input], int | None]:
     symbol = next((d[0] for d in dims if d and d[0]), "")
     if symbol:
         batches = [d.index(symbol) if symbol in d else None for d in dims]
+    elif len({t.get_shape()[:1] for t in types}) == 1 and types[0].get_shape():
+        batches = [0 for _ in types]
     else:
-        batches = [0 if t.get_shape() else None for t in types]
+        batches = [None for _ in types]
     sizes = {t.get_shape()[b] for t, b in zip(types, batches, strict=True) if b is not None}
     names = map(argument_name, main.args)
     fixed = sizes.pop() if len(sizes) == 1 else None
@@ -168,22 +178,30 @@ def read_samples(paths: Sequence[str | Path], main: FuncOp) -> Samples:
     inputs, batch = inputs_of(main)
     if not inputs:
         raise GeError("the model has no inputs, so there is nothing to calibrate with")
-    files = [read_inputs(path, inputs, batch) for path in paths]
-    arrays: dict[str, Array] = {}
+    files = [read_inputs(path, inputs) for path in paths]
+    arrays = {i.name: _joined(i, [file[i.name] for file in files]) for i in inputs}
+    if all(i.batch is None for i in inputs):
+        stacked = {name: np.stack([f[name] for f in files]) for name in arrays}
+        return Samples(stacked, dict.fromkeys(arrays, 0), len(files), 1, apart=True)
     for i in inputs:
-        parts = [file[i.name] for file in files]
-        shapes = {p.shape[: i.batch or 0] + p.shape[(i.batch or 0) + 1 :] for p in parts}
-        if len(shapes) > 1:
-            texts = " and ".join(sorted(map(shape_text, shapes)))
-            raise GeError(f"the files have samples of input '{i.name}' of several shapes: {texts}")
-        arrays[i.name] = parts[0] if i.batch is None else np.concatenate(parts, i.batch)
+        if i.batch is None and any((f[i.name] != arrays[i.name]).any() for f in files):
+            hint = "it has no batch, so it is one for all samples"
+            raise GeError(f"the files have several values of input '{i.name}'", hint=hint)
     axes = {i.name: i.batch for i in inputs}
-    count = next((arrays[n].shape[axis] for n, axis in axes.items() if axis is not None), 0)
-    is_free = batch is None and count > 0
-    return Samples(arrays, axes, max(count, 1), CHUNK if is_free else batch or 1, is_free)
+    count = next(arrays[n].shape[axis] for n, axis in axes.items() if axis is not None)
+    return Samples(arrays, axes, count, CHUNK if batch is None else batch, batch is None)
 
 
-def read_inputs(path: str | Path, inputs: Sequence[Input], batch: int | None) -> dict[str, Array]:
+def _joined(i: Input, parts: Sequence[Array]) -> Array:
+    """The samples of all files. Raises GeError where shapes differ."""
+    shapes = {tuple(d for a, d in enumerate(p.shape) if a != i.batch) for p in parts}
+    if len(shapes) > 1:
+        texts = " and ".join(sorted(map(shape_text, shapes)))
+        raise GeError(f"the files have samples of input '{i.name}' of several shapes: {texts}")
+    return parts[0] if i.batch is None else np.concatenate(parts, i.batch)
+
+
+def read_inputs(path: str | Path, inputs: Sequence[Input]) -> dict[str, Array]:
     names = [i.name for i in inputs]
     arrays = read_npz(path, [*names, *(PREFIX + n for n in names)])
     counts: dict[int, str] = {}
@@ -196,7 +214,7 @@ def read_inputs(path: str | Path, inputs: Sequence[Input], batch: int | None) ->
             hint = f"expected {expected}; the file has {present}"
             raise GeError(f"input '{i.name}' is missing", str(path), hint)
         result[i.name] = array = arrays[key]
-        check_array(i, array, batch, str(path))
+        check_array(i, array, str(path))
         if i.batch is not None:
             counts.setdefault(array.shape[i.batch], i.name)
     if len(counts) > 1:
@@ -207,7 +225,7 @@ def read_inputs(path: str | Path, inputs: Sequence[Input], batch: int | None) ->
     return result
 
 
-def check_array(i: Input, array: Array, batch: int | None, path: str) -> None:
+def check_array(i: Input, array: Array, path: str) -> None:
     dtype, shape = dtype_of(i.type.element_type), i.type.get_shape()
     if array.dtype != dtype:
         raise GeError(f"input '{i.name}' is {array.dtype}, not {dtype}", path)

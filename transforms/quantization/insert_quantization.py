@@ -34,6 +34,7 @@ from xdsl.passes import ModulePass
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp, DeformConvOp
 from ge.dialects.graph.linear import EinsumOp, MatmulOp
+from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.recurrent import GruOp, LstmOp, RnnOp
 from ge.dialects.support import diagnostics
 from ge.dialects.support.element_types import i4
@@ -108,6 +109,8 @@ class Insertion:
 
     def reason_to_keep(self, layer: Layer) -> str:
         """Why a layer cannot be quantized; empty where it can."""
+        if any(isinstance(v.owner, DequantizeOp) for v in layer.op.operands[:2]):
+            return "the model has it quantized"
         if self.scheme != INT8:
             return "" if layer.weight is not None else "it has no weights"
         for i in layer.activations:

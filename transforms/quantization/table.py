@@ -39,7 +39,8 @@ def shortened(number: float) -> float:
 
 @dataclass
 class Table:
-    """What was decided: `vectors` by pass and layer; `layers` has those that stay float."""
+    """What was decided: `vectors` by pass and layer; `layers` has those that stay float. `nominal`:
+    the range of all activations where nothing can be observed."""
 
     model: str = ""
     ranges: dict[str, Range] = field(default_factory=dict[str, Range])
@@ -47,6 +48,11 @@ class Table:
     vectors: dict[str, dict[str, list[float]]] = field(
         default_factory=dict[str, dict[str, list[float]]]
     )
+
+    nominal: Range | None = None
+
+    def range_of(self, name: str) -> Range | None:
+        return self.ranges.get(name, self.nominal)
 
     def set_range(self, name: str, low: float, high: float) -> Range:
         self.ranges[name] = shortened(low), shortened(high)
