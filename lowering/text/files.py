@@ -111,6 +111,8 @@ class Outputs:
             # not np.savez: it takes names as keyword arguments, of which `file` is its own
             with ZipFile(file, "w", allowZip64=True) as archive:
                 for name, array in arrays.items():
+                    if array.dtype.isbuiltin != 1:  # numpy does not read float8_e5m2 back
+                        array = array.view((np.void, array.itemsize))
                     with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                         np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 

@@ -1,6 +1,6 @@
 """What the vector unit does before and after matmuls, and what a fixpipe does in its place."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import i32
@@ -58,25 +58,27 @@ class Arrival:
 
 
 def arrivals(
-    body: Body, matmuls: Sequence[TensorOp], lanes: Callable[[TensorOp], float]
-) -> tuple[Arrival, Arrival]:
-    """Those of left-hand and right-hand sides; `lanes` says what an op costs."""
+    body: Body, matmuls: Sequence[TensorOp], lanes: Mapping[TensorOp, float], operands: int = 2
+) -> list[Arrival]:
+    """Those of the first operands; `lanes` is the work of the ops that count, which compute
+    operands anew for each tile."""
     before, read = ops_before(body, matmuls), body.bytes_read()
 
     def arrival(side: int) -> Arrival:
-        operands = dict.fromkeys(v for op in matmuls for v in op.operands[side : side + 1])
-        needed, ops = dict(operands), list[TensorOp]()
+        values = dict.fromkeys(v for op in matmuls for v in op.operands[side : side + 1])
+        needed, ops = dict(values), list[TensorOp]()
         for op in reversed(before):
             if any(r in needed for r in op.results):
                 needed.update(dict.fromkeys(op.operands))
                 ops.append(op)
-        size = sum(numel(shape_of(v)) for v in operands)
-        if not ops or not size:
+        size = sum(numel(shape_of(v)) for v in values)
+        work = [lanes[op] for op in ops if op in lanes]
+        if not work or not size:
             return Arrival(bytes_of(matmuls[0].operands[0]))
         loaded = sum(read[v] for v in needed if v in read)
-        return Arrival(loaded / size, sum(map(lanes, ops)) / size)
+        return Arrival(loaded / size, sum(work) / size)
 
-    return arrival(0), arrival(1)
+    return [arrival(side) for side in range(operands)]
 
 
 def fixpipe_ops(body: Body, matmuls: Sequence[TensorOp]) -> Mapping[TensorOp, None]:

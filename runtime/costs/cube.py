@@ -21,8 +21,7 @@ from xdsl.ir import Attribute
 
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.attention import AttentionLike, AttentionOp
-from ge.dialects.graph.convolution import ConvOp
-from ge.dialects.graph.support.window import Window
+from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.npu_task.attributes import TilingAttr
 from ge.dialects.npu_task.core_plan import (
     ACCUMULATOR_BYTES,
@@ -39,9 +38,10 @@ from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target
 from ge.runtime.costs.around import Arrival, around, arrivals, fixpipe_ops, ops_before
 from ge.runtime.costs.core_tiles import Footprint, bytes_of
-from ge.runtime.costs.lanes import lane_operations, lane_width
+from ge.runtime.costs.lanes import lane_operations, lanes_of
 from ge.runtime.costs.pipes import Pipes, l2_bytes_per_us, store_us
 from ge.runtime.costs.structure import once
+from ge.runtime.costs.windows import Windows
 
 # Sizes of tiles that are tried, made smaller until all tiles along an extent are alike; powers of
 # two are tried as they are, too.
@@ -113,44 +113,6 @@ def round_up(value: int, unit: int) -> int:
     return max(unit, -(-value // unit) * unit)
 
 
-# ---- windows of convolutions -------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Windows:
-    """How the windows of a convolution overlap in the last two spatial dimensions."""
-
-    columns: int  # places of the window in a row of the output
-    strides: tuple[int, int]
-    extents: tuple[int, int]  # input elements that a window spans
-    taps: int  # kernel elements in these dimensions
-
-    @classmethod
-    def of(cls, op: TensorOp) -> "Windows | None":
-        """Those of a convolution; None for other ops and where no windows overlap."""
-        if not isinstance(op, ConvOp):
-            return None
-        window, columns = op.window(), shape_of(op.result)[-1]
-        strides, extents, taps = _last_two(window)
-        return None if taps == 1 else cls(columns, strides, extents, taps)
-
-    def read(self, m: int) -> float:
-        """Input elements that m places of the window in a row need, for each channel."""
-        rows, columns = max(ceil(m / self.columns), 1), min(m, self.columns)
-        high = (rows - 1) * self.strides[0] + self.extents[0]
-        wide = (columns - 1) * self.strides[1] + self.extents[1]
-        return min(high * wide, m * self.taps)
-
-
-def _last_two(window: Window) -> tuple[tuple[int, int], tuple[int, int], int]:
-    last = window.rank - 1
-    if not last:
-        return (1, window.strides[0]), (1, window.extent(0)), window.kernel[0]
-    taps = window.kernel[last - 1] * window.kernel[last]
-    extents = window.extent(last - 1), window.extent(last)
-    return (window.strides[last - 1], window.strides[last]), extents, taps
-
-
 # ---- tilings of matmuls -----------------------------------------------------------------------
 
 
@@ -181,7 +143,8 @@ class CubeKernel:
         ops = [op for op, _ in parts]
         fixpipe = fixpipe_ops(body, ops) if target.fixpipe else None
         prologue, epilogue = around(body, ops, accumulator, fixpipe or {})
-        lhs, rhs = arrivals(body, ops, lambda op: body.work_of(op).vector * lane_width(op))
+        before = lanes_of(body, ops_before(body, ops))
+        lhs, rhs = arrivals(body, ops, before)
         return cls(
             target,
             p,
@@ -189,7 +152,7 @@ class CubeKernel:
             body.static_work(),
             lhs,
             rhs,
-            lane_operations(body, fixpipe, ops_before(body, ops)),
+            lane_operations(body, fixpipe, without=before),
             any(op.ACCESS is Access.ROWS for op in body.ops),
             epilogue,
             prologue,
@@ -370,10 +333,14 @@ class CubeKernel:
         return max(size, self.target.full_rate_bytes) / self.target.l2_read_rate, size
 
 
+NOTHING = Arrival(0.0)
+
+
 @dataclass(frozen=True)
 class AttentionKernel(CubeKernel):
     """Attention with online softmax: tiles of m queries, which meet n keys at a time."""
 
+    value: Arrival = NOTHING
     value_size: int = 0
     mask_bytes: int = 0  # bytes of all masks for one score
 
@@ -388,19 +355,28 @@ class AttentionKernel(CubeKernel):
         element = element_type(op.query)
         accumulator = max(ACCUMULATOR_BYTES, bitwidth(element) // 8)
         prologue, epilogue = around(body, [op], accumulator, {})
+        # Integers are dequantized for each tile of queries. Other ops count once.
+        again = [o for o in ops_before(body, [op]) if isinstance(o, DequantizeOp)]
+        before = lanes_of(body, again)
+        query, key, value = arrivals(body, [op], before, 3)
         return cls(
             target,
             p,
             element,
             body.static_work(),
-            Arrival(0.0),
-            Arrival(0.0),
-            lane_operations(body),
+            query,
+            key,
+            lane_operations(body, without=before),
             epilogue=epilogue,
             prologue=prologue,
+            value=value,
             value_size=value_size,
             mask_bytes=sum(bytes_of(v) for v in op.masks if numel(shape_of(v)) > 1),
         )
+
+    def before(self, m: int, n: int) -> float:
+        keys = self.p.k * self.rhs.vector + self.value_size * self.value.vector
+        return self.tiles(m, n) * (m * self.p.k * self.lhs.vector + self.p.n * keys)
 
     def tiles(self, m: int, n: int) -> int:
         return self.p.tiles(m, self.p.n)
@@ -453,7 +429,8 @@ class AttentionKernel(CubeKernel):
         return keys * max(m * size / self.macs_rate, self.width * feed)
 
     def tile_load(self, m: int, n: int) -> tuple[float, float]:
-        size = (m * self.p.k + self.p.n * (self.p.k + self.value_size)) * self.width
+        keys = self.p.k * self.rhs.bytes + self.value_size * self.value.bytes
+        size = m * self.p.k * self.lhs.bytes + self.p.n * keys
         return max(size, self.target.full_rate_bytes) / self.target.l2_read_rate, size
 
 

@@ -1,6 +1,6 @@
 """Lanes of the vector unit that ops take."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from xdsl.dialects.builtin import i32
 
@@ -22,7 +22,12 @@ def lane_operations(
     ops = [op for op in body.ops if op not in without]
     if fixpipe is not None:
         ops = [op for op in ops if op not in fixpipe and not _sums_integers(body, op)]
-    return sum(body.work_of(op).vector * lane_width(op) for op in ops)
+    return sum(lanes_of(body, ops).values())
+
+
+def lanes_of(body: Body, ops: Iterable[TensorOp]) -> dict[TensorOp, float]:
+    """The element-operations of each op, of 16-bit lanes."""
+    return {op: body.work_of(op).vector * lane_width(op) for op in ops}
 
 
 def _sums_integers(body: Body, op: TensorOp) -> bool:

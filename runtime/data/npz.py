@@ -3,6 +3,7 @@
 import zipfile
 import zlib
 from collections.abc import Collection
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,24 @@ def read_npz(path: str | Path, names: Collection[str]) -> dict[str, Array]:
                 arrays[name] = np.empty(0)
                 continue
             try:
-                arrays[name] = np.asarray(archive[name])
+                arrays[name] = _array(archive, name)
             except MemoryError:
                 raise GeError(f"array '{name}' is too large", str(path)) from None
             except _BROKEN as e:
                 raise GeError(f"array '{name}' cannot be read: {_text(e)}", str(path)) from None
     return arrays
+
+
+def _array(archive: Any, name: str) -> Array:
+    try:
+        return np.asarray(archive[name])
+    except ValueError:
+        data: bytes = archive.zip.read(f"{name}.npy")
+        # what numpy writes for float8_e5m2 but does not read; it reads other floats of 8 bits so
+        if b"'descr': '<f1'" not in data[:128]:
+            raise
+        file = BytesIO(data.replace(b"'<f1'", b"'|V1'", 1))
+        return np.lib.format.read_array(file, allow_pickle=False)
 
 
 # What numpy and zipfile raise for an entry that is damaged.

@@ -223,7 +223,7 @@ def _native(value: Any, element: Attribute) -> Array:
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     dtype = dtype_of(element)
-    if dtype.kind == "V" and array.dtype == np.dtype((np.void, dtype.itemsize)):
+    if dtype.isbuiltin != 1 and array.dtype == np.dtype((np.void, dtype.itemsize)):
         array = array.view(dtype)  # what numpy.load makes of the types of ml_dtypes
     return array
 

@@ -140,7 +140,7 @@ def is_inf(op: g.IsInfOp) -> Fn:
 
 @array_kernel(g.ClampOp, into=True)
 def clamp(x: Array, low: Array | None, high: Array | None, out: Array | None = None) -> Array:
-    if x.dtype.kind == "V" and x.dtype != BFLOAT16:  # ml_dtypes has no clip for small types
+    if x.dtype.itemsize == 1 and x.dtype.isbuiltin != 1:  # ml_dtypes has no clip for small types
         arrays = (None if a is None else a.astype(np.float32) for a in (x, low, high))
         return store(clamp(*arrays).astype(x.dtype), out)
     if low is None:

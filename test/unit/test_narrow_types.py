@@ -22,19 +22,31 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
 from ge.dialects.graph.support.folding import holds, splat
 from ge.dialects.npu_task.memory import MemoryView
-from ge.dialects.support.element_types import ELEMENT_TYPES, i4, row_of, storage_bytes, ui8
+from ge.dialects.support.element_types import (
+    ELEMENT_TYPES,
+    ElementType,
+    i4,
+    row_of,
+    storage_bytes,
+    ui8,
+)
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import tensor
-from ge.lowering.driver.compiler import compile_file
+from ge.lowering.driver.compiler import compile_file, context
 from ge.lowering.driver.program import Program
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
+from ge.lowering.text.files import Outputs
+from ge.lowering.text.reading import Source, parse_module
 from ge.runtime.check.byte_history import runs_of
 from ge.runtime.data.arrays import array_of, dense, dtype_of
+from ge.runtime.data.npz import read_npz
 from ge.runtime.data.packing import packed, unpacked
 from ge.runtime.data.weights import SafetensorsPayload, restored, write_safetensors
 from ge.runtime.device.memory import PackedView
 from ge.runtime.kernels import evaluate
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in cast")
 
 SMALL = [row.type for row in ELEMENT_TYPES if row.is_float and row.bits == 8]
 SATURABLE = [t for t in SMALL if t != f8E8M0FNU]
@@ -240,6 +252,37 @@ def compiled(model: onnx.ModelProto, tmp_path: Path, level: str) -> Program:
     return compile_file(str(path), Options(), until=level)
 
 
+@pytest.mark.parametrize("row", [r for r in ELEMENT_TYPES if r.storage_only], ids=lambda r: r.name)
+def test_npz_files_are_read_back(row: ElementType, tmp_path: Path) -> None:
+    """Those that `ge-run --outputs` writes, and those of np.savez."""
+    x = np.resize(codes(row.type), (3, 5))
+    with Outputs() as out:
+        out.npz(tmp_path / "ours.npz", {"x": x})
+    np.savez(tmp_path / "numpys.npz", x=x)
+    t = f"tensor<3x5x{row.name}>"
+    names = '{graph.name = "x"}'
+    text = f"func.func @main(%x: {t} {names}) -> ({t} {names}) {{ func.return %x : {t} }}"
+    module = parse_module(context(), Source("x.mlir", text))
+    for name in ("ours.npz", "numpys.npz"):
+        inputs = read_npz(tmp_path / name, ["x"])
+        assert ge.Session(module).run(inputs)["x"].tobytes() == x.tobytes()
+
+
+@pytest.mark.parametrize("name", ["i4", "ui4", "f4E2M1FN"])
+def test_the_last_group_may_be_cut(name: str) -> None:
+    """Groups of 4 along an axis of 10: the third has two elements."""
+    t = row_type(name)
+    x = np.resize(codes(t), (3, 10))
+    scale = np.linspace(0.5, 2.0, 9, dtype=np.float32).reshape(3, 3)
+    operands = [create_ssa_value(tensor(a.shape, e)) for a, e in ((x, t), (scale, f32))]
+    (y,) = evaluate(DequantizeOp.of(*operands, axis=1, block_size=4), [x, scale])
+    want = x.astype(np.float32) * np.repeat(scale, 4, 1)[:, :10]
+    np.testing.assert_array_equal(y, want)
+    operands = [create_ssa_value(tensor(a.shape, f32)) for a in (y, scale)]
+    (q,) = evaluate(QuantizeOp.of(*operands, axis=1, block_size=4, to=t), [y, scale])
+    assert (q.astype(np.float32) == x.astype(np.float32)).all()
+
+
 VIEWS = [  # offset, sizes, strides; bytes, or None where there are parts of bytes
     (2, [4], [1], [1, 2]),
     (8, [7], [1], [4, 5, 6, 7]),  # the end of the buffer
@@ -317,7 +360,7 @@ def narrow_model(number: int, width: int) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("row", [r for r in ELEMENT_TYPES if r.storage_only], ids=lambda r: r.name)
 @pytest.mark.parametrize("width", [4, 5, 6])
-def test_all_levels_give_the_same_elements(row: object, width: int, tmp_path: Path) -> None:
+def test_all_levels_give_the_same_elements(row: ElementType, width: int, tmp_path: Path) -> None:
     number = getattr(TensorProto, row.onnx)
     x = np.resize(codes(row.type), (3, width))
     model = narrow_model(number, width)

@@ -25,7 +25,7 @@ from ge.dialects.support.functions import main_function
 from ge.lowering.driver.compiler import context
 from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.calibrate import CalibratePass, range_of
-from ge.transforms.quantization.correct_bias import CorrectBiasPass
+from ge.transforms.quantization.correct_bias import CorrectBiasPass, Estimate
 from ge.transforms.quantization.data import Calibration, Samples, calibrating
 from ge.transforms.quantization.equalize_channels import EqualizeChannelsPass
 from ge.transforms.quantization.insert_quantization import InsertQuantizationPass
@@ -320,6 +320,21 @@ def quantized_layers(x: Expr) -> Expr:
     bias = x.lift(normal(6, seed=3))
     y = y.reduce("mean", 2, 3, keep=False)
     return pair(y, 0.05) @ pair(x.lift(normal(4, 6, seed=2)), 0.4) + bias
+
+
+def test_what_may_be_chance_is_not_corrected() -> None:
+    whole, parts, single = Estimate(), Estimate(), Estimate()
+    vectors = np.stack([normal(40, seed=1), 3 + normal(40, seed=2), np.zeros(40)], 1)
+    whole.add(vectors)
+    for i in range(0, 40, 7):
+        parts.add(vectors[i : i + 7])
+    np.testing.assert_allclose(whole.shrunk(), parts.shrunk(), rtol=1e-9)
+    noise, shift, nothing = whole.shrunk()
+    assert abs(noise) < abs(vectors[:, 0].mean()) * 0.6
+    assert shift == pytest.approx(vectors[:, 1].mean(), rel=0.01)
+    assert nothing == 0
+    single.add(vectors[:1])
+    assert not single.shrunk().any()
 
 
 def test_the_mean_of_each_output_is_right_after_correction() -> None:

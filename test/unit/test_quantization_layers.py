@@ -1,83 +1,24 @@
 """Linear layers of integers against int64 arithmetic and against their float form, from the graph
 to the program."""
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper, numpy_helper
-from xdsl.dialects.builtin import ModuleOp, i32
+from onnx import TensorProto
+from xdsl.dialects.builtin import i32
 
-from ge.dialects.graph.convolution import Convolution
-from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp, RequantizeOp
 from ge.dialects.support.types import element_type
-from ge.lowering.driver.compiler import lower
-from ge.lowering.onnx.importer import import_model
 from ge.lowering.pipeline.options import Options
 from ge.runtime.data.arrays import Array
-from ge.runtime.device.session import Session
 
-OFF = Options(fusion_disable=("lower-quantization",))
-TYPES = {np.int8: TensorProto.INT8, np.uint8: TensorProto.UINT8}
-
-
-class Qdq:
-    """An ONNX model in QDQ form, written node by node."""
-
-    def __init__(self) -> None:
-        self.nodes: list[Any] = []
-        self.weights: list[Any] = []
-        self.inputs: list[Any] = []
-        self.count = 0
-
-    def name(self) -> str:
-        self.count += 1
-        return f"v{self.count}"
-
-    def input(self, shape: Any, kind: int = TensorProto.FLOAT) -> str:
-        name = self.name()
-        self.inputs.append(helper.make_tensor_value_info(name, kind, shape))
-        return name
-
-    def constant(self, array: Any) -> str:
-        name = self.name()
-        self.weights.append(numpy_helper.from_array(np.asarray(array), name))
-        return name
-
-    def add(self, op: str, *inputs: str, **attributes: Any) -> str:
-        name = self.name()
-        self.nodes.append(helper.make_node(op, inputs, [name], name=name, **attributes))
-        return name
-
-    def grid(self, scale: Any, zero: Any) -> tuple[str, str]:
-        return self.constant(np.asarray(scale, np.float32)), self.constant(zero)
-
-    def pair(self, value: str, scale: Any, zero: Any) -> str:
-        s, z = self.grid(scale, zero)
-        return self.add("DequantizeLinear", self.add("QuantizeLinear", value, s, z), s, z)
-
-    def weight(self, array: Array, scale: Any, zero: Any, axis: int = 0) -> str:
-        s, z = self.grid(scale, zero)
-        return self.add("DequantizeLinear", self.constant(array), s, z, axis=axis)
-
-    def lowered(self, outputs: list[str], options: Options) -> tuple[ModuleOp, Session]:
-        infos = [helper.make_tensor_value_info(o, TensorProto.FLOAT, None) for o in outputs]
-        graph = helper.make_graph(self.nodes, "g", self.inputs, infos, self.weights)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
-        imported = import_model(model)
-        lower(imported.module, options)
-        return imported.module, Session(imported.module, imported.payload)
-
-
-def layers(module: ModuleOp) -> list[Any]:
-    return [op for op in module.walk() if isinstance(op, MatmulOp | Convolution)]
-
-
-def is_integer_form(module: ModuleOp) -> bool:
-    return all(element_type(op.result) == i32 for op in layers(module))
+sys.path.insert(0, str(Path(__file__).parent))
+from qdq_models import OFF, TYPES, Qdq, is_integer_form, layers
 
 
 def zero_points(kind: Any) -> Any:
@@ -262,6 +203,34 @@ def test_zero_points_of_many_channels() -> None:
     inputs = {x: rng.uniform(-2, 2, (4, 16)).astype(np.float32)}
     got, want = session.run(inputs)[y], model.lowered([y], OFF)[1].run(inputs)[y]
     assert snr(got, want) > 100
+
+
+@pytest.mark.parametrize("channels", [4, 300])
+def test_trained_for_quantization(channels: int) -> None:
+    """As trainers export it: weights quantized in the graph, a batch norm behind the convolution
+    that turns signs, relu before the quantize, nothing but scales."""
+    rng = np.random.default_rng(8)
+    model = Qdq()
+    x = model.input([2, 4, 6, 6])
+
+    def vector(low: float, high: float) -> str:
+        return model.constant(rng.uniform(low, high, channels).astype(np.float32))
+
+    weight = model.constant(rng.normal(0, 0.1, (channels, 4, 3, 3)).astype(np.float32))
+    scale = model.constant(rng.uniform(0.002, 0.003, channels).astype(np.float32))
+    zero = model.constant(np.zeros(channels, np.int8))
+    w = model.add("QuantizeLinear", weight, scale, zero, axis=0)
+    w = model.add("DequantizeLinear", w, scale, zero, axis=0)
+    y = model.add("Conv", model.pair(x, 0.03, np.int8(0)), w, vector(-1, 1), pads=[1, 1, 1, 1])
+    factors = (vector(-2, 2), vector(-1, 1), vector(-1, 1), vector(0.5, 2))
+    y = model.add("BatchNormalization", y, *factors)
+    y = model.pair(model.add("Relu", y), 0.02, np.int8(0))
+    module, session = model.lowered([y], Options())
+    assert is_integer_form(module)
+    inputs = {x: rng.uniform(-4, 4, (2, 4, 6, 6)).astype(np.float32)}
+    got, want = session.run(inputs)[y], model.lowered([y], OFF)[1].run(inputs)[y]
+    assert np.abs(got - want).max() < 0.0201
+    assert (got != want).mean() < 1e-3
 
 
 def chain(rng: Any) -> tuple[Qdq, str, dict[str, Array]]:

@@ -9,7 +9,8 @@ becomes
 The kernel meets keys tile by tile and keeps a running softmax, so the scores are never in memory.
 Ops that only say where operands lie (transposed heads, past and new keys one after the other,
 repeated key heads) are how a tile is loaded, and cost nothing; a KV cache that is a result is
-written while its tiles pass. Casts are part of loading too. Other elementwise ops join on the
+written while its tiles pass. Casts, and dequantizing what is stored as integers (a cache of 8
+bits), are part of loading too. Other elementwise ops join on the
 side of the queries, which are loaded once; on the side of the keys, which each tile of queries
 loads again, only if all queries are one tile. Users of the result join as after a matmul.
 
@@ -19,13 +20,14 @@ Sums come in another order than in `graph.attention`: see `runtime/kernels/fused
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.fused_op import FlashAttentionOp
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.elementwise import CastOp
+from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.support.access import Access
-from ge.dialects.support.element_types import storage_bytes
+from ge.dialects.support.element_types import bitwidth, storage_bytes
 from ge.dialects.support.types import element_type, is_static, numel
 from ge.runtime.costs.cost import hbm_bytes_per_us
 from ge.transforms.fusion.epilogues import EPILOGUE, grow, judge_epilogue
@@ -82,6 +84,13 @@ def saved_us(merger: Merger, op: AttentionOp) -> float | None:
     return 4 * scores / hbm_bytes_per_us(merger.target.cube_cores, merger.target)
 
 
+def is_stored_narrow(op: Operation) -> bool:
+    """Whether an op dequantizes elements that take fewer bits in memory."""
+    return isinstance(op, DequantizeOp) and bitwidth(element_type(op.input)) < bitwidth(
+        element_type(op.result)
+    )
+
+
 def take_loads(merger: Merger, op: AttentionOp, value: SSAValue, pointwise: bool) -> None:
     """Let the ops join through which an operand is loaded."""
     groups, todo = merger.groups, [value]
@@ -92,6 +101,7 @@ def take_loads(merger: Merger, op: AttentionOp, value: SSAValue, pointwise: bool
             continue
         other, kind = groups.of(producer), access(producer)
         loads = kind in (Access.VIEW, Access.MOVEMENT) or isinstance(producer, CastOp)
+        loads = loads or is_stored_narrow(producer)
         loads = loads or (pointwise and kind is Access.POINTWISE)
         if kind is Access.POINTWISE and not loads and other.kind is None:
             why = "each tile of queries would compute it again"

@@ -41,11 +41,13 @@ def scale_groups(
     decision: str,
     scheme: Scheme,
     belongs: Callable[[Group], bool],
+    tells: Callable[[LayerOp], bool],
 ) -> None:
     """Divide the groups that belong to this decision by the factors that the table has, or, with
-    samples, by those with the least error, which are added to the table."""
+    samples, by those with the least error, which are added to the table. Layers for which it
+    `tells` are remarked if they are in no group."""
     table, scaled = calibration.table, False
-    for first, group in find_groups(main, decision):
+    for first, group in find_groups(main, decision, tells):
         if not belongs(group):
             continue
         vector = table.vector(decision, first.name)
@@ -66,9 +68,12 @@ def scale_groups(
         update_ranges(main, calibration)
 
 
-def find_groups(main: FuncOp, decision: str) -> Iterator[tuple[Layer, Group]]:
+def find_groups(
+    main: FuncOp, decision: str, tells: Callable[[LayerOp], bool]
+) -> Iterator[tuple[Layer, Group]]:
     """The groups of the inputs of layers, each with the first layer that uses it, in order; a group
-    is looked for when those before it may have been rewritten."""
+    is looked for when those before it may have been rewritten. Layers that have none are remarked
+    where `tells`."""
     seen = set[Operation]()
     constants = constant_values(main.body.block)
     for layer in layers(main):
@@ -78,7 +83,8 @@ def find_groups(main: FuncOp, decision: str) -> Iterator[tuple[Layer, Group]]:
         try:
             group = group_of(op.operands[0], input_axis(op), constants)
         except Blocked as e:
-            remarks.missed(decision, op, f"its input cannot be scaled: {e}")
+            if tells(op):
+                remarks.missed(decision, op, f"its input cannot be scaled: {e}")
             continue
         if group.producers:
             seen |= group.users.keys()

@@ -8,7 +8,7 @@ Rounding of weights shifts the mean of what a layer returns (Nagel et al., arXiv
 the mean over calibration data of the float layer's output less that of the quantized one. Inputs of
 the quantized layer come from the layers before it, quantized and corrected as well, so errors do
 not add up. The pass runs on QDQ form, whose float model is what is left without its pairs of
-quantize and dequantize.
+quantize and dequantize. A mean that may be chance, by how samples differ, counts in part or not.
 """
 
 from collections.abc import Collection
@@ -63,22 +63,49 @@ def float_model(main: FuncOp) -> FuncOp:
 
 
 def channel_means(op: Operation, chunk: Chunk, result: Array) -> Means | None:
-    """The mean of each output channel over the samples of a chunk."""
+    """The mean of each output channel for each sample of a chunk: [samples, channels]."""
     rows = chunk.rows(result)
     if rows is None or not rows.size:
         return None
     axis = output_axis(op) + 1
-    return rows.mean(tuple(i for i in range(rows.ndim) if i != axis), dtype=np.float64)
+    return rows.mean(tuple(i for i in range(1, rows.ndim) if i != axis), dtype=np.float64)
+
+
+@dataclass
+class Estimate:
+    """The mean of vectors, and the squares of their distances from it."""
+
+    count: int = 0
+    mean: Means | float = 0.0
+    squares: Means | float = 0.0
+
+    def add(self, vectors: Means) -> None:
+        count, mean = len(vectors), vectors.mean(0)
+        total = self.count + count
+        distance = mean - self.mean
+        within = np.square(vectors - mean).sum(0)
+        self.squares += within + np.square(distance) * (self.count * count / total)
+        self.mean += distance * (count / total)
+        self.count = total
+
+    def shrunk(self) -> Means:
+        """The mean, less what may be chance: its variance as part of its square. One vector says
+        nothing."""
+        mean = np.asarray(self.mean)
+        if self.count < 2:
+            return 0 * mean
+        variance = self.squares / (self.count * (self.count - 1))
+        power = np.square(mean)
+        return mean * np.maximum(1 - np.divide(variance, power, where=power > 0, out=0 * mean), 0)
 
 
 class _Corrections:
-    """The correction of each quantized layer: the mean over chunks, each of which is run with the
+    """The correction of each quantized layer: the mean over samples. Each chunk is run with the
     corrections as they are after those before it (and after this one, for layers before)."""
 
     def __init__(self) -> None:
         self.targets: dict[tuple[str, int], Means] = {}  # means of the float layer for a chunk
-        self.vectors: dict[str, Means] = {}
-        self.counts: dict[str, int] = {}
+        self.estimates: dict[str, Estimate] = {}
 
     def watch_float(self, name: str, step: Step) -> None:
         means = channel_means(step.op, step.chunk, step.results[0])
@@ -90,13 +117,11 @@ class _Corrections:
         target = self.targets.pop((name, step.chunk.first), None)
         if means is None or target is None:
             return
-        self.counts[name] = self.counts.get(name, 0) + step.chunk.count
-        before = self.vectors.get(name, np.zeros_like(means))
-        share = step.chunk.count / self.counts[name]
-        self.vectors[name] = before + (target - means - before) * share
+        estimate = self.estimates.setdefault(name, Estimate())
+        estimate.add(target - means)
         result = step.results[0]  # fresh: the layers behind see it corrected
         shape = [-1, *[1] * (result.ndim - 1 - output_axis(step.op))]
-        result += self.vectors[name].reshape(shape).astype(result.dtype)
+        result += estimate.shrunk().reshape(shape).astype(result.dtype)
 
 
 def corrections(main: FuncOp, samples: Samples) -> dict[str, Means]:
@@ -110,7 +135,7 @@ def corrections(main: FuncOp, samples: Samples) -> dict[str, Means]:
         for function, ops, watch in runs:
             watchers: dict[Operation, Watcher] = {op: partial(watch, n) for n, op in ops.items()}
             Observer(function).run(samples, watchers)
-    return result.vectors
+    return {name: estimate.shrunk() for name, estimate in result.estimates.items()}
 
 
 def first(samples: Samples, count: int) -> Samples:

@@ -88,12 +88,19 @@ class Grid:
 
     @property
     def is_normal(self) -> bool:
-        """Whether scales are positive normal numbers, as far as they are known."""
+        """Whether scales are normal numbers, as far as they are known. Those of weights may be
+        negative, where a batch norm turns signs."""
         scale = known(self.scale)
         if scale is None:
             return True
-        wide = scale.astype(np.float64)
+        wide = np.abs(scale.astype(np.float64))
         return bool((np.isfinite(wide) & (wide >= np.finfo(np.float32).tiny)).all())
+
+    @property
+    def is_positive(self) -> bool:
+        """Whether scales are known to be positive: order is kept."""
+        scale = known(self.scale)
+        return scale is not None and self.is_normal and bool((scale > 0).all())
 
     def equals(self, other: "Grid") -> bool:
         """Whether both surely have the same scale and zero point."""
@@ -135,7 +142,7 @@ class Quantized:
         if not grid.is_prepared:
             raise Refused(f"the scale of its {what} is known only at run time")
         if not grid.is_normal:
-            raise Refused(f"the scale of its {what} is not a positive normal number")
+            raise Refused(f"the scale of its {what} is not a normal number")
         return Quantized(op.input, grid, op)
 
     @property

@@ -90,8 +90,8 @@ def fits(bias: SSAValue, x: Quantized, weight: Quantized) -> bool | None:
     b, sx, sw = (known(v) for v in (bias, x.grid.scale, weight.grid.scale))
     if b is None or sx is None or sw is None:
         return None
-    units = np.abs(b.reshape(-1).astype(np.float64)) / (sx.reshape(()) * sw.reshape(-1))
-    return bool((units < MOST_BIAS).all())
+    units = b.reshape(-1).astype(np.float64) / (sx.reshape(()) * sw.reshape(-1))
+    return bool((np.abs(units) < MOST_BIAS).all())
 
 
 def bias_in_units(bias: SSAValue | None, x: Quantized, weight: Quantized) -> SSAValue | None:
@@ -142,11 +142,13 @@ def axis_of(scale: SSAValue, axis: int) -> int | None:
 
 
 def raised_scale(scale: SSAValue, scale_x: SSAValue, bias: SSAValue, make: Make) -> SSAValue:
-    """max(scale, |bias| / (scale_x * 2^30)), one for each output."""
+    """max(|scale|, |bias| / (scale_x * 2^30)) with the sign of the scale, one for each output."""
     most = make(g.MulOp, scale_x, make.constant(float(MOST_BIAS), element_type(scale_x)))
-    least = make(g.DivOp, make(g.AbsOp, bias), most)
-    flat = [shaped(make, v, (numel(shape_of(v)),)) for v in (scale, least)]
-    return make(g.MaximumOp, *flat)
+    least = make(g.AbsOp, make(g.DivOp, bias, most))
+    scale, least = (shaped(make, v, (numel(shape_of(v)),)) for v in (scale, least))
+    raised = make(g.MaximumOp, make(g.AbsOp, scale), least)
+    turned = make(g.CompareOp, scale, make.constant(0.0, element_type(scale)), predicate="lt")
+    return make(g.SelectOp, turned, make(g.NegOp, raised), raised)
 
 
 def regridded(make: Make, integers: SSAValue, old: SSAValue, new: SSAValue, axis: int) -> SSAValue:

@@ -44,7 +44,7 @@ from ge.dialects.support.types import (
 )
 from ge.transforms.graph.canonical.linear_maps import is_prepared
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
-from ge.transforms.quantization.grids import Grid, has_one_element, known
+from ge.transforms.quantization.grids import Grid, has_one_element
 
 VIEWS = (ReshapeOp, SqueezeOp, UnsqueezeOp)
 BEFORE = (*VIEWS, TransposeOp, DepthToSpaceOp, SpaceToDepthOp)  # a quantize moves before these
@@ -161,7 +161,7 @@ def dequantize_after_pool(op: PoolOp, make: Make) -> Replacement:
     if op.kind.data != "max" or (pair := source_of(op)) is None:
         return None
     source, grid = pair
-    if grid.axis is not None or known(grid.scale) is None or not grid.is_normal:
+    if grid.axis is not None or not grid.is_positive:
         return None
     if bitwidth(element_type(source.input)) < 8:
         return None
@@ -176,7 +176,7 @@ def dequantize_after_relu(op: ReluOp, make: Make) -> Replacement:
         return None
     source, grid = pair
     element = element_type(source.input)
-    if grid.zero is None or known(grid.scale) is None or not grid.is_normal:
+    if grid.zero is None or not grid.is_positive:
         return None
     if grid.zero == lowest(element):
         return source.result

@@ -4,7 +4,8 @@
     %1 = graph.relu %0                         becomes  %2 = graph.requantize %acc, %s / %t
     %2 = graph.quantize %1, %t, %z to i8                       zero_point %z to i8 {low = z}
 
-On one grid of 8-bit integers nothing is left but the limits. Exceptions: scales that are known only
+On one grid of 8-bit integers nothing is left but the limits. Exceptions: codes of 8 bits that would
+be rounded to another side in one step; scales that are known only
 at run time or for blocks, a quantize along an axis, zero points along an axis, and limits where the
 grid of the result is not known yet.
 """
@@ -18,6 +19,7 @@ from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.elementwise import ClampOp
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp, RequantizeOp
 from ge.dialects.graph.support.folding import Number, highest, lowest
+from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import element_type
 from ge.transforms.graph.canonical.limits import Interval, interval_of
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
@@ -41,7 +43,7 @@ def on_grid(limit: Number | None, op: QuantizeOp, grid: Grid) -> int | None:
     if limit is None or math.isinf(limit):
         return None
     scale, zero = known(grid.scale), grid.zero
-    if scale is None or zero is None or not grid.is_normal:
+    if scale is None or zero is None or not grid.is_positive:
         raise ValueError("the grid is not known")
     kind = np.float32 if scale.dtype.itemsize <= 4 else np.float64
     place = int(np.rint(kind(limit) / kind(scale.reshape(())))) + zero
@@ -68,6 +70,8 @@ def requantize(op: QuantizeOp, make: Make) -> Replacement:
     high = None if high == highest(op.to) else high
     if element_type(source.input) == op.to and grid.equals(target):
         return clamped(source.input, low, high, make)
+    if bitwidth(element_type(source.input)) <= 8 and not same_codes(source, grid, op, target):
+        return None
     scale = make(g.DivOp, as_scale(make, source.scale), as_scale(make, scalar(make, op.scale)))
     return make(
         RequantizeOp, source.input, scale,
@@ -75,6 +79,22 @@ def requantize(op: QuantizeOp, make: Make) -> Replacement:
         zero_point=None if target.zero == 0 else op.zero_point,
         to=op.to, axis=grid.axis, low=low, high=high, rounding="float32",
     )  # fmt: skip
+
+
+def same_codes(source: DequantizeOp, grid: Grid, op: QuantizeOp, target: Grid) -> bool:
+    """Whether each code becomes the same in one step as in floats; ties may not, where a scale is a
+    simple fraction of the other."""
+    own, new = known(grid.scale), known(target.scale)
+    if own is None or new is None or not own.dtype == new.dtype == np.float32:
+        return False
+    if grid.zero is None or target.zero is None:
+        return False
+    own = own.reshape(-1, 1)
+    first, last = (int(f(element_type(source.input))) for f in (lowest, highest))
+    codes = np.arange(first, last + 1).astype(np.float32) - np.float32(grid.zero)
+    low, high = (int(f(op.to)) - target.zero for f in (lowest, highest))
+    in_floats, at_once = np.rint(codes * own / new), np.rint(codes * (own / new))
+    return bool((np.clip(in_floats, low, high) == np.clip(at_once, low, high)).all())
 
 
 def clamped(value: SSAValue, low: int | None, high: int | None, make: Make) -> SSAValue:

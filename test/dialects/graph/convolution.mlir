@@ -63,3 +63,10 @@ func.func @col2im(%x: tensor<1x5x5xf32>, %i: tensor<2xi64>, %y: tensor<?x10x?xf3
   %2 = graph.col2im %y image_shape [5, 5] block_shape(%i : tensor<2xi64>) : tensor<?x10x?xf32> -> tensor<?x?x5x5xf32>
   func.return
 }
+
+// CHECK-LABEL: func.func @pad_value(
+func.func @pad_value(%x: tensor<1x2x5xui8>, %w: tensor<2x2x3xi8>) {
+  // CHECK-NEXT: %0 = graph.conv %x, %w pads [1, 1] {pad_value = 128 : i64} : (tensor<1x2x5xui8>, tensor<2x2x3xi8>) -> tensor<1x2x5xi32>
+  %0 = graph.conv %x, %w pads [1, 1] {pad_value = 128 : i64} : (tensor<1x2x5xui8>, tensor<2x2x3xi8>) -> tensor<1x2x5xi32>
+  func.return
+}

@@ -285,3 +285,19 @@ func.func @f(%x: tensor<1x5x5xf32>, %i: tensor<?xi64>) {
   %0 = graph.col2im %x image_shape(%i : tensor<?xi64>) block_shape [1, 5] : tensor<1x5x5xf32> -> tensor<1x1x5x5xf32>
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<1x2x5xi8>, %w: tensor<2x2x3xi8>) {
+  // expected-error@+1 {{'pad_value' 128 is no i8}}
+  %0 = graph.conv %x, %w pads [1, 1] {pad_value = 128 : i64} : (tensor<1x2x5xi8>, tensor<2x2x3xi8>) -> tensor<1x2x5xi32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<1x2x5xf32>, %w: tensor<2x2x3xf32>) {
+  // expected-error@+1 {{'pad_value' is for integers, not f32}}
+  %0 = graph.conv %x, %w pads [1, 1] {pad_value = 1 : i64} : (tensor<1x2x5xf32>, tensor<2x2x3xf32>) -> tensor<1x2x5xf32>
+  func.return
+}

@@ -36,3 +36,12 @@ func.func @dynamic(%x: tensor<?x8xf32>) {
   %values, %scale, %zero_point = graph.dynamic_quantize %x : (tensor<?x8xf32>) -> (tensor<?x8xui8>, tensor<f32>, tensor<ui8>)
   func.return
 }
+
+// CHECK-LABEL: func.func @requantize(
+func.func @requantize(%x: tensor<2x3xi32>, %q: tensor<2x3xi8>, %s: tensor<f32>, %s3: tensor<3xf32>, %o: tensor<i8>, %z: tensor<ui8>) {
+  // CHECK-NEXT: %0 = graph.requantize %x, %s to i8 : tensor<2x3xi32>, tensor<f32> -> tensor<2x3xi8>
+  %0 = graph.requantize %x, %s to i8 : tensor<2x3xi32>, tensor<f32> -> tensor<2x3xi8>
+  // CHECK-NEXT: %1 = graph.requantize %q, %s3 offset %o : tensor<i8> zero_point %z : tensor<ui8> to ui8 {axis = 1 : i64, high = 200 : i64, low = 3 : i64, rounding = "tflite"} : tensor<2x3xi8>, tensor<3xf32> -> tensor<2x3xui8>
+  %1 = graph.requantize %q, %s3 offset %o : tensor<i8> zero_point %z : tensor<ui8> to ui8 {axis = 1 : i64, high = 200 : i64, low = 3 : i64, rounding = "tflite"} : tensor<2x3xi8>, tensor<3xf32> -> tensor<2x3xui8>
+  func.return
+}

@@ -125,3 +125,43 @@ func.func @f(%x: tensor<4xi8>) {
   %0, %1, %2 = graph.dynamic_quantize %x : (tensor<4xi8>) -> (tensor<4xui8>, tensor<i8>, tensor<ui8>)
   func.return
 }
+
+// -----
+
+// CHECK: error: 'graph.requantize' op zero point is i8, not ui8
+func.func @f(%x: tensor<4xi32>, %s: tensor<f32>, %z: tensor<ui8>) {
+  %0 = graph.requantize %x, %s zero_point %z : tensor<ui8> to i8 : tensor<4xi32>, tensor<f32> -> tensor<4xi8>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.requantize' op offset is i32, not i8
+func.func @f(%x: tensor<4xi32>, %s: tensor<f32>, %z: tensor<i8>) {
+  %0 = graph.requantize %x, %s offset %z : tensor<i8> to i8 : tensor<4xi32>, tensor<f32> -> tensor<4xi8>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.requantize' op limits 0 and 128 are not limits within i8
+func.func @f(%x: tensor<4xi32>, %s: tensor<f32>) {
+  %0 = graph.requantize %x, %s to i8 {low = 0 : i64, high = 128 : i64} : tensor<4xi32>, tensor<f32> -> tensor<4xi8>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.requantize' op scale has 3 elements for dimension 0 of [4]
+func.func @f(%x: tensor<4xi32>, %s: tensor<3xf32>) {
+  %0 = graph.requantize %x, %s to i8 {axis = 0 : i64} : tensor<4xi32>, tensor<3xf32> -> tensor<4xi8>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.requantize' op a quantized element type is one of
+func.func @f(%x: tensor<4xf32>, %s: tensor<f32>) {
+  %0 = graph.requantize %x, %s to i8 : tensor<4xf32>, tensor<f32> -> tensor<4xi8>
+  func.return
+}

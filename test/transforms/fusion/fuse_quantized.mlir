@@ -140,3 +140,25 @@ func.func @inputs(%x: tensor<128x256xf16>, %y: tensor<512x64xi8>) -> (tensor<128
 // CHECK:         graph.quantize %x
 // CHECK-NOT:     fused_op
 // CHECK:         func.return
+
+// -----
+
+// A cache of 8 bits: past and new keys are dequantized as tiles of attention load them, and the
+// cache leaves as integers.
+func.func @cache(%q: tensor<1x4x1x64xf16>, %k: tensor<1x4x1x64xf16>, %v: tensor<1x4x128x64xi8>, %past: tensor<1x4x127x64xi8>) -> (tensor<1x4x1x64xf16>, tensor<1x4x128x64xi8>) {
+  %t = graph.constant dense<0.5> : tensor<f16>
+  %0 = graph.quantize %k, %t to i8 : (tensor<1x4x1x64xf16>, tensor<f16>) -> tensor<1x4x1x64xi8>
+  %1 = graph.concat %past, %0 axis 2 : (tensor<1x4x127x64xi8>, tensor<1x4x1x64xi8>) -> tensor<1x4x128x64xi8>
+  %2 = graph.dequantize %1, %t : (tensor<1x4x128x64xi8>, tensor<f16>) -> tensor<1x4x128x64xf16>
+  %3 = graph.dequantize %v, %t : (tensor<1x4x128x64xi8>, tensor<f16>) -> tensor<1x4x128x64xf16>
+  %4 = graph.attention %q, %2, %3 : tensor<1x4x1x64xf16>, tensor<1x4x128x64xf16>, tensor<1x4x128x64xf16> -> tensor<1x4x1x64xf16>
+  func.return %4, %1 : tensor<1x4x1x64xf16>, tensor<1x4x128x64xi8>
+}
+// CHECK-LABEL: func.func @cache(
+// CHECK-NEXT:    graph.constant
+// CHECK-NEXT:    %[[C:.*]], %[[Y:.*]] = fused_op.flash_attention(
+// CHECK-DAG:       graph.quantize
+// CHECK-DAG:       graph.concat
+// CHECK-DAG:       graph.dequantize
+// CHECK:           graph.attention
+// CHECK:         func.return %[[Y]], %[[C]]

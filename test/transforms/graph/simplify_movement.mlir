@@ -258,3 +258,20 @@ func.func @repeated(%x: tensor<2x1x4xf32>, %y: tensor<2x3x4xf32>) -> (tensor<2x3
 // CHECK-NEXT:    %[[C:.*]] = graph.tile %y repeats [1, 2, 1]
 // CHECK-NEXT:    %[[D:.*]] = graph.mul %x, %t
 // CHECK-NEXT:    func.return %[[A]], %[[B]], %[[C]], %[[D]]
+
+// -----
+
+// A zero point around integers is what the convolution pads with, unless that is another one.
+func.func @pads_of_integers(%x: tensor<1x2x4xi8>, %w: tensor<2x2x3xi8>) -> (tensor<1x2x4xi32>, tensor<1x2x6xi32>, tensor<1x2x6xi32>) {
+  %z = graph.constant dense<3> : tensor<i8>
+  %0 = graph.pad %x pads [0, 0, 1, 0, 0, 1] value(%z : tensor<i8>) : tensor<1x2x4xi8> -> tensor<1x2x6xi8>
+  %1 = graph.conv %0, %w : (tensor<1x2x6xi8>, tensor<2x2x3xi8>) -> tensor<1x2x4xi32>
+  %2 = graph.conv %0, %w pads [1, 1] {pad_value = 3 : i64} : (tensor<1x2x6xi8>, tensor<2x2x3xi8>) -> tensor<1x2x6xi32>
+  %3 = graph.conv %0, %w pads [1, 1] {pad_value = 4 : i64} : (tensor<1x2x6xi8>, tensor<2x2x3xi8>) -> tensor<1x2x6xi32>
+  func.return %1, %2, %3 : tensor<1x2x4xi32>, tensor<1x2x6xi32>, tensor<1x2x6xi32>
+}
+// CHECK-LABEL: func.func @pads_of_integers(
+// CHECK:      %[[P:.*]] = graph.pad %x
+// CHECK-NEXT: %[[A:.*]] = graph.conv %x, %w pads [1, 1] {pad_value = 3 : i64}
+// CHECK-NEXT: %[[B:.*]] = graph.conv %x, %w pads [2, 2] {pad_value = 3 : i64}
+// CHECK-NEXT: %[[C:.*]] = graph.conv %[[P]], %w pads [1, 1] {pad_value = 4 : i64}

@@ -99,8 +99,8 @@ func.func @bias(%q: tensor<8x64xi8>) -> tensor<8x512xf32> {
 // CHECK-NEXT:    %t = graph.constant dense<1.000000e-02>
 // CHECK-NEXT:    %b = graph.constant #graph.weight<"b">
 // CHECK-NEXT:    %0 = graph.constant dense<0x4E000000>
-// CHECK-NEXT:    %1 = graph.abs %b
-// CHECK-NEXT:    %2 = graph.div %1, %0
+// CHECK-NEXT:    %1 = graph.div %b, %0
+// CHECK-NEXT:    %2 = graph.abs %1
 // CHECK-NEXT:    %3 = graph.constant dense<1.000000e-02>
 // CHECK-NEXT:    %4 = graph.maximum %3, %2
 // CHECK-NEXT:    %5 = graph.dequantize %w, %t

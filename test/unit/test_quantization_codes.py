@@ -1,0 +1,80 @@
+"""Functions between a dequantize and a quantize, for all codes of 8 bits: the optimized program
+gives the integers of the definition."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto
+
+from ge.lowering.pipeline.options import Options
+
+sys.path.insert(0, str(Path(__file__).parent))
+from qdq_models import Qdq
+
+KINDS = [np.int8, np.uint8]
+
+
+def codes(kind: Any) -> Any:
+    limits = np.iinfo(kind)
+    return np.arange(limits.min, limits.max + 1).astype(kind)
+
+
+def between(
+    name: str, kinds: list[Any], shapes: list[Any], **attributes: Any
+) -> tuple[Qdq, list[str], str]:
+    """A model that takes codes, computes one function, and quantizes."""
+    model = Qdq()
+    inputs, floats = [], []
+    for i, (kind, shape) in enumerate(zip(kinds, shapes, strict=True)):
+        x = model.input(shape, TensorProto.INT8 if kind is np.int8 else TensorProto.UINT8)
+        s, z = model.grid((0.05, 0.021)[i], kind(3 + 97 * i))
+        inputs.append(x)
+        floats.append(model.add("DequantizeLinear", x, s, z))
+    y = model.add(name, *floats, **attributes)
+    s, z = model.grid(0.04, np.int8(-9))
+    y = model.add("QuantizeLinear", y, s, z)
+    return model, inputs, model.add("Cast", y, to=TensorProto.FLOAT)
+
+
+def check(model: Qdq, arrays: dict[str, Any], y: str) -> None:
+    want = model.lowered([y], Options(fusion="off"))[1].run(arrays)[y]
+    got = model.lowered([y], Options())[1].run(arrays)[y]
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("name", "attributes"),
+    [
+        ("HardSwish", {}), ("Sigmoid", {}), ("Gelu", {}), ("Gelu", {"approximate": "tanh"}),
+        ("Erf", {}), ("Tanh", {}), ("LeakyRelu", {"alpha": 0.1}), ("Relu", {}), ("Identity", {}),
+        ("HardSigmoid", {}), ("Elu", {}), ("Exp", {}), ("Neg", {}), ("Abs", {}),
+    ],
+)  # fmt: skip
+def test_all_codes(name: str, attributes: dict[str, Any], kind: Any) -> None:
+    model, (x,), y = between(name, [kind], [[256]], **attributes)
+    check(model, {x: codes(kind)}, y)
+
+
+@pytest.mark.parametrize("name", ["Add", "Mul", "Sub", "Max", "Min"])
+@pytest.mark.parametrize("kinds", [(np.int8, np.uint8), (np.uint8, np.uint8)])
+def test_all_pairs(name: str, kinds: tuple[Any, Any]) -> None:
+    model, (a, b), y = between(name, list(kinds), [[256, 1], [1, 256]])
+    check(model, {a: codes(kinds[0]).reshape(256, 1), b: codes(kinds[1]).reshape(1, 256)}, y)
+
+
+def test_concat_of_all_codes() -> None:
+    model, (a, b), y = between("Concat", KINDS, [[256], [256]], axis=0)
+    check(model, {a: codes(np.int8), b: codes(np.uint8)}, y)
+
+
+@pytest.mark.parametrize("name", ["AveragePool", "MaxPool"])
+def test_pools_of_all_pairs(name: str) -> None:
+    model, (x,), y = between(
+        name, [np.int8], [[1, 1, 65536, 2]], kernel_shape=[1, 2], strides=[1, 2]
+    )
+    a, b = np.meshgrid(codes(np.int8), codes(np.int8))
+    check(model, {x: np.stack([a.ravel(), b.ravel()], -1).reshape(1, 1, 65536, 2)}, y)

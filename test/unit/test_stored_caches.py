@@ -1,0 +1,100 @@
+"""Keys and values that are stored as integers until attention loads them."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import ModuleOp
+
+from ge.dialects.fused_op import Body, FusedOp
+from ge.dialects.npu_task.attributes import Engine, TilingAttr
+from ge.dialects.targets.target import Target
+from ge.lowering.driver.compiler import context, lower
+from ge.lowering.pipeline.options import Options
+from ge.lowering.text.reading import Source, parse_module
+from ge.runtime.check.cores import check_core_plans
+from ge.runtime.costs.tiling import choose_tiling, pipes
+from ge.runtime.data.arrays import Array
+from ge.runtime.device.session import Session
+
+TARGET = Target.load("910b1")
+
+
+def text(heads: int, queries: int, keys: int, size: int, by_head: bool = False) -> str:
+    """@main: attention on keys and values of 8 bits, with a scale for all or for each head."""
+    q = f"tensor<1x{heads}x{queries}x{size}xf16>"
+    stored, k = (f"tensor<1x{heads}x{keys}x{size}x{t}>" for t in ("i8", "f16"))
+    s, axis = (f"tensor<{heads}xf16>", " {axis = 1 : i64}") if by_head else ("tensor<f16>", "")
+    return f"""
+func.func @main(%q: {q} {{graph.name = "q"}}, %k: {stored} {{graph.name = "k"}},
+                %v: {stored} {{graph.name = "v"}}, %s: {s} {{graph.name = "s"}}) -> {q} {{
+  %0 = graph.dequantize %k, %s{axis} : ({stored}, {s}) -> {k}
+  %1 = graph.dequantize %v, %s{axis} : ({stored}, {s}) -> {k}
+  %2 = graph.attention %q, %0, %1 : {q}, {k}, {k} -> {q}
+  func.return %2 : {q}
+}}
+"""
+
+
+def lowered(source: str, until: str = "program", options: Options | None = None) -> ModuleOp:
+    module = parse_module(context(), Source("t.mlir", source))
+    lower(module, options or Options(), until=until)
+    return module
+
+
+def launch(source: str) -> Body:
+    (op,) = (op for op in lowered(source, "fused").walk() if isinstance(op, FusedOp))
+    return Body.of(op)
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from([1, 3]),
+    st.sampled_from([1, 40, 300]),
+    st.sampled_from([7, 64, 1000]),
+    st.sampled_from([16, 40, 128]),
+    st.booleans(),
+    st.sampled_from(Target.presets()),
+)
+def test_plans_are_proved(
+    heads: int, queries: int, keys: int, size: int, by_head: bool, target: str
+) -> None:
+    module = lowered(text(heads, queries, keys, size, by_head), options=Options(target=target))
+    assert [str(p) for p in check_core_plans(module)] == []
+
+
+def test_attention_loads_integers():
+    body = launch(text(32, 1, 2048, 128))
+    one = body.static_work()
+    assert one.read == 32 * 128 * 2 + 2 * 32 * 2048 * 128 + 2
+    tiling = choose_tiling(body, Engine.CUBE, TARGET)
+    us = pipes(body, tiling, TARGET).time(TARGET).total_us
+    # The bytes of the cache at the rate of HBM, and the first and the last tile.
+    assert one.read / (24 * 32 * 1850) < us < 1.1 * one.read / (24 * 32 * 1850)
+
+
+def test_tiles_of_other_queries_dequantize_again():
+    body = launch(text(24, 512, 512, 64))
+
+    def vector_us(m: int) -> float:
+        return pipes(body, TilingAttr.of((m, 64, 64), 24, 2), TARGET).vector_us
+
+    lanes = 24 * 2 * TARGET.vector_lanes * TARGET.cycles_per_us
+    once = 2 * 3 * 24 * 512 * 64 / lanes
+    assert vector_us(64) - vector_us(256) == pytest.approx((8 - 2) * once)
+
+
+@pytest.mark.parametrize("by_head", [False, True])
+def test_numbers_are_those_of_dequantizing_first(by_head: bool) -> None:
+    rng, source = np.random.default_rng(0), text(3, 5, 70, 16, by_head)
+    inputs: dict[str, Array] = {
+        "q": rng.standard_normal((1, 3, 5, 16)).astype(np.float16),
+        "k": rng.integers(-128, 128, (1, 3, 70, 16), np.int8),
+        "v": rng.integers(-128, 128, (1, 3, 70, 16), np.int8),
+        "s": (rng.random((3,) if by_head else ()) / 64).astype(np.float16),
+    }
+    one, other = (
+        next(iter(Session(lowered(source, options=Options(fusion=mode))).run(inputs).values()))
+        for mode in ("off", "default")
+    )
+    np.testing.assert_allclose(one, other, rtol=2e-3, atol=1e-3)
