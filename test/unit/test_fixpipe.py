@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,8 @@ from ge.runtime.check.cores import check_core_plans
 from ge.runtime.costs.around import fixpipe_ops
 from ge.runtime.costs.cube import matmuls
 from ge.runtime.costs.tiling import choose_tiling, pipes
+from ge.runtime.data.arrays import Array
+from ge.runtime.device.session import Session
 
 TARGET = Target.load("910b1")
 PLAIN = replace(TARGET, fixpipe=False, name="plain")
@@ -183,3 +186,37 @@ def test_32_bit_floats_do_not_leave_a_fixpipe():
     assert places(launch(grown("bias", "dequantize", "relu", "quantize"), 2)) == [
         "add", "dequantize", "relu", "quantize"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("conv", [False, True])
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ("bias", "dequantize", "gelu", "quantize"),
+        ("bias", "dequantize", "relu", "quantize"),
+        ("dequantize", "residual", "relu", "quantize"),
+        ("bias", "requantize"),
+    ],
+)
+def test_numbers_stay(conv: bool, kinds: tuple[str, ...]) -> None:
+    """Fused launches give the bits of the ops one by one; as requantization, they may round to a
+    neighbour."""
+    text = grown(*kinds, element="f32", conv=conv)
+    rng = np.random.default_rng(0)
+    inputs: dict[str, Array] = {}
+    for i, argument in enumerate(text.arguments):
+        *dims, element = argument.split("tensor<")[1].rstrip(">").split("x")
+        shape, dtype = tuple(map(int, dims)), {"i8": np.int8, "i32": np.int32}.get(element)
+        if dtype is None:
+            inputs[f"arg{i}"] = np.asarray(rng.random(shape) / 64 + 0.01, np.float32)
+        else:
+            inputs[f"arg{i}"] = rng.integers(-100, 100, shape, dtype)
+    results: list[Array] = []
+    for fusion in ("off", "conservative", "default"):
+        lower(module := text.module(), Options(fusion=fusion))
+        assert not check_core_plans(module)
+        results.append(next(iter(Session(module).run(inputs).values())))
+    expected, exact, other = (r.astype(np.int32) for r in results)
+    assert len(np.unique(expected)) > 50
+    assert np.array_equal(expected, exact)
+    assert np.abs(expected - other).max() <= 1

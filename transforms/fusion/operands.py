@@ -16,6 +16,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
 from ge.transforms.analysis.views import whole_of
 from ge.transforms.fusion.merging import Merger
+from ge.transforms.graph.prepare_weights import WEIGHTED
 from ge.transforms.rewriting.counts import declare
 
 FUSE_WEIGHT = declare("fuse-weight", "a weight is dequantized in the launch of its matmul")
@@ -35,11 +36,14 @@ def dequantized(value: SSAValue) -> DequantizeOp | None:
 
 
 def dequantize_for_each_user(block: Block) -> None:
-    """Give each user of a dequantized weight an op of its own."""
+    """Give each matmul, or convolution, of a block that uses a dequantized weight an op of its
+    own."""
     for op in list(block.ops):
         if not isinstance(op, DequantizeOp) or dequantized(op.result) is None:
             continue
-        for use in list(op.result.uses)[1:]:
+        uses = list(op.result.uses)
+        own = [u for u in uses if isinstance(u.operation, WEIGHTED) and u.operation.parent is block]
+        for use in own[1:] if len(own) == len(uses) else own:
             copy = op.clone()
             block.insert_op_after(copy, op)
             use.operation.operands[use.index] = copy.result

@@ -48,6 +48,7 @@ from ge.transforms.analysis.views import whole_of
 from ge.transforms.graph.control_flow import insert_before, is_pure
 
 FUNCTION = "prepare"
+WEIGHTED = (MatmulOp, Convolution)  # ops whose launches take weights as they are stored
 GATHERED = 16  # how many times `grow` the result of a gather may take
 
 
@@ -59,15 +60,15 @@ def _grows(op: TensorOp, limit: int) -> bool:
 
 
 def stays_stored(op: Operation) -> bool:
-    """Whether an op dequantizes a weight for matmuls and convolutions, whose launches take it as it
-    is stored, in fewer bytes."""
+    """Whether an op dequantizes a weight for matmuls and convolutions of its block, whose launches
+    take it as it is stored, in fewer bytes."""
     if not isinstance(op, DequantizeOp):
         return False
     users = [use.operation for use in op.result.uses]
     stored = sum(byte_size(v.type) for v in op.operands)
     return (
         bool(users)
-        and all(isinstance(u, MatmulOp | Convolution) for u in users)
+        and all(isinstance(u, WEIGHTED) and u.parent is op.parent for u in users)
         and stored < byte_size(op.result.type)
     )
 

@@ -41,11 +41,13 @@ def scale_groups(
     decision: str,
     scheme: Scheme,
     belongs: Callable[[Group], bool],
+    tells: Callable[[LayerOp], bool],
 ) -> None:
     """Divide the groups that belong to this decision by the factors that the table has, or, with
-    samples, by those with the least error, which are added to the table."""
+    samples, by those with the least error, which are added to the table. Layers for which it
+    `tells` are remarked if they are in no group."""
     table, scaled = calibration.table, False
-    for first, group in find_groups(main, decision):
+    for first, group in find_groups(main, decision, tells):
         if not belongs(group):
             continue
         vector = table.vector(decision, first.name)
@@ -66,9 +68,12 @@ def scale_groups(
         update_ranges(main, calibration)
 
 
-def find_groups(main: FuncOp, decision: str) -> Iterator[tuple[Layer, Group]]:
+def find_groups(
+    main: FuncOp, decision: str, tells: Callable[[LayerOp], bool]
+) -> Iterator[tuple[Layer, Group]]:
     """The groups of the inputs of layers, each with the first layer that uses it, in order; a group
-    is looked for when those before it may have been rewritten."""
+    is looked for when those before it may have been rewritten. Layers that have none are remarked
+    where `tells`."""
     seen = set[Operation]()
     constants = constant_values(main.body.block)
     for layer in layers(main):
@@ -78,7 +83,8 @@ def find_groups(main: FuncOp, decision: str) -> Iterator[tuple[Layer, Group]]:
         try:
             group = group_of(op.operands[0], input_axis(op), constants)
         except Blocked as e:
-            remarks.missed(decision, op, f"its input cannot be scaled: {e}")
+            if tells(op):
+                remarks.missed(decision, op, f"its input cannot be scaled: {e}")
             continue
         if group.producers:
             seen |= group.users.keys()
@@ -99,7 +105,7 @@ def apply(group: Group, factors: Array, samples: Mapping[LayerOp, LayerSamples])
 def update_ranges(main: FuncOp, calibration: Calibration) -> None:
     """Ranges of the inputs of layers from their samples."""
     for op, sample in layer_samples(main, calibration).items():
-        bounds = float(sample.low.min()), float(sample.high.max())
+        bounds = float(sample.bounds[0].min()), float(sample.bounds[1].max())
         set_range(op.operands[0], calibration.table.set_range(sample.input, *bounds))
 
 
@@ -122,8 +128,7 @@ def choose(
         what = f"the error of the outputs would not fall: {errors[0]:.3g}"
         remarks.missed(decision, users[0].layer.op, what)
         return None
-    every = np.ones(len(users[0].low), np.bool_)
-    return factors_of(users, [u.ranges(every) for u in users], alpha)
+    return factors_of(users, [u.bounds for u in users], alpha)
 
 
 def error_of(users: Sequence[LayerSamples], alpha: float | None, scheme: Scheme) -> float:

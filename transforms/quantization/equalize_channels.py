@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from xdsl.dialects.func import FuncOp
 
+from ge.dialects.graph.normalization import GroupNormOp, TrailingNorm
 from ge.transforms.quantization.channel_groups import Group
 from ge.transforms.quantization.channel_scales import scale_groups
 from ge.transforms.quantization.data import CalibratedPass, Calibration
@@ -26,13 +27,21 @@ def is_between_layers(group: Group) -> bool:
     return all(isinstance(op, LayerOp) for op in group.producers)
 
 
+def is_behind_norm(op: LayerOp) -> bool:
+    return isinstance(op.operands[0].owner, TrailingNorm | GroupNormOp)
+
+
 @dataclass(frozen=True)
 class EqualizeChannelsPass(CalibratedPass):
     """Scale channels between layers.
     `data`: a file with samples (.npz) or a table (.toml), else what is at hand."""
 
     name = "equalize-channels"
-    RELATION: ClassVar[Relation] = Ulps(1024, overflow=True)
+    RELATION: ClassVar[Relation] = Ulps(1024, half=64, overflow=True)
 
     def run(self, main: FuncOp, calibration: Calibration) -> None:
-        scale_groups(main, calibration, self.name, SCHEMES["int8"], is_between_layers)
+        def tells(op: LayerOp) -> bool:
+            return not is_behind_norm(op)
+
+        scheme = SCHEMES["int8"]
+        scale_groups(main, calibration, self.name, scheme, is_between_layers, tells)

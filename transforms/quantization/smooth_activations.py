@@ -17,8 +17,9 @@ from xdsl.dialects.func import FuncOp
 from ge.transforms.quantization.channel_groups import Group
 from ge.transforms.quantization.channel_scales import scale_groups
 from ge.transforms.quantization.data import CalibratedPass, Calibration
-from ge.transforms.quantization.equalize_channels import is_between_layers
+from ge.transforms.quantization.equalize_channels import is_behind_norm, is_between_layers
 from ge.transforms.quantization.layer_samples import scheme_of
+from ge.transforms.quantization.layers import LayerOp
 from ge.transforms.rewriting.relations import Relation, Ulps
 
 
@@ -29,7 +30,7 @@ class SmoothActivationsPass(CalibratedPass):
     (.npz) or a table (.toml), else what is at hand."""
 
     name = "smooth-activations"
-    RELATION: ClassVar[Relation] = Ulps(1024, overflow=True)
+    RELATION: ClassVar[Relation] = Ulps(1024, half=64, overflow=True)
 
     scheme: str = "int8"
 
@@ -39,4 +40,7 @@ class SmoothActivationsPass(CalibratedPass):
         def belongs(group: Group) -> bool:
             return not (scheme.activation_bits and is_between_layers(group))
 
-        scale_groups(main, calibration, self.name, scheme, belongs)
+        def tells(op: LayerOp) -> bool:
+            return not scheme.activation_bits or is_behind_norm(op)
+
+        scale_groups(main, calibration, self.name, scheme, belongs, tells)

@@ -190,3 +190,25 @@ func.func @main(%x: tensor<4x64xf32>, %y: tensor<64x32xf32>) -> (tensor<4x32xf32
 // CHECK:       func.func private @prepare()
 // CHECK-COUNT-2: graph.dequantize
 // CHECK-NOT:     graph.dequantize
+
+// -----
+
+// In a branch a launch would dequantize what is dequantized around it, in each run.
+func.func @main(%x: tensor<4x64xf32>, %c: tensor<i1>) -> tensor<4x32xf32> {
+  %s = graph.constant #graph.weight<"s"> : tensor<32xf32>
+  %v = graph.constant #graph.weight<"v"> : tensor<64x32xi8>
+  %d = graph.dequantize %v, %s {axis = 1 : i64} : (tensor<64x32xi8>, tensor<32xf32>) -> tensor<64x32xf32>
+  %z = graph.constant #graph.weight<"z"> : tensor<4x32xf32>
+  %0 = graph.if %c : tensor<i1> -> (tensor<4x32xf32>) {
+    %1 = graph.matmul %x, %d : (tensor<4x64xf32>, tensor<64x32xf32>) -> tensor<4x32xf32>
+    graph.yield %1 : tensor<4x32xf32>
+  } else {
+    graph.yield %z : tensor<4x32xf32>
+  }
+  func.return %0 : tensor<4x32xf32>
+}
+// CHECK-LABEL: func.func @main(%x: tensor<4x64xf32>, %c
+// CHECK-NOT:     graph.dequantize
+// CHECK:         graph.constant #graph.weight<"prepared.0"> : tensor<64x32xf32>
+// CHECK:       func.func private @prepare()
+// CHECK:         graph.dequantize
