@@ -11,6 +11,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
+from ge.dialects.graph.quantization import QuantizeOp
 from ge.dialects.support.diagnostics import error_at, warning, without_remarks
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
@@ -40,6 +41,9 @@ def table_for(program: Program, options: Options, ctx: Context) -> Table:
         return Table()
     if (level := level_of(program.module)) is not Level.GRAPH:
         raise error_at(main, "a model is quantized at the graph level", f"this is at {level}")
+    if any(isinstance(op, QuantizeOp) for op in main.walk()):
+        hint = "without --quantize it is compiled to integers as it is"
+        raise GeError("the model is quantized already", program.path, hint)
     if options.quantize == INT8 and "i8" not in Target.load(options.target).macs_per_cycle:
         hint = "w8a16 and w4a16 store weights alone in integers"
         raise GeError(f"target {options.target} has no rate for matmuls of i8", hint=hint)

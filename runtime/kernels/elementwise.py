@@ -13,7 +13,7 @@ from ge.runtime.kernels.special import in_blocks
 
 
 def store(result: Array, out: Array | None) -> Array:
-    """The result, in `out` if there is one."""
+    """The result, in `out` if that is given."""
     if out is None:
         return result
     np.copyto(out, result)

@@ -24,6 +24,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.lowering.driver.compiler import context
 from ge.runtime.data.arrays import Array
+from ge.transforms.quantization import layer_samples
 from ge.transforms.quantization.calibrate import CalibratePass, range_of
 from ge.transforms.quantization.correct_bias import CorrectBiasPass, Estimate
 from ge.transforms.quantization.data import Calibration, Samples, calibrating
@@ -284,6 +285,15 @@ def test_samples_have_one_order() -> None:
     array = normal(6, 5, 8)
     first, second = (canonical(samples_of(a)).arrays["in0"] for a in (array, array[::-1].copy()))
     assert np.array_equal(first, second)
+
+
+def test_ranges_are_those_of_all_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layer_samples, "SAMPLES", CHUNK)
+    array = normal(4 * CHUNK, 5, 8, seed=3)
+    for layer in collect(main_of(written(transformer, ROWS)), samples_of(array)).values():
+        assert len(layer.low) == CHUNK
+        assert (layer.bounds[0] <= layer.low.min(0)).all()
+        assert (layer.bounds[1] > layer.high.max(0)).any()
 
 
 @pytest.mark.parametrize("name", NETWORKS)

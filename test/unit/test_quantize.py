@@ -214,23 +214,6 @@ def test_a_model_without_weights_can_be_timed(
     assert out.read_text().count("xi8") > 3
 
 
-def test_what_is_quantized_already_stays(model: Path, data: Path, tmp_path: Path):
-    """A QDQ model is lowered as it is."""
-    quantized = tmp_path / "qdq.mlir"
-    options = Options(
-        quantize="int8", calibration=str(data), fusion_disable=("lower-quantization",)
-    )
-    program = compile_file(str(model), options, dims={"N": 2}, until="graph")
-    program.save(str(quantized), None)
-    x = tmp_path / "two.npz"
-    np.savez(x, x=normal(2, 3, 8, 8))
-    texts = {
-        op_text(compile_file(str(quantized), o, until="graph").module)
-        for o in (Options(), Options(quantize="int8", calibration=str(x)))
-    }
-    assert len(texts) == 1
-
-
 # ---- what is refused -------------------------------------------------------------------------
 
 
@@ -330,6 +313,17 @@ def test_a_program_is_not_quantized(
     flags = ["--quantize", "int8", "--calibration", str(data)]
     assert ge_compile.main([str(program), *flags]) == 1
     assert "a model is quantized at the graph level" in capfd.readouterr().err
+
+
+def test_a_model_that_is_quantized_already(
+    model: Path, data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "qdq.mlir"
+    off = Options(quantize="int8", calibration=str(data), fusion="off")
+    program = compile_file(str(model), off, dims={"N": 2}, until="graph")
+    program.save(str(path), None)
+    flags = ["--quantize", "int8", "--calibration", str(data)]
+    assert "the model is quantized already" in refused([str(path), *flags], capfd)
 
 
 def test_a_table_is_no_data(model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]):

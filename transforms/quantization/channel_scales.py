@@ -105,7 +105,7 @@ def apply(group: Group, factors: Array, samples: Mapping[LayerOp, LayerSamples])
 def update_ranges(main: FuncOp, calibration: Calibration) -> None:
     """Ranges of the inputs of layers from their samples."""
     for op, sample in layer_samples(main, calibration).items():
-        bounds = float(sample.low.min()), float(sample.high.max())
+        bounds = float(sample.bounds[0].min()), float(sample.bounds[1].max())
         set_range(op.operands[0], calibration.table.set_range(sample.input, *bounds))
 
 
@@ -128,8 +128,7 @@ def choose(
         what = f"the error of the outputs would not fall: {errors[0]:.3g}"
         remarks.missed(decision, users[0].layer.op, what)
         return None
-    every = np.ones(len(users[0].low), np.bool_)
-    return factors_of(users, [u.ranges(every) for u in users], alpha)
+    return factors_of(users, [u.bounds for u in users], alpha)
 
 
 def error_of(users: Sequence[LayerSamples], alpha: float | None, scheme: Scheme) -> float:

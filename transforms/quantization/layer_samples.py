@@ -29,9 +29,10 @@ from ge.transforms.quantization.layers import Layer, LayerOp, activations, const
 from ge.transforms.quantization.observe import Observer, Step, Watcher
 
 FOLDS = 4  # parts of the samples; each is judged by what the others decide
-ROWS = 512  # of a layer over all samples, at most (one for each sample at least)
+SAMPLES = 256  # that decisions are judged on, at most
+ROWS = 512  # of a layer over these samples, at most (one for each sample at least)
 OUTPUTS = 128  # channels of a layer's output that are judged, at most
-BYTES = 256 << 20  # that the rows of all layers take, at most
+BYTES = 64 << 20  # that the rows of all layers take, at most
 
 
 @dataclass(frozen=True)
@@ -104,12 +105,16 @@ def _rounded_blocks(matrix: Array, block: int, levels: int) -> Array:
 
 @dataclass
 class LayerSamples:
-    """`input`: name of the layer's input; `low`, `high`: [samples, channels]; `rows`: [groups,
+    """What is kept of one layer.
+
+    `input`: name of its input; `bounds`: the least and largest element of each channel over all
+    samples; `low`, `high`: the same for some samples, [samples, channels]; `rows`: [groups,
     samples, rows, channels of a group * taps], channels first; `weight`: [groups, outputs, the
     same]; `tied` outputs share a scale."""
 
     layer: Layer
     input: str
+    bounds: tuple[Array, Array]
     low: Array
     high: Array
     rows: Array
@@ -134,6 +139,7 @@ class LayerSamples:
     def divide(self, factors: Array) -> None:
         """The same layer, with its input divided and its weight multiplied by factors."""
         self.low, self.high = self.low / factors, self.high / factors
+        self.bounds = self.bounds[0] / factors, self.bounds[1] / factors
         self.rows = self.rows / self.spread(factors)[:, None]
         self.weight = self.weight * self.spread(factors)
 
@@ -284,28 +290,32 @@ class _Collector:
         self.low: list[Array] = []
         self.high: list[Array] = []
         self.rows: list[Array] = []
+        self.bounds: list[tuple[Array, Array]] = []  # of each chunk
 
     def watch(self, step: Step) -> None:
         x = step.chunk.rows(step.operands[0])
-        if x is None:
-            return
         axis = input_axis(self.layer.op) + 1
-        others = tuple(i for i in range(1, x.ndim) if i != axis)
-        if axis == 1:  # the batch is not the first dimension
+        if x is None or axis == 1:  # the batch is not the first dimension
             return
-        self.low.append(x.min(others))
-        self.high.append(x.max(others))
-        self.rows.append(rows_of(self.layer.op, x, self.count))
+        others = tuple(i for i in range(1, x.ndim) if i != axis)
+        low, high = x.min(others), x.max(others)
+        if step.chunk.first < SAMPLES:
+            self.low.append(low)
+            self.high.append(high)
+            self.rows.append(rows_of(self.layer.op, x, self.count))
+        self.bounds.append((low.min(0), high.max(0)))
 
     def samples(self, weight: Array) -> LayerSamples | None:
         if not self.rows:
             return None
-        low, high = np.concatenate(self.low), np.concatenate(self.high)
-        if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        least, most = (np.stack(b) for b in zip(*self.bounds, strict=True))
+        bounds = least.min(0), most.max(0)
+        if not all(np.isfinite(b).all() for b in bounds):
             return None
+        low, high = np.concatenate(self.low), np.concatenate(self.high)
         matrix, step, tied = matrix_of(self.layer.op, weight)
         rows = np.concatenate(self.rows, 1)
-        return LayerSamples(self.layer, self.name, low, high, rows, matrix, tied, step)
+        return LayerSamples(self.layer, self.name, bounds, low, high, rows, matrix, tied, step)
 
 
 def collect(main: FuncOp, samples: Samples) -> dict[LayerOp, LayerSamples]:
@@ -313,8 +323,9 @@ def collect(main: FuncOp, samples: Samples) -> dict[LayerOp, LayerSamples]:
     constants = constant_values(main.body.block)
     names = activations(layers(main))
     found = [layer for layer in layers(main) if takes_factors(layer.op, constants)]
-    size = 4 * samples.count * sum(max(row_count(layer.op), 1) for layer in found)
-    rows = max(min(ROWS // samples.count, BYTES // max(size, 1)), 1)
+    count = min(samples.count, SAMPLES)
+    size = 4 * count * sum(max(row_count(layer.op), 1) for layer in found)
+    rows = max(min(ROWS // count, BYTES // max(size, 1)), 1)
     collectors = {layer.op: _Collector(layer, names[layer.op.operands[0]], rows) for layer in found}
     observer = Observer(main)
     watchers: dict[Operation, Watcher] = {op: c.watch for op, c in collectors.items()}

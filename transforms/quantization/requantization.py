@@ -20,15 +20,16 @@ from ge.dialects.graph.elementwise import ClampOp
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp, RequantizeOp
 from ge.dialects.graph.support.folding import Number, highest, lowest
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.types import element_type
+from ge.dialects.support.types import element_type, shape_of
 from ge.transforms.graph.canonical.limits import Interval, interval_of
+from ge.transforms.graph.canonical.linear_maps import is_prepared
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 from ge.transforms.quantization.grids import Grid, as_scale, has_one_element, known, scalar
 
 
-def limited(op: QuantizeOp) -> Interval:
-    """The value that is limited and quantized, and the limits."""
-    interval = Interval(op.input)
+def limited(value: SSAValue) -> Interval:
+    """What is limited to become a value, and the limits."""
+    interval = Interval(value)
     while interval.value.has_one_use():
         inner = interval_of(interval.value.owner)
         if inner is None:
@@ -53,7 +54,7 @@ def on_grid(limit: Number | None, op: QuantizeOp, grid: Grid) -> int | None:
 @rule(QuantizeOp, exact=False)
 def requantize(op: QuantizeOp, make: Make) -> Replacement:
     """quantize(limit(dequantize x)) = requantize x"""
-    interval, target = limited(op), Grid.of(op)
+    interval, target = limited(op.input), Grid.of(op)
     source = interval.value.owner
     if not isinstance(source, DequantizeOp) or target is None or target.axis is not None:
         return None
@@ -79,6 +80,25 @@ def requantize(op: QuantizeOp, make: Make) -> Replacement:
         zero_point=None if target.zero == 0 else op.zero_point,
         to=op.to, axis=grid.axis, low=low, high=high, rounding="float32",
     )  # fmt: skip
+
+
+@rule(QuantizeOp)
+def quantize_before_limit(op: QuantizeOp, make: Make) -> Replacement:
+    """quantize(min(x, limits)) = min(quantize x, quantize limits), where x is dequantized"""
+    inner, grid = op.input.owner, Grid.of(op)
+    if not isinstance(inner, g.MinimumOp | g.MaximumOp) or not op.input.has_one_use():
+        return None
+    if grid is None or grid.axis is not None or not grid.is_positive:
+        return None
+    for value, limits in inner.sides():
+        source = limited(value).value.owner
+        if not isinstance(source, DequantizeOp) or not is_prepared(limits):
+            continue
+        if is_prepared(value) or shape_of(value) != shape_of(op.result):
+            continue
+        pair = (make(QuantizeOp, v, op.scale, op.zero_point, to=op.to) for v in (value, limits))
+        return make(type(inner), *pair)
+    return None
 
 
 def same_codes(source: DequantizeOp, grid: Grid, op: QuantizeOp, target: Grid) -> bool:

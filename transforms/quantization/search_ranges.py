@@ -111,8 +111,7 @@ def search_ranges(main: FuncOp, calibration: Calibration) -> None:
         best = int(np.argmin(errors))
         if errors[best] > errors[0] * LEAST_GAIN:
             best = 0
-        every = np.ones(len(readers[0].low), np.bool_)
-        low, high = widened(*readers[0].ranges(every), FACTORS[best], bounds)
+        low, high = widened(*readers[0].bounds, FACTORS[best], bounds)
         set_range(value, calibration.table.set_range(readers[0].input, low, high))
         if best:
             gain = 10 * math.log10(errors[0] / errors[best]) if errors[best] else math.inf

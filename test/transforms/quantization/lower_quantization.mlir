@@ -284,6 +284,27 @@ func.func @table(%i: tensor<3xi64>) -> tensor<3x4xf32> {
 
 // -----
 
+// Limits by channel are integers too.
+func.func @limits(%q: tensor<2x2xi32>) -> tensor<2x2xi8> {
+  %s = graph.constant dense<0.5> : tensor<f32>
+  %z = graph.constant dense<-128> : tensor<i8>
+  %l = graph.constant dense<[3.0, 6.0]> : tensor<2xf32>
+  %0 = graph.dequantize %q, %s : (tensor<2x2xi32>, tensor<f32>) -> tensor<2x2xf32>
+  %1 = graph.relu %0 : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %2 = graph.minimum %1, %l : (tensor<2x2xf32>, tensor<2xf32>) -> tensor<2x2xf32>
+  %3 = graph.quantize %2, %s, %z to i8 : (tensor<2x2xf32>, tensor<f32>, tensor<i8>) -> tensor<2x2xi8>
+  func.return %3 : tensor<2x2xi8>
+}
+// CHECK-LABEL: func.func @limits(
+// CHECK-NEXT:    %z = graph.constant dense<-128>
+// CHECK-NEXT:    %0 = graph.constant dense<1.000000e+00>
+// CHECK-NEXT:    %1 = graph.requantize %q, %0 zero_point %z : tensor<i8> to i8 {rounding = "float32"}
+// CHECK-NEXT:    %2 = graph.constant dense<[-122, -116]>
+// CHECK-NEXT:    %3 = graph.minimum %1, %2
+// CHECK-NEXT:    func.return %3
+
+// -----
+
 // A transposed convolution of integers without a zero point.
 func.func @transposed(%q: tensor<1x2x4xi8>) -> tensor<1x3x9xf32> {
   %s = graph.constant dense<0.5> : tensor<f32>
