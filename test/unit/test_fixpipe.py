@@ -104,7 +104,7 @@ KINDS = (
 SIZES = st.sampled_from([1, 5, 16, 40, 128, 1000])
 
 
-@settings(deadline=None)
+@settings(max_examples=settings().max_examples // 4)  # each is a compile
 @given(SIZES, SIZES, SIZES, st.booleans(), st.sampled_from(Target.presets()), st.data())
 def test_plans_of_random_epilogues_are_proved(
     m: int, k: int, n: int, conv: bool, target: str, data: st.DataObject

@@ -109,7 +109,7 @@ def convolved(
     return result
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=settings().max_examples // 5)
 @given(convolutions())
 def test_convolutions_are_exact(case: tuple[Qdq, str, dict[str, Array], Array]) -> None:
     """Borders too: what is padded is the zero point."""
@@ -164,7 +164,7 @@ def matmuls(draw: Any) -> tuple[Qdq, str, dict[str, Array], Array]:
     return model, y, {x: array}, sums.astype(np.float32) * scale
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=settings().max_examples // 5)
 @given(matmuls())
 def test_matmuls_are_exact(case: tuple[Qdq, str, dict[str, Array], Array]) -> None:
     model, y, inputs, want = case
@@ -303,7 +303,7 @@ def test_bias_beyond_32_bits(width: int) -> None:
     assert np.abs(got - want).max() < 0.01
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=settings().max_examples // 10)
 @given(
     st.integers(0, 2**32), st.booleans(), st.sampled_from([None, "one", "each"]),
     st.sampled_from([None, "one", "each"]), st.booleans(),
