@@ -19,6 +19,7 @@ from ge.dialects.fused_op import FusedOps
 from ge.dialects.graph import Graph
 from ge.dialects.npu_task import NpuTask
 from ge.dialects.npu_task.attributes import is_dynamic
+from ge.dialects.support.diagnostics import warning
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import byte_size
@@ -96,6 +97,9 @@ def lower(
 def decisions(program: Program, options: Options) -> AbstractContextManager[object]:
     """Let passes see what quantization decides for a model, if that is asked for."""
     if not options.quantize:
+        if options.calibration:
+            what = "there is calibration, but no scheme: the model stays float"
+            warning(program.module, f"{what}; give --quantize int8 too")
         return nullcontext()
     from ge.lowering.driver.calibration import table_for
     from ge.transforms.quantization.data import Calibration, calibrating

@@ -201,6 +201,13 @@ def test_one_sample_is_warned_about(model: Path, tmp_path: Path):
     assert warnings == ["one sample alone says little about ranges; take a hundred"]
 
 
+def test_samples_without_a_scheme_are_warned_about(
+    model: Path, data: Path, capfd: pytest.CaptureFixture[str]
+):
+    assert ge_compile.main([str(model), "--dim", "N=2", "--calibration", str(data)]) == 0
+    assert "no scheme: the model stays float; give --quantize int8 too" in capfd.readouterr().err
+
+
 def test_a_model_without_weights_can_be_timed(
     model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):
