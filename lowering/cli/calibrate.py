@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ge.lowering.cli.arguments import add_options, options_from
 from ge.lowering.cli.command_line import ArgumentParser
-from ge.lowering.pipeline.options import INT8
+from ge.transforms.quantization.schemes import INT8
 
 EPILOG = """examples:
   ge-calibrate model.onnx --data samples.npz -o table.toml

@@ -29,10 +29,11 @@ from xdsl.utils.mlir_lexer import StringLiteral
 from ge import dialects, lowering, runtime, transforms
 from ge.dialects.support.diagnostics import Diagnostic, Handler, Severity, diagnostic_handler
 from ge.dialects.support.errors import GeError
-from ge.lowering.pipeline.options import INT8, Options
+from ge.lowering.pipeline.options import Options
 from ge.lowering.plugins.extensions import registered
 from ge.lowering.text.files import Outputs, is_device, same_file, weights_path
 from ge.runtime.data.weights import files_of
+from ge.transforms.quantization.schemes import INT8
 
 if TYPE_CHECKING:
     from ge.lowering.driver.compiler import Watch

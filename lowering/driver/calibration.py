@@ -19,13 +19,14 @@ from ge.dialects.support.types import byte_size, element_type, has_size, set_typ
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.program import Program
 from ge.lowering.levels.level import Level, level_of
-from ge.lowering.pipeline.options import INT8, Options
+from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import PassManager
 from ge.lowering.pipeline.stages import enabled, to_calibrate
 from ge.runtime.data.weights import weights_at_hand, weights_of
 from ge.transforms.graph.infer_shapes import refresh_signature
 from ge.transforms.quantization.data import Calibration, Samples, calibrating, read_samples
 from ge.transforms.quantization.layers import argument_name, base_name
+from ge.transforms.quantization.schemes import INT8
 from ge.transforms.quantization.table import Table, read_table
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import collecting, disabling

@@ -11,11 +11,10 @@ from ge.dialects.support import environment
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.lowering.text.values import did_you_mean, names, quantity, whole
+from ge.transforms.quantization.schemes import SCHEMES
 
 T = TypeVar("T")
 
-INT8 = "int8"
-SCHEMES = (INT8, "w8a16", "w4a16")  # of quantization
 FUSION_MODES = ("off", "conservative", "default", "aggressive")
 MEMORY_LEVELS = range(4)
 

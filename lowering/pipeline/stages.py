@@ -8,7 +8,7 @@ from xdsl.passes import ModulePass
 from ge.dialects.support.errors import GeError
 from ge.lowering.levels.level import Level
 from ge.lowering.levels.verify_level import VerifyLevelPass
-from ge.lowering.pipeline.options import INT8, Options
+from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.remedies import Remedies
 from ge.lowering.plugins.extensions import passes_at_levels
 from ge.lowering.plugins.universe import rules
@@ -50,6 +50,7 @@ from ge.transforms.memory.rematerialize import RematerializePass
 from ge.transforms.memory.spill_buffers import SpillBuffersPass
 from ge.transforms.memory.write_parts import WritePartsPass
 from ge.transforms.quantization.lower_quantization import LowerQuantizationPass
+from ge.transforms.quantization.schemes import INT8
 from ge.transforms.rewriting.passes import PassSequence
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
 from ge.transforms.schedule.split_launches import SplitLaunchesPass

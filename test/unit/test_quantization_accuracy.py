@@ -4,6 +4,7 @@ decided is the same for any order of samples, and again from the table alone."""
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 import numpy as np
 import pytest
@@ -31,15 +32,14 @@ from ge.transforms.quantization.data import Calibration, Samples, calibrating
 from ge.transforms.quantization.equalize_channels import EqualizeChannelsPass
 from ge.transforms.quantization.insert_quantization import InsertQuantizationPass
 from ge.transforms.quantization.layer_samples import (
-    SCHEMES,
     LayerSamples,
     canonical,
     collect,
     folds,
     rounded_weight,
-    scheme_of,
 )
 from ge.transforms.quantization.layers import layers
+from ge.transforms.quantization.schemes import SCHEMES, scheme_of
 from ge.transforms.quantization.search_ranges import SearchRangesPass
 from ge.transforms.quantization.smooth_activations import SmoothActivationsPass
 from ge.transforms.quantization.table import parsed
@@ -240,6 +240,41 @@ def test_a_scheme_has_a_name() -> None:
     assert scheme_of("w4a16").block == 32
     with pytest.raises(GeError, match="scheme is one of int8, w8a16, w4a16, not 'w3'"):
         scheme_of("w3")
+
+
+def blocks(count: int) -> Callable[[Expr], Expr]:
+    """Layers in pairs, each behind a norm whose channels are uneven."""
+    size = uneven(8, 40.0)
+
+    def formula(x: Expr) -> Expr:
+        for i in range(count):
+            y = x.op(LayerNormOp, x, size, size)
+            y = y @ x.lift(normal(8, 8, seed=i) / size[:, None])
+            x = x + y.tanh() @ x.lift(normal(8, 8, seed=100 + i))
+        return x
+
+    return formula
+
+
+def calls_on(count: int) -> int:
+    """How often functions of the passes before insertion are called, for a number of blocks."""
+    module, samples = written(blocks(count), ROWS), samples_of(normal(CHUNK, 5, 8, seed=2))
+    calls = 0
+
+    def counting(frame: FrameType, event: str, _: object) -> None:
+        nonlocal calls
+        calls += event == "call" and "quantization" in frame.f_code.co_filename
+
+    sys.setprofile(counting)
+    try:
+        apply(module, Calibration(samples=samples), *before_insertion(), InsertQuantizationPass())
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_three_times_the_layers_take_three_times_the_calls() -> None:
+    assert calls_on(18) < 3.3 * calls_on(6)
 
 
 # ---- ranges ------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ homogeneous in each channel (relu, pooling, sums, views), is made by layers and 
 and is undone by layers (users). Weights stay expressions, which prepare-weights computes once.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -63,7 +63,7 @@ class Group:
         return shape_of(value)[axis]
 
 
-def group_of(value: SSAValue, axis: int, constants: Collection[SSAValue]) -> Group:
+def group_of(value: SSAValue, axis: int, constants: Container[SSAValue]) -> Group:
     """The group of a value. Raises Blocked."""
     return _Walk(constants).run(value, axis)
 
@@ -73,7 +73,7 @@ def input_axis(op: LayerOp) -> int:
     return rank_of(op.operands[0]) - 1 if isinstance(op, MatmulOp) else op.channel_axis
 
 
-def takes_factors(op: Operation, constants: Collection[SSAValue]) -> bool:
+def takes_factors(op: Operation, constants: Container[SSAValue]) -> bool:
     """Whether an op is a layer whose weight has input and output channels."""
     if isinstance(op, MatmulOp):
         is_plain = not op.transpose_lhs.value.data and op.lhs not in constants
@@ -84,7 +84,7 @@ def takes_factors(op: Operation, constants: Collection[SSAValue]) -> bool:
 
 
 class _Walk:
-    def __init__(self, constants: Collection[SSAValue]) -> None:
+    def __init__(self, constants: Container[SSAValue]) -> None:
         self.constants, self.group = constants, Group()
 
     def run(self, value: SSAValue, axis: int) -> Group:

@@ -24,8 +24,9 @@ from ge.transforms.quantization.channel_groups import (
     takes_factors,
 )
 from ge.transforms.quantization.data import Calibration
-from ge.transforms.quantization.layer_samples import LayerSamples, Scheme, folds, layer_samples
-from ge.transforms.quantization.layers import Layer, LayerOp, constant_values, layers
+from ge.transforms.quantization.layer_samples import LayerSamples, folds, layer_samples
+from ge.transforms.quantization.layers import ConstantValues, Layer, LayerOp, layers
+from ge.transforms.quantization.schemes import Scheme
 from ge.transforms.rewriting import remarks
 
 ALPHAS = (0.4, 0.55, 0.7, 0.85, 1.0)
@@ -47,12 +48,12 @@ def scale_groups(
     samples, by those with the least error, which are added to the table. Layers for which it
     `tells` are remarked if they are in no group."""
     table, scaled = calibration.table, False
+    samples = {} if calibration.samples is None else layer_samples(main, calibration)
     for first, group in find_groups(main, decision, tells):
         if not belongs(group):
             continue
         vector = table.vector(decision, first.name)
         if vector is None and calibration.samples is not None:
-            samples = layer_samples(main, calibration)
             factors = choose(group, samples, scheme, decision)
             if factors is None:
                 continue
@@ -75,7 +76,7 @@ def find_groups(
     is looked for when those before it may have been rewritten. Layers that have none are remarked
     where `tells`."""
     seen = set[Operation]()
-    constants = constant_values(main.body.block)
+    constants = ConstantValues(main.body.block)
     for layer in layers(main):
         op = layer.op
         if op in seen or not takes_factors(op, constants):
@@ -89,7 +90,6 @@ def find_groups(
         if group.producers:
             seen |= group.users.keys()
             yield layer, group
-            constants = constant_values(main.body.block)
 
 
 def apply(group: Group, factors: Array, samples: Mapping[LayerOp, LayerSamples]) -> None:

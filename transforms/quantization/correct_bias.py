@@ -11,7 +11,7 @@ not add up. The pass runs on QDQ form, whose float model is what is left without
 quantize and dequantize. A mean that may be chance, by how samples differ, counts in part or not.
 """
 
-from collections.abc import Collection
+from collections.abc import Container
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -29,7 +29,7 @@ from ge.runtime.data.arrays import Array, dtype_of
 from ge.transforms.graph.control_flow import constant_before, insert_before, replace_op
 from ge.transforms.quantization.data import CalibratedPass, Calibration, Chunk, Samples
 from ge.transforms.quantization.layer_samples import canonical
-from ge.transforms.quantization.layers import Layer, LayerOp, constant_values, layers
+from ge.transforms.quantization.layers import ConstantValues, Layer, LayerOp, layers
 from ge.transforms.quantization.observe import Observer, Step, Watcher
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.relations import Relation, Unbounded
@@ -151,7 +151,7 @@ def first(samples: Samples, count: int) -> Samples:
 # ---- the rewrite -------------------------------------------------------------------------------
 
 
-def add_to_output(op: LayerOp, vector: Array, constants: Collection[SSAValue]) -> None:
+def add_to_output(op: LayerOp, vector: Array, constants: Container[SSAValue]) -> None:
     """Add a number to each output channel of a layer: to its bias, where it has one."""
     vector = vector.astype(dtype_of(element_type(op.result)))
     if isinstance(op, MatmulOp):
@@ -173,7 +173,7 @@ def add_to_output(op: LayerOp, vector: Array, constants: Collection[SSAValue]) -
         replace_op(op, [new.result])
 
 
-def _bias_index(op: g.AddOp, count: int, constants: Collection[SSAValue]) -> int:
+def _bias_index(op: g.AddOp, count: int, constants: Container[SSAValue]) -> int:
     """Which operand of a sum is a constant vector along its last axis; -1 if none is."""
     fits = (v in constants and shape_of(v) == (count,) for v in op.operands)
     return next((i for i, is_bias in enumerate(fits) if is_bias), -1)
@@ -193,7 +193,7 @@ def correct_bias(main: FuncOp, calibration: Calibration) -> None:
     if calibration.samples is not None and None in vectors.values():
         for name, means in corrections(main, calibration.samples).items():
             vectors[name] = table.set_vector(NAME, name, means)
-    constants = constant_values(main.body.block)
+    constants = ConstantValues(main.body.block)
     for layer in quantized:
         vector = vectors[layer.name]
         if vector is not None and len(vector) == shape_of(layer.op.result)[output_axis(layer.op)]:

@@ -18,8 +18,8 @@ from ge.dialects.graph.normalization import GroupNormOp, TrailingNorm
 from ge.transforms.quantization.channel_groups import Group
 from ge.transforms.quantization.channel_scales import scale_groups
 from ge.transforms.quantization.data import CalibratedPass, Calibration
-from ge.transforms.quantization.layer_samples import SCHEMES
 from ge.transforms.quantization.layers import LayerOp
+from ge.transforms.quantization.schemes import INT8, SCHEMES
 from ge.transforms.rewriting.relations import Relation, Ulps
 
 
@@ -43,5 +43,5 @@ class EqualizeChannelsPass(CalibratedPass):
         def tells(op: LayerOp) -> bool:
             return not is_behind_norm(op)
 
-        scheme = SCHEMES["int8"]
+        scheme = SCHEMES[INT8]
         scale_groups(main, calibration, self.name, scheme, is_between_layers, tells)

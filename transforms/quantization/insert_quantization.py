@@ -45,15 +45,13 @@ from ge.runtime.data.arrays import Array, dtype_of, float_limits
 from ge.transforms.quantization.calibrate import range_of, set_range
 from ge.transforms.quantization.data import calibration_at_hand
 from ge.transforms.quantization.emitting import Emitter, by_channel, by_group
-from ge.transforms.quantization.layers import Layer, activations, all_names, constant_values, layers
+from ge.transforms.quantization.layers import ConstantValues, Layer, activations, all_names, layers
+from ge.transforms.quantization.schemes import INT8, Scheme, scheme_of
 from ge.transforms.quantization.table import Range
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.relations import Relation, Unbounded
 
 RULE = "insert-quantization"
-INT8 = "int8"
-SCHEMES = (INT8, "w8a16", "w4a16")
-GROUP = 32  # weights along the axis that is summed over that share a scale, of 4 bits
 
 
 def quantizer(bounds: Range, element: Attribute, symmetric: bool) -> tuple[Array, Array] | None:
@@ -73,7 +71,7 @@ class Insertion:
     """What is inserted into one function."""
 
     main: FuncOp
-    scheme: str
+    scheme: Scheme
     skip: Sequence[re.Pattern[str]] = ()
     symmetric: bool = True
     matched: set[re.Pattern[str]] = field(default_factory=set[re.Pattern[str]])  # of `skip`
@@ -95,7 +93,7 @@ class Insertion:
                 remarks.missed(RULE, layer.op, f"'{layer.name}' stays float: {reason}")
             else:
                 self.quantize(layer)
-                remarks.applied(RULE, layer.op, f"'{layer.name}' in {self.scheme}")
+                remarks.applied(RULE, layer.op, f"'{layer.name}' in {self.scheme.name}")
 
     def reason_to_skip(self, layer: Layer) -> str:
         texts = [layer.name, layer.op.name, *all_names(layer.op)]
@@ -111,7 +109,7 @@ class Insertion:
         """Why a layer cannot be quantized; empty where it can."""
         if any(isinstance(v.owner, DequantizeOp) for v in layer.op.operands[:2]):
             return "the model has it quantized"
-        if self.scheme != INT8:
+        if not self.scheme.activation_bits:
             return "" if layer.weight is not None else "it has no weights"
         for i in layer.activations:
             value = layer.op.operands[i]
@@ -122,7 +120,7 @@ class Insertion:
         return ""
 
     def quantize(self, layer: Layer) -> None:
-        if self.scheme == INT8:
+        if self.scheme.activation_bits:
             symmetric = layer.weight is None  # else both zero points need sums of the other side
             for i in layer.activations:
                 layer.op.operands[i] = self.activation(layer.op.operands[i], symmetric)
@@ -148,8 +146,8 @@ class Insertion:
         key = value, axis, summed
         if key not in self.weights:
             emit = Emitter(layer.op, layer.op.location)
-            if self.scheme == "w4a16" and isinstance(layer.op, MatmulOp):
-                result = by_group(emit, value, summed, GROUP, i4, self.symmetric)
+            if (block := self.scheme.block) and isinstance(layer.op, MatmulOp):
+                result = by_group(emit, value, summed, block, i4, self.symmetric)
             else:
                 result = by_channel(emit, value, axis, i8)
             self.weights[key] = result
@@ -163,7 +161,7 @@ def tell_others(main: FuncOp, layer_ops: Collection[Operation]) -> None:
     """Remark the ops that multiply and are no layers here."""
     if not remarks.wanted():
         return
-    constants = constant_values(main.body.block)
+    constants = ConstantValues(main.body.block)
     for op in main.walk():
         if isinstance(op, AttentionOp):
             why = "attention stays float: its scores and probabilities are"
@@ -188,7 +186,7 @@ def patterns(texts: Iterable[str]) -> list[re.Pattern[str]]:
 
 
 def insert_quantization(
-    main: FuncOp, scheme: str, skip: Sequence[str] = (), symmetric: bool = True
+    main: FuncOp, scheme: Scheme, skip: Sequence[str] = (), symmetric: bool = True
 ) -> None:
     """Bring a float graph into QDQ form. Raises GeError for what is no regular expression."""
     insertion = Insertion(main, scheme, patterns(skip), symmetric)
@@ -217,7 +215,6 @@ class InsertQuantizationPass(ModulePass):
     asymmetric: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if self.scheme not in SCHEMES:
-            raise GeError(f"scheme is one of {', '.join(SCHEMES)}, not '{self.scheme}'")
+        scheme = scheme_of(self.scheme)
         if (main := main_function(op)) is not None:
-            insert_quantization(main, self.scheme, self.skip, not self.asymmetric)
+            insert_quantization(main, scheme, self.skip, not self.asymmetric)

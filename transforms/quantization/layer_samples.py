@@ -20,43 +20,19 @@ from xdsl.ir import Operation
 
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import numel, shape_of
 from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.channel_groups import input_axis, takes_factors
 from ge.transforms.quantization.data import Calibration, Samples
-from ge.transforms.quantization.layers import Layer, LayerOp, activations, constant_values, layers
+from ge.transforms.quantization.layers import ConstantValues, Layer, LayerOp, activations, layers
 from ge.transforms.quantization.observe import Observer, Step, Watcher
+from ge.transforms.quantization.schemes import Scheme
 
 FOLDS = 4  # parts of the samples; each is judged by what the others decide
 SAMPLES = 256  # that decisions are judged on, at most
 ROWS = 512  # of a layer over these samples, at most (one for each sample at least)
 OUTPUTS = 128  # channels of a layer's output that are judged, at most
 BYTES = 64 << 20  # that the rows of all layers take, at most
-
-
-@dataclass(frozen=True)
-class Scheme:
-    """How layers are quantized. `activation_bits`: 0 for float activations. `block`: weights along
-    the input channels that share a scale and a zero point, 0 for a scale for each output."""
-
-    activation_bits: int = 8
-    weight_bits: int = 8
-    block: int = 0
-
-
-SCHEMES = {
-    "int8": Scheme(),
-    "w8a16": Scheme(activation_bits=0),
-    "w4a16": Scheme(activation_bits=0, weight_bits=4, block=32),
-}
-
-
-def scheme_of(name: str) -> Scheme:
-    """Raises GeError for a name that no scheme has."""
-    if name not in SCHEMES:
-        raise GeError(f"scheme is one of {', '.join(SCHEMES)}, not '{name}'")
-    return SCHEMES[name]
 
 
 # ---- quantized and back ------------------------------------------------------------------------
@@ -320,7 +296,7 @@ class _Collector:
 
 def collect(main: FuncOp, samples: Samples) -> dict[LayerOp, LayerSamples]:
     """Samples of each layer that has a weight, and an input with the batch first."""
-    constants = constant_values(main.body.block)
+    constants = ConstantValues(main.body.block)
     names = activations(layers(main))
     found = [layer for layer in layers(main) if takes_factors(layer.op, constants)]
     count = min(samples.count, SAMPLES)
@@ -338,7 +314,7 @@ def layer_samples(main: FuncOp, calibration: Calibration) -> dict[LayerOp, Layer
     """The samples of the layers of `main` as it is now: passes that rewrite layers keep those at
     hand up to date, so that the model runs once for all of them."""
     assert calibration.samples is not None
-    constants = constant_values(main.body.block)
+    constants = ConstantValues(main.body.block)
     ops = {layer.op for layer in layers(main) if takes_factors(layer.op, constants)}
     if not isinstance(calibration.observed, Observed) or calibration.observed.ops != ops:
         calibration.observed = Observed(ops, collect(main, calibration.samples))

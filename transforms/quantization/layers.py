@@ -1,9 +1,9 @@
 """The layers of `@main` that can be quantized, and the names that people know them by."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from xdsl.dialects.builtin import ArrayAttr, FusedLoc, NameLoc
 from xdsl.dialects.func import FuncOp
@@ -64,32 +64,51 @@ def matmul_axes(op: MatmulOp, operand: int, rank: int) -> tuple[int, int]:
     return 2 * rank - 3 - summed, summed
 
 
-def constant_values(block: Block) -> set[SSAValue]:
-    """The constants of a block, and what depends on constants only."""
-    values = set[SSAValue]()
-    for op in block.ops:
-        if isinstance(op, ConstantOp) or (
+class ConstantValues(Container[SSAValue]):
+    """The constants of a block, and what depends on constants only: found out when it is asked for,
+    so that ops which are inserted later count too."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self._known: dict[SSAValue, bool] = {}
+
+    def __contains__(self, value: object, /) -> bool:
+        value = cast(SSAValue, value)
+        known, stack = self._known, [value]
+        while value not in known:
+            op = stack[-1].owner
+            operands = op.operands if isinstance(op, Operation) and self.may_be(op) else ()
+            unknown = [o for o in operands if o not in known]
+            if unknown and all(known.get(o, True) for o in operands):
+                stack += unknown
+                continue
+            constant = isinstance(op, ConstantOp) and op.parent is self.block
+            known[stack.pop()] = constant or (
+                bool(operands) and all(known.get(o) for o in operands)
+            )
+        return known[value]
+
+    def may_be(self, op: Operation) -> bool:
+        """Whether results of an op depend on its operands alone."""
+        return (
             isinstance(op, TensorOp)
             and not isinstance(op, FusedOp)
             and not op.regions
-            and op.operands
+            and op.parent is self.block
             and is_pure(type(op))
-            and all(o in values for o in op.operands)
-        ):
-            values.update(op.results)
-    return values
+        )
 
 
 def layers(main: FuncOp) -> list[Layer]:
     """The layers of the block of `@main`, in order."""
     block = main.body.block
-    constants = constant_values(block)
+    constants = ConstantValues(block)
     ops = [op for op in block.ops if is_layer(op, constants)]
     names = numbered(map(base_name, ops))
     return [_layer(op, name, constants) for op, name in zip(ops, names, strict=True)]
 
 
-def is_layer(op: Operation, constants: Collection[SSAValue]) -> bool:
+def is_layer(op: Operation, constants: Container[SSAValue]) -> bool:
     """Whether an op multiplies floats of known rank, some of which depend on the model's inputs."""
     if not isinstance(op, MatmulOp | ConvOp | ConvTransposeOp):
         return False
@@ -104,7 +123,7 @@ def is_layer(op: Operation, constants: Collection[SSAValue]) -> bool:
     )
 
 
-def _layer(op: Operation, name: str, constants: Collection[SSAValue]) -> Layer:
+def _layer(op: Operation, name: str, constants: Container[SSAValue]) -> Layer:
     assert isinstance(op, MatmulOp | ConvOp | ConvTransposeOp)
     moving = tuple(i for i in (0, 1) if op.operands[i] not in constants)
     return Layer(op, name, moving, 1 - moving[0] if len(moving) == 1 else None)

@@ -23,7 +23,7 @@ from ge.runtime.data.arrays import Array, array_of
 from ge.runtime.data.weights import Payload, payload_at_hand, restored
 from ge.transforms.graph.control_flow import end_of
 from ge.transforms.quantization.data import Chunk, Samples
-from ge.transforms.quantization.layers import argument_name, constant_values
+from ge.transforms.quantization.layers import ConstantValues, argument_name
 
 Environment = dict[SSAValue, Array]
 
@@ -48,7 +48,7 @@ class Observer:
     def __init__(self, main: FuncOp, payload: Payload | None = None) -> None:
         self.main, self.block = main, main.body.block
         self.payload = payload_at_hand() if payload is None else payload
-        self.constants = constant_values(self.block)
+        self.constants = ConstantValues(self.block)
         self._known: Environment = {}
         self._prepared: dict[Operation, kernels.Fn] = {}
 

@@ -5,9 +5,9 @@
     %2 = graph.quantize %1, %t, %z to i8                       zero_point %z to i8 {low = z}
 
 On one grid of 8-bit integers nothing is left but the limits. Exceptions: codes of 8 bits that would
-be rounded to another side in one step; scales that are known only
-at run time or for blocks, a quantize along an axis, zero points along an axis, and limits where the
-grid of the result is not known yet.
+be rounded to another side in one step; scales that are known only at run time or for blocks, a
+quantize along an axis, zero points along an axis, and limits where the grid of the result is not
+known yet.
 """
 
 import math

@@ -27,8 +27,9 @@ from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, Unsqueeze
 from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.calibrate import set_range
 from ge.transforms.quantization.data import CalibratedPass, Calibration
-from ge.transforms.quantization.layer_samples import SCHEMES, LayerSamples, folds, layer_samples
+from ge.transforms.quantization.layer_samples import LayerSamples, folds, layer_samples
 from ge.transforms.quantization.observe import Observer
+from ge.transforms.quantization.schemes import INT8, SCHEMES
 from ge.transforms.quantization.table import Range
 from ge.transforms.rewriting import remarks
 
@@ -95,7 +96,7 @@ def errors_of(users: Sequence[LayerSamples], limits: Range) -> NDArray[np.float6
     for others, judged in folds(len(users[0].low)):
         ranges = [widened(*users[0].ranges(others), f, limits) for f in FACTORS]
         for user in users:
-            errors += user.errors(judged, ranges, SCHEMES["int8"])
+            errors += user.errors(judged, ranges, SCHEMES[INT8])
     return errors
 
 

@@ -18,8 +18,8 @@ from ge.transforms.quantization.channel_groups import Group
 from ge.transforms.quantization.channel_scales import scale_groups
 from ge.transforms.quantization.data import CalibratedPass, Calibration
 from ge.transforms.quantization.equalize_channels import is_behind_norm, is_between_layers
-from ge.transforms.quantization.layer_samples import scheme_of
 from ge.transforms.quantization.layers import LayerOp
+from ge.transforms.quantization.schemes import INT8, scheme_of
 from ge.transforms.rewriting.relations import Relation, Ulps
 
 
@@ -32,7 +32,7 @@ class SmoothActivationsPass(CalibratedPass):
     name = "smooth-activations"
     RELATION: ClassVar[Relation] = Ulps(1024, half=64, overflow=True)
 
-    scheme: str = "int8"
+    scheme: str = INT8
 
     def run(self, main: FuncOp, calibration: Calibration) -> None:
         scheme = scheme_of(self.scheme)
