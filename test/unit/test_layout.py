@@ -61,7 +61,8 @@ ROOMS: dict[str, set[str]] = {
         "lowering/steps", "lowering/text",
     },
     "lowering/debugging": {
-        "dialects", "runtime/data", "transforms/rewriting", "lowering/pipeline", "lowering/text",
+        "dialects", "runtime/data", "transforms/quantization", "transforms/rewriting",
+        "lowering/pipeline", "lowering/text",
     },
     "lowering/driver": {
         "dialects", "runtime/clock", "runtime/data", "transforms", "lowering/levels",
