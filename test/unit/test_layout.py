@@ -61,15 +61,14 @@ ROOMS: dict[str, set[str]] = {
         "lowering/steps", "lowering/text",
     },
     "lowering/debugging": {
-        "dialects", "runtime/data", "transforms/quantization", "transforms/rewriting",
-        "lowering/pipeline", "lowering/text",
+        "dialects", "runtime/data", "transforms/rewriting", "lowering/pipeline", "lowering/text",
     },
     "lowering/driver": {
         "dialects", "runtime/clock", "runtime/data", "transforms", "lowering/levels",
         "lowering/onnx", "lowering/pipeline", "lowering/plugins", "lowering/text",
     },
     "lowering/cli": {
-        "dialects", "lowering", "runtime",
+        "dialects", "lowering", "runtime", "transforms/quantization",
     },
     "tools": {"dialects", "transforms", "lowering", "runtime"},
     "ge": {"dialects", "transforms", "lowering", "runtime"},
