@@ -34,7 +34,7 @@ from ge.dialects.graph.support.parameters import (
     optional,
 )
 from ge.dialects.support.access import Access
-from ge.dialects.support.choices import choice_def
+from ge.dialects.support.choices import ROUNDINGS, choice_def
 from ge.dialects.support.element_types import ELEMENT_TYPES, check_computed, is_float, ui8
 from ge.dialects.support.interfaces import Permuted, PermuteInterface, SplitInterface
 from ge.dialects.support.types import (
@@ -235,9 +235,6 @@ class DequantizeOp(Granular):
     def infer(self) -> Sequence[Attribute]:
         shape = self.check_granularity(element_type(self.input))
         return (tensor(shape, element_type(self.scale)),)
-
-
-ROUNDINGS = ("half_even", "tflite", "power_of_two", "float32")
 
 
 @irdl_op_definition
