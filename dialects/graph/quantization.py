@@ -34,7 +34,7 @@ from ge.dialects.graph.support.parameters import (
     optional,
 )
 from ge.dialects.support.access import Access
-from ge.dialects.support.choices import choice_def
+from ge.dialects.support.choices import ROUNDINGS, choice_def
 from ge.dialects.support.element_types import ELEMENT_TYPES, check_computed, is_float, ui8
 from ge.dialects.support.interfaces import Permuted, PermuteInterface, SplitInterface
 from ge.dialects.support.types import (
@@ -238,9 +238,6 @@ class DequantizeOp(Granular):
         if t == i64 and self.zero_point is not None:
             raise VerifyException("sums of i64 have no zero point")
         return (tensor(self.check_granularity(i32 if t == i64 else t), element_type(self.scale)),)
-
-
-ROUNDINGS = ("half_even", "tflite", "power_of_two", "float32")
 
 
 @irdl_op_definition

@@ -111,7 +111,11 @@ def closed(level: Level, passes: Passes, options: Options) -> Passes:
 def to_graph(options: Options) -> Passes:
     return [
         *to_calibrate(options),
-        *([LowerQuantizationPass()] if options.fusion not in ("off", "conservative") else []),
+        *(
+            [LowerQuantizationPass(options.target)]
+            if options.fusion not in ("off", "conservative")
+            else []
+        ),
         PrepareWeightsPass(stored=options.fusion != "off"),
         EliminateDeadCodePass(),
     ]
