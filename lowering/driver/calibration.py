@@ -54,7 +54,7 @@ def table_for(program: Program, options: Options, ctx: Context) -> Table:
         return Table(nominal=(-1.0, 1.0))
     if len(files) == 0:
         if scheme.is_calibrated:
-            hint = "give --calibration X.npz with samples of its inputs; w8a16 needs none"
+            hint = "give --calibration X.npz with samples of its inputs; dynamic needs none"
             raise GeError(f"{scheme.name} needs calibration", program.path, hint)
         return Table()
     model = model_hash(program.path)

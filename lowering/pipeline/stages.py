@@ -151,9 +151,11 @@ def quantization(options: Options) -> Passes:
     scheme = options.quantize
     smooth = SmoothActivationsPass(scheme=scheme)
     insert = InsertQuantizationPass(scheme, options.quantize_skip, asymmetric=True)
-    if not SCHEMES[scheme].is_calibrated:
+    if not SCHEMES[scheme].activation_bits:
         return [smooth, insert, CorrectBiasPass()]
     equalize, search = EqualizeChannelsPass(scheme=scheme), SearchRangesPass(scheme=scheme)
+    if SCHEMES[scheme].is_dynamic:
+        return [equalize, smooth, insert, CorrectBiasPass()]
     return [CalibratePass(), equalize, smooth, search, insert, CorrectBiasPass()]
 
 

@@ -22,6 +22,8 @@ def _spread(op: g.Granular) -> Fn:
         if parameter.size == 1 and not block:
             return parameter.reshape(())
         assert axis is not None
+        if block >= x.shape[axis] and block:
+            return parameter  # one block, which is broadcast
         if block:
             # The last block may be cut.
             return np.repeat(parameter, block, axis)[tuple(slice(d) for d in x.shape)]

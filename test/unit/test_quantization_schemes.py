@@ -5,7 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
+from onnx.numpy_helper import from_array
 from xdsl.dialects.builtin import f32, i8, i16, i32, i64
 
 import ge
@@ -93,3 +96,46 @@ def test_int16_of_zeros_and_constants(tmp_path: Path):
         x = np.full((6, 3, 8, 8), value, np.float32)
         want = outputs(ge.compile(str(tmp_path / "net.onnx")), x)
         assert decibels(want, outputs(program, x)) > 40
+
+
+def by_definition(x: Array, w: Array) -> Array:
+    """Rows of x, and columns of w, in 8 bits."""
+    sx = np.maximum(np.abs(x).max(-1, keepdims=True) / np.float32(127), np.float32(2.0**-126))
+    sw = np.abs(w).max(0) / np.float32(127)
+    sums = np.rint(x / sx).astype(np.int64) @ np.rint(w / sw).astype(np.int64)
+    return (sums.astype(np.float32) * sw * sx).astype(np.float64)
+
+
+def test_rows_are_quantized_as_the_program_runs(tmp_path: Path):
+    """By the definition: rows of zeros, of one value, and of denormals too; with any batch."""
+    w = normal(600, 7, seed=1)
+    x = normal(9, 600, seed=2)
+    x[0], x[1], x[2], x[3] = 0, 2.5, 1e-42, x[3] * 1e6
+    path = save_linear(tmp_path / "linear.onnx", w)
+    for dims in ({}, {"N": 9}):
+        got = outputs(ge.compile(path, quantize="dynamic", dims=dims), x)
+        np.testing.assert_array_equal(got, by_definition(x, w))
+
+
+def save_linear(path: Path, w: Array) -> str:
+    ports = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", size])
+        for name, size in (("x", len(w)), ("y", w.shape[1]))
+    ]
+    node, weight = helper.make_node("MatMul", ["x", "w"], ["y"], "linear"), from_array(w, "w")
+    graph = helper.make_graph([node], "g", ports[:1], ports[1:], [weight])
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    return str(path)
+
+
+def test_samples_are_quantized_each_for_itself(folder: Path):
+    """What a batch holds beside a sample does not change it; with samples it becomes better."""
+    x = x_of_test()
+    large = np.concatenate([x[:1], 100 * x[1:]])
+    alone = ge.compile(str(folder / "net.onnx"), quantize="dynamic", dims={"N": 6})
+    np.testing.assert_array_equal(outputs(alone, x)[0], outputs(alone, large)[0])
+    assert all(element_type(op.result) == i32 for op in layers(alone.module))
+    want = outputs(ge.compile(str(folder / "net.onnx")), x)
+    assert decibels(want, outputs(alone, x)) > 35
+    assert decibels(want, outputs(compiled(folder, "program", quantize="dynamic"), x)) > 35

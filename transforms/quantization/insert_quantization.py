@@ -8,7 +8,15 @@ becomes, for scheme int8,
     %wd = graph.dequantize %wq, %sw {axis = 1}
     %y = graph.matmul %d, %wd
 
-(for int16 without zero point, in steps of max |x| / 32767), and for the schemes of weights alone
+(for int16 without zero point, in steps of max |x| / 32767), for scheme dynamic
+    %m = graph.reduce "max" (graph.abs %x) axes [1]
+    %s = graph.maximum (%m / 127), 1.17549435e-38         a scale for each row
+    %q = graph.quantize %x, %s to i8 {axis = 1, block_size = 64}
+    %d = graph.dequantize %q, %s {axis = 1, block_size = 64}
+
+(before a convolution with a scale for each sample, before a matmul that does not sum along rows
+with one for the tensor; codes have no sign where elements have none), and for the schemes of
+weights alone
     %wq = graph.quantize %w, %sw to i4 {axis = 0, block_size = 32}
     %wd = graph.dequantize %wq, %sw {axis = 0, block_size = 32}
     %y = graph.matmul %x, %wd
@@ -41,13 +49,15 @@ from ge.dialects.support import diagnostics
 from ge.dialects.support.element_types import i4
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import element_type
+from ge.dialects.support.types import element_type, rank_of, shape_of
 from ge.runtime.data.arrays import Array, dtype_of, float_limits, integer_limits
 from ge.transforms.quantization.calibrate import range_of, set_range
 from ge.transforms.quantization.data import calibration_at_hand
-from ge.transforms.quantization.emitting import Emitter, by_channel, by_group
+from ge.transforms.quantization.emitting import Emitter, at_run_time, by_channel, by_group
 from ge.transforms.quantization.layers import ConstantValues, Layer, activations, all_names, layers
+from ge.transforms.quantization.observe import Observer
 from ge.transforms.quantization.schemes import INT8, SCHEMES, Scheme, scheme_of
+from ge.transforms.quantization.search_ranges import Limits
 from ge.transforms.quantization.table import Range
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.relations import Relation, Unbounded
@@ -85,6 +95,9 @@ class Insertion:
     quantized: dict[tuple[SSAValue, Attribute, bool], SSAValue] = field(
         default_factory=dict[tuple[SSAValue, Attribute, bool], SSAValue]
     )
+    at_run_time: dict[tuple[SSAValue, int | None, int], SSAValue] = field(
+        default_factory=dict[tuple[SSAValue, int | None, int], SSAValue]
+    )
     weights: dict[tuple[SSAValue, int, int, int], SSAValue] = field(
         default_factory=dict[tuple[SSAValue, int, int, int], SSAValue]
     )
@@ -92,6 +105,7 @@ class Insertion:
     def run(self) -> None:
         self.layers = layers(self.main)
         self.names = activations(self.layers)
+        self.limits = Limits(Observer(self.main))
         for layer in self.layers:
             name = calibration_at_hand().table.layers.get(layer.name, self.scheme.name)
             scheme = SCHEMES.get(name)
@@ -117,7 +131,7 @@ class Insertion:
         """Why a layer cannot be quantized; empty where it can."""
         if any(isinstance(v.owner, DequantizeOp) for v in layer.op.operands[:2]):
             return "the model has it quantized"
-        if not scheme.activation_bits:
+        if not scheme.is_calibrated:
             return "" if layer.weight is not None else "it has no weights"
         for i in layer.activations:
             value = layer.op.operands[i]
@@ -128,7 +142,10 @@ class Insertion:
         return ""
 
     def quantize(self, layer: Layer, scheme: Scheme) -> None:
-        if scheme.activation_bits:
+        if scheme.is_dynamic:
+            i = layer.activations[0]
+            layer.op.operands[i] = self.computed(layer, i)
+        elif scheme.activation_bits:
             # without a weight both zero points need sums of the other side
             symmetric = scheme.is_symmetric or layer.weight is None
             to = IntegerType(scheme.activation_bits)
@@ -149,6 +166,23 @@ class Insertion:
             zero_point = None if symmetric else emit.constant(numbers[1])
             self.quantized[key] = emit.pair(value, scale, zero_point, to)
         return self.quantized[key]
+
+    def computed(self, layer: Layer, index: int) -> SSAValue:
+        """An activation whose scale is computed."""
+        value, weight = layer.op.operands[index], layer.weight
+        assert weight is not None
+        axis, depth = None, 0
+        if not isinstance(layer.op, MatmulOp):
+            axis = 0
+        elif not index and not layer.op.transpose_lhs.value.data:
+            axis = rank_of(value) - 1
+            depth = shape_of(layer.op.operands[weight])[layer.input_axis]
+        key = value, axis, depth
+        if key not in self.at_run_time:
+            positive = self.limits.of(value)[0] >= 0
+            pair = at_run_time(Emitter.behind(value), value, positive, axis, depth)
+            self.at_run_time[key] = pair
+        return self.at_run_time[key]
 
     def weight(self, layer: Layer, scheme: Scheme) -> SSAValue:
         assert layer.weight is not None
@@ -214,9 +248,9 @@ def insert_quantization(
 @dataclass(frozen=True)
 class InsertQuantizationPass(ModulePass):
     """Quantize what layers multiply.
-    `scheme`: int8 or int16 (activations, with weights of 8 bits), w8a16 or w4a16 (weights alone,
-    4 bits in groups of 32); `skip`: regular expressions, found in the names of layers or their
-    inputs, or in the names of ops; `asymmetric`: groups of weights have a zero point."""
+    `scheme`: int8, int16 or dynamic (activations, with weights of 8 bits), w8a16 or w4a16 (weights
+    alone, 4 bits in groups of 32); `skip`: regular expressions, found in the names of layers or
+    their inputs, or in the names of ops; `asymmetric`: groups of weights have a zero point."""
 
     name = "insert-quantization"
     RELATION: ClassVar[Relation] = Unbounded()

@@ -80,7 +80,8 @@ class Limits:
         if low is not None and low in self.constants:
             least = max(least, float(self.constant(low).min()))
         if high is not None and high in self.constants:
-            most = min(most, float(self.constant(high).max()))
+            limits = self.constant(high)
+            least, most = min(least, float(limits.min())), min(most, float(limits.max()))
         return least, most
 
 
