@@ -225,7 +225,8 @@ class QuantizeOp(Granular):
 
 @irdl_op_definition
 class DequantizeOp(Granular):
-    """(x - zero_point) * scale in the element type of `scale`."""
+    """(x - zero_point) * scale in the element type of `scale`. Sums of products of 16-bit integers,
+    i64, have no zero point."""
 
     name = "graph.dequantize"
     VECTOR_COST: ClassVar = 3
@@ -233,8 +234,10 @@ class DequantizeOp(Granular):
     assembly_format = f"$input `,` $scale (`,` $zero_point^)? {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
-        shape = self.check_granularity(element_type(self.input))
-        return (tensor(shape, element_type(self.scale)),)
+        t = element_type(self.input)
+        if t == i64 and self.zero_point is not None:
+            raise VerifyException("sums of i64 have no zero point")
+        return (tensor(self.check_granularity(i32 if t == i64 else t), element_type(self.scale)),)
 
 
 @irdl_op_definition

@@ -50,7 +50,7 @@ from ge.transforms.memory.rematerialize import RematerializePass
 from ge.transforms.memory.spill_buffers import SpillBuffersPass
 from ge.transforms.memory.write_parts import WritePartsPass
 from ge.transforms.quantization.lower_quantization import LowerQuantizationPass
-from ge.transforms.quantization.schemes import INT8
+from ge.transforms.quantization.schemes import SCHEMES
 from ge.transforms.rewriting.passes import PassSequence
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
 from ge.transforms.schedule.split_launches import SplitLaunchesPass
@@ -151,9 +151,9 @@ def quantization(options: Options) -> Passes:
     scheme = options.quantize
     smooth = SmoothActivationsPass(scheme=scheme)
     insert = InsertQuantizationPass(scheme, options.quantize_skip, asymmetric=True)
-    if scheme != INT8:
+    if not SCHEMES[scheme].is_calibrated:
         return [smooth, insert, CorrectBiasPass()]
-    equalize, search = EqualizeChannelsPass(), SearchRangesPass()
+    equalize, search = EqualizeChannelsPass(scheme=scheme), SearchRangesPass(scheme=scheme)
     return [CalibratePass(), equalize, smooth, search, insert, CorrectBiasPass()]
 
 
