@@ -15,7 +15,8 @@ EPILOG = """examples:
   ge-compile model.onnx -o program.mlir --quantize int8 --calibration table.toml
 
 A file of samples has an array for each input of the model, by its name or in:NAME; the samples are
-along the batch. A layer is left in floats by a line "NAME" = "float" below [layers] of the table.
+along the batch. A layer is left in floats by a line "NAME" = "float" below [layers] of the table,
+or takes another scheme than the others by its name.
 
 --sensitivity prints, for each layer: signal to noise of the model's outputs where it alone is
 quantized, and of its own result where all are; its range, and the share of elements beyond it; how

@@ -32,7 +32,7 @@ from ge.transforms.quantization.data import (
     read_samples,
 )
 from ge.transforms.quantization.layers import argument_name, base_name
-from ge.transforms.quantization.schemes import INT8
+from ge.transforms.quantization.schemes import FLOAT, Scheme, scheme_of
 from ge.transforms.quantization.table import Table, read_table
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import collecting, disabling
@@ -55,11 +55,10 @@ def table_for(
     if any(isinstance(op, QuantizeOp) for op in main.walk()):
         hint = "without --quantize it is compiled to integers as it is"
         raise GeError("the model is quantized already", program.path, hint)
-    if options.quantize == INT8 and "i8" not in Target.load(options.target).macs_per_cycle:
-        hint = "w8a16 and w4a16 store weights alone in integers"
-        raise GeError(f"target {options.target} has no rate for matmuls of i8", hint=hint)
+    scheme = scheme_of(options.quantize)
+    check_rate(scheme, options.target)
     if not any(f.endswith(".toml") for f in files) and lacks_weights(program):
-        if options.quantize == INT8:
+        if scheme.is_calibrated:
             what = "the weights are not there: the program can be timed, but not computed with"
             warning(main, f"{what}; the ranges of all activations are taken as [-1, 1]")
         return Table(nominal=(-1.0, 1.0))
@@ -67,9 +66,9 @@ def table_for(
         if options.accuracy or wanted.accuracy:
             hint = "give --calibration X.npz with samples of its inputs"
             raise GeError("an accuracy is measured on samples", program.path, hint)
-        if options.quantize == INT8:
+        if scheme.is_calibrated:
             hint = "give --calibration X.npz with samples of its inputs; w8a16 needs none"
-            raise GeError(f"{options.quantize} needs calibration", program.path, hint)
+            raise GeError(f"{scheme.name} needs calibration", program.path, hint)
         return Table()
     model = model_hash(program.path)
     if not any(f.endswith(".toml") for f in files):
@@ -82,7 +81,17 @@ def table_for(
         warning(main, what)
     table = read_table(files[0])
     table.check(model, names_of(main), files[0])
+    for name in table.layers.values():
+        if name != FLOAT:
+            check_rate(scheme_of(name), options.target)
     return table
+
+
+def check_rate(scheme: Scheme, target: str) -> None:
+    """Raises GeError where the target does not multiply what a scheme needs."""
+    if scheme.rate and scheme.rate not in Target.load(target).macs_per_cycle:
+        hint = "w8a16 and w4a16 store weights alone in integers"
+        raise GeError(f"target {target} has no rate for matmuls of {scheme.rate}", hint=hint)
 
 
 def lacks_weights(program: Program) -> bool:

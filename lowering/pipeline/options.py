@@ -130,8 +130,8 @@ class Options:
     )  # fmt: skip
     quantize: str = option(
         "",
-        "int8 (activations and weights of matmuls and convolutions; needs calibration), w8a16 or "
-        "w4a16 (weights alone, 4 bits in groups of 32)",
+        "int8 (activations and weights of matmuls and convolutions; needs calibration), int16 "
+        "(activations of 16 bits), w8a16 or w4a16 (weights alone, 4 bits in groups of 32)",
         variable="GE_QUANTIZE", metavar="SCHEME", tools=(COMPILE, CALIBRATE), group=QUANTIZATION,
         choices=("", *SCHEMES),
     )  # fmt: skip

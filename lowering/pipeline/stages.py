@@ -50,7 +50,7 @@ from ge.transforms.memory.rematerialize import RematerializePass
 from ge.transforms.memory.spill_buffers import SpillBuffersPass
 from ge.transforms.memory.write_parts import WritePartsPass
 from ge.transforms.quantization.lower_quantization import LowerQuantizationPass
-from ge.transforms.quantization.schemes import INT8
+from ge.transforms.quantization.schemes import SCHEMES
 from ge.transforms.rewriting.passes import PassSequence
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
 from ge.transforms.schedule.split_launches import SplitLaunchesPass
@@ -111,7 +111,11 @@ def closed(level: Level, passes: Passes, options: Options) -> Passes:
 def to_graph(options: Options) -> Passes:
     return [
         *to_calibrate(options),
-        *([LowerQuantizationPass()] if options.fusion not in ("off", "conservative") else []),
+        *(
+            [LowerQuantizationPass(options.target)]
+            if options.fusion not in ("off", "conservative")
+            else []
+        ),
         PrepareWeightsPass(stored=options.fusion != "off"),
         EliminateDeadCodePass(),
     ]
@@ -150,9 +154,9 @@ def quantization(options: Options) -> Passes:
     skip, target = options.quantize_skip, options.target
     choose = ChoosePrecisionPass("", scheme, skip, True, target, options.accuracy)
     insertion = [choose, InsertQuantizationPass(scheme, skip, asymmetric=True), CorrectBiasPass()]
-    if scheme != INT8:
+    if not SCHEMES[scheme].is_calibrated:
         return [smooth, *insertion]
-    equalize, search = EqualizeChannelsPass(), SearchRangesPass()
+    equalize, search = EqualizeChannelsPass(scheme=scheme), SearchRangesPass(scheme=scheme)
     return [CalibratePass(), equalize, smooth, search, *insertion]
 
 

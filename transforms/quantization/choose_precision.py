@@ -24,8 +24,7 @@ from ge.transforms.quantization.data import CalibratedPass, Calibration
 from ge.transforms.quantization.facts import LayerFacts
 from ge.transforms.quantization.insert_quantization import insert_quantization
 from ge.transforms.quantization.noise import decibels
-from ge.transforms.quantization.schemes import INT8, SCHEMES, Scheme, scheme_of
-from ge.transforms.quantization.table import FLOAT
+from ge.transforms.quantization.schemes import FLOAT, INT8, SCHEMES, Scheme, scheme_of
 from ge.transforms.quantization.trials import Trials, layer_us
 from ge.transforms.rewriting import remarks
 
@@ -79,7 +78,7 @@ class Search:
         bits, rates = self.scheme.activation_bits, self.target.macs_per_cycle
         return [
             s for s in SCHEMES.values()
-            if bits and s.activation_bits > bits and f"i{s.activation_bits}" in rates
+            if bits and s.activation_bits > bits and s.rate in rates
         ]  # fmt: skip
 
     def steps(self) -> list[Step]:

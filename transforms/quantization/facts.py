@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ge.transforms.quantization.table import FLOAT, Range
+from ge.transforms.quantization.schemes import FLOAT
+from ge.transforms.quantization.table import Range
 
 
 @dataclass

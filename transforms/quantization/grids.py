@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects.builtin import f32, f64, i8, i32
+from xdsl.dialects.builtin import f32, f64, i8, i16, i32
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.quantization import DequantizeOp, Granular, QuantizeOp
-from ge.dialects.support.element_types import is_float, ui8
+from ge.dialects.support.element_types import is_float, ui8, ui16
 from ge.dialects.support.types import (
     constant_value,
     element_type,
@@ -131,11 +131,11 @@ class Quantized:
 
     @staticmethod
     def of(value: SSAValue, what: str) -> "Quantized":
-        """The 8-bit integers that an operand of a layer is. Raises Refused."""
+        """The integers of 8 or 16 bits that an operand of a layer is. Raises Refused."""
         op = value.owner
         if not isinstance(op, DequantizeOp):
             raise Refused(f"its {what} is not quantized")
-        if (t := element_type(op.input)) not in (i8, ui8):
+        if (t := element_type(op.input)) not in (i8, ui8, i16, ui16):
             raise Refused(f"its {what} is quantized to {t}")
         if (grid := Grid.of(op)) is None:
             raise Refused(f"its {what} has a scale for each block")

@@ -42,7 +42,7 @@ def rounded_activation(x: Array, low: float, high: float, bits: int) -> Array:
     """Elements as they come back from integers over a range."""
     low, high = min(low, 0.0), max(high, 0.0)
     levels = 2**bits - 1
-    scale = np.float32((high - low) / levels or 1.0)
+    scale = np.float32((high - low) / levels) or np.float32(1)
     zero = np.float32(np.rint(-low / scale))
     y = np.rint(x / scale)
     y += zero

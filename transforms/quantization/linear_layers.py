@@ -15,17 +15,19 @@ the scale stays).
 Exceptions: blocks of scales, scales that are known only at run time, along the summed dimension, or
 not normal; zero points of weights but 128 of unsigned ones; zero points where both operands are
 computed. These layers stay in floats, and a remark says why.
+
+Sums of products with 16-bit integers are i64; a bias is added to them when they are floats.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, i32, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.convolution import Convolution, ConvOp, ConvTransposeOp
-from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.linear import MatmulOp, product_element
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.support.types import (
@@ -68,6 +70,11 @@ class Layer:
     outputs: int  # dimension of the weight that its scale may be along
     summed: tuple[int, ...]  # dimensions of the weight that products are summed along
     count: int  # outputs
+
+    @property
+    def sums(self) -> Attribute:
+        """The element type of sums of products."""
+        return product_element(self.x.values, self.weight.values)
 
 
 # ---- bias and zero points ----------------------------------------------------------------------
@@ -162,9 +169,9 @@ def zero_term(layer: Layer, integers: SSAValue, make: Make) -> SSAValue | None:
     grid = layer.x.grid
     if grid.zero_point is None or grid.zero == 0:
         return None
-    wide = as_type(make, integers, i32)
+    wide = as_type(make, integers, layer.sums)
     sums = make(ReduceOp, wide, kind="sum", axes=list(layer.summed), keep_dims=False)
-    return make(g.MulOp, sums, as_type(make, scalar(make, grid.zero_point), i32))
+    return make(g.MulOp, sums, as_type(make, scalar(make, grid.zero_point), layer.sums))
 
 
 # ---- matmuls -----------------------------------------------------------------------------------
@@ -197,6 +204,8 @@ def matmul_layer(op: MatmulOp) -> Layer:
 def integer_matmul_of(op: MatmulOp, bias: SSAValue | None, make: Make) -> SSAValue:
     """Raises Refused."""
     layer = matmul_layer(op)
+    if bias is not None and layer.sums == i64:
+        return make(g.AddOp, integer_matmul_of(op, None, make), bias)
     on_the_right = layer.x.op.result is op.lhs
     rank = rank_of(layer.weight.values)
     if bias is not None and not (on_the_right and rank == 2):
@@ -282,12 +291,16 @@ def integer_convolution(op: ConvOp | ConvTransposeOp, make: Make) -> Replacement
         layer = conv_layer(op)
     except Refused:
         return None
-    terms = terms_of(op, layer, op.bias, make)
+    bias, later = (None, op.bias) if layer.sums == i64 else (op.bias, None)
+    terms = terms_of(op, layer, bias, make)
     params = dict(op.properties)
     if isinstance(op, ConvOp) and is_padded(op):
         params["pad_value"] = IntegerAttr(layer.x.grid.zero or 0, i64)
     sums = make(type(op), layer.x.values, terms.weight, terms.added, **params)
-    return dequantized(make, sums, terms.scale, 1, element_type(op.result))
+    result = dequantized(make, sums, terms.scale, 1, element_type(op.result))
+    if later is None:
+        return result
+    return make(g.AddOp, result, shaped(make, later, (layer.count, *[1] * (rank_of(result) - 2))))
 
 
 # ---- weights -----------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 
 // CHECK-LABEL: func.func @parameters(
 // CHECK-NOT: -> tensor<{{.*}}i32>
-func.func @parameters(%q: tensor<4x8xi8>, %d: tensor<f32>, %b: tensor<8x2xi16>, %f: tensor<4x8xf32>) {
+func.func @parameters(%q: tensor<4x8xi8>, %d: tensor<f32>, %b: tensor<8x2xi32>, %f: tensor<4x8xf32>) {
   %s = graph.constant dense<0.5> : tensor<f32>
   %z = graph.constant dense<1> : tensor<i8>
   %s8 = graph.constant dense<0.5> : tensor<8xf32>
@@ -21,7 +21,7 @@ func.func @parameters(%q: tensor<4x8xi8>, %d: tensor<f32>, %b: tensor<8x2xi16>, 
   %wt = graph.dequantize %w, %tiny : (tensor<8x2xi8>, tensor<f32>) -> tensor<8x2xf32>
   %wz = graph.dequantize %w, %s, %z : (tensor<8x2xi8>, tensor<f32>, tensor<i8>) -> tensor<8x2xf32>
   %wz2 = graph.dequantize %w, %s2, %z2 {axis = 1 : i64} : (tensor<8x2xi8>, tensor<2xf32>, tensor<2xi8>) -> tensor<8x2xf32>
-  %w16 = graph.dequantize %b, %s : (tensor<8x2xi16>, tensor<f32>) -> tensor<8x2xf32>
+  %w16 = graph.dequantize %b, %s : (tensor<8x2xi32>, tensor<f32>) -> tensor<8x2xf32>
   // expected-remark@+1 {{lower-quantization missed: the scale of its left operand is known only at run time}}
   %0 = graph.matmul %xd, %wf : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
   // expected-remark@+1 {{lower-quantization missed: its input has a scale for each channel}}
@@ -36,7 +36,7 @@ func.func @parameters(%q: tensor<4x8xi8>, %d: tensor<f32>, %b: tensor<8x2xi16>, 
   %5 = graph.matmul %x, %wz : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
   // expected-remark@+1 {{lower-quantization missed: its weight has zero points that differ or are not known yet}}
   %6 = graph.matmul %x, %wz2 : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
-  // expected-remark@+1 {{lower-quantization missed: its right operand is quantized to i16}}
+  // expected-remark@+1 {{lower-quantization missed: its right operand is quantized to i32}}
   %7 = graph.matmul %x, %w16 : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
   // expected-remark@+1 {{lower-quantization missed: its left operand is not quantized}}
   %8 = graph.matmul %f, %wf : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
@@ -91,6 +91,7 @@ func.func @overflow(%q: tensor<4x8xi8>) -> tensor<4x2xf32> {
 // What lies between a dequantize and a quantize but does not go together.
 // CHECK-LABEL: func.func @pairs(
 // CHECK-NOT: graph.requantize
+// CHECK-NOT: graph.lookup
 func.func @pairs(%q: tensor<4x8xi8>, %d: tensor<f32>) -> (tensor<4x8xi8>, tensor<4x8xi8>, tensor<4x10xi8>) {
   %s = graph.constant dense<0.5> : tensor<f32>
   %s8 = graph.constant dense<0.5> : tensor<8xf32>
