@@ -10,7 +10,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import BoolAttr, IntegerAttr, i32, i64
+from xdsl.dialects.builtin import BoolAttr, IntegerAttr, i8, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
@@ -313,6 +313,36 @@ class RequantizeOp(OneResultOp, PermuteInterface, SplitInterface):
 
     def permuted(self, order: Sequence[int]) -> Permuted | None:
         return permuted_axis(self.axis, order)
+
+
+@irdl_op_definition
+class LookupOp(OneResultOp, PermuteInterface, SplitInterface):
+    """table[x - the least number of x's type]: any function of integers of 8 bits, which has an
+    element of the table for each of them."""
+
+    name = "graph.lookup"
+    input = operand_def()
+    table = operand_def()
+    ACCESS: ClassVar = Access.POINTWISE
+    TAKES_STORED: ClassVar = True
+    VECTOR_COST: ClassVar = 8  # assumption: a gather on a core takes 16 elements a cycle
+    assembly_format = f"$input `,` $table {TYPES}"
+
+    def local_parts(self, index: int) -> int | None:
+        return super().local_parts(index) if index == 0 else None
+
+    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
+        return axis, None
+
+    def permuted(self, order: Sequence[int]) -> Permuted | None:
+        return Permuted((0,), order, {})
+
+    def infer(self) -> Sequence[Attribute]:
+        if (t := element_type(self.input)) not in (i8, ui8):
+            raise VerifyException(f"element type {t} is not supported; a lookup takes i8 or ui8")
+        if not agree(shape := shape_of(self.table), (256,)):
+            raise VerifyException(f"a table has shape [256], not {shape_text(shape)}")
+        return (tensor(shape_of(self.input), element_type(self.table)),)
 
 
 @irdl_op_definition

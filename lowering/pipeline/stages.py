@@ -142,6 +142,7 @@ def quantization(options: Options) -> Passes:
     if not options.quantize:
         return []
     from ge.transforms.quantization.calibrate import CalibratePass
+    from ge.transforms.quantization.choose_precision import ChoosePrecisionPass
     from ge.transforms.quantization.correct_bias import CorrectBiasPass
     from ge.transforms.quantization.equalize_channels import EqualizeChannelsPass
     from ge.transforms.quantization.insert_quantization import InsertQuantizationPass
@@ -150,13 +151,15 @@ def quantization(options: Options) -> Passes:
 
     scheme = options.quantize
     smooth = SmoothActivationsPass(scheme=scheme)
-    insert = InsertQuantizationPass(scheme, options.quantize_skip, asymmetric=True)
+    skip, target = options.quantize_skip, options.target
+    choose = ChoosePrecisionPass("", scheme, skip, True, target, options.accuracy)
+    insertion = [choose, InsertQuantizationPass(scheme, skip, asymmetric=True), CorrectBiasPass()]
     if not SCHEMES[scheme].activation_bits:
-        return [smooth, insert, CorrectBiasPass()]
+        return [smooth, *insertion]
     equalize, search = EqualizeChannelsPass(scheme=scheme), SearchRangesPass(scheme=scheme)
     if SCHEMES[scheme].is_dynamic:
-        return [equalize, smooth, insert, CorrectBiasPass()]
-    return [CalibratePass(), equalize, smooth, search, insert, CorrectBiasPass()]
+        return [equalize, smooth, *insertion]
+    return [CalibratePass(), equalize, smooth, search, *insertion]
 
 
 def composites(options: Options) -> Passes:

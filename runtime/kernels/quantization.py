@@ -188,6 +188,11 @@ def requantize(op: g.RequantizeOp) -> Fn:
     return run
 
 
+@array_kernel(g.LookupOp)
+def lookup(x: Array, table: Array) -> Array:
+    return table[x.view(np.uint8) ^ 128 if x.dtype == np.int8 else x]
+
+
 @array_kernel(g.DynamicQuantizeOp)
 def dynamic_quantize(x: Array) -> tuple[Array, ...]:
     wide = widen(x)

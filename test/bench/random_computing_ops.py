@@ -325,6 +325,12 @@ def requantize(b: Builder, op: Any) -> TensorOp:
     return op.of(x, b.value(shape, f32), offset, zero, **given)
 
 
+@makes(g.quantization.LookupOp)
+def lookup(b: Builder, op: Any) -> TensorOp:
+    x = b.some(lambda v: element_type(v) in (i8, ui8), lambda: tensor(b.shape(), i8))
+    return op.of(x, b.value((256,), b.rng.choice((i8, ui8, f32))))
+
+
 @makes(g.signal.DftOp)
 def dft(b: Builder, op: Any) -> TensorOp:
     real = b.flip()

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from onnx import TensorProto, helper
 from onnx.numpy_helper import from_array
@@ -125,7 +124,8 @@ def save_linear(path: Path, w: Array) -> str:
     node, weight = helper.make_node("MatMul", ["x", "w"], ["y"], "linear"), from_array(w, "w")
     graph = helper.make_graph([node], "g", ports[:1], ports[1:], [weight])
     opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    path.write_bytes(model.SerializeToString())
     return str(path)
 
 

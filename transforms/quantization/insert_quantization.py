@@ -54,9 +54,17 @@ from ge.runtime.data.arrays import Array, dtype_of, float_limits, integer_limits
 from ge.transforms.quantization.calibrate import range_of, set_range
 from ge.transforms.quantization.data import calibration_at_hand
 from ge.transforms.quantization.emitting import Emitter, at_run_time, by_channel, by_group
-from ge.transforms.quantization.layers import ConstantValues, Layer, activations, all_names, layers
+from ge.transforms.quantization.layers import (
+    ConstantValues,
+    Layer,
+    activations,
+    all_names,
+    base_name,
+    layers,
+    numbered,
+)
 from ge.transforms.quantization.observe import Observer
-from ge.transforms.quantization.schemes import INT8, SCHEMES, Scheme, scheme_of
+from ge.transforms.quantization.schemes import FLOAT, INT8, SCHEMES, Scheme, scheme_of
 from ge.transforms.quantization.search_ranges import Limits
 from ge.transforms.quantization.table import Range
 from ge.transforms.rewriting import remarks
@@ -106,17 +114,22 @@ class Insertion:
         self.layers = layers(self.main)
         self.names = activations(self.layers)
         self.limits = Limits(Observer(self.main))
+        calibration = calibration_at_hand()
         for layer in self.layers:
-            name = calibration_at_hand().table.layers.get(layer.name, self.scheme.name)
+            facts = calibration.facts(layer.name, layer.op)
+            name = calibration.table.layers.get(layer.name, self.scheme.name)
             scheme = SCHEMES.get(name)
             reason = self.reason_to_skip(layer)
             if not reason:
                 reason = self.reason_to_keep(layer, scheme) if scheme else f"the table says {name}"
             if reason or scheme is None:
-                remarks.missed(RULE, layer.op, f"'{layer.name}' stays float: {reason}")
+                facts.scheme, facts.reason = FLOAT, facts.reason or reason
+                remarks.missed(RULE, layer.op, f"'{layer.name}' stays float: {facts.reason}")
             else:
                 self.quantize(layer, scheme)
-                remarks.applied(RULE, layer.op, f"'{layer.name}' in {name}")
+                facts.scheme = name
+                why = f": {facts.reason}" if facts.reason else ""
+                remarks.applied(RULE, layer.op, f"'{layer.name}' in {name}{why}")
 
     def reason_to_skip(self, layer: Layer) -> str:
         texts = [layer.name, layer.op.name, *all_names(layer.op)]
@@ -203,20 +216,23 @@ OTHERS = (ConvOp, ConvTransposeOp, DeformConvOp, EinsumOp, GruOp, LstmOp, Matmul
 
 
 def tell_others(main: FuncOp, layer_ops: Collection[Operation]) -> None:
-    """Remark the ops that multiply and are no layers here."""
-    if not remarks.wanted():
-        return
+    """Tell the ops that multiply and are no layers here, in remarks and in the report."""
     constants = ConstantValues(main.body.block)
+    found: dict[Operation, str] = {}
     for op in main.walk():
         if isinstance(op, AttentionOp):
-            why = "attention stays float: its scores and probabilities are"
+            found[op] = "attention stays float: its scores and probabilities are"
         elif not isinstance(op, OTHERS) or op in layer_ops or op.results[0] in constants:
             continue
         elif op.parent is not main.body.block:
-            why = "what is in a branch or loop stays float"
+            found[op] = "what is in a branch or loop stays float"
         else:
-            why = f"{op.name} on these operands stays float"
+            found[op] = f"{op.name} on these operands stays float"
+    calibration = calibration_at_hand()
+    for (op, why), name in zip(found.items(), numbered(map(base_name, found)), strict=True):
         remarks.missed(RULE, op, why)
+        if name not in calibration.layers:
+            calibration.facts(name, op).reason = why
 
 
 def patterns(texts: Iterable[str]) -> list[re.Pattern[str]]:

@@ -178,12 +178,7 @@ def canonical(samples: Samples) -> Samples:
         hashlib.sha256(b"".join(np.ascontiguousarray(p[i]).tobytes() for p in parts)).digest()
         for i in range(samples.count)
     ]
-    order = sorted(range(samples.count), key=lambda i: digests[i])
-    arrays = {
-        name: array if (axis := samples.axes[name]) is None else array.take(order, axis)
-        for name, array in samples.arrays.items()
-    }
-    return replace(samples, arrays=arrays)
+    return samples.picked(sorted(range(samples.count), key=lambda i: digests[i]))
 
 
 def folds(count: int) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:

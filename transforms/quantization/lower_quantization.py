@@ -31,11 +31,11 @@ from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
 from ge.transforms.graph.canonical.simplify import simplify
 from ge.transforms.graph.share_common_subexpressions import share_common_subexpressions
-from ge.transforms.quantization import linear_layers, movement, requantization
+from ge.transforms.quantization import linear_layers, movement, requantization, tables
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.relations import Decibels, Relation
 
-FAMILIES = (linear_layers, movement, requantization)
+FAMILIES = (linear_layers, movement, requantization, tables)
 
 
 @dataclass(frozen=True)

@@ -173,3 +173,19 @@ func.func @f(%x: tensor<4xf32>, %s: tensor<f32>) {
   %0 = graph.requantize %x, %s to i8 : tensor<4xf32>, tensor<f32> -> tensor<4xi8>
   func.return
 }
+
+// -----
+
+// CHECK: error: 'graph.lookup' op element type i16 is not supported; a lookup takes i8 or ui8
+func.func @f(%x: tensor<4xi16>, %t: tensor<256xi8>) {
+  %0 = graph.lookup %x, %t : (tensor<4xi16>, tensor<256xi8>) -> tensor<4xi8>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.lookup' op a table has shape [256], not [255]
+func.func @f(%x: tensor<4xi8>, %t: tensor<255xi8>) {
+  %0 = graph.lookup %x, %t : (tensor<4xi8>, tensor<255xi8>) -> tensor<4xi8>
+  func.return
+}

@@ -118,6 +118,7 @@ func.func @overflow(%q: tensor<4x8xi8>) -> tensor<4x2xf32> {
 // What lies between a dequantize and a quantize but does not go together.
 // CHECK-LABEL: func.func @pairs(
 // CHECK-NOT: graph.requantize
+// CHECK-NOT: graph.lookup
 func.func @pairs(%q: tensor<4x8xi8>, %d: tensor<f32>) -> (tensor<4x8xi8>, tensor<4x8xi8>, tensor<4x10xi8>) {
   %s = graph.constant dense<0.5> : tensor<f32>
   %s8 = graph.constant dense<0.5> : tensor<8xf32>
