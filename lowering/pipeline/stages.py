@@ -157,6 +157,8 @@ def quantization(options: Options) -> Passes:
     if not SCHEMES[scheme].activation_bits:
         return [smooth, *insertion]
     equalize, search = EqualizeChannelsPass(scheme=scheme), SearchRangesPass(scheme=scheme)
+    if SCHEMES[scheme].is_float:
+        return [CalibratePass(), *insertion]
     if SCHEMES[scheme].is_dynamic:
         return [equalize, smooth, *insertion]
     return [CalibratePass(), equalize, smooth, search, *insertion]

@@ -31,7 +31,13 @@ from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
 from ge.transforms.graph.canonical.simplify import simplify
 from ge.transforms.graph.share_common_subexpressions import share_common_subexpressions
-from ge.transforms.quantization import linear_layers, movement, requantization, tables
+from ge.transforms.quantization import (
+    linear_layers,
+    movement,
+    requantization,
+    small_floats,
+    tables,
+)
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.relations import Decibels, Relation
 
@@ -57,7 +63,8 @@ class LowerQuantizationPass(ModulePass):
             known = ", ".join(ROUNDINGS)
             raise GeError(f"rounding is one of {known}, not {self.rounding}")
         own = {o for o in op.walk() if isinstance(o, RequantizeOp)}
-        simplify(op, FAMILIES)
+        rates = Target.load(self.target).macs_per_cycle
+        simplify(op, (*FAMILIES, small_floats) if "f8E4M3FN" in rates else FAMILIES)
         for new in op.walk():
             if isinstance(new, RequantizeOp) and new not in own:
                 new.rounding = StringAttr(rounding)
