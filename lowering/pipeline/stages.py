@@ -146,7 +146,7 @@ def quantization(options: Options) -> Passes:
 
     scheme = options.quantize
     smooth = SmoothActivationsPass(scheme=scheme)
-    insert = InsertQuantizationPass(scheme, options.quantize_skip, asymmetric=True)
+    insert = InsertQuantizationPass(scheme, options.quantize_skip, True, options.target)
     if scheme != INT8:
         return [smooth, insert, CorrectBiasPass()]
     equalize, search = EqualizeChannelsPass(), SearchRangesPass()
