@@ -20,6 +20,9 @@ from ge.runtime.costs.cost import launch_us
 from ge.runtime.costs.cube import cube_kernel
 from ge.runtime.data.arrays import Array, type_of
 from ge.runtime.device.session import Session
+from ge.transforms.quantization.layers import Layer
+from ge.transforms.quantization.schemes import SCHEMES
+from ge.transforms.quantization.trials import layer_us
 
 SCALE, VALUE_SCALE = 0.004, 0.03
 
@@ -163,3 +166,15 @@ def test_integers_on_the_cube_and_on_the_vector_unit() -> None:
     assert cube_kernel(integers, target).vector == 1.2 * cube_kernel(halves, target).vector
     times = [launch_us(o, target) for o in (halves, integers, floats)]
     assert times == sorted(times, key=lambda t: t or 0)
+
+
+def test_precisions_of_attention_have_times() -> None:
+    """16 bits are floats."""
+    target = Target.load("910b1")
+    t = tensor((1, 8, 256, 64), f32)
+    op = AttentionOp.of(*Block(arg_types=[t, t, t]).args, [], None, None)
+    int8, int16, none = (
+        layer_us(Layer(op, "a", (0, 1, 2), None), scheme, target)
+        for scheme in (SCHEMES["int8"], SCHEMES["int16"], None)
+    )
+    assert int8 < int16 == none == launch_us(op, target)

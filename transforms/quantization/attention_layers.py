@@ -28,6 +28,8 @@ from ge.transforms.graph.canonical.local import Make, Replacement, rule
 from ge.transforms.quantization.grids import Quantized, Refused, known
 from ge.transforms.rewriting import remarks
 
+BITS = 8  # of query, key and value
+
 
 def scale_of(operand: Quantized, what: str) -> float:
     """Raises Refused."""
@@ -35,7 +37,7 @@ def scale_of(operand: Quantized, what: str) -> float:
     if element_type(operand.values) != i8:
         raise Refused(f"its {what} is quantized to {element_type(operand.values)}")
     if grid.axis is not None or scale is None:
-        raise Refused(f"the scale of its {what} is along an axis or not known yet")
+        raise Refused(f"the scale of its {what} is not one number that is known")
     if grid.zero != 0:
         raise Refused(f"its {what} has a zero point")
     return float(scale.reshape(()))
@@ -73,14 +75,19 @@ def integer_attention(op: AttentionOp, make: Make) -> Replacement:
     return as_type(make, new.result, element_type(op.result))
 
 
+def integers_us(op: AttentionOp, target: Target) -> float | None:
+    """Time of a launch of integers; None while a shape is dynamic."""
+    make = Make()
+    block = Block(arg_types=[tensor(shape_of(v), i8) for v in op.operands[:3]])
+    us = launch_us(of_integers(op, block.args, (1.0, 1.0, 1.0), make), target)
+    make.discard()
+    return us
+
+
 def lost_us(op: AttentionOp, target: Target) -> float:
     """How much longer a launch of integers would take than one of floats: softmax takes the vector
     unit longer, which is what 16-bit attention waits for."""
-    make = Make()
-    block = Block(arg_types=[tensor(shape_of(v), i8) for v in op.operands[:3]])
-    integers = of_integers(op, block.args, (1.0, 1.0, 1.0), make)
-    before, after = launch_us(op, target), launch_us(integers, target)
-    make.discard()
+    before, after = launch_us(op, target), integers_us(op, target)
     return 0.0 if before is None or after is None else after - before
 
 

@@ -42,11 +42,11 @@ func.func @not(%q: tensor<1x2x4x8xi8>, %u: tensor<1x2x4x8xui8>, %d: tensor<f32>,
   %4 = graph.dequantize %q, %d : (tensor<1x2x4x8xi8>, tensor<f32>) -> tensor<1x2x4x8xf32>
   // expected-remark@+1 {{lower-quantization missed: its key has a zero point}}
   %5 = graph.attention %0, %1, %0 {rounded_weights = true} : tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32> -> tensor<1x2x4x8xf32>
-  // expected-remark@+1 {{lower-quantization missed: the scale of its value is along an axis or not known yet}}
+  // expected-remark@+1 {{lower-quantization missed: the scale of its value is not one number that is known}}
   %6 = graph.attention %0, %0, %2 {rounded_weights = true} : tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32> -> tensor<1x2x4x8xf32>
   // expected-remark@+1 {{lower-quantization missed: its query is quantized to ui8}}
   %7 = graph.attention %3, %0, %0 {rounded_weights = true} : tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32> -> tensor<1x2x4x8xf32>
-  // expected-remark@+1 {{lower-quantization missed: the scale of its key is known only at run time}}
+  // expected-remark@+1 {{lower-quantization missed: the scale of its key is not one number that is known}}
   %8 = graph.attention %0, %4, %0 {rounded_weights = true} : tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32> -> tensor<1x2x4x8xf32>
   // expected-remark@+1 {{lower-quantization missed: its value is not quantized}}
   %9 = graph.attention %0, %0, %f {rounded_weights = true} : tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32> -> tensor<1x2x4x8xf32>
