@@ -304,6 +304,7 @@ def _recall(request: Request, entry: Path, record: Mapping[str, Any]) -> "Progra
         compilation = Compilation(
             request.options, passes, report["compile"]["seconds"],
             report["ops"], report["fusion"], report["memory"],
+            precision=report.get("precision", {}),
         )  # fmt: skip
     except (GeError, *WRONG):
         raise Unsound from None

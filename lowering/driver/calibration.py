@@ -10,6 +10,7 @@ from pathlib import Path
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.quantization import QuantizeOp
 from ge.dialects.support.diagnostics import error_at, warning, without_remarks
@@ -24,6 +25,9 @@ from ge.lowering.pipeline.pass_manager import PassManager
 from ge.lowering.pipeline.stages import enabled, to_calibrate
 from ge.runtime.data.weights import weights_at_hand, weights_of
 from ge.transforms.graph.infer_shapes import refresh_signature
+from ge.transforms.precision import outcome
+from ge.transforms.precision.magnitudes import random_samples
+from ge.transforms.precision.modes import MODES, ORIGIN
 from ge.transforms.quantization.data import Calibration, Samples, calibrating, read_samples
 from ge.transforms.quantization.layers import argument_name, base_name
 from ge.transforms.quantization.schemes import INT8
@@ -34,6 +38,15 @@ from ge.transforms.rewriting.counts import collecting, disabling
 MOST_BYTES = 1 << 28  # of one value of a chunk, where that can be had
 
 
+def calibration_for(program: Program, options: Options, ctx: Context) -> Calibration:
+    """What passes see of data for a model that was loaded and not lowered yet. Raises GeError as
+    `table_for` does."""
+    table = table_for(program, options, ctx)
+    if options.precision == ORIGIN or options.calibration or table.nominal is not None:
+        return Calibration(table)
+    return Calibration(estimated(program, options, ctx, table), estimated=True)
+
+
 def table_for(program: Program, options: Options, ctx: Context) -> Table:
     """The decisions for a model that was loaded and not lowered yet. Raises GeError for data that
     is missing or does not fit, and for the table of another model."""
@@ -41,17 +54,20 @@ def table_for(program: Program, options: Options, ctx: Context) -> Table:
     if main is None:
         return Table()
     if (level := level_of(program.module)) is not Level.GRAPH:
-        raise error_at(main, "a model is quantized at the graph level", f"this is at {level}")
-    if any(isinstance(op, QuantizeOp) for op in main.walk()):
+        what = "a model is quantized" if options.quantize else "the precision of a model is chosen"
+        raise error_at(main, f"{what} at the graph level", f"this is at {level}")
+    if options.quantize and any(isinstance(op, QuantizeOp) for op in main.walk()):
         hint = "without --quantize it is compiled to integers as it is"
         raise GeError("the model is quantized already", program.path, hint)
     if options.quantize == INT8 and "i8" not in Target.load(options.target).macs_per_cycle:
         hint = "w8a16 and w4a16 store weights alone in integers"
         raise GeError(f"target {options.target} has no rate for matmuls of i8", hint=hint)
     if not any(f.endswith(".toml") for f in files) and lacks_weights(program):
+        what = "the weights are not there: the program can be timed, but not computed with"
         if options.quantize == INT8:
-            what = "the weights are not there: the program can be timed, but not computed with"
             warning(main, f"{what}; the ranges of all activations are taken as [-1, 1]")
+        elif not options.quantize and MODES[options.precision].has_less_range:
+            warning(main, f"{what}; all values are taken to fit f16")
         return Table(nominal=(-1.0, 1.0))
     if len(files) == 0:
         if options.quantize == INT8:
@@ -98,13 +114,34 @@ def observed(program: Program, options: Options, ctx: Context, table: Table) -> 
     while (size := largest_value(module)) > MOST_BYTES and samples.chunk > 1 and samples.is_free:
         samples = replace(samples, chunk=max(1, samples.chunk * MOST_BYTES // size))
         module = with_chunks(program, samples)
+    decide(module, program, options, ctx, Calibration(table, samples))
+    return table
+
+
+def estimated(program: Program, options: Options, ctx: Context, table: Table) -> Table:
+    """The table, with how large values get on random inputs."""
+    main = main_function(program.module)
+    assert main is not None
+    try:
+        samples = random_samples(main)
+        module = with_chunks(program, samples)
+        decide(module, program, options, ctx, Calibration(table, random=samples, estimated=True))
+    except (GeError, VerifyException) as e:
+        warning(main, f"the model cannot be run on random inputs: {e}; give --calibration")
+    return table
+
+
+def decide(
+    module: ModuleOp, program: Program, options: Options, ctx: Context, calibration: Calibration
+) -> None:
+    """Run the passes that decide from data; they write their decisions to the table."""
     passes = list(enabled(to_calibrate(options), options.fusion_disable))
     with (
-        without_remarks(), remarks.collecting(), collecting(), disabling(options.fusion_disable),
-        weights_at_hand(program.payload), calibrating(Calibration(table, samples)),
+        without_remarks(), remarks.collecting(), collecting(), outcome.collecting(),
+        disabling(options.fusion_disable), weights_at_hand(program.payload),
+        calibrating(calibration),
     ):  # fmt: skip
         PassManager(passes).run(ctx, module)
-    return table
 
 
 def largest_value(module: ModuleOp) -> int:

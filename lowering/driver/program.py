@@ -41,6 +41,7 @@ class Compilation:
     memory: dict[str, int] = field(default_factory=dict[str, int])
     # What was done about the memory limit
     remedies: list[Tried] = field(default_factory=list[Tried])
+    precision: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def report(self, model: str) -> dict[str, Any]:
         remedies = {"remedies": [asdict(t) for t in self.remedies]} if self.remedies else {}
@@ -52,6 +53,7 @@ class Compilation:
             "ops": self.ops,
             "fusion": self.fusion,
             "memory": {**self.memory, **remedies},
+            **({"precision": self.precision} if self.precision else {}),
         }
 
     def add_counts(self, counts: Mapping[str, RuleCount]) -> None:
