@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, MemRefType, ModuleOp, TensorType
@@ -99,18 +100,29 @@ def lower(
 def decisions(program: Program, options: Options) -> AbstractContextManager[object]:
     """Let passes see what data decides for a model, if that is asked for."""
     if not decides(options):
-        if options.calibration:
-            what = "there is calibration, but no scheme: the model stays float"
+        if options.calibration or options.accuracy:
+            given = "calibration" if options.calibration else "an accuracy"
+            what = f"there is {given}, but no scheme: the model stays float"
             warning(program.module, f"{what}; give --quantize int8 too")
         return nullcontext()
-    from ge.lowering.driver.calibration import calibration_for
-    from ge.transforms.quantization.data import calibrating
+    from ge.lowering.driver.calibration import estimate, table_for
+    from ge.transforms.quantization.data import Calibration, calibrating
 
-    return calibrating(calibration_for(program, options, context(options.plugins)))
+    calibration, ctx = Calibration(), context(options.plugins)
+    calibration.table = table_for(program, options, ctx, calibration)
+    estimate(program, options, ctx, calibration)
+    return calibrating(calibration)
 
 
 def decides(options: Options) -> bool:
     return bool(options.quantize) or options.precision != ORIGIN
+
+
+def layer_entries() -> list[dict[str, Any]]:
+    """What is known of the layers that were to be quantized."""
+    from ge.transforms.quantization.data import calibration_at_hand
+
+    return [facts.entry() for facts in calibration_at_hand().layers.values()]
 
 
 def lower_verified(
@@ -148,6 +160,8 @@ def lower_verified(
     compilation.passes, compilation.ops = stepper.records, stepper.ops
     compilation.seconds = time.perf_counter() - start
     compilation.precision = precision.report()
+    if options.quantize or stepper.layers.get("integer"):
+        compilation.quantization = {**stepper.layers, "layers": layer_entries()}
     if last.depth >= Level.PROGRAM.depth:
         compilation.ops["launches"] = count_launches(module)
         compilation.memory = memory_figures(module)

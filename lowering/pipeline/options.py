@@ -12,6 +12,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.lowering.text.values import did_you_mean, names, quantity, whole
 from ge.transforms.precision.modes import MODES, ORIGIN, mode_name
+from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.schemes import SCHEMES
 
 T = TypeVar("T")
@@ -101,6 +102,11 @@ def detail(text: str) -> int:
         raise ValueError("0, 1, 2 or 3") from None
 
 
+def bound(text: str) -> str:
+    Accuracy.parsed(text)
+    return text
+
+
 @dataclass(frozen=True)
 class Options:
     """Options of the compiler."""
@@ -125,8 +131,9 @@ class Options:
     )  # fmt: skip
     quantize: str = option(
         "",
-        "int8 (activations and weights of matmuls and convolutions; needs calibration), w8a16 or "
-        "w4a16 (weights alone, 4 bits in groups of 32)",
+        "int8 (activations and weights of matmuls and convolutions; needs calibration), int16 "
+        "(activations of 16 bits), dynamic (scales of activations computed by the program), w8a16 "
+        "or w4a16 (weights alone, 4 bits in groups of 32)",
         variable="GE_QUANTIZE", metavar="SCHEME", tools=(COMPILE, CALIBRATE), group=QUANTIZATION,
         choices=("", *SCHEMES),
     )  # fmt: skip
@@ -157,6 +164,13 @@ class Options:
         "clip constants that f16 does not hold to its largest number, where else what uses them "
         "would stay f32",
         variable="GE_PRECISION_CLIP", tools=(COMPILE, RUN), group=QUANTIZATION,
+    )  # fmt: skip
+    accuracy: str = option(
+        "",
+        "what the outputs shall keep on the samples (snr>=25 dB, cos>=0.999): the fewest and "
+        "cheapest layers that takes stay in 16 bits or in floats; a table has them written down",
+        variable="GE_ACCURACY", metavar="BOUND", tools=(COMPILE, CALIBRATE), group=QUANTIZATION,
+        read=bound,
     )  # fmt: skip
     memory: int = option(
         1,

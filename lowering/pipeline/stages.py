@@ -51,7 +51,7 @@ from ge.transforms.memory.spill_buffers import SpillBuffersPass
 from ge.transforms.memory.write_parts import WritePartsPass
 from ge.transforms.precision.modes import ORIGIN
 from ge.transforms.quantization.lower_quantization import LowerQuantizationPass
-from ge.transforms.quantization.schemes import INT8
+from ge.transforms.quantization.schemes import SCHEMES
 from ge.transforms.rewriting.passes import PassSequence
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
 from ge.transforms.schedule.split_launches import SplitLaunchesPass
@@ -137,7 +137,8 @@ def to_calibrate(options: Options) -> Passes:
 
 
 def lowered_quantization(options: Options) -> Passes:
-    return [LowerQuantizationPass()] if options.fusion not in ("off", "conservative") else []
+    exact = options.fusion in ("off", "conservative")
+    return [] if exact else [LowerQuantizationPass(options.target)]
 
 
 def precision(options: Options) -> Passes:
@@ -152,6 +153,7 @@ def quantization(options: Options) -> Passes:
     if not options.quantize:
         return []
     from ge.transforms.quantization.calibrate import CalibratePass
+    from ge.transforms.quantization.choose_precision import ChoosePrecisionPass
     from ge.transforms.quantization.correct_bias import CorrectBiasPass
     from ge.transforms.quantization.equalize_channels import EqualizeChannelsPass
     from ge.transforms.quantization.insert_quantization import InsertQuantizationPass
@@ -160,11 +162,15 @@ def quantization(options: Options) -> Passes:
 
     scheme = options.quantize
     smooth = SmoothActivationsPass(scheme=scheme)
-    insert = InsertQuantizationPass(scheme, options.quantize_skip, asymmetric=True)
-    if scheme != INT8:
-        return [smooth, insert, CorrectBiasPass()]
-    equalize, search = EqualizeChannelsPass(), SearchRangesPass()
-    return [CalibratePass(), equalize, smooth, search, insert, CorrectBiasPass()]
+    skip, target = options.quantize_skip, options.target
+    choose = ChoosePrecisionPass("", scheme, skip, True, target, options.accuracy)
+    insertion = [choose, InsertQuantizationPass(scheme, skip, asymmetric=True), CorrectBiasPass()]
+    if not SCHEMES[scheme].activation_bits:
+        return [smooth, *insertion]
+    equalize, search = EqualizeChannelsPass(scheme=scheme), SearchRangesPass(scheme=scheme)
+    if SCHEMES[scheme].is_dynamic:
+        return [equalize, smooth, *insertion]
+    return [CalibratePass(), equalize, smooth, search, *insertion]
 
 
 def composites(options: Options) -> Passes:
