@@ -24,9 +24,15 @@ from ge.lowering.pipeline.pass_manager import PassManager
 from ge.lowering.pipeline.stages import enabled, to_calibrate
 from ge.runtime.data.weights import weights_at_hand, weights_of
 from ge.transforms.graph.infer_shapes import refresh_signature
-from ge.transforms.quantization.data import Calibration, Samples, calibrating, read_samples
+from ge.transforms.quantization.data import (
+    Calibration,
+    Samples,
+    calibrating,
+    read_labelled,
+    read_samples,
+)
 from ge.transforms.quantization.layers import argument_name, base_name
-from ge.transforms.quantization.schemes import INT8
+from ge.transforms.quantization.schemes import FLOAT, Scheme, scheme_of
 from ge.transforms.quantization.table import Table, read_table
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import collecting, disabling
@@ -34,10 +40,14 @@ from ge.transforms.rewriting.counts import collecting, disabling
 MOST_BYTES = 1 << 28  # of one value of a chunk, where that can be had
 
 
-def table_for(program: Program, options: Options, ctx: Context) -> Table:
-    """The decisions for a model that was loaded and not lowered yet. Raises GeError for data that
-    is missing or does not fit, and for the table of another model."""
+def table_for(
+    program: Program, options: Options, ctx: Context, wanted: Calibration | None = None
+) -> Table:
+    """The decisions for a model that was loaded and not lowered yet; what is `wanted` besides is
+    added there. Raises GeError for data that is missing or does not fit, and for the table of
+    another model."""
     main, files = main_function(program.module), options.calibration_files
+    wanted = wanted or Calibration()
     if main is None:
         return Table()
     if (level := level_of(program.module)) is not Level.GRAPH:
@@ -45,27 +55,43 @@ def table_for(program: Program, options: Options, ctx: Context) -> Table:
     if any(isinstance(op, QuantizeOp) for op in main.walk()):
         hint = "without --quantize it is compiled to integers as it is"
         raise GeError("the model is quantized already", program.path, hint)
-    if options.quantize == INT8 and "i8" not in Target.load(options.target).macs_per_cycle:
-        hint = "w8a16 and w4a16 store weights alone in integers"
-        raise GeError(f"target {options.target} has no rate for matmuls of i8", hint=hint)
+    scheme = scheme_of(options.quantize)
+    check_rate(scheme, options.target)
     if not any(f.endswith(".toml") for f in files) and lacks_weights(program):
-        if options.quantize == INT8:
+        if scheme.is_calibrated:
             what = "the weights are not there: the program can be timed, but not computed with"
             warning(main, f"{what}; the ranges of all activations are taken as [-1, 1]")
         return Table(nominal=(-1.0, 1.0))
     if len(files) == 0:
-        if options.quantize == INT8:
-            hint = "give --calibration X.npz with samples of its inputs; w8a16 needs none"
-            raise GeError(f"{options.quantize} needs calibration", program.path, hint)
+        if options.accuracy or wanted.accuracy:
+            hint = "give --calibration X.npz with samples of its inputs"
+            raise GeError("an accuracy is measured on samples", program.path, hint)
+        if scheme.is_calibrated:
+            hint = "give --calibration X.npz with samples of its inputs; dynamic needs none"
+            raise GeError(f"{scheme.name} needs calibration", program.path, hint)
         return Table()
     model = model_hash(program.path)
     if not any(f.endswith(".toml") for f in files):
-        return observed(program, options, ctx, Table(model))
+        wanted.table = Table(model)
+        return observed(program, options, ctx, wanted)
     if len(files) > 1:
         raise GeError(f"a table is all that is taken, not {len(files)} files", files[0])
+    if options.accuracy:
+        what = "the table says in what layers are computed; for an accuracy give samples"
+        warning(main, what)
     table = read_table(files[0])
     table.check(model, names_of(main), files[0])
+    for name in table.layers.values():
+        if name != FLOAT:
+            check_rate(scheme_of(name), options.target)
     return table
+
+
+def check_rate(scheme: Scheme, target: str) -> None:
+    """Raises GeError where the target does not multiply what a scheme needs."""
+    if scheme.rate and scheme.rate not in Target.load(target).macs_per_cycle:
+        hint = "w8a16 and w4a16 store weights alone in integers"
+        raise GeError(f"target {target} has no rate for matmuls of {scheme.rate}", hint=hint)
 
 
 def lacks_weights(program: Program) -> bool:
@@ -87,11 +113,12 @@ def names_of(main: FuncOp) -> Iterator[str]:
 # ---- observing -------------------------------------------------------------------------------
 
 
-def observed(program: Program, options: Options, ctx: Context, table: Table) -> Table:
+def observed(program: Program, options: Options, ctx: Context, wanted: Calibration) -> Table:
     """The table, with what passes decide from the samples of the options."""
     free = main_function(unfixed(program))
     assert free is not None
-    samples = read_samples(options.calibration_files, free)
+    read = read_samples if wanted.accuracy is None else read_labelled
+    samples = read(options.calibration_files, free)
     if samples.count == 1:
         warning(free, "one sample alone says little about ranges; take a hundred")
     module = with_chunks(program, samples)
@@ -101,10 +128,10 @@ def observed(program: Program, options: Options, ctx: Context, table: Table) -> 
     passes = list(enabled(to_calibrate(options), options.fusion_disable))
     with (
         without_remarks(), remarks.collecting(), collecting(), disabling(options.fusion_disable),
-        weights_at_hand(program.payload), calibrating(Calibration(table, samples)),
+        weights_at_hand(program.payload), calibrating(replace(wanted, samples=samples)),
     ):  # fmt: skip
         PassManager(passes).run(ctx, module)
-    return table
+    return wanted.table
 
 
 def largest_value(module: ModuleOp) -> int:

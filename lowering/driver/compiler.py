@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, MemRefType, ModuleOp, TensorType
@@ -97,14 +98,24 @@ def lower(
 def decisions(program: Program, options: Options) -> AbstractContextManager[object]:
     """Let passes see what quantization decides for a model, if that is asked for."""
     if not options.quantize:
-        if options.calibration:
-            what = "there is calibration, but no scheme: the model stays float"
+        if options.calibration or options.accuracy:
+            given = "calibration" if options.calibration else "an accuracy"
+            what = f"there is {given}, but no scheme: the model stays float"
             warning(program.module, f"{what}; give --quantize int8 too")
         return nullcontext()
     from ge.lowering.driver.calibration import table_for
     from ge.transforms.quantization.data import Calibration, calibrating
 
-    return calibrating(Calibration(table_for(program, options, context(options.plugins))))
+    calibration = Calibration()
+    calibration.table = table_for(program, options, context(options.plugins), calibration)
+    return calibrating(calibration)
+
+
+def layer_entries() -> list[dict[str, Any]]:
+    """What is known of the layers that were to be quantized."""
+    from ge.transforms.quantization.data import calibration_at_hand
+
+    return [facts.entry() for facts in calibration_at_hand().layers.values()]
 
 
 def lower_verified(
@@ -138,6 +149,8 @@ def lower_verified(
             stepper.run(module, levels, stages(options))
     compilation.passes, compilation.ops = stepper.records, stepper.ops
     compilation.seconds = time.perf_counter() - start
+    if options.quantize or stepper.layers.get("integer"):
+        compilation.quantization = {**stepper.layers, "layers": layer_entries()}
     if last.depth >= Level.PROGRAM.depth:
         compilation.ops["launches"] = count_launches(module)
         compilation.memory = memory_figures(module)

@@ -11,6 +11,7 @@ from ge.dialects.support import environment
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.lowering.text.values import did_you_mean, names, quantity, whole
+from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.schemes import SCHEMES
 
 T = TypeVar("T")
@@ -100,6 +101,11 @@ def detail(text: str) -> int:
         raise ValueError("0, 1, 2 or 3") from None
 
 
+def bound(text: str) -> str:
+    Accuracy.parsed(text)
+    return text
+
+
 @dataclass(frozen=True)
 class Options:
     """Options of the compiler."""
@@ -124,8 +130,9 @@ class Options:
     )  # fmt: skip
     quantize: str = option(
         "",
-        "int8 (activations and weights of matmuls and convolutions; needs calibration), w8a16 or "
-        "w4a16 (weights alone, 4 bits in groups of 32)",
+        "int8 (activations and weights of matmuls and convolutions; needs calibration), int16 "
+        "(activations of 16 bits), dynamic (scales of activations computed by the program), w8a16 "
+        "or w4a16 (weights alone, 4 bits in groups of 32)",
         variable="GE_QUANTIZE", metavar="SCHEME", tools=(COMPILE, CALIBRATE), group=QUANTIZATION,
         choices=("", *SCHEMES),
     )  # fmt: skip
@@ -141,6 +148,13 @@ class Options:
         "reads in the model, or in that of its op (graph.conv)",
         variable="GE_QUANTIZE_SKIP", metavar="REGEX,...", tools=(COMPILE, CALIBRATE),
         group=QUANTIZATION,
+    )  # fmt: skip
+    accuracy: str = option(
+        "",
+        "what the outputs shall keep on the samples (snr>=25 dB, cos>=0.999): the fewest and "
+        "cheapest layers that takes stay in 16 bits or in floats; a table has them written down",
+        variable="GE_ACCURACY", metavar="BOUND", tools=(COMPILE, CALIBRATE), group=QUANTIZATION,
+        read=bound,
     )  # fmt: skip
     memory: int = option(
         1,

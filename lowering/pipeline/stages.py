@@ -50,7 +50,7 @@ from ge.transforms.memory.rematerialize import RematerializePass
 from ge.transforms.memory.spill_buffers import SpillBuffersPass
 from ge.transforms.memory.write_parts import WritePartsPass
 from ge.transforms.quantization.lower_quantization import LowerQuantizationPass
-from ge.transforms.quantization.schemes import INT8
+from ge.transforms.quantization.schemes import SCHEMES
 from ge.transforms.rewriting.passes import PassSequence
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
 from ge.transforms.schedule.split_launches import SplitLaunchesPass
@@ -111,7 +111,11 @@ def closed(level: Level, passes: Passes, options: Options) -> Passes:
 def to_graph(options: Options) -> Passes:
     return [
         *to_calibrate(options),
-        *([LowerQuantizationPass()] if options.fusion not in ("off", "conservative") else []),
+        *(
+            [LowerQuantizationPass(options.target)]
+            if options.fusion not in ("off", "conservative")
+            else []
+        ),
         PrepareWeightsPass(stored=options.fusion != "off"),
         EliminateDeadCodePass(),
     ]
@@ -138,6 +142,7 @@ def quantization(options: Options) -> Passes:
     if not options.quantize:
         return []
     from ge.transforms.quantization.calibrate import CalibratePass
+    from ge.transforms.quantization.choose_precision import ChoosePrecisionPass
     from ge.transforms.quantization.correct_bias import CorrectBiasPass
     from ge.transforms.quantization.equalize_channels import EqualizeChannelsPass
     from ge.transforms.quantization.insert_quantization import InsertQuantizationPass
@@ -146,11 +151,15 @@ def quantization(options: Options) -> Passes:
 
     scheme = options.quantize
     smooth = SmoothActivationsPass(scheme=scheme)
-    insert = InsertQuantizationPass(scheme, options.quantize_skip, asymmetric=True)
-    if scheme != INT8:
-        return [smooth, insert, CorrectBiasPass()]
-    equalize, search = EqualizeChannelsPass(), SearchRangesPass()
-    return [CalibratePass(), equalize, smooth, search, insert, CorrectBiasPass()]
+    skip, target = options.quantize_skip, options.target
+    choose = ChoosePrecisionPass("", scheme, skip, True, target, options.accuracy)
+    insertion = [choose, InsertQuantizationPass(scheme, skip, asymmetric=True), CorrectBiasPass()]
+    if not SCHEMES[scheme].activation_bits:
+        return [smooth, *insertion]
+    equalize, search = EqualizeChannelsPass(scheme=scheme), SearchRangesPass(scheme=scheme)
+    if SCHEMES[scheme].is_dynamic:
+        return [equalize, smooth, *insertion]
+    return [CalibratePass(), equalize, smooth, search, *insertion]
 
 
 def composites(options: Options) -> Passes:

@@ -38,8 +38,8 @@ PASSES = {
         rematerialize spill-buffers write-parts
     """,
     "transforms.quantization": """
-        calibrate correct-bias equalize-channels insert-quantization lower-quantization
-        search-ranges smooth-activations
+        calibrate choose-precision correct-bias equalize-channels insert-quantization
+        lower-quantization search-ranges smooth-activations
     """,
     "transforms.schedule": "assign-streams split-launches",
     "lowering.levels": "verify-level verify-plan verify-schedule",
