@@ -306,6 +306,7 @@ def _recall(request: Request, entry: Path, record: Mapping[str, Any]) -> "Progra
         compilation = Compilation(
             request.options, passes, report["compile"]["seconds"],
             report["ops"], report["fusion"], report["memory"], report.get("quantization", {}),
+            precision=report.get("precision", {}),
         )  # fmt: skip
     except (GeError, *WRONG):
         raise Unsound from None

@@ -10,6 +10,7 @@ from pathlib import Path
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.quantization import QuantizeOp
 from ge.dialects.support.diagnostics import error_at, warning, without_remarks
@@ -24,6 +25,9 @@ from ge.lowering.pipeline.pass_manager import PassManager
 from ge.lowering.pipeline.stages import enabled, to_calibrate
 from ge.runtime.data.weights import weights_at_hand, weights_of
 from ge.transforms.graph.infer_shapes import refresh_signature
+from ge.transforms.precision import outcome
+from ge.transforms.precision.magnitudes import random_samples
+from ge.transforms.precision.modes import MODES, ORIGIN
 from ge.transforms.quantization.data import (
     Calibration,
     Samples,
@@ -51,16 +55,19 @@ def table_for(
     if main is None:
         return Table()
     if (level := level_of(program.module)) is not Level.GRAPH:
-        raise error_at(main, "a model is quantized at the graph level", f"this is at {level}")
-    if any(isinstance(op, QuantizeOp) for op in main.walk()):
+        what = "a model is quantized" if options.quantize else "the precision of a model is chosen"
+        raise error_at(main, f"{what} at the graph level", f"this is at {level}")
+    if options.quantize and any(isinstance(op, QuantizeOp) for op in main.walk()):
         hint = "without --quantize it is compiled to integers as it is"
         raise GeError("the model is quantized already", program.path, hint)
-    scheme = scheme_of(options.quantize)
+    scheme = scheme_of(options.quantize) if options.quantize else Scheme("")
     check_rate(scheme, options.target)
     if not any(f.endswith(".toml") for f in files) and lacks_weights(program):
+        what = "the weights are not there: the program can be timed, but not computed with"
         if scheme.is_calibrated:
-            what = "the weights are not there: the program can be timed, but not computed with"
             warning(main, f"{what}; the ranges of all activations are taken as [-1, 1]")
+        elif not options.quantize and MODES[options.precision].has_less_range:
+            warning(main, f"{what}; all values are taken to fit f16")
         return Table(nominal=(-1.0, 1.0))
     if len(files) == 0:
         if options.accuracy or wanted.accuracy:
@@ -126,13 +133,36 @@ def observed(program: Program, options: Options, ctx: Context, wanted: Calibrati
     while (size := largest_value(module)) > MOST_BYTES and samples.chunk > 1 and samples.is_free:
         samples = replace(samples, chunk=max(1, samples.chunk * MOST_BYTES // size))
         module = with_chunks(program, samples)
+    decide(module, program, options, ctx, replace(wanted, samples=samples))
+    return wanted.table
+
+
+def estimate(program: Program, options: Options, ctx: Context, wanted: Calibration) -> None:
+    """Add how large values get on random inputs to the table, if precision needs that and there is
+    no data."""
+    main, nominal = main_function(program.module), wanted.table.nominal
+    if main is None or options.precision == ORIGIN or options.calibration or nominal is not None:
+        return
+    wanted.estimated = True
+    try:
+        samples = random_samples(main)
+        module = with_chunks(program, samples)
+        decide(module, program, options, ctx, replace(wanted, random=samples))
+    except (GeError, VerifyException) as e:
+        warning(main, f"the model cannot be run on random inputs: {e}; give --calibration")
+
+
+def decide(
+    module: ModuleOp, program: Program, options: Options, ctx: Context, calibration: Calibration
+) -> None:
+    """Run the passes that decide from data; they write their decisions to the table."""
     passes = list(enabled(to_calibrate(options), options.fusion_disable))
     with (
-        without_remarks(), remarks.collecting(), collecting(), disabling(options.fusion_disable),
-        weights_at_hand(program.payload), calibrating(replace(wanted, samples=samples)),
+        without_remarks(), remarks.collecting(), collecting(), outcome.collecting(),
+        disabling(options.fusion_disable), weights_at_hand(program.payload),
+        calibrating(calibration),
     ):  # fmt: skip
         PassManager(passes).run(ctx, module)
-    return wanted.table
 
 
 def largest_value(module: ModuleOp) -> int:

@@ -49,6 +49,7 @@ class Compilation:
     quantization: dict[str, Any] = field(default_factory=dict[str, Any])
     # What was done about the memory limit
     remedies: list[Tried] = field(default_factory=list[Tried])
+    precision: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def report(self, model: str) -> dict[str, Any]:
         remedies = {"remedies": [asdict(t) for t in self.remedies]} if self.remedies else {}
@@ -62,6 +63,7 @@ class Compilation:
             "fusion": self.fusion,
             **quantization,
             "memory": {**self.memory, **remedies},
+            **({"precision": self.precision} if self.precision else {}),
         }
 
     def add_counts(self, counts: Mapping[str, RuleCount]) -> None:

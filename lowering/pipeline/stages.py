@@ -49,6 +49,7 @@ from ge.transforms.memory.recompute_elementwise import RecomputeElementwisePass
 from ge.transforms.memory.rematerialize import RematerializePass
 from ge.transforms.memory.spill_buffers import SpillBuffersPass
 from ge.transforms.memory.write_parts import WritePartsPass
+from ge.transforms.precision.modes import ORIGIN
 from ge.transforms.quantization.lower_quantization import LowerQuantizationPass
 from ge.transforms.quantization.schemes import SCHEMES
 from ge.transforms.rewriting.passes import PassSequence
@@ -111,11 +112,7 @@ def closed(level: Level, passes: Passes, options: Options) -> Passes:
 def to_graph(options: Options) -> Passes:
     return [
         *to_calibrate(options),
-        *(
-            [LowerQuantizationPass(options.target)]
-            if options.fusion not in ("off", "conservative")
-            else []
-        ),
+        *(lowered_quantization(options) if options.precision == ORIGIN else []),
         PrepareWeightsPass(stored=options.fusion != "off"),
         EliminateDeadCodePass(),
     ]
@@ -135,7 +132,21 @@ def to_calibrate(options: Options) -> Passes:
         *clean_up(options),
         *composites(options),
         *quantization(options),
+        *(precision(options) if options.precision != ORIGIN else []),
     ]
+
+
+def lowered_quantization(options: Options) -> Passes:
+    exact = options.fusion in ("off", "conservative")
+    return [] if exact else [LowerQuantizationPass(options.target)]
+
+
+def precision(options: Options) -> Passes:
+    """What is not of integers when quantization is lowered."""
+    from ge.transforms.precision.refine_precision import RefinePrecisionPass
+
+    refine = RefinePrecisionPass(mode=options.precision, clip=options.precision_clip)
+    return [*lowered_quantization(options), refine]
 
 
 def quantization(options: Options) -> Passes:
@@ -153,7 +164,8 @@ def quantization(options: Options) -> Passes:
     smooth = SmoothActivationsPass(scheme=scheme)
     skip, target = options.quantize_skip, options.target
     choose = ChoosePrecisionPass("", scheme, skip, True, target, options.accuracy)
-    insertion = [choose, InsertQuantizationPass(scheme, skip, asymmetric=True), CorrectBiasPass()]
+    insert = InsertQuantizationPass(scheme, skip, True, target)
+    insertion = [choose, insert, CorrectBiasPass()]
     if not SCHEMES[scheme].activation_bits:
         return [smooth, *insertion]
     equalize, search = EqualizeChannelsPass(scheme=scheme), SearchRangesPass(scheme=scheme)

@@ -22,6 +22,10 @@ weights alone
     %wd = graph.dequantize %wq, %sw {axis = 0, block_size = 32}
     %y = graph.matmul %x, %wd
 
+Attention, whose query, key and value are quantized by int8, also rounds its weights. It stays float
+where keys or values are inputs of the model (a cache), as all of them would be quantized in each
+run, and where the launch would take longer by the cost model.
+
 What depends on weights is an expression of constants (see prepare-weights), so no weights are
 needed here. Zero is always represented exactly. Results of layers stay float: the next layer
 quantizes what it reads, once for all layers of a scheme that read it, and sums, norms, softmax and
@@ -36,22 +40,26 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerType, ModuleOp, f8E4M3FN, i8
+from xdsl.dialects.builtin import BoolAttr, IntegerType, ModuleOp, f8E4M3FN, i8
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.graph.attention import AttentionLike, AttentionOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp, DeformConvOp
 from ge.dialects.graph.linear import EinsumOp, MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.recurrent import GruOp, LstmOp, RnnOp
 from ge.dialects.support import diagnostics
+from ge.dialects.support.access import MOVING
 from ge.dialects.support.element_types import i4
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, rank_of, shape_of
+from ge.dialects.targets.target import Target, target_for
 from ge.runtime.data.arrays import Array, dtype_of, float_limits
+from ge.transforms.quantization.attention_layers import BITS, lost_us
 from ge.transforms.quantization.calibrate import range_of, set_range
 from ge.transforms.quantization.data import calibration_at_hand
 from ge.transforms.quantization.emitting import (
@@ -67,6 +75,7 @@ from ge.transforms.quantization.layers import (
     activations,
     all_names,
     base_name,
+    factors_of,
     layers,
     numbered,
 )
@@ -100,6 +109,7 @@ class Insertion:
 
     main: FuncOp
     scheme: Scheme
+    target: Target
     skip: Sequence[re.Pattern[str]] = ()
     symmetric: bool = True
     matched: set[re.Pattern[str]] = field(default_factory=set[re.Pattern[str]])  # of `skip`
@@ -148,10 +158,13 @@ class Insertion:
 
     def reason_to_keep(self, layer: Layer, scheme: Scheme) -> str:
         """Why a layer cannot be quantized; empty where it can."""
-        if any(isinstance(v.owner, DequantizeOp) for v in layer.op.operands[:2]):
+        factors = factors_of(layer.op)
+        if any(isinstance(v.owner, DequantizeOp) for v in factors):
             return "the model has it quantized"
         if not scheme.is_calibrated:
             return "" if layer.weight is not None else "it has no weights"
+        if why := self.reason_of_attention(layer.op, scheme):
+            return why
         for i in layer.activations:
             value = layer.op.operands[i]
             if (bounds := range_of(value)) is None:
@@ -159,6 +172,16 @@ class Insertion:
             if bounds[0] == bounds[1] == 0:
                 return f"its input '{self.names[value]}' is zero in all samples"
         return ""
+
+    def reason_of_attention(self, op: Operation, scheme: Scheme) -> str:
+        if not isinstance(op, AttentionOp):
+            return ""
+        if scheme.activation_bits != BITS or scheme.is_float:
+            return f"attention is computed in integers of {BITS} bits or in floats"
+        if any(map(is_input, factors_of(op)[1:])):
+            return "its keys or values are inputs of the model"
+        us = lost_us(op, self.target)
+        return f"its launch would take {us:.1f} us longer" if us > 0 else ""
 
     def quantize(self, layer: Layer, scheme: Scheme) -> None:
         if scheme.is_dynamic:
@@ -172,6 +195,8 @@ class Insertion:
                 layer.op.operands[i] = self.activation(layer.op.operands[i], to, symmetric)
         if layer.weight is not None:
             layer.op.operands[layer.weight] = self.weight(layer, scheme)
+        if isinstance(layer.op, AttentionOp):
+            layer.op.rounded_weights = BoolAttr.from_bool(True)
 
     def activation(self, value: SSAValue, to: Attribute, symmetric: bool) -> SSAValue:
         key = value, to, symmetric
@@ -218,7 +243,31 @@ class Insertion:
         return self.weights[key]
 
 
-OTHERS = (ConvOp, ConvTransposeOp, DeformConvOp, EinsumOp, GruOp, LstmOp, MatmulOp, RnnOp)
+def is_input(value: SSAValue) -> bool:
+    """Whether some elements of a value are those of a block's argument, moved at most."""
+    todo, seen = [value], set[SSAValue]()
+    while todo:
+        op = todo.pop().owner
+        if isinstance(op, Block):
+            return True
+        if isinstance(op, TensorOp) and op.ACCESS in MOVING:
+            new = [v for v in op.operands if v not in seen]
+            seen.update(new)
+            todo += new
+    return False
+
+
+OTHERS = (
+    AttentionLike,
+    ConvOp,
+    ConvTransposeOp,
+    DeformConvOp,
+    EinsumOp,
+    GruOp,
+    LstmOp,
+    MatmulOp,
+    RnnOp,
+)
 
 
 def tell_others(main: FuncOp, layer_ops: Collection[Operation]) -> None:
@@ -226,9 +275,7 @@ def tell_others(main: FuncOp, layer_ops: Collection[Operation]) -> None:
     constants = ConstantValues(main.body.block)
     found: dict[Operation, str] = {}
     for op in main.walk():
-        if isinstance(op, AttentionOp):
-            found[op] = "attention stays float: its scores and probabilities are"
-        elif not isinstance(op, OTHERS) or op in layer_ops or op.results[0] in constants:
+        if not isinstance(op, OTHERS) or op in layer_ops or op.results[0] in constants:
             continue
         elif op.parent is not main.body.block:
             found[op] = "what is in a branch or loop stays float"
@@ -253,10 +300,14 @@ def patterns(texts: Iterable[str]) -> list[re.Pattern[str]]:
 
 
 def insert_quantization(
-    main: FuncOp, scheme: Scheme, skip: Sequence[str] = (), symmetric: bool = True
+    main: FuncOp,
+    scheme: Scheme,
+    target: Target,
+    skip: Sequence[str] = (),
+    symmetric: bool = True,
 ) -> None:
     """Bring a float graph into QDQ form. Raises GeError for what is no regular expression."""
-    insertion = Insertion(main, scheme, patterns(skip), symmetric)
+    insertion = Insertion(main, scheme, target, patterns(skip), symmetric)
     insertion.run()
     if calibration_at_hand().samples is None:
         for pattern in insertion.skip:
@@ -273,7 +324,7 @@ class InsertQuantizationPass(ModulePass):
     `scheme`: int8, int16, dynamic or fp8 (activations, with weights of 8 bits), w8a16 or w4a16
     (weights alone, 4 bits in groups of 32); `skip`: regular expressions, found in the names of
     layers or their inputs, or in the names of ops; `asymmetric`: groups of weights have a zero
-    point."""
+    point; `target`: preset name, or path of a target file, whose times decide on attention."""
 
     name = "insert-quantization"
     RELATION: ClassVar[Relation] = Unbounded()
@@ -281,8 +332,10 @@ class InsertQuantizationPass(ModulePass):
     scheme: str = INT8
     skip: tuple[str, ...] = ()
     asymmetric: bool = False
+    target: str = ""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         scheme = scheme_of(self.scheme)
         if (main := main_function(op)) is not None:
-            insert_quantization(main, scheme, self.skip, not self.asymmetric)
+            target = target_for(main, self.target)
+            insert_quantization(main, scheme, target, self.skip, not self.asymmetric)

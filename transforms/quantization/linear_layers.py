@@ -362,8 +362,7 @@ def padded_shape(value: SSAValue, rank: int) -> tuple[int, ...]:
 
 def remark_refused(op: Operation) -> None:
     """Remark why a layer of quantized operands stays in floats."""
-    values = op.operands[:2]
-    if not any(isinstance(v.owner, DequantizeOp) for v in values):
+    if not any(isinstance(v.owner, DequantizeOp) for v in op.operands[:2]):
         return
     try:
         if isinstance(op, MatmulOp):
