@@ -142,6 +142,12 @@ class Options:
         variable="GE_QUANTIZE_SKIP", metavar="REGEX,...", tools=(COMPILE, CALIBRATE),
         group=QUANTIZATION,
     )  # fmt: skip
+    export_qdq: str = option(
+        "",
+        "write the quantized model too, with quantize and dequantize around its layers: as ONNX, "
+        "for other tools, or as .mlir; models that are quantized already take this form too",
+        metavar="M.onnx", group=QUANTIZATION, in_program=False,
+    )  # fmt: skip
     memory: int = option(
         1,
         "0: each buffer has bytes of its own; 1: bytes are reused, in place too; 2: the order of "
