@@ -98,8 +98,8 @@ class Convolution(WindowedOp, OneResultOp, ABC):
 class ConvOp(Convolution, SplitInterface):
     """Convolution (cross-correlation): y[n, m, p] = bias[m] + the sum over input channels c of
     the group and kernel indices k of weight[m, c, k] * x[n, c, p * stride - pad + k * dilation].
-    Weight: [output channels, input channels / group, kernel...]. 8-bit integers give i32; padding
-    of integers holds `pad_value`, the zero point of a quantized input."""
+    Weight: [output channels, input channels / group, kernel...]. Integers of 8 bits give i32, those
+    of 16 bits i64; padding of integers holds `pad_value`, the zero point of a quantized input."""
 
     name = "graph.conv"
     pad_value = prop_def(INT, default_value=IntegerAttr(0, i64))

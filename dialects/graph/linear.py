@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import BoolAttr, StringAttr, i32
+from xdsl.dialects.builtin import BoolAttr, StringAttr, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
@@ -28,11 +28,11 @@ from ge.dialects.support.work import Work
 
 
 def product_element(lhs: SSAValue, rhs: SSAValue) -> Attribute:
-    """The element type of a sum of products: that of the operands, i32 for integers of at most
-    8 bits (which may differ in sign and width)."""
+    """The element type of a sum of products: that of the operands, i32 for integers of 8 bits, i64
+    where one has 16 (they may differ in sign and width)."""
     a, b = element_type(lhs), element_type(rhs)
-    if all(is_integer(t) and bitwidth(t) == 8 for t in (a, b)):
-        return i32
+    if all(is_integer(t) and bitwidth(t) in (8, 16) for t in (a, b)):
+        return i32 if bitwidth(a) == bitwidth(b) == 8 else i64
     if a != b:
         raise VerifyException(f"element types differ: {a} and {b}")
     check_computed(a)
@@ -44,7 +44,7 @@ def product_element(lhs: SSAValue, rhs: SSAValue) -> Attribute:
 @irdl_op_definition
 class MatmulOp(OneResultOp, SplitInterface):
     """Matmul of the last two dimensions, which `transpose_lhs` and `transpose_rhs` exchange first;
-    the dimensions before them broadcast. Integers of at most 8 bits give i32."""
+    the dimensions before them broadcast. Integers of 8 bits give i32, those of 16 bits i64."""
 
     name = "graph.matmul"
     lhs = operand_def()

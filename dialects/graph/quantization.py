@@ -10,7 +10,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import BoolAttr, IntegerAttr, i32, i64
+from xdsl.dialects.builtin import BoolAttr, IntegerAttr, i8, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
@@ -34,7 +34,7 @@ from ge.dialects.graph.support.parameters import (
     optional,
 )
 from ge.dialects.support.access import Access
-from ge.dialects.support.choices import choice_def
+from ge.dialects.support.choices import ROUNDINGS, choice_def
 from ge.dialects.support.element_types import ELEMENT_TYPES, check_computed, is_float, ui8
 from ge.dialects.support.interfaces import Permuted, PermuteInterface, SplitInterface
 from ge.dialects.support.types import (
@@ -225,7 +225,8 @@ class QuantizeOp(Granular):
 
 @irdl_op_definition
 class DequantizeOp(Granular):
-    """(x - zero_point) * scale in the element type of `scale`."""
+    """(x - zero_point) * scale in the element type of `scale`. Sums of products of 16-bit integers,
+    i64, have no zero point."""
 
     name = "graph.dequantize"
     VECTOR_COST: ClassVar = 3
@@ -233,11 +234,10 @@ class DequantizeOp(Granular):
     assembly_format = f"$input `,` $scale (`,` $zero_point^)? {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
-        shape = self.check_granularity(element_type(self.input))
-        return (tensor(shape, element_type(self.scale)),)
-
-
-ROUNDINGS = ("half_even", "tflite", "power_of_two", "float32")
+        t = element_type(self.input)
+        if t == i64 and self.zero_point is not None:
+            raise VerifyException("sums of i64 have no zero point")
+        return (tensor(self.check_granularity(i32 if t == i64 else t), element_type(self.scale)),)
 
 
 @irdl_op_definition
@@ -313,6 +313,36 @@ class RequantizeOp(OneResultOp, PermuteInterface, SplitInterface):
 
     def permuted(self, order: Sequence[int]) -> Permuted | None:
         return permuted_axis(self.axis, order)
+
+
+@irdl_op_definition
+class LookupOp(OneResultOp, PermuteInterface, SplitInterface):
+    """table[x - the least number of x's type]: any function of integers of 8 bits, which has an
+    element of the table for each of them."""
+
+    name = "graph.lookup"
+    input = operand_def()
+    table = operand_def()
+    ACCESS: ClassVar = Access.POINTWISE
+    TAKES_STORED: ClassVar = True
+    VECTOR_COST: ClassVar = 8  # assumption: a gather on a core takes 16 elements a cycle
+    assembly_format = f"$input `,` $table {TYPES}"
+
+    def local_parts(self, index: int) -> int | None:
+        return super().local_parts(index) if index == 0 else None
+
+    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
+        return axis, None
+
+    def permuted(self, order: Sequence[int]) -> Permuted | None:
+        return Permuted((0,), order, {})
+
+    def infer(self) -> Sequence[Attribute]:
+        if (t := element_type(self.input)) not in (i8, ui8):
+            raise VerifyException(f"element type {t} is not supported; a lookup takes i8 or ui8")
+        if not agree(shape := shape_of(self.table), (256,)):
+            raise VerifyException(f"a table has shape [256], not {shape_text(shape)}")
+        return (tensor(shape_of(self.input), element_type(self.table)),)
 
 
 @irdl_op_definition

@@ -21,10 +21,13 @@ attention `query`, `key`, `value`, `scores`, `weights`, `statistics` and `sum`.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.ir import Data
+from xdsl.ir import Attribute, Data, Operation
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+
+from ge.dialects.support.element_types import bitwidth, is_integer
+from ge.dialects.support.types import element_type
 
 MEMORIES = ("l1", "l0a", "l0b", "l0c", "ub")
 
@@ -34,7 +37,20 @@ FRACTAL = 16  # the cube's operands come in blocks of 16 x 16
 ACCUMULATOR_BYTES = 4  # of a sum in L0C, and at least of a result that comes from there to UB
 PASSING_ROWS = 16  # rows of a matmul's tile that pass UB at a time
 PROLOGUE_ELEMENTS = 1024  # that the vector unit computes at a time for the operands of matmuls
+WIDE_ACCUMULATOR_BYTES = 8  # of a sum of products with integers of 16 bits
 STATISTICS = 2  # of a query of attention: the largest score and the sum of exponentials
+
+
+def sum_bytes(element: Attribute) -> int:
+    """Bytes of a sum in L0C, of products of an element type."""
+    if is_integer(element) and bitwidth(element) == 16:
+        return WIDE_ACCUMULATOR_BYTES
+    return max(ACCUMULATOR_BYTES, bitwidth(element) // 8)
+
+
+def wider_element(op: Operation) -> Attribute:
+    """The wider element type of what a matmul multiplies."""
+    return max((element_type(v) for v in op.operands[:2]), key=bitwidth)
 
 
 @dataclass(frozen=True, slots=True)

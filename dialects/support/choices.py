@@ -8,6 +8,8 @@ from xdsl.ir import Attribute
 from xdsl.irdl import AttrConstraint, VerificationContext, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
+ROUNDINGS = ("half_even", "tflite", "power_of_two", "float32")  # see `graph.requantize`
+
 
 @dataclass(frozen=True)
 class ChoiceConstraint(AttrConstraint[StringAttr]):

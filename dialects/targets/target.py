@@ -18,6 +18,7 @@ from typing import Any, cast
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
+from ge.dialects.support.choices import ROUNDINGS
 from ge.dialects.support.element_types import ELEMENT_TYPES
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets import DEFAULT_TARGET
@@ -81,6 +82,7 @@ class Target:
     # integer sums leave L0C through a fixpipe: it adds an i32 bias, scales, applies relu and casts
     # to 16 or 8 bits without vector work
     fixpipe: bool = False
+    requantize: str = "float32"  # how sums of 32 bits are rounded to codes: see `graph.requantize`
     cube_efficiency: float = 1.0  # share of the peak that large matmuls sustain
     hbm_efficiency: float = 1.0  # share of the peak bandwidth that long transfers reach
 
@@ -146,6 +148,9 @@ class Target:
                 raise GeError(f"'macs_per_cycle' has no type '{element}'", where, f"types: {known}")
             if not _positive(rate) or rate > MOST_MACS:
                 raise GeError(f"'macs_per_cycle' of {element} is positive, not {rate!r}", where)
+        if table.get("requantize", ROUNDINGS[0]) not in ROUNDINGS:
+            known = ", ".join(ROUNDINGS)
+            raise GeError(f"'requantize' is one of {known}, not '{table['requantize']}'", where)
         if "f32" not in macs:
             hint = "state it (a quarter of f16 is usual: 910b1.toml)"
             raise GeError("'macs_per_cycle' has no rate for f32", where, hint)

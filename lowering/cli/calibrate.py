@@ -3,10 +3,12 @@ can be read and edited."""
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 
 from ge.lowering.cli.arguments import add_options, options_from
 from ge.lowering.cli.command_line import ArgumentParser
+from ge.transforms.precision.modes import ORIGIN
 from ge.transforms.quantization.schemes import INT8
 
 EPILOG = """examples:
@@ -14,7 +16,12 @@ EPILOG = """examples:
   ge-compile model.onnx -o program.mlir --quantize int8 --calibration table.toml
 
 A file of samples has an array for each input of the model, by its name or in:NAME; the samples are
-along the batch. A layer is left in floats by a line "NAME" = "float" below [layers] of the table.
+along the batch. A layer is left in floats by a line "NAME" = "float" below [layers] of the table,
+or takes another scheme than the others by its name.
+
+--sensitivity prints, for each layer: signal to noise of the model's outputs where it alone is
+quantized, and of its own result where all are; its range, and the share of elements beyond it; how
+much longer it takes in floats, by the model of time.
 """
 
 
@@ -26,6 +33,8 @@ def build_parser() -> ArgumentParser:
         help="samples; several files are taken one after the other")  # fmt: skip
     add("-o", "--output", default="-", metavar="T.toml", help="the table (default: standard "
         "output)")  # fmt: skip
+    add("--sensitivity", action="store_true", help="print what noise each layer makes, the most "
+        "first")  # fmt: skip
     add_options(parser, "ge-calibrate")
     return parser
 
@@ -42,15 +51,20 @@ def calibrate_input(args: argparse.Namespace) -> int:
     from ge.lowering.driver.compiler import context, load
     from ge.lowering.text.files import Outputs
     from ge.runtime.data.weights import files_of
+    from ge.transforms.quantization.data import Calibration
+    from ge.transforms.quantization.facts import listing
 
     if tables := [f for f in args.data if f.endswith(".toml")]:
         raise GeError("this is a table, no samples", tables[0], "ge-compile takes it")
     options = options_from(args, calibration=os.pathsep.join(args.data))
-    if not options.quantize:
+    if not options.quantize and options.precision == ORIGIN:
         options = options_from(args, calibration=options.calibration, quantize=INT8)
     with diagnostic_handler(printer(remarks=False)):
         program = load(args.model, plugins=options.plugins)
-        table = table_for(program, options, context(options.plugins))
+        wanted = Calibration(sensitivity=args.sensitivity)
+        table = table_for(program, options, context(options.plugins), wanted)
     with Outputs([args.model, *args.data, *options.plugins, *files_of(program.payload)]) as out:
         out.text(args.output, table.text())
+    if args.sensitivity:
+        print(listing(wanted.layers.values()), end="", file=sys.stderr)
     return 0

@@ -33,6 +33,7 @@ from ge.lowering.pipeline.options import Options
 from ge.lowering.plugins.extensions import registered
 from ge.lowering.text.files import Outputs, is_device, same_file, weights_path
 from ge.runtime.data.weights import files_of
+from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.schemes import INT8
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from ge.lowering.driver.program import Program
     from ge.lowering.pipeline.instrumentation import Progress
     from ge.runtime.data.weights import Payload
+    from ge.transforms.quantization.accuracy import Score
 
 TEXT, WEIGHTS, ENTRY = "program.mlir", "program.safetensors", "entry.json"
 TEXT_LIMIT = 1 << 30
@@ -306,7 +308,8 @@ def _recall(request: Request, entry: Path, record: Mapping[str, Any]) -> "Progra
         passes = [PassRecord(**p) for p in report["compile"]["passes"]]
         compilation = Compilation(
             request.options, passes, report["compile"]["seconds"],
-            report["ops"], report["fusion"], report["memory"],
+            report["ops"], report["fusion"], report["memory"], report.get("quantization", {}),
+            precision=report.get("precision", {}),
         )  # fmt: skip
     except (GeError, *WRONG):
         raise Unsound from None
@@ -374,11 +377,38 @@ def compile_model(
 
 
 def quantize_model(
-    path: str, calibration: str | Path | Sequence[str | Path] = (), scheme: str = INT8, **more: Any
+    path: str,
+    calibration: str | Path | Sequence[str | Path] = (),
+    scheme: str = INT8,
+    accuracy: "str | Score | tuple[Score, float]" = "",
+    **more: Any,
 ) -> "Program":
     """`ge.quantize`: compile a model with integer weights and, for int8, activations, by samples in
-    files or a table; `more` are arguments of `ge.compile`. Raises GeError as that does."""
+    files or a table; `more` are arguments of `ge.compile`. `accuracy`: a bound as a text, or what
+    gives outputs a score, the higher the better, from two dicts of arrays by name: outputs of all
+    samples, and what else is in the files (labels); and how much less it may be than that of the
+    float model. Raises GeError as `ge.compile` does."""
     files = [calibration] if isinstance(calibration, str | Path) else calibration
-    return compile_model(
-        path, quantize=scheme, calibration=os.pathsep.join(map(str, files)), **more
+    more |= {"quantize": scheme, "calibration": os.pathsep.join(map(str, files))}
+    if isinstance(accuracy, str):
+        return compile_model(path, **more, accuracy=accuracy or None)
+    if callable(accuracy):
+        accuracy = accuracy, 0.0
+    elif not isinstance(accuracy, tuple):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise GeError(f"accuracy is a bound, a function, or a function and a loss, not {accuracy}")
+    score, loss = accuracy
+    from ge.lowering.driver.calibration import table_for
+    from ge.lowering.driver.compiler import context, load
+    from ge.transforms.quantization.data import Calibration
+
+    options = Options.from_environment(
+        **{k: v for k, v in more.items() if k not in ("shapes", "dims")}
     )
+    asked = Accuracy(getattr(score, "__name__", "score"), loss, score)
+    program, ctx = load(path, plugins=options.plugins), context(options.plugins)
+    table = table_for(program, options, ctx, Calibration(accuracy=asked))
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "table.toml"
+        file.write_text(table.text(), "utf-8")
+        more["calibration"] = str(file)
+        return compile_model(path, **more)

@@ -10,6 +10,7 @@ from pathlib import Path
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.quantization import Granular, QuantizeOp
 from ge.dialects.support.diagnostics import error_at, warning, without_remarks
@@ -21,13 +22,23 @@ from ge.lowering.driver.program import Program
 from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import PassManager
-from ge.lowering.pipeline.stages import enabled, to_calibrate
+from ge.lowering.pipeline.stages import Passes, enabled, to_calibrate, to_quantized
 from ge.lowering.text.files import Outputs, write_module
 from ge.runtime.data.weights import weights_at_hand, weights_of
 from ge.transforms.graph.infer_shapes import refresh_signature
-from ge.transforms.quantization.data import Calibration, Samples, calibrating, read_samples
+from ge.transforms.precision import outcome
+from ge.transforms.precision.magnitudes import random_samples
+from ge.transforms.precision.modes import MODES, ORIGIN
+from ge.transforms.quantization.data import (
+    Calibration,
+    Samples,
+    calibrating,
+    calibration_at_hand,
+    read_labelled,
+    read_samples,
+)
 from ge.transforms.quantization.layers import argument_name, base_name
-from ge.transforms.quantization.schemes import INT8
+from ge.transforms.quantization.schemes import FLOAT, Scheme, scheme_of
 from ge.transforms.quantization.table import Table, read_table
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import collecting, disabling
@@ -35,38 +46,61 @@ from ge.transforms.rewriting.counts import collecting, disabling
 MOST_BYTES = 1 << 28  # of one value of a chunk, where that can be had
 
 
-def table_for(program: Program, options: Options, ctx: Context) -> Table:
-    """The decisions for a model that was loaded and not lowered yet. Raises GeError for data that
-    is missing or does not fit, and for the table of another model."""
+def table_for(
+    program: Program, options: Options, ctx: Context, wanted: Calibration | None = None
+) -> Table:
+    """The decisions for a model that was loaded and not lowered yet; what is `wanted` besides is
+    added there. Raises GeError for data that is missing or does not fit, and for the table of
+    another model."""
     main, files = main_function(program.module), options.calibration_files
+    wanted = wanted or Calibration()
     if main is None:
         return Table()
     if (level := level_of(program.module)) is not Level.GRAPH:
-        raise error_at(main, "a model is quantized at the graph level", f"this is at {level}")
-    if any(isinstance(op, QuantizeOp) for op in main.walk()):
+        what = "a model is quantized" if options.quantize else "the precision of a model is chosen"
+        raise error_at(main, f"{what} at the graph level", f"this is at {level}")
+    if options.quantize and any(isinstance(op, QuantizeOp) for op in main.walk()):
         hint = "without --quantize it is compiled to integers as it is"
         raise GeError("the model is quantized already", program.path, hint)
-    if options.quantize == INT8 and "i8" not in Target.load(options.target).macs_per_cycle:
-        hint = "w8a16 and w4a16 store weights alone in integers"
-        raise GeError(f"target {options.target} has no rate for matmuls of i8", hint=hint)
+    scheme = scheme_of(options.quantize) if options.quantize else Scheme("")
+    check_rate(scheme, options.target)
     if not any(f.endswith(".toml") for f in files) and lacks_weights(program):
-        if options.quantize == INT8:
-            what = "the weights are not there: the program can be timed, but not computed with"
+        what = "the weights are not there: the program can be timed, but not computed with"
+        if scheme.is_calibrated:
             warning(main, f"{what}; the ranges of all activations are taken as [-1, 1]")
+        elif not options.quantize and MODES[options.precision].has_less_range:
+            warning(main, f"{what}; all values are taken to fit f16")
         return Table(nominal=(-1.0, 1.0))
     if len(files) == 0:
-        if options.quantize == INT8:
-            hint = "give --calibration X.npz with samples of its inputs; w8a16 needs none"
-            raise GeError(f"{options.quantize} needs calibration", program.path, hint)
+        if options.accuracy or wanted.accuracy:
+            hint = "give --calibration X.npz with samples of its inputs"
+            raise GeError("an accuracy is measured on samples", program.path, hint)
+        if scheme.is_calibrated:
+            hint = "give --calibration X.npz with samples of its inputs; dynamic needs none"
+            raise GeError(f"{scheme.name} needs calibration", program.path, hint)
         return Table()
     model = model_hash(program.path)
     if not any(f.endswith(".toml") for f in files):
-        return observed(program, options, ctx, Table(model))
+        wanted.table = Table(model)
+        return observed(program, options, ctx, wanted)
     if len(files) > 1:
         raise GeError(f"a table is all that is taken, not {len(files)} files", files[0])
+    if options.accuracy:
+        what = "the table says in what layers are computed; for an accuracy give samples"
+        warning(main, what)
     table = read_table(files[0])
     table.check(model, names_of(main), files[0])
+    for name in table.layers.values():
+        if name != FLOAT:
+            check_rate(scheme_of(name), options.target)
     return table
+
+
+def check_rate(scheme: Scheme, target: str) -> None:
+    """Raises GeError where the target does not multiply what a scheme needs."""
+    if scheme.rate and scheme.rate not in Target.load(target).macs_per_cycle:
+        hint = "w8a16 and w4a16 store weights alone in integers"
+        raise GeError(f"target {target} has no rate for matmuls of {scheme.rate}", hint=hint)
 
 
 def lacks_weights(program: Program) -> bool:
@@ -88,30 +122,59 @@ def names_of(main: FuncOp) -> Iterator[str]:
 # ---- observing -------------------------------------------------------------------------------
 
 
-def observed(program: Program, options: Options, ctx: Context, table: Table) -> Table:
+def observed(program: Program, options: Options, ctx: Context, wanted: Calibration) -> Table:
     """The table, with what passes decide from the samples of the options."""
     free = main_function(unfixed(program))
     assert free is not None
-    samples = read_samples(options.calibration_files, free)
+    read = read_samples if wanted.accuracy is None else read_labelled
+    samples = read(options.calibration_files, free)
     if samples.count == 1:
         warning(free, "one sample alone says little about ranges; take a hundred")
     module = with_chunks(program, samples)
     while (size := largest_value(module)) > MOST_BYTES and samples.chunk > 1 and samples.is_free:
         samples = replace(samples, chunk=max(1, samples.chunk * MOST_BYTES // size))
         module = with_chunks(program, samples)
-    with calibrating(Calibration(table, samples)):
-        quantize(module, program, options, ctx)
-    return table
+    decide(module, program, options, ctx, replace(wanted, samples=samples))
+    return wanted.table
 
 
-def quantize(module: ModuleOp, program: Program, options: Options, ctx: Context) -> None:
-    """Lower a module of the program to the graph level, but for what follows quantization."""
-    passes = list(enabled(to_calibrate(options), options.fusion_disable))
+def estimate(program: Program, options: Options, ctx: Context, wanted: Calibration) -> None:
+    """Add how large values get on random inputs to the table, if precision needs that and there is
+    no data."""
+    main, nominal = main_function(program.module), wanted.table.nominal
+    if main is None or options.precision == ORIGIN or options.calibration or nominal is not None:
+        return
+    wanted.estimated = True
+    try:
+        samples = random_samples(main)
+        module = with_chunks(program, samples)
+        decide(module, program, options, ctx, replace(wanted, random=samples))
+    except (GeError, VerifyException) as e:
+        warning(main, f"the model cannot be run on random inputs: {e}; give --calibration")
+
+
+def decide(
+    module: ModuleOp, program: Program, options: Options, ctx: Context, calibration: Calibration
+) -> None:
+    """Run the passes that decide from data; they write their decisions to the table."""
+    run_quietly(to_calibrate(options), module, program, options, ctx, calibration)
+
+
+def run_quietly(
+    passes: Passes,
+    module: ModuleOp,
+    program: Program,
+    options: Options,
+    ctx: Context,
+    calibration: Calibration,
+) -> None:
+    """Run passes on a module of the program that is not the one to be compiled."""
     with (
-        without_remarks(), remarks.collecting(), collecting(), disabling(options.fusion_disable),
-        weights_at_hand(program.payload),
+        without_remarks(), remarks.collecting(), collecting(), outcome.collecting(),
+        disabling(options.fusion_disable), weights_at_hand(program.payload),
+        calibrating(calibration),
     ):  # fmt: skip
-        PassManager(passes).run(ctx, module)
+        PassManager(list(enabled(passes, options.fusion_disable))).run(ctx, module)
 
 
 def export_of(program: Program, options: Options) -> Callable[[Outputs], object]:
@@ -123,7 +186,9 @@ def export_of(program: Program, options: Options) -> Callable[[Outputs], object]
         hint = f"this is at the {level} level"
         raise GeError("a model is exported from the graph level", program.path, hint)
     module, payload, path = program.module.clone(), program.payload, options.export_qdq
-    quantize(module, program, options, context(options.plugins))
+    calibration = Calibration(calibration_at_hand().table)
+    ctx = context(options.plugins)
+    run_quietly(to_quantized(options), module, program, options, ctx, calibration)
     if not options.quantize and not any(isinstance(op, Granular) for op in module.walk()):
         hint = "give --quantize int8 and --calibration X.npz"
         raise GeError("the model is not quantized: it has no QDQ form", program.path, hint)

@@ -8,11 +8,17 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from ge.dialects.fused_op import FusedOp
+from ge.dialects.graph.attention import AttentionLike
 from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.convolution import Convolution
+from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.npu_task.ops import LaunchOp
 from ge.dialects.npu_task.program_info import figure
+from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import element_type
 from ge.lowering.pipeline.instrumentation import PassRecord
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.remedies import Tried
@@ -39,11 +45,15 @@ class Compilation:
     ops: dict[str, int] = field(default_factory=dict[str, int])
     fusion: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     memory: dict[str, int] = field(default_factory=dict[str, int])
+    # Layers by what they multiply, and what is known of each
+    quantization: dict[str, Any] = field(default_factory=dict[str, Any])
     # What was done about the memory limit
     remedies: list[Tried] = field(default_factory=list[Tried])
+    precision: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def report(self, model: str) -> dict[str, Any]:
         remedies = {"remedies": [asdict(t) for t in self.remedies]} if self.remedies else {}
+        quantization = {"quantization": self.quantization} if self.quantization else {}
         return {
             "model": model,
             "target": self.options.target,
@@ -51,7 +61,9 @@ class Compilation:
             "compile": {"seconds": self.seconds, "passes": [asdict(p) for p in self.passes]},
             "ops": self.ops,
             "fusion": self.fusion,
+            **quantization,
             "memory": {**self.memory, **remedies},
+            **({"precision": self.precision} if self.precision else {}),
         }
 
     def add_counts(self, counts: Mapping[str, RuleCount]) -> None:
@@ -121,6 +133,23 @@ def count_work(module: ModuleOp) -> int:
             if op.regions and not isinstance(op, FusedOp):
                 stack.extend(b for r in op.regions for b in r.blocks)
     return work
+
+
+def count_layers(module: ModuleOp) -> dict[str, int]:
+    """The matmuls, convolutions and attentions of the program by what they multiply: integers,
+    floats with weights of integers, or floats."""
+    main = main_function(module)
+    counts = {"integer": 0, "integer weights": 0, "float": 0}
+    for op in () if main is None else main.walk():
+        if isinstance(op, MatmulOp | Convolution | AttentionLike):
+            factors = op.operands[:2]
+            if all(is_integer(element_type(v)) for v in factors):
+                counts["integer"] += 1
+            elif any(isinstance(v.owner, DequantizeOp) for v in factors):
+                counts["integer weights"] += 1
+            else:
+                counts["float"] += 1
+    return counts
 
 
 def count_launches(module: ModuleOp) -> int:

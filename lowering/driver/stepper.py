@@ -7,7 +7,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from ge.lowering.driver.program import count_work
+from ge.lowering.driver.program import count_layers, count_work
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.instrumentation import PassRecord, Progress, Records
 from ge.lowering.pipeline.options import Options
@@ -25,6 +25,7 @@ class LevelCounts(Instrumentation):
     # Number of passes that have run -> the levels that are reached
     ends: Mapping[int, Sequence[Level]]
     ops: dict[str, int]
+    layers: dict[str, int]
     runs: int = 0
 
     def after(self, p: ModulePass, module: ModuleOp) -> None:
@@ -32,6 +33,8 @@ class LevelCounts(Instrumentation):
         for level in self.ends.get(self.runs, ()):
             if level in (Level.GRAPH, Level.FUSED):
                 self.ops[level] = count_work(module)
+            if level is Level.GRAPH:
+                self.layers.update(count_layers(module))
 
 
 @dataclass
@@ -45,6 +48,7 @@ class Stepper:
     # All passes that ran, those of ways that were given up included
     records: list[PassRecord] = field(default_factory=list[PassRecord])
     ops: dict[str, int] = field(default_factory=dict[str, int])
+    layers: dict[str, int] = field(default_factory=dict[str, int])  # see count_layers
     # The first of the levels that were done in one go -> what the rules did there
     rules: dict[str, dict[str, RuleCount]] = field(default_factory=dict[str, dict[str, RuleCount]])
 
@@ -57,7 +61,7 @@ class Stepper:
             ends.setdefault(len(passes), []).append(level)
         watching = [
             *self.instrumentations,
-            LevelCounts(ends, self.ops),
+            LevelCounts(ends, self.ops, self.layers),
             Records(self.records, len(passes), self.progress),
         ]
         with collecting() as counts:

@@ -11,6 +11,8 @@ from ge.dialects.support import environment
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.lowering.text.values import did_you_mean, names, quantity, whole
+from ge.transforms.precision.modes import MODES, ORIGIN, mode_name
+from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.schemes import SCHEMES
 
 T = TypeVar("T")
@@ -23,7 +25,7 @@ CALIBRATE = "ge-calibrate"
 
 LAUNCHES = "the target and its launches"
 MEMORY = "memory"
-QUANTIZATION = "quantization"
+QUANTIZATION = "quantization and precision"
 MODEL = "the model"
 TOLD = "what is told, and checked"  # titles of groups of flags
 
@@ -100,6 +102,11 @@ def detail(text: str) -> int:
         raise ValueError("0, 1, 2 or 3") from None
 
 
+def bound(text: str) -> str:
+    Accuracy.parsed(text)
+    return text
+
+
 @dataclass(frozen=True)
 class Options:
     """Options of the compiler."""
@@ -124,8 +131,9 @@ class Options:
     )  # fmt: skip
     quantize: str = option(
         "",
-        "int8 (activations and weights of matmuls and convolutions; needs calibration), w8a16 or "
-        "w4a16 (weights alone, 4 bits in groups of 32)",
+        "int8 (activations and weights of matmuls and convolutions; needs calibration), int16 "
+        "(activations of 16 bits), dynamic (scales of activations computed by the program), w8a16 "
+        "or w4a16 (weights alone, 4 bits in groups of 32)",
         variable="GE_QUANTIZE", metavar="SCHEME", tools=(COMPILE, CALIBRATE), group=QUANTIZATION,
         choices=("", *SCHEMES),
     )  # fmt: skip
@@ -147,6 +155,28 @@ class Options:
         "write the quantized model too, with quantize and dequantize around its layers: as ONNX, "
         "for other tools, or as .mlir; models that are quantized already take this form too",
         metavar="M.onnx", group=QUANTIZATION, in_program=False,
+    )  # fmt: skip
+    precision: str = option(
+        ORIGIN,
+        "what f32 is computed in: origin (f32), fp16 or bf16 (what does not fit stays f32, by the "
+        "calibration or a run on random inputs: see --remarks), mixed (f16 for matmuls, "
+        "convolutions and attention, f32 for norms, sums and softmax), mixed_bf16, or one of GE's "
+        "names (force_fp16, allow_mix_precision)",
+        variable="GE_PRECISION", metavar="MODE", tools=(COMPILE, RUN, CALIBRATE),
+        group=QUANTIZATION, read=mode_name, choices=(ORIGIN, *MODES),
+    )  # fmt: skip
+    precision_clip: bool = option(
+        False,
+        "clip constants that f16 does not hold to its largest number, where else what uses them "
+        "would stay f32",
+        variable="GE_PRECISION_CLIP", tools=(COMPILE, RUN), group=QUANTIZATION,
+    )  # fmt: skip
+    accuracy: str = option(
+        "",
+        "what the outputs shall keep on the samples (snr>=25 dB, cos>=0.999): the fewest and "
+        "cheapest layers that takes stay in 16 bits or in floats; a table has them written down",
+        variable="GE_ACCURACY", metavar="BOUND", tools=(COMPILE, CALIBRATE), group=QUANTIZATION,
+        read=bound,
     )  # fmt: skip
     memory: int = option(
         1,
@@ -231,6 +261,10 @@ class Options:
     )  # fmt: skip
 
     def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "precision", mode_name(self.precision))
+        except ValueError as e:
+            raise GeError(f"precision is {e}, not '{self.precision}'") from None
         for field in dataclasses.fields(self):
             choices, value = facts_of(field).choices, getattr(self, field.name)
             if isinstance(field.default, tuple) and isinstance(value, str):

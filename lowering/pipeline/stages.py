@@ -49,8 +49,9 @@ from ge.transforms.memory.recompute_elementwise import RecomputeElementwisePass
 from ge.transforms.memory.rematerialize import RematerializePass
 from ge.transforms.memory.spill_buffers import SpillBuffersPass
 from ge.transforms.memory.write_parts import WritePartsPass
+from ge.transforms.precision.modes import ORIGIN
 from ge.transforms.quantization.lower_quantization import LowerQuantizationPass
-from ge.transforms.quantization.schemes import INT8
+from ge.transforms.quantization.schemes import SCHEMES
 from ge.transforms.rewriting.passes import PassSequence
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
 from ge.transforms.schedule.split_launches import SplitLaunchesPass
@@ -111,7 +112,7 @@ def closed(level: Level, passes: Passes, options: Options) -> Passes:
 def to_graph(options: Options) -> Passes:
     return [
         *to_calibrate(options),
-        *([LowerQuantizationPass()] if options.fusion not in ("off", "conservative") else []),
+        *(lowered_quantization(options) if options.precision == ORIGIN else []),
         PrepareWeightsPass(stored=options.fusion != "off"),
         EliminateDeadCodePass(),
     ]
@@ -119,6 +120,12 @@ def to_graph(options: Options) -> Passes:
 
 def to_calibrate(options: Options) -> Passes:
     """The passes of the graph level up to the last that decides something from samples."""
+    refined = precision(options) if options.precision != ORIGIN else []
+    return [*to_quantized(options), *refined]
+
+
+def to_quantized(options: Options) -> Passes:
+    """The passes of the graph level up to quantize and dequantize around layers."""
     pruned = options.outputs or options.drop_unused_inputs
     return [
         *([PruneOutputsPass(options.outputs, options.drop_unused_inputs)] if pruned else []),
@@ -134,10 +141,24 @@ def to_calibrate(options: Options) -> Passes:
     ]
 
 
+def lowered_quantization(options: Options) -> Passes:
+    exact = options.fusion in ("off", "conservative")
+    return [] if exact else [LowerQuantizationPass(options.target)]
+
+
+def precision(options: Options) -> Passes:
+    """What is not of integers when quantization is lowered."""
+    from ge.transforms.precision.refine_precision import RefinePrecisionPass
+
+    refine = RefinePrecisionPass(mode=options.precision, clip=options.precision_clip)
+    return [*lowered_quantization(options), refine]
+
+
 def quantization(options: Options) -> Passes:
     if not options.quantize:
         return []
     from ge.transforms.quantization.calibrate import CalibratePass
+    from ge.transforms.quantization.choose_precision import ChoosePrecisionPass
     from ge.transforms.quantization.correct_bias import CorrectBiasPass
     from ge.transforms.quantization.equalize_channels import EqualizeChannelsPass
     from ge.transforms.quantization.insert_quantization import InsertQuantizationPass
@@ -146,11 +167,15 @@ def quantization(options: Options) -> Passes:
 
     scheme = options.quantize
     smooth = SmoothActivationsPass(scheme=scheme)
-    insert = InsertQuantizationPass(scheme, options.quantize_skip, asymmetric=True)
-    if scheme != INT8:
-        return [smooth, insert, CorrectBiasPass()]
-    equalize, search = EqualizeChannelsPass(), SearchRangesPass()
-    return [CalibratePass(), equalize, smooth, search, insert, CorrectBiasPass()]
+    skip, target = options.quantize_skip, options.target
+    choose = ChoosePrecisionPass("", scheme, skip, True, target, options.accuracy)
+    insertion = [choose, InsertQuantizationPass(scheme, skip, asymmetric=True), CorrectBiasPass()]
+    if not SCHEMES[scheme].activation_bits:
+        return [smooth, *insertion]
+    equalize, search = EqualizeChannelsPass(scheme=scheme), SearchRangesPass(scheme=scheme)
+    if SCHEMES[scheme].is_dynamic:
+        return [equalize, smooth, *insertion]
+    return [CalibratePass(), equalize, smooth, search, *insertion]
 
 
 def composites(options: Options) -> Passes:

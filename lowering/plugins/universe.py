@@ -37,9 +37,10 @@ PASSES = {
         order-tasks overwrite-operands plan-core-memory plan-memory recompute-elementwise
         rematerialize spill-buffers write-parts
     """,
+    "transforms.precision": "refine-precision",
     "transforms.quantization": """
-        calibrate correct-bias equalize-channels insert-quantization lower-quantization
-        search-ranges smooth-activations
+        calibrate choose-precision correct-bias equalize-channels insert-quantization
+        lower-quantization search-ranges smooth-activations
     """,
     "transforms.schedule": "assign-streams split-launches",
     "lowering.levels": "verify-level verify-plan verify-schedule",

@@ -26,7 +26,7 @@ from xdsl.ir import SSAValue
 from ge.dialects.graph.elementwise import Elementwise
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.pooling import Pooling
-from ge.dialects.graph.quantization import Granular, RequantizeOp
+from ge.dialects.graph.quantization import Granular, LookupOp, RequantizeOp
 from ge.dialects.graph.shape import BroadcastToOp
 from ge.dialects.support.access import Access
 from ge.dialects.support.interfaces import rows_of
@@ -97,6 +97,8 @@ class Needs:
                 return ratio if size < total else 0 if index else count
             case Access.LOOKUP:
                 return self.broadcast(op, index, result) if index else count
+            case Access.POINTWISE if isinstance(op, LookupOp) and index:
+                return size
             case Access.POINTWISE:
                 return max(ratio, self.broadcast(op, index, result))
             case Access.ROWS:

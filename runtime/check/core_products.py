@@ -8,7 +8,13 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.graph.attention import AttentionLike, AttentionOp
 from ge.dialects.graph.convolution import Convolution
-from ge.dialects.npu_task.core_plan import ACCUMULATOR_BYTES, FRACTAL, PASSING_ROWS, STATISTICS
+from ge.dialects.npu_task.core_plan import (
+    FRACTAL,
+    PASSING_ROWS,
+    STATISTICS,
+    sum_bytes,
+    wider_element,
+)
 from ge.dialects.support.element_types import storage_bytes
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import align_up, element_type, numel, shape_of
@@ -51,8 +57,8 @@ def tiles_of(op: TensorOp, tile: Sequence[int], copies: int) -> Iterator[tuple[s
     """Memory, name, bytes and copies of each buffer that a tile of a matmul asks for; `copies` of
     what is filled while the other one is in use."""
     m, n, k = tile
-    width = width_of(op.operands[0])
-    sums = max(width, ACCUMULATOR_BYTES)
+    element = wider_element(op)
+    width, sums = storage_bytes(1, element), sum_bytes(element)
     yield from (("l0a", "lhs", m * k * width, copies), ("l0b", "rhs", k * n * width, copies))
     if not isinstance(op, AttentionLike):
         yield from (("l1", "lhs", m * k * width, copies), ("l1", "rhs", k * n * width, copies))

@@ -25,7 +25,7 @@ from xdsl.ir import Operation, SSAValue
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.elementwise import Elementwise
 from ge.dialects.graph.pooling import Pooling
-from ge.dialects.graph.quantization import Granular, RequantizeOp, meeting_axis
+from ge.dialects.graph.quantization import Granular, LookupOp, RequantizeOp, meeting_axis
 from ge.dialects.support.access import Access, repeated_parts
 from ge.dialects.support.element_types import bitwidth, storage_bytes
 from ge.dialects.support.interfaces import rows_of
@@ -320,6 +320,8 @@ class _Builder:
             return result
         if kind in (Access.VIEW, Access.LOOKUP) and not index:
             return result
+        if isinstance(op, LookupOp) and index:
+            return whole
         if kind is Access.POINTWISE:
             return self.beside(op, index, result, size, result_size)
         if kind is Access.LOOKUP:

@@ -19,7 +19,8 @@ two buffers the pipes overlap and the slowest one sets the pace; with one their 
   relu and casts to 16 or 8 bits on the way, in this order and each at most once. That takes no
   vector work and no bytes of UB. What follows (gelu, a residual sum) is work of the vector unit,
   which takes what leaves the fixpipe; so is dequantizing to f32, and all that follows matmuls in
-  floats. Scales and biases are in a few KiB of the fixpipe's own, which are not modelled.
+  floats, or of integers of 16 bits, whose sums take 8 bytes in L0C and UB. Scales and biases are
+  in a few KiB of the fixpipe's own, which are not modelled.
 - operands of matmuls that are computed first (a weight that is dequantized, an input that is
   quantized): tiles load what is in memory, integers say, and the vector cores compute it anew for
   each tile that needs it. That it goes from UB to L1 at no cost is an assumption.

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import ceil
 
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import IntegerAttr, i16
 from xdsl.ir import Attribute
 
 from ge.dialects.fused_op import Body
@@ -24,14 +24,15 @@ from ge.dialects.graph.attention import AttentionLike, AttentionOp
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.npu_task.attributes import TilingAttr
 from ge.dialects.npu_task.core_plan import (
-    ACCUMULATOR_BYTES,
     FRACTAL,
     PASSING_ROWS,
     PROLOGUE_ELEMENTS,
     STATISTICS,
+    sum_bytes,
+    wider_element,
 )
 from ge.dialects.support.access import Access
-from ge.dialects.support.element_types import bitwidth, row_of, storage_bytes
+from ge.dialects.support.element_types import bitwidth, row_of, storage_bytes, ui16
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, numel, shape_of
 from ge.dialects.support.work import Work
@@ -133,13 +134,14 @@ class CubeKernel:
     # What is needed in UB for what the operands of the matmuls are computed from.
     prologue: Footprint | None = None
     windows: Windows | None = None
+    halves: int = 1  # of the rate: integers of 16 bits on both sides take twice the passes
 
     @classmethod
     def of(cls, body: Body, target: Target) -> "CubeKernel":
         parts = matmuls(body)
         main, p = parts[0][0], combined(parts)
-        element = element_type(main.operands[0])
-        accumulator = max(ACCUMULATOR_BYTES, bitwidth(element) // 8)
+        element = wider_element(main)
+        accumulator = sum_bytes(element)
         ops = [op for op, _ in parts]
         fixpipe = fixpipe_ops(body, ops) if target.fixpipe else None
         prologue, epilogue = around(body, ops, accumulator, fixpipe or {})
@@ -157,6 +159,7 @@ class CubeKernel:
             epilogue,
             prologue,
             Windows.of(main) if target.unfolds_windows else None,
+            2 if all(element_type(v) in (i16, ui16) for v in main.operands[:2]) else 1,
         )
 
     @cached_property
@@ -165,7 +168,7 @@ class CubeKernel:
 
     @cached_property
     def macs_rate(self) -> float:
-        return macs_per_cycle(self.element, self.target)
+        return macs_per_cycle(self.element, self.target) / self.halves
 
     # ---- which tilings there are ----
 
@@ -217,7 +220,7 @@ class CubeKernel:
 
     @cached_property
     def accumulator(self) -> int:
-        return max(ACCUMULATOR_BYTES, self.width)
+        return sum_bytes(self.element)
 
     def own_buffers(self, m: int, n: int, k: int, buffers: int) -> list[tuple[str, str, int, int]]:
         """Memory, name, bytes and copies of the buffers for operands and sum."""
@@ -353,7 +356,7 @@ class AttentionKernel(CubeKernel):
         value_size = op.sizes("value")[3] if isinstance(op, AttentionOp) else 0
         value_size = round_up(value_size, FRACTAL) if value_size else 0
         element = element_type(op.query)
-        accumulator = max(ACCUMULATOR_BYTES, bitwidth(element) // 8)
+        accumulator = sum_bytes(element)
         prologue, epilogue = around(body, [op], accumulator, {})
         # Integers are dequantized for each tile of queries. Other ops count once.
         again = [o for o in ops_before(body, [op]) if isinstance(o, DequantizeOp)]

@@ -22,6 +22,8 @@ def _spread(op: g.Granular) -> Fn:
         if parameter.size == 1 and not block:
             return parameter.reshape(())
         assert axis is not None
+        if block >= x.shape[axis] and block:
+            return parameter  # one block, which is broadcast
         if block:
             # The last block may be cut.
             return np.repeat(parameter, block, axis)[tuple(slice(d) for d in x.shape)]
@@ -184,6 +186,11 @@ def requantize(op: g.RequantizeOp) -> Fn:
         return np.asarray(np.clip(y, low, high)).astype(to)
 
     return run
+
+
+@array_kernel(g.LookupOp)
+def lookup(x: Array, table: Array) -> Array:
+    return table[x.view(np.uint8) ^ 128 if x.dtype == np.int8 else x]
 
 
 @array_kernel(g.DynamicQuantizeOp)

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import FloatAttr, f32, i1, i8, i32
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects import graph as g
+from ge.dialects.support.choices import ROUNDINGS
 from ge.dialects.support.element_types import is_float, ui8
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, numel, shape_of, tensor
@@ -315,13 +316,19 @@ def quantize(b: Builder, op: Any) -> TensorOp:
 def requantize(b: Builder, op: Any) -> TensorOp:
     x = b.some(lambda v: element_type(v) in (i8, i32), lambda: tensor(b.shape(), i32))
     given: dict[str, Any] = {"to": b.rng.choice((i8, ui8))}
-    given["rounding"], shape = b.rng.choice(g.quantization.ROUNDINGS), ()
+    given["rounding"], shape = b.rng.choice(ROUNDINGS), ()
     if shape_of(x) and b.flip():
         axis = b.rng.randrange(len(shape_of(x)))
         given["axis"], shape = axis, (shape_of(x)[axis],)
     offset = b.value((), element_type(x)) if b.flip() else None
     zero = b.value((), given["to"]) if b.flip() else None
     return op.of(x, b.value(shape, f32), offset, zero, **given)
+
+
+@makes(g.quantization.LookupOp)
+def lookup(b: Builder, op: Any) -> TensorOp:
+    x = b.some(lambda v: element_type(v) in (i8, ui8), lambda: tensor(b.shape(), i8))
+    return op.of(x, b.value((256,), b.rng.choice((i8, ui8, f32))))
 
 
 @makes(g.signal.DftOp)

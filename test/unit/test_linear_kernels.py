@@ -34,6 +34,25 @@ def test_uint8_matmul_is_exact_at_the_extreme(k: int) -> None:
     assert (kernel_of(MatmulOp, a, b)(a, b) == k * 65025).all()
 
 
+@pytest.mark.parametrize("other", [np.int8, np.uint8, np.int16])
+@pytest.mark.parametrize("k", [3, 513, 1 << 16])
+def test_int16_matmul_is_exact_at_the_extreme(k: int, other: Any) -> None:
+    a, b = np.full((3, k), -32768, np.int16), np.full((k, 2), np.iinfo(other).min or 255, other)
+    a[1], a[2, ::2] = 32767, 1
+    b[0, 1] = 1
+    result = kernel_of(MatmulOp, a, b)(a, b)
+    assert result.dtype == np.int64
+    np.testing.assert_array_equal(result, a.astype(np.int64) @ b.astype(np.int64))
+
+
+def test_int16_conv_is_exact_at_the_extreme() -> None:
+    x, w = np.full((1, 200, 5, 5), -32768, np.int16), np.full((2, 200, 3, 3), -128, np.int8)
+    block = Block(arg_types=[type_of(x), type_of(w)])
+    result = kernels.prepare(ConvOp.of(*block.args, None))(x, w)
+    assert result.dtype == np.int64
+    assert (result == 1800 << 22).all()
+
+
 def test_int8_conv_is_exact_at_the_extreme() -> None:
     x, w = np.full((1, 200, 5, 5), -128, np.int8), np.full((2, 200, 3, 3), -128, np.int8)
     block = Block(arg_types=[type_of(x), type_of(w)])

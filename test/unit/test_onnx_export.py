@@ -15,12 +15,14 @@ import ge
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.support.types import element_type
-from ge.lowering.driver.calibration import quantize
+from ge.lowering.driver.calibration import run_quietly
 from ge.lowering.driver.compiler import context, load
 from ge.lowering.onnx.export.exporter import export_model
 from ge.lowering.pipeline.options import Options
+from ge.lowering.pipeline.stages import to_quantized
 from ge.runtime.data.arrays import Array
 from ge.tools import ge_compile
+from ge.transforms.quantization.data import Calibration
 
 from .test_quantize import decibels, normal, outputs, save_model, save_samples
 
@@ -32,7 +34,8 @@ LARGER = NAMES - {"if_cond.tiny", "loop_rnn.tiny"}
 def exported(path: Path | str) -> ModelProto:
     """The graph level of a model, as ONNX."""
     program = load(str(path))
-    quantize(program.module, program, Options(), context())
+    options = Options()
+    run_quietly(to_quantized(options), program.module, program, options, context(), Calibration())
     return export_model(program.module, program.payload)
 
 

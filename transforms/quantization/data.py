@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from ge.dialects.graph.ports import dims_of
@@ -28,6 +29,8 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import DYNAMIC, AnyTensor, shape_text, tensor_type
 from ge.runtime.data.arrays import Array, dtype_of, kind_of
 from ge.runtime.data.npz import read_npz
+from ge.transforms.quantization.accuracy import Accuracy
+from ge.transforms.quantization.facts import LayerFacts
 from ge.transforms.quantization.layers import argument_name
 from ge.transforms.quantization.table import Table, read_table
 
@@ -65,6 +68,7 @@ class Samples:
     chunk: int
     is_free: bool = False
     apart: bool = False
+    labels: Mapping[str, Array] = field(default_factory=dict[str, Array])  # [samples, ...]
 
     def chunks(self) -> Iterator[Chunk]:
         for first in range(0, self.count, self.chunk):
@@ -76,6 +80,18 @@ class Samples:
             if self.apart:
                 inputs = {name: array[0] for name, array in inputs.items()}
             yield Chunk(inputs, first, min(self.chunk, self.count - first), self.chunk)
+
+    def picked(self, indices: Sequence[int]) -> "Samples":
+        """Some of the samples, in this order."""
+        arrays = {
+            name: array if (axis := self.axes[name]) is None else array.take(indices, axis)
+            for name, array in self.arrays.items()
+        }
+        labels = {name: array.take(indices, 0) for name, array in self.labels.items()}
+        return replace(self, arrays=arrays, count=len(indices), labels=labels)
+
+    def part(self, first: int, count: int) -> "Samples":
+        return self.picked(range(first, min(first + count, self.count)))
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of the inputs in a chunk."""
@@ -91,11 +107,20 @@ class Samples:
 @dataclass
 class Calibration:
     """What the passes decide from: samples, if there are any, and the table of what was decided
-    before, to which they add."""
+    before, to which they add. `random`: inputs at random, which tell how large values get where
+    there are no samples; `estimated`: that the table has it from these."""
 
     table: Table = field(default_factory=Table)
     samples: Samples | None = None
+    random: Samples | None = None
+    estimated: bool = False
     observed: Any = None  # what passes keep for the next, see layer_samples.py
+    accuracy: Accuracy | None = None  # what is asked of the outputs
+    sensitivity: bool = False  # whether the noise of all layers is to be measured
+    layers: dict[str, LayerFacts] = field(default_factory=dict[str, LayerFacts])
+
+    def facts(self, name: str, op: Operation) -> LayerFacts:
+        return self.layers.setdefault(name, LayerFacts(name, op.name))
 
 
 _at_hand: ContextVar[Calibration | None] = ContextVar("calibration", default=None)
@@ -170,6 +195,20 @@ def inputs_of(main: FuncOp) -> tuple[list[Input], int | None]:
     names = map(argument_name, main.args)
     fixed = sizes.pop() if len(sizes) == 1 else None
     return list(map(Input, names, types, batches)), None if fixed == DYNAMIC else fixed
+
+
+def read_labelled(paths: Sequence[str | Path], main: FuncOp) -> Samples:
+    """The samples, with the other arrays of the files that have an element for each of them."""
+    samples = read_samples(paths, main)
+    inputs = {PREFIX + n for n in samples.arrays} | set(samples.arrays)
+    names = [name for name in read_npz(paths[0], ()) if name not in inputs]
+    files = [read_npz(path, names) for path in paths]
+    join = np.stack if samples.apart else np.concatenate
+    parts = {name: [file[name] for file in files if name in file] for name in names}
+    shapes = {name: {p.shape[not samples.apart :] for p in ps} for name, ps in parts.items()}
+    labels = {n: join(ps) for n, ps in parts.items() if len(shapes[n]) == 1 and ps[0].ndim}
+    count = samples.count
+    return replace(samples, labels={n: a for n, a in labels.items() if len(a) == count})
 
 
 def read_samples(paths: Sequence[str | Path], main: FuncOp) -> Samples:

@@ -4,7 +4,7 @@ expressions of constants."""
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import LocationAttr
+from xdsl.dialects.builtin import LocationAttr, i8
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
@@ -25,6 +25,7 @@ from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.graph.slicing import PadOp
+from ge.dialects.support.element_types import ui8
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, shape_of
 from ge.runtime.data.arrays import Array, dense, dtype_of, float_limits, integer_limits, type_of
@@ -77,6 +78,23 @@ class Emitter:
         """The value quantized and dequantized."""
         stored = self(QuantizeOp, value, scale, zero_point, to=to, **granularity)
         return self(DequantizeOp, stored, scale, zero_point, **granularity)
+
+
+def at_run_time(
+    emit: Emitter, value: SSAValue, positive: bool, axis: int | None, depth: int
+) -> SSAValue:
+    """An activation quantized to 8 bits by its largest magnitude as the program runs, and
+    dequantized: for the whole tensor, for each index of an axis, or, with a depth, for each row of
+    so many elements along it. Elements that are `positive` take unsigned codes. There is no zero
+    point."""
+    axes = [axis] if depth else [i for i in range(len(shape_of(value))) if i != axis]
+    size = value if positive else emit(AbsOp, value)
+    largest = emit(ReduceOp, size, None, kind="max", axes=axes, keep_dims=bool(depth))
+    scale = emit(DivOp, largest, emit.number(255 if positive else 127, value))
+    least = float(float_limits(dtype_of(element_type(value))).smallest_normal)
+    scale = emit(MaximumOp, scale, emit.number(least, value))
+    granularity = {} if axis is None else {"axis": axis, "block_size": depth}
+    return emit.pair(value, scale, None, ui8 if positive else i8, **granularity)
 
 
 def by_channel(emit: Emitter, weight: SSAValue, axis: int, to: Attribute) -> SSAValue:

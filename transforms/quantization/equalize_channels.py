@@ -19,7 +19,7 @@ from ge.transforms.quantization.channel_groups import Group
 from ge.transforms.quantization.channel_scales import scale_groups
 from ge.transforms.quantization.data import CalibratedPass, Calibration
 from ge.transforms.quantization.layers import LayerOp
-from ge.transforms.quantization.schemes import INT8, SCHEMES
+from ge.transforms.quantization.schemes import INT8, scheme_of
 from ge.transforms.rewriting.relations import Relation, Ulps
 
 
@@ -34,14 +34,17 @@ def is_behind_norm(op: LayerOp) -> bool:
 @dataclass(frozen=True)
 class EqualizeChannelsPass(CalibratedPass):
     """Scale channels between layers.
-    `data`: a file with samples (.npz) or a table (.toml), else what is at hand."""
+    `scheme`: of activations and weights, int8 or int16; `data`: a file with samples (.npz) or a
+    table (.toml), else what is at hand."""
 
     name = "equalize-channels"
     RELATION: ClassVar[Relation] = Ulps(1024, half=64, overflow=True)
+
+    scheme: str = INT8
 
     def run(self, main: FuncOp, calibration: Calibration) -> None:
         def tells(op: LayerOp) -> bool:
             return not is_behind_norm(op)
 
-        scheme = SCHEMES[INT8]
+        scheme = scheme_of(self.scheme)
         scale_groups(main, calibration, self.name, scheme, is_between_layers, tells)

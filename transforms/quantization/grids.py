@@ -3,13 +3,15 @@
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects.builtin import f32, f64, i8, i32
+from xdsl.dialects.builtin import f32, f64, i8, i16, i32
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.quantization import DequantizeOp, Granular, QuantizeOp
-from ge.dialects.support.element_types import is_float, ui8
+from ge.dialects.graph.support.folding import splat
+from ge.dialects.support.element_types import is_float, ui8, ui16
 from ge.dialects.support.types import (
+    DYNAMIC,
     constant_value,
     element_type,
     is_static,
@@ -121,6 +123,20 @@ def same_elements(a: SSAValue, b: SSAValue) -> bool:
     return bool((x.reshape(-1) == y.reshape(-1)).all())
 
 
+def computed_scale(op: DequantizeOp) -> SSAValue | None:
+    """The scale of a dequantize without zero point, if it is known only at run time, and has one
+    element for the tensor, for each row, or for each sample."""
+    if is_prepared(op.scale) or (op.zero_point is not None and splat(op.zero_point) != 0):
+        return None
+    block, shape = op.block_size.value.data, shape_of(op.input)
+    if op.axis is None or (not block and has_one_element(op.scale)):
+        return op.scale
+    axis = normalize_axis(op.axis.value.data, len(shape))
+    if not block:
+        return op.scale if axis == 0 else None
+    return op.scale if axis == len(shape) - 1 and block >= shape[-1] != DYNAMIC else None
+
+
 @dataclass(frozen=True, slots=True)
 class Quantized:
     """Integers and their grid, that a dequantize turns into floats."""
@@ -128,15 +144,18 @@ class Quantized:
     values: SSAValue
     grid: Grid
     op: DequantizeOp
+    factor: SSAValue | None = None  # a scale that is known only at run time
 
     @staticmethod
     def of(value: SSAValue, what: str) -> "Quantized":
-        """The 8-bit integers that an operand of a layer is. Raises Refused."""
+        """The integers of 8 or 16 bits that an operand of a layer is. Raises Refused."""
         op = value.owner
         if not isinstance(op, DequantizeOp):
             raise Refused(f"its {what} is not quantized")
-        if (t := element_type(op.input)) not in (i8, ui8):
+        if (t := element_type(op.input)) not in (i8, ui8, i16, ui16):
             raise Refused(f"its {what} is quantized to {t}")
+        if (scale := computed_scale(op)) is not None:
+            return Quantized(op.input, Grid(scale, None, None), op, scale)
         if (grid := Grid.of(op)) is None:
             raise Refused(f"its {what} has a scale for each block")
         if not grid.is_prepared:
@@ -144,6 +163,11 @@ class Quantized:
         if not grid.is_normal:
             raise Refused(f"the scale of its {what} is not a normal number")
         return Quantized(op.input, grid, op)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the factor has one element for each row."""
+        return self.op.block_size.value.data > 0
 
     @property
     def is_weight(self) -> bool:
@@ -166,8 +190,12 @@ class Quantized:
 
 
 def dequantized(
-    make: Make, values: SSAValue, scale: SSAValue, axis: int, element: Attribute
-) -> SSAValue:
-    """Sums of products as floats of an element type."""
+    make: Make, values: SSAValue, scale: SSAValue, axis: int, element: Attribute,
+    factor: SSAValue | None = None,
+) -> SSAValue:  # fmt: skip
+    """Sums of products as floats of an element type, times a factor."""
     along = None if has_one_element(scale) else axis
-    return as_type(make, make(DequantizeOp, values, scale, axis=along), element)
+    floats = make(DequantizeOp, values, scale, axis=along)
+    if factor is not None:
+        floats = make(g.MulOp, floats, as_type(make, factor, element_type(floats)))
+    return as_type(make, floats, element)

@@ -8,15 +8,24 @@ becomes, for scheme int8,
     %wd = graph.dequantize %wq, %sw {axis = 1}
     %y = graph.matmul %d, %wd
 
-and for the schemes of weights alone
+(for int16 without zero point, in steps of max |x| / 32767), for scheme dynamic
+    %m = graph.reduce "max" (graph.abs %x) axes [1]
+    %s = graph.maximum (%m / 127), 1.17549435e-38         a scale for each row
+    %q = graph.quantize %x, %s to i8 {axis = 1, block_size = 64}
+    %d = graph.dequantize %q, %s {axis = 1, block_size = 64}
+
+(before a convolution with a scale for each sample, before a matmul that does not sum along rows
+with one for the tensor; codes have no sign where elements have none), and for the schemes of
+weights alone
     %wq = graph.quantize %w, %sw to i4 {axis = 0, block_size = 32}
     %wd = graph.dequantize %wq, %sw {axis = 0, block_size = 32}
     %y = graph.matmul %x, %wd
 
 What depends on weights is an expression of constants (see prepare-weights), so no weights are
 needed here. Zero is always represented exactly. Results of layers stay float: the next layer
-quantizes what it reads, once for all layers that read it, and sums, norms, softmax and masked
-scores are not quantized at all. What stays float is told in a remark.
+quantizes what it reads, once for all layers of a scheme that read it, and sums, norms, softmax and
+masked scores are not quantized at all. A layer that the table has another scheme for takes that.
+What stays float is told in a remark.
 """
 
 import re
@@ -26,7 +35,7 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, i8
+from xdsl.dialects.builtin import IntegerType, ModuleOp, i8
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -40,13 +49,23 @@ from ge.dialects.support import diagnostics
 from ge.dialects.support.element_types import i4
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import element_type
-from ge.runtime.data.arrays import Array, dtype_of, float_limits
+from ge.dialects.support.types import element_type, rank_of, shape_of
+from ge.runtime.data.arrays import Array, dtype_of, float_limits, integer_limits
 from ge.transforms.quantization.calibrate import range_of, set_range
 from ge.transforms.quantization.data import calibration_at_hand
-from ge.transforms.quantization.emitting import Emitter, by_channel, by_group
-from ge.transforms.quantization.layers import ConstantValues, Layer, activations, all_names, layers
-from ge.transforms.quantization.schemes import INT8, Scheme, scheme_of
+from ge.transforms.quantization.emitting import Emitter, at_run_time, by_channel, by_group
+from ge.transforms.quantization.layers import (
+    ConstantValues,
+    Layer,
+    activations,
+    all_names,
+    base_name,
+    layers,
+    numbered,
+)
+from ge.transforms.quantization.observe import Observer
+from ge.transforms.quantization.schemes import FLOAT, INT8, SCHEMES, Scheme, scheme_of
+from ge.transforms.quantization.search_ranges import Limits
 from ge.transforms.quantization.table import Range
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.relations import Relation, Unbounded
@@ -54,16 +73,19 @@ from ge.transforms.rewriting.relations import Relation, Unbounded
 RULE = "insert-quantization"
 
 
-def quantizer(bounds: Range, element: Attribute, symmetric: bool) -> tuple[Array, Array] | None:
+def quantizer(
+    bounds: Range, element: Attribute, to: Attribute, symmetric: bool
+) -> tuple[Array, Array] | None:
     """Scale and zero point of a range that zero is put into; None for zero alone."""
-    dtype = dtype_of(element)
+    dtype, limits = dtype_of(element), integer_limits(dtype_of(to))
+    least, most = int(limits.min), int(limits.max)
     low, high = min(bounds[0], 0.0), max(bounds[1], 0.0)
-    step = max(-low, high) / 127 if symmetric else (high - low) / 255
+    step = max(-low, high) / most if symmetric else (high - low) / (most - least)
     if not step:
         return None
     scale = np.asarray(max(step, float(float_limits(dtype).smallest_normal)), dtype)
-    zero = 0 if symmetric else np.clip(np.rint(-128 - low / float(scale)), -128, 127)
-    return scale, np.asarray(zero, np.int8)
+    zero = 0 if symmetric else np.clip(np.rint(least - low / float(scale)), least, most)
+    return scale, np.asarray(zero, dtype_of(to))
 
 
 @dataclass
@@ -78,22 +100,36 @@ class Insertion:
     layers: list[Layer] = field(default_factory=list[Layer])
     names: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     # What stands for an activation, and for a weight on one side of a kind of op
-    quantized: dict[tuple[SSAValue, bool], SSAValue] = field(
-        default_factory=dict[tuple[SSAValue, bool], SSAValue]
+    quantized: dict[tuple[SSAValue, Attribute, bool], SSAValue] = field(
+        default_factory=dict[tuple[SSAValue, Attribute, bool], SSAValue]
     )
-    weights: dict[tuple[SSAValue, int, int], SSAValue] = field(
-        default_factory=dict[tuple[SSAValue, int, int], SSAValue]
+    at_run_time: dict[tuple[SSAValue, int | None, int], SSAValue] = field(
+        default_factory=dict[tuple[SSAValue, int | None, int], SSAValue]
+    )
+    weights: dict[tuple[SSAValue, int, int, int], SSAValue] = field(
+        default_factory=dict[tuple[SSAValue, int, int, int], SSAValue]
     )
 
     def run(self) -> None:
         self.layers = layers(self.main)
         self.names = activations(self.layers)
+        self.limits = Limits(Observer(self.main))
+        calibration = calibration_at_hand()
         for layer in self.layers:
-            if reason := self.reason_to_skip(layer) or self.reason_to_keep(layer):
-                remarks.missed(RULE, layer.op, f"'{layer.name}' stays float: {reason}")
+            facts = calibration.facts(layer.name, layer.op)
+            name = calibration.table.layers.get(layer.name, self.scheme.name)
+            scheme = SCHEMES.get(name)
+            reason = self.reason_to_skip(layer)
+            if not reason:
+                reason = self.reason_to_keep(layer, scheme) if scheme else f"the table says {name}"
+            if reason or scheme is None:
+                facts.scheme, facts.reason = FLOAT, facts.reason or reason
+                remarks.missed(RULE, layer.op, f"'{layer.name}' stays float: {facts.reason}")
             else:
-                self.quantize(layer)
-                remarks.applied(RULE, layer.op, f"'{layer.name}' in {self.scheme.name}")
+                self.quantize(layer, scheme)
+                facts.scheme = name
+                why = f": {facts.reason}" if facts.reason else ""
+                remarks.applied(RULE, layer.op, f"'{layer.name}' in {name}{why}")
 
     def reason_to_skip(self, layer: Layer) -> str:
         texts = [layer.name, layer.op.name, *all_names(layer.op)]
@@ -102,14 +138,13 @@ class Insertion:
             if any(map(pattern.search, texts)):
                 self.matched.add(pattern)
                 return f"it is left out by '{pattern.pattern}'"
-        precision = calibration_at_hand().table.layers.get(layer.name)
-        return f"the table says {precision}" if precision is not None else ""
+        return ""
 
-    def reason_to_keep(self, layer: Layer) -> str:
+    def reason_to_keep(self, layer: Layer, scheme: Scheme) -> str:
         """Why a layer cannot be quantized; empty where it can."""
         if any(isinstance(v.owner, DequantizeOp) for v in layer.op.operands[:2]):
             return "the model has it quantized"
-        if not self.scheme.activation_bits:
+        if not scheme.is_calibrated:
             return "" if layer.weight is not None else "it has no weights"
         for i in layer.activations:
             value = layer.op.operands[i]
@@ -119,34 +154,57 @@ class Insertion:
                 return f"its input '{self.names[value]}' is zero in all samples"
         return ""
 
-    def quantize(self, layer: Layer) -> None:
-        if self.scheme.activation_bits:
-            symmetric = layer.weight is None  # else both zero points need sums of the other side
+    def quantize(self, layer: Layer, scheme: Scheme) -> None:
+        if scheme.is_dynamic:
+            i = layer.activations[0]
+            layer.op.operands[i] = self.computed(layer, i)
+        elif scheme.activation_bits:
+            # without a weight both zero points need sums of the other side
+            symmetric = scheme.is_symmetric or layer.weight is None
+            to = IntegerType(scheme.activation_bits)
             for i in layer.activations:
-                layer.op.operands[i] = self.activation(layer.op.operands[i], symmetric)
+                layer.op.operands[i] = self.activation(layer.op.operands[i], to, symmetric)
         if layer.weight is not None:
-            layer.op.operands[layer.weight] = self.weight(layer)
+            layer.op.operands[layer.weight] = self.weight(layer, scheme)
 
-    def activation(self, value: SSAValue, symmetric: bool) -> SSAValue:
-        key = value, symmetric
+    def activation(self, value: SSAValue, to: Attribute, symmetric: bool) -> SSAValue:
+        key = value, to, symmetric
         if key not in self.quantized:
             bounds = range_of(value)
             assert bounds is not None
-            numbers = quantizer(bounds, element_type(value), symmetric)
+            numbers = quantizer(bounds, element_type(value), to, symmetric)
             assert numbers is not None
             emit = Emitter.behind(value)
             scale = emit.constant(numbers[0])
             zero_point = None if symmetric else emit.constant(numbers[1])
-            self.quantized[key] = emit.pair(value, scale, zero_point, i8)
+            self.quantized[key] = emit.pair(value, scale, zero_point, to)
         return self.quantized[key]
 
-    def weight(self, layer: Layer) -> SSAValue:
+    def computed(self, layer: Layer, index: int) -> SSAValue:
+        """An activation whose scale is computed."""
+        value, weight = layer.op.operands[index], layer.weight
+        assert weight is not None
+        axis, depth = None, 0
+        if not isinstance(layer.op, MatmulOp):
+            axis = 0
+        elif not index and not layer.op.transpose_lhs.value.data:
+            axis = rank_of(value) - 1
+            depth = shape_of(layer.op.operands[weight])[layer.input_axis]
+        key = value, axis, depth
+        if key not in self.at_run_time:
+            positive = self.limits.of(value)[0] >= 0
+            pair = at_run_time(Emitter.behind(value), value, positive, axis, depth)
+            self.at_run_time[key] = pair
+        return self.at_run_time[key]
+
+    def weight(self, layer: Layer, scheme: Scheme) -> SSAValue:
         assert layer.weight is not None
         value, axis, summed = layer.op.operands[layer.weight], layer.channel_axis, layer.input_axis
-        key = value, axis, summed
+        block = scheme.block if isinstance(layer.op, MatmulOp) else 0
+        key = value, axis, summed, block
         if key not in self.weights:
             emit = Emitter(layer.op, layer.op.location)
-            if (block := self.scheme.block) and isinstance(layer.op, MatmulOp):
+            if block:
                 result = by_group(emit, value, summed, block, i4, self.symmetric)
             else:
                 result = by_channel(emit, value, axis, i8)
@@ -158,20 +216,23 @@ OTHERS = (ConvOp, ConvTransposeOp, DeformConvOp, EinsumOp, GruOp, LstmOp, Matmul
 
 
 def tell_others(main: FuncOp, layer_ops: Collection[Operation]) -> None:
-    """Remark the ops that multiply and are no layers here."""
-    if not remarks.wanted():
-        return
+    """Tell the ops that multiply and are no layers here, in remarks and in the report."""
     constants = ConstantValues(main.body.block)
+    found: dict[Operation, str] = {}
     for op in main.walk():
         if isinstance(op, AttentionOp):
-            why = "attention stays float: its scores and probabilities are"
+            found[op] = "attention stays float: its scores and probabilities are"
         elif not isinstance(op, OTHERS) or op in layer_ops or op.results[0] in constants:
             continue
         elif op.parent is not main.body.block:
-            why = "what is in a branch or loop stays float"
+            found[op] = "what is in a branch or loop stays float"
         else:
-            why = f"{op.name} on these operands stays float"
+            found[op] = f"{op.name} on these operands stays float"
+    calibration = calibration_at_hand()
+    for (op, why), name in zip(found.items(), numbered(map(base_name, found)), strict=True):
         remarks.missed(RULE, op, why)
+        if name not in calibration.layers:
+            calibration.facts(name, op).reason = why
 
 
 def patterns(texts: Iterable[str]) -> list[re.Pattern[str]]:
@@ -203,9 +264,9 @@ def insert_quantization(
 @dataclass(frozen=True)
 class InsertQuantizationPass(ModulePass):
     """Quantize what layers multiply.
-    `scheme`: int8 (activations and weights), w8a16 or w4a16 (weights alone, 4 bits in groups of
-    32); `skip`: regular expressions, found in the names of layers or their inputs, or in the names
-    of ops; `asymmetric`: groups of weights have a zero point."""
+    `scheme`: int8, int16 or dynamic (activations, with weights of 8 bits), w8a16 or w4a16 (weights
+    alone, 4 bits in groups of 32); `skip`: regular expressions, found in the names of layers or
+    their inputs, or in the names of ops; `asymmetric`: groups of weights have a zero point."""
 
     name = "insert-quantization"
     RELATION: ClassVar[Relation] = Unbounded()

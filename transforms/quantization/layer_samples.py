@@ -42,7 +42,7 @@ def rounded_activation(x: Array, low: float, high: float, bits: int) -> Array:
     """Elements as they come back from integers over a range."""
     low, high = min(low, 0.0), max(high, 0.0)
     levels = 2**bits - 1
-    scale = np.float32((high - low) / levels or 1.0)
+    scale = np.float32((high - low) / levels) or np.float32(1)
     zero = np.float32(np.rint(-low / scale))
     y = np.rint(x / scale)
     y += zero
@@ -178,12 +178,7 @@ def canonical(samples: Samples) -> Samples:
         hashlib.sha256(b"".join(np.ascontiguousarray(p[i]).tobytes() for p in parts)).digest()
         for i in range(samples.count)
     ]
-    order = sorted(range(samples.count), key=lambda i: digests[i])
-    arrays = {
-        name: array if (axis := samples.axes[name]) is None else array.take(order, axis)
-        for name, array in samples.arrays.items()
-    }
-    return replace(samples, arrays=arrays)
+    return samples.picked(sorted(range(samples.count), key=lambda i: digests[i]))
 
 
 def folds(count: int) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:

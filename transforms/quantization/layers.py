@@ -139,6 +139,7 @@ def activations(layers: Iterable[Layer]) -> dict[SSAValue, str]:
 
 
 def value_name(value: SSAValue) -> str:
+    """The name of a value in the model, or that of the op it is a result of."""
     if isinstance(value, BlockArgument):
         return argument_name(value)
     assert isinstance(value, OpResult)

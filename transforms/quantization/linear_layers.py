@@ -12,22 +12,26 @@ A bias that 32 bits may not hold, or that is not known yet, raises the scale of 
 |b| / (sx * 2^30) at least, so that the weight is quantized once more (which changes nothing where
 the scale stays).
 
-Exceptions: blocks of scales, scales that are known only at run time, along the summed dimension, or
-not normal; zero points of weights but 128 of unsigned ones; zero points where both operands are
-computed. These layers stay in floats, and a remark says why.
+A scale of the input that is known only at run time, of the tensor or of each row, multiplies what
+becomes of the sums, and a bias is added behind it; so it is to sums of 64 bits (i16 times i8).
+
+Exceptions: blocks of scales, scales of weights that are known only at run time, scales along the
+summed dimension, or not normal; zero points of weights but 128 of unsigned ones; zero points where
+both operands are computed. These layers stay in floats, and a remark says why.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, i32, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.convolution import Convolution, ConvOp, ConvTransposeOp
-from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.linear import MatmulOp, product_element
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
 from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.graph.shape import UnsqueezeOp
 from ge.dialects.support.types import (
     element_type,
     is_static,
@@ -68,6 +72,16 @@ class Layer:
     outputs: int  # dimension of the weight that its scale may be along
     summed: tuple[int, ...]  # dimensions of the weight that products are summed along
     count: int  # outputs
+
+    @property
+    def sums(self) -> Attribute:
+        """The element type of sums of products."""
+        return product_element(self.x.values, self.weight.values)
+
+    @property
+    def adds_floats(self) -> bool:
+        """Whether a bias is added to floats."""
+        return self.sums == i64 or self.x.factor is not None
 
 
 # ---- bias and zero points ----------------------------------------------------------------------
@@ -115,6 +129,8 @@ class Terms:
 def terms_of(op: Operation, layer: Layer, bias: SSAValue | None, make: Make) -> Terms:
     x, weight = layer.x, layer.weight
     scale, integers = as_scale(make, weight.grid.scale), weight.symmetric(make)
+    if x.factor is not None:
+        return Terms(integers, scale, None)
     scale_x = as_scale(make, scalar(make, x.grid.scale))
     units = bias_in_units(bias, x, weight)
     if bias is not None and units is None:
@@ -162,9 +178,9 @@ def zero_term(layer: Layer, integers: SSAValue, make: Make) -> SSAValue | None:
     grid = layer.x.grid
     if grid.zero_point is None or grid.zero == 0:
         return None
-    wide = as_type(make, integers, i32)
+    wide = as_type(make, integers, layer.sums)
     sums = make(ReduceOp, wide, kind="sum", axes=list(layer.summed), keep_dims=False)
-    return make(g.MulOp, sums, as_type(make, scalar(make, grid.zero_point), i32))
+    return make(g.MulOp, sums, as_type(make, scalar(make, grid.zero_point), layer.sums))
 
 
 # ---- matmuls -----------------------------------------------------------------------------------
@@ -182,6 +198,11 @@ def matmul_layer(op: MatmulOp) -> Layer:
     summed = 2 * rank - 3 - outputs
     if x.grid.axis is not None:
         raise Refused("its input has a scale for each channel")
+    if weight.factor is not None:
+        raise Refused("the scale of its weight is known only at run time")
+    if x.factor is not None and not has_one_element(x.factor):
+        if not x.has_rows or x is rhs or op.transpose_lhs.value.data:
+            raise Refused("its input has scales that differ within a row")
     if weight.grid.axis not in (None, outputs):
         raise Refused("its weight has scales along the summed dimension")
     weight.check_symmetric("weight")
@@ -197,6 +218,8 @@ def matmul_layer(op: MatmulOp) -> Layer:
 def integer_matmul_of(op: MatmulOp, bias: SSAValue | None, make: Make) -> SSAValue:
     """Raises Refused."""
     layer = matmul_layer(op)
+    if bias is not None and layer.adds_floats:
+        return make(g.AddOp, integer_matmul_of(op, None, make), bias)
     on_the_right = layer.x.op.result is op.lhs
     rank = rank_of(layer.weight.values)
     if bias is not None and not (on_the_right and rank == 2):
@@ -212,7 +235,7 @@ def integer_matmul_of(op: MatmulOp, bias: SSAValue | None, make: Make) -> SSAVal
             column = (layer.count, *one) if not on_the_right else (*one, layer.count)
             added = shaped(make, added, (*batch, *column))
         sums = make(g.AddOp, sums, added)
-    return dequantized(make, sums, terms.scale, axis, element_type(op.result))
+    return dequantized(make, sums, terms.scale, axis, element_type(op.result), layer.x.factor)
 
 
 def biased(op: g.AddOp) -> tuple[MatmulOp, SSAValue] | None:
@@ -258,6 +281,8 @@ def conv_layer(op: Convolution) -> Layer:
     outputs, count = int(transposed), shape_of(op.result)[1]
     if x.grid.axis is not None:
         raise Refused("its input has a scale for each channel")
+    if weight.factor is not None or (x.factor is not None and x.has_rows):
+        raise Refused("the scales of its weight, or of each row, are known only at run time")
     if weight.grid.axis not in (None, outputs) or (
         transposed and op.groups > 1 and weight.grid.axis is not None
     ):
@@ -282,12 +307,18 @@ def integer_convolution(op: ConvOp | ConvTransposeOp, make: Make) -> Replacement
         layer = conv_layer(op)
     except Refused:
         return None
-    terms = terms_of(op, layer, op.bias, make)
+    bias, later = (None, op.bias) if layer.adds_floats else (op.bias, None)
+    terms = terms_of(op, layer, bias, make)
     params = dict(op.properties)
     if isinstance(op, ConvOp) and is_padded(op):
         params["pad_value"] = IntegerAttr(layer.x.grid.zero or 0, i64)
     sums = make(type(op), layer.x.values, terms.weight, terms.added, **params)
-    return dequantized(make, sums, terms.scale, 1, element_type(op.result))
+    if (factor := layer.x.factor) is not None and not has_one_element(factor):
+        factor = make(UnsqueezeOp, factor, axes=list(range(1, rank_of(sums))))
+    result = dequantized(make, sums, terms.scale, 1, element_type(op.result), factor)
+    if later is None:
+        return result
+    return make(g.AddOp, result, shaped(make, later, (layer.count, *[1] * (rank_of(result) - 2))))
 
 
 # ---- weights -----------------------------------------------------------------------------------

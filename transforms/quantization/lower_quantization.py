@@ -23,39 +23,44 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.graph.convolution import Convolution
 from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.quantization import ROUNDINGS, DequantizeOp, QuantizeOp, RequantizeOp
+from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp, RequantizeOp
+from ge.dialects.support.choices import ROUNDINGS
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import defined_functions
+from ge.dialects.targets import DEFAULT_TARGET
+from ge.dialects.targets.target import Target
 from ge.transforms.graph.canonical.simplify import simplify
 from ge.transforms.graph.share_common_subexpressions import share_common_subexpressions
-from ge.transforms.quantization import linear_layers, movement, requantization
+from ge.transforms.quantization import linear_layers, movement, requantization, tables
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.relations import Decibels, Relation
 
-FAMILIES = (linear_layers, movement, requantization)
+FAMILIES = (linear_layers, movement, requantization, tables)
 
 
 @dataclass(frozen=True)
 class LowerQuantizationPass(ModulePass):
     """Compute matmuls and convolutions of dequantized values, and what is between them and the next
-    quantize, in integers. `rounding`: how the target requantizes (see `graph.requantize`)."""
+    quantize, in integers. `rounding`: as in `graph.requantize`; that of the target, where empty."""
 
     name = "lower-quantization"
 
-    rounding: str = "float32"
+    target: str = DEFAULT_TARGET
+    rounding: str = ""
     RELATION: ClassVar[Relation] = Decibels(40)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if not any(isinstance(o, DequantizeOp | QuantizeOp) for o in op.walk()):
             return
-        if self.rounding not in ROUNDINGS:
+        rounding = self.rounding or Target.load(self.target).requantize
+        if rounding not in ROUNDINGS:
             known = ", ".join(ROUNDINGS)
             raise GeError(f"rounding is one of {known}, not {self.rounding}")
         own = {o for o in op.walk() if isinstance(o, RequantizeOp)}
         simplify(op, FAMILIES)
         for new in op.walk():
             if isinstance(new, RequantizeOp) and new not in own:
-                new.rounding = StringAttr(self.rounding)
+                new.rounding = StringAttr(rounding)
         for func in defined_functions(op):
             share_common_subexpressions(func.body.block)
         if remarks.wanted():

@@ -18,7 +18,7 @@ from ge.dialects.graph.elementwise import ClampOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.pooling import PoolOp
-from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
+from ge.dialects.graph.quantization import DequantizeOp, LookupOp, QuantizeOp
 from ge.dialects.graph.shape import (
     BroadcastToOp,
     DepthToSpaceOp,
@@ -49,7 +49,9 @@ from ge.transforms.quantization.grids import Grid, has_one_element
 VIEWS = (ReshapeOp, SqueezeOp, UnsqueezeOp)
 BEFORE = (*VIEWS, TransposeOp, DepthToSpaceOp, SpaceToDepthOp)  # a quantize moves before these
 AFTER = (*BEFORE, SliceOp, PadOp, BroadcastToOp, TileOp, GatherOp)
-TAKES_INTEGERS = (*AFTER, QuantizeOp, MatmulOp, Convolution, ConcatOp, SplitOp, PoolOp, ReluOp)
+TAKES_INTEGERS = (
+    *AFTER, LookupOp, QuantizeOp, MatmulOp, Convolution, ConcatOp, SplitOp, PoolOp, ReluOp,
+)  # fmt: skip
 
 
 def with_input(

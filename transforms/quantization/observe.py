@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -127,22 +128,21 @@ class Observer:
             return None if value is None else self._around(value, values).item()
 
         limit, holds = known(op.trip_count), known(op.condition)
-        holds = holds is None or bool(holds)
+        going = np.array(holds is None or bool(holds))
         state = [self._around(v, values) for v in op.carried]
         scans: list[list[Array]] = [[] for _ in op.results[len(state) :]]
-        rounds = 0
-        while holds and (limit is None or rounds < limit):
-            first: list[Array] = [np.array(rounds, np.int64), np.array(holds)]
-            body = op.body.block
-            arguments = dict(zip(body.args, [*first, *state], strict=True))
-            going, *yielded = self._inside(body, values | arguments)
-            state, slices = yielded[: len(state)], yielded[len(state) :]
-            for scan, array in zip(scans, slices, strict=True):
+        for i in count() if limit is None else range(limit):
+            if not going.item():
+                break
+            state = [np.array(i, np.int64), going, *state]
+            arguments = dict(zip(op.body.block.args, state, strict=True))
+            yielded = self._inside(op.body.block, values | arguments)
+            going, state = yielded[0], yielded[1 : len(op.carried) + 1]
+            for scan, array in zip(scans, yielded[len(op.carried) + 1 :], strict=True):
                 scan.append(array)
-            holds, rounds = bool(going.item()), rounds + 1
         if any(not scan for scan in scans):
             raise GeError("a loop without rounds has no slices", str(location_of(op)))
-        return [*state, *map(np.stack, scans)]
+        return [*state, *(np.stack(scan) for scan in scans)]
 
 
 def _read(op: Operation) -> list[SSAValue]:

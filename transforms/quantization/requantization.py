@@ -6,13 +6,14 @@
 
 On one grid of 8-bit integers nothing is left but the limits. Exceptions: codes of 8 bits that would
 be rounded to another side in one step; scales that are known only at run time or for blocks, a
-quantize along an axis, zero points along an axis, and limits where the grid of the result is not
-known yet.
+quantize along an axis, zero points along an axis, sums of 64 bits, and limits where the grid of the
+result is not known yet.
 """
 
 import math
 
 import numpy as np
+from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph import elementwise as g
@@ -57,6 +58,8 @@ def requantize(op: QuantizeOp, make: Make) -> Replacement:
     interval, target = limited(op.input), Grid.of(op)
     source = interval.value.owner
     if not isinstance(source, DequantizeOp) or target is None or target.axis is not None:
+        return None
+    if element_type(source.input) == i64:
         return None
     grid = Grid.of(source)
     if grid is None or not (grid.is_prepared and target.is_prepared):

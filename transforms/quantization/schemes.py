@@ -5,22 +5,38 @@ from dataclasses import dataclass
 from ge.dialects.support.errors import GeError
 
 INT8 = "int8"
+FLOAT = "float"  # of a layer that is not quantized
 
 
 @dataclass(frozen=True)
 class Scheme:
     """How layers are quantized. `activation_bits`: 0 for float activations. `block`: weights of a
     matmul along its input channels that share a scale, 0 for a scale for each output (which
-    convolutions always have)."""
+    convolutions always have). `rate`: the element type that the target must have a rate for.
+    `is_dynamic`: scales of activations are computed as the program runs."""
 
     name: str
     activation_bits: int = 0
     weight_bits: int = 8
     block: int = 0
+    rate: str = ""
+    is_dynamic: bool = False
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether ranges of activations must be known."""
+        return self.activation_bits > 0 and not self.is_dynamic
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether activations have no zero point: 16 bits need none of their codes for it."""
+        return self.activation_bits > 8
 
 
 _SCHEMES = (
-    Scheme(INT8, activation_bits=8),
+    Scheme(INT8, activation_bits=8, rate="i8"),
+    Scheme("int16", activation_bits=16, rate="i16"),
+    Scheme("dynamic", activation_bits=8, rate="i8", is_dynamic=True),
     Scheme("w8a16"),
     Scheme("w4a16", weight_bits=4, block=32),
 )

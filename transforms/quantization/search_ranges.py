@@ -29,7 +29,7 @@ from ge.transforms.quantization.calibrate import set_range
 from ge.transforms.quantization.data import CalibratedPass, Calibration
 from ge.transforms.quantization.layer_samples import LayerSamples, folds, layer_samples
 from ge.transforms.quantization.observe import Observer
-from ge.transforms.quantization.schemes import INT8, SCHEMES
+from ge.transforms.quantization.schemes import INT8, Scheme, scheme_of
 from ge.transforms.quantization.table import Range
 from ge.transforms.rewriting import remarks
 
@@ -80,7 +80,8 @@ class Limits:
         if low is not None and low in self.constants:
             least = max(least, float(self.constant(low).min()))
         if high is not None and high in self.constants:
-            most = min(most, float(self.constant(high).max()))
+            limits = self.constant(high)
+            least, most = min(least, float(limits.min())), min(most, float(limits.max()))
         return least, most
 
 
@@ -90,17 +91,17 @@ def widened(low: Array, high: Array, factor: float, limits: Range) -> Range:
     return max(least * factor, limits[0]), min(most * factor, limits[1])
 
 
-def errors_of(users: Sequence[LayerSamples], limits: Range) -> NDArray[np.float64]:
+def errors_of(users: Sequence[LayerSamples], limits: Range, scheme: Scheme) -> NDArray[np.float64]:
     """For each factor the error of the outputs of layers that read one value."""
     errors = np.zeros(len(FACTORS))
     for others, judged in folds(len(users[0].low)):
         ranges = [widened(*users[0].ranges(others), f, limits) for f in FACTORS]
         for user in users:
-            errors += user.errors(judged, ranges, SCHEMES[INT8])
+            errors += user.errors(judged, ranges, scheme)
     return errors
 
 
-def search_ranges(main: FuncOp, calibration: Calibration) -> None:
+def search_ranges(main: FuncOp, calibration: Calibration, scheme: Scheme) -> None:
     """Write the best ranges to the activations of layers and to the table."""
     users: dict[SSAValue, list[LayerSamples]] = {}
     for op, samples in layer_samples(main, calibration).items():
@@ -108,7 +109,7 @@ def search_ranges(main: FuncOp, calibration: Calibration) -> None:
     limits = Limits(Observer(main))
     for value, readers in users.items():
         bounds = limits.of(value)
-        errors = errors_of(readers, bounds)
+        errors = errors_of(readers, bounds, scheme)
         best = int(np.argmin(errors))
         if errors[best] > errors[0] * LEAST_GAIN:
             best = 0
@@ -123,10 +124,13 @@ def search_ranges(main: FuncOp, calibration: Calibration) -> None:
 @dataclass(frozen=True)
 class SearchRangesPass(CalibratedPass):
     """Choose the ranges of activations by the errors of layers, where there are samples.
-    `data`: a file with samples (.npz), else what is at hand."""
+    `scheme`: of activations and weights, int8 or int16; `data`: a file with samples (.npz), else
+    what is at hand."""
 
     name = "search-ranges"
 
+    scheme: str = INT8
+
     def run(self, main: FuncOp, calibration: Calibration) -> None:
         if calibration.samples is not None:
-            search_ranges(main, calibration)
+            search_ranges(main, calibration, scheme_of(self.scheme))

@@ -26,8 +26,8 @@ from ge.transforms.rewriting.relations import Relation, Ulps
 @dataclass(frozen=True)
 class SmoothActivationsPass(CalibratedPass):
     """Scale channels behind norms, and between layers where weights alone are quantized.
-    `scheme`: int8 (activations and weights), w8a16 or w4a16 (weights); `data`: a file with samples
-    (.npz) or a table (.toml), else what is at hand."""
+    `scheme`: int8 or int16 (activations and weights), w8a16 or w4a16 (weights); `data`: a file with
+    samples (.npz) or a table (.toml), else what is at hand."""
 
     name = "smooth-activations"
     RELATION: ClassVar[Relation] = Ulps(1024, half=64, overflow=True)

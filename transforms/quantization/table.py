@@ -23,13 +23,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from ge.dialects.support.errors import GeError
+from ge.transforms.quantization.schemes import FLOAT, SCHEMES
 
 Range = tuple[float, float]
 
 # What numbers the results of one op, and values of one name
 SUFFIX = re.compile(r"(:\d+)?(#\d+)?$")
-
-FLOAT = "float"
 
 
 def shortened(number: float) -> float:
@@ -39,7 +38,8 @@ def shortened(number: float) -> float:
 
 @dataclass
 class Table:
-    """What was decided: `vectors` by pass and layer; `layers` has those that stay float. `nominal`:
+    """What was decided: `vectors` by pass and layer; `layers` has the scheme of those that
+    have their own, or "float". `nominal`:
     the range of all activations where nothing can be observed."""
 
     model: str = ""
@@ -133,9 +133,10 @@ def parsed(text: str) -> Table:
             raise ValueError(f"a range is [smallest, largest], not {value} for '{name}'")
         table.ranges[name] = low_high[0], low_high[1]
     for name, value in _table(content.pop("layers", {}), "layers").items():
-        if value != FLOAT:
-            raise ValueError(f"a layer is '{FLOAT}', not '{value}' for '{name}'")
-        table.layers[name] = FLOAT
+        if value not in (FLOAT, *SCHEMES):
+            known = ", ".join((FLOAT, *SCHEMES))
+            raise ValueError(f"a layer is one of {known}, not '{value}' for '{name}'")
+        table.layers[name] = cast(str, value)
     for decision, entries in _table(content.pop("vectors", {}), "vectors").items():
         vectors = _table(entries, f"vectors.{decision}").items()
         table.vectors[decision] = {name: _vector(v, name) for name, v in vectors}

@@ -25,13 +25,15 @@ func.func @batches(%a: tensor<2x1x?x16xf16>, %b: tensor<3x16x4xf16>, %c: tensor<
 }
 
 // CHECK-LABEL: func.func @integers(
-func.func @integers(%a: tensor<8x16xi8>, %b: tensor<16x4xui8>, %c: tensor<16x4xi8>, %d: tensor<8x16xi64>, %e: tensor<16x2xi64>) {
+func.func @integers(%a: tensor<8x16xi8>, %b: tensor<16x4xui8>, %c: tensor<16x4xi8>, %d: tensor<8x16xi64>, %e: tensor<16x2xi64>, %f: tensor<8x16xi16>) {
   // CHECK-NEXT: %0 = graph.matmul %a, %b : (tensor<8x16xi8>, tensor<16x4xui8>) -> tensor<8x4xi32>
   %0 = graph.matmul %a, %b : (tensor<8x16xi8>, tensor<16x4xui8>) -> tensor<8x4xi32>
   // CHECK-NEXT: %1 = graph.matmul %a, %c : (tensor<8x16xi8>, tensor<16x4xi8>) -> tensor<8x4xi32>
   %1 = graph.matmul %a, %c : (tensor<8x16xi8>, tensor<16x4xi8>) -> tensor<8x4xi32>
   // CHECK-NEXT: %2 = graph.matmul %d, %e : (tensor<8x16xi64>, tensor<16x2xi64>) -> tensor<8x2xi64>
   %2 = graph.matmul %d, %e : (tensor<8x16xi64>, tensor<16x2xi64>) -> tensor<8x2xi64>
+  // CHECK-NEXT: %3 = graph.matmul %f, %c : (tensor<8x16xi16>, tensor<16x4xi8>) -> tensor<8x4xi64>
+  %3 = graph.matmul %f, %c : (tensor<8x16xi16>, tensor<16x4xi8>) -> tensor<8x4xi64>
   func.return
 }
 

@@ -40,9 +40,9 @@ func.func @f(%a: tensor<8x16xf32>, %b: tensor<16x4xf16>) {
 
 // -----
 
-func.func @f(%a: tensor<8x16xi16>, %b: tensor<16x4xi16>) {
-  // expected-error@+1 {{element type i16 is not supported}}
-  %0 = graph.matmul %a, %b : (tensor<8x16xi16>, tensor<16x4xi16>) -> tensor<8x4xi16>
+func.func @f(%a: tensor<8x16xi1>, %b: tensor<16x4xi1>) {
+  // expected-error@+1 {{element type i1 is not supported}}
+  %0 = graph.matmul %a, %b : (tensor<8x16xi1>, tensor<16x4xi1>) -> tensor<8x4xi1>
   func.return
 }
 

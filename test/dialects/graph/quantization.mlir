@@ -45,3 +45,10 @@ func.func @requantize(%x: tensor<2x3xi32>, %q: tensor<2x3xi8>, %s: tensor<f32>, 
   %1 = graph.requantize %q, %s3 offset %o : tensor<i8> zero_point %z : tensor<ui8> to ui8 {axis = 1 : i64, high = 200 : i64, low = 3 : i64, rounding = "tflite"} : tensor<2x3xi8>, tensor<3xf32> -> tensor<2x3xui8>
   func.return
 }
+
+// CHECK-LABEL: func.func @lookup(
+func.func @lookup(%q: tensor<2x?xi8>, %t: tensor<256xf16>) -> tensor<2x?xf16> {
+  // CHECK-NEXT: %0 = graph.lookup %q, %t : (tensor<2x?xi8>, tensor<256xf16>) -> tensor<2x?xf16>
+  %0 = graph.lookup %q, %t : (tensor<2x?xi8>, tensor<256xf16>) -> tensor<2x?xf16>
+  func.return %0 : tensor<2x?xf16>
+}

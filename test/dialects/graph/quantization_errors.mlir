@@ -16,9 +16,17 @@ func.func @f(%x: tensor<4xf32>, %s: tensor<f32>) {
 
 // -----
 
-// CHECK: error: 'graph.dequantize' op a quantized element type is one of i2, i4, i8, i16, ui2, ui4, ui8, ui16, i32, f8E4M3FN, f8E5M2, f8E4M3FNUZ, f8E5M2FNUZ, f4E2M1FN, not i64
-func.func @f(%x: tensor<4xi64>, %s: tensor<f32>) {
-  %0 = graph.dequantize %x, %s : (tensor<4xi64>, tensor<f32>) -> tensor<4xf32>
+// CHECK: error: 'graph.dequantize' op a quantized element type is one of i2, i4, i8, i16, ui2, ui4, ui8, ui16, i32, f8E4M3FN, f8E5M2, f8E4M3FNUZ, f8E5M2FNUZ, f4E2M1FN, not ui64
+func.func @f(%x: tensor<4xui64>, %s: tensor<f32>) {
+  %0 = graph.dequantize %x, %s : (tensor<4xui64>, tensor<f32>) -> tensor<4xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.dequantize' op sums of i64 have no zero point
+func.func @f(%x: tensor<4xi64>, %s: tensor<f32>, %z: tensor<i64>) {
+  %0 = graph.dequantize %x, %s, %z : (tensor<4xi64>, tensor<f32>, tensor<i64>) -> tensor<4xf32>
   func.return
 }
 
@@ -163,5 +171,21 @@ func.func @f(%x: tensor<4xi32>, %s: tensor<3xf32>) {
 // CHECK: error: 'graph.requantize' op a quantized element type is one of
 func.func @f(%x: tensor<4xf32>, %s: tensor<f32>) {
   %0 = graph.requantize %x, %s to i8 : tensor<4xf32>, tensor<f32> -> tensor<4xi8>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.lookup' op element type i16 is not supported; a lookup takes i8 or ui8
+func.func @f(%x: tensor<4xi16>, %t: tensor<256xi8>) {
+  %0 = graph.lookup %x, %t : (tensor<4xi16>, tensor<256xi8>) -> tensor<4xi8>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.lookup' op a table has shape [256], not [255]
+func.func @f(%x: tensor<4xi8>, %t: tensor<255xi8>) {
+  %0 = graph.lookup %x, %t : (tensor<4xi8>, tensor<255xi8>) -> tensor<4xi8>
   func.return
 }

@@ -1,4 +1,5 @@
 // RUN: ge-opt %s -p insert-quantization --split-input-file | filecheck %s
+// RUN: ge-opt %s -p 'insert-quantization{scheme=int16}' --split-input-file | filecheck %s --check-prefix WIDE
 
 // The input with the zero point of its range, once for both layers; the weight by output channel.
 // The sum reads the float value. Marks of ranges are gone.
@@ -30,6 +31,14 @@ func.func @main(%x: tensor<2x4xf32> {graph.name = "x", graph.range = [-1.0 : f64
 // CHECK-NEXT: %r2 = graph.add %r0, %r1
 // CHECK-NEXT: %r3 = graph.add %r2, %x
 // CHECK-NOT:  graph.range
+
+// 16 bits have no zero point; weights have 8.
+// WIDE:       [[S:%\d+]] = graph.constant dense<9.15555283e-05> : tensor<f32>
+// WIDE-NEXT:  [[Q:%\d+]] = graph.quantize %x, [[S]] to i16 : (
+// WIDE-NEXT:  [[D:%\d+]] = graph.dequantize [[Q]], [[S]] : (
+// WIDE:       graph.quantize %w, %{{\d+}} to i8 {axis = 1 : i64} :
+// WIDE:       %r0 = graph.matmul [[D]], %
+// WIDE:       %r1 = graph.matmul [[D]], %
 
 // -----
 

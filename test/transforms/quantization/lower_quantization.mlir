@@ -321,3 +321,78 @@ func.func @transposed(%q: tensor<1x2x4xi8>) -> tensor<1x3x9xf32> {
 // CHECK-NEXT:    %1 = graph.conv_transpose %q, %w strides [2]
 // CHECK-NEXT:    %2 = graph.dequantize %1, %0 {axis = 1 : i64}
 // CHECK-NEXT:    func.return %2
+
+// -----
+
+// Sums with integers of 16 bits have 64, which no requantize takes; a bias is added in floats.
+func.func @wide(%q: tensor<4x8xi16>) -> tensor<4x2xi8> {
+  %s = graph.constant dense<0.5> : tensor<f32>
+  %w = graph.constant dense<2> : tensor<8x2xi8>
+  %t = graph.constant dense<[0.25, 0.5]> : tensor<2xf32>
+  %b = graph.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %0 = graph.dequantize %q, %s : (tensor<4x8xi16>, tensor<f32>) -> tensor<4x8xf32>
+  %1 = graph.dequantize %w, %t {axis = 1 : i64} : (tensor<8x2xi8>, tensor<2xf32>) -> tensor<8x2xf32>
+  %2 = graph.matmul %0, %1 : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+  %3 = graph.add %2, %b : (tensor<4x2xf32>, tensor<2xf32>) -> tensor<4x2xf32>
+  %4 = graph.quantize %3, %s to i8 : (tensor<4x2xf32>, tensor<f32>) -> tensor<4x2xi8>
+  func.return %4 : tensor<4x2xi8>
+}
+// CHECK-LABEL: func.func @wide(
+// CHECK:         [[M:%\d+]] = graph.matmul %q, %w : (tensor<4x8xi16>, tensor<8x2xi8>) -> tensor<4x2xi64>
+// CHECK-NEXT:    [[D:%\d+]] = graph.dequantize [[M]], %{{\d+}} {axis = 1 : i64}
+// CHECK-NEXT:    [[A:%\d+]] = graph.add [[D]], %b
+// CHECK-NEXT:    graph.quantize [[A]], %s to i8
+
+// -----
+
+// The zero point of 16 bits is in the bias of 64, and what padding holds.
+func.func @wide_conv(%q: tensor<1x2x4x4xui16>, %c: tensor<1x2x4x4xi16>) -> (tensor<1x3x4x4xf32>, tensor<1x3x4x4xf32>) {
+  %s = graph.constant dense<0.5> : tensor<f32>
+  %z = graph.constant dense<40000> : tensor<ui16>
+  %w = graph.constant dense<100> : tensor<3x2x3x3xi8>
+  %b = graph.constant dense<[1.0, 2.0, -4.0]> : tensor<3xf32>
+  %0 = graph.dequantize %q, %s, %z : (tensor<1x2x4x4xui16>, tensor<f32>, tensor<ui16>) -> tensor<1x2x4x4xf32>
+  %1 = graph.dequantize %w, %s : (tensor<3x2x3x3xi8>, tensor<f32>) -> tensor<3x2x3x3xf32>
+  %2 = graph.conv %0, %1 pads [1, 1, 1, 1] : (tensor<1x2x4x4xf32>, tensor<3x2x3x3xf32>) -> tensor<1x3x4x4xf32>
+  %3 = graph.dequantize %c, %s : (tensor<1x2x4x4xi16>, tensor<f32>) -> tensor<1x2x4x4xf32>
+  %4 = graph.conv %3, %1 bias %b pads [1, 1, 1, 1] : (tensor<1x2x4x4xf32>, tensor<3x2x3x3xf32>, tensor<3xf32>) -> tensor<1x3x4x4xf32>
+  func.return %2, %4 : tensor<1x3x4x4xf32>, tensor<1x3x4x4xf32>
+}
+// CHECK-LABEL: func.func @wide_conv(
+// CHECK:         [[Z:%\d+]] = graph.constant dense<-72000000> : tensor<3xi64>
+// CHECK:         graph.conv %q, %w bias [[Z]] pads [1, 1, 1, 1] {pad_value = 40000 : i64}
+// CHECK:         [[C:%\d+]] = graph.conv %c, %w pads [1, 1, 1, 1]
+// CHECK-NEXT:    [[D:%\d+]] = graph.dequantize [[C]], %
+// CHECK:         graph.add [[D]], %{{\d+}} : (tensor<1x3x4x4xf32>, tensor<3x1x1xf32>)
+
+// -----
+
+// Scales that the program computes, of rows and of samples, multiply what becomes of the sums.
+func.func @rows(%q: tensor<4x8xi8>, %r: tensor<4x1xf16>, %c: tensor<3x2x4x4xui8>, %t: tensor<3xf32>) -> (tensor<4x2xf16>, tensor<3x3x4x4xf32>) {
+  %w = graph.constant dense<2> : tensor<8x2xi8>
+  %sw = graph.constant dense<[0.25, 0.5]> : tensor<2xf16>
+  %b = graph.constant dense<[1.0, 2.0]> : tensor<2xf16>
+  %s = graph.constant dense<0.5> : tensor<f32>
+  %v = graph.constant dense<100> : tensor<3x2x3x3xi8>
+  %rows = graph.sigmoid %r : (tensor<4x1xf16>) -> tensor<4x1xf16>
+  %samples = graph.sigmoid %t : (tensor<3xf32>) -> tensor<3xf32>
+  %0 = graph.dequantize %q, %rows {axis = 1 : i64, block_size = 8 : i64} : (tensor<4x8xi8>, tensor<4x1xf16>) -> tensor<4x8xf16>
+  %1 = graph.dequantize %w, %sw {axis = 1 : i64} : (tensor<8x2xi8>, tensor<2xf16>) -> tensor<8x2xf16>
+  %2 = graph.matmul %0, %1 : (tensor<4x8xf16>, tensor<8x2xf16>) -> tensor<4x2xf16>
+  %3 = graph.add %2, %b : (tensor<4x2xf16>, tensor<2xf16>) -> tensor<4x2xf16>
+  %4 = graph.dequantize %c, %samples {axis = 0 : i64} : (tensor<3x2x4x4xui8>, tensor<3xf32>) -> tensor<3x2x4x4xf32>
+  %5 = graph.dequantize %v, %s : (tensor<3x2x3x3xi8>, tensor<f32>) -> tensor<3x2x3x3xf32>
+  %6 = graph.conv %4, %5 pads [1, 1, 1, 1] : (tensor<3x2x4x4xf32>, tensor<3x2x3x3xf32>) -> tensor<3x3x4x4xf32>
+  func.return %3, %6 : tensor<4x2xf16>, tensor<3x3x4x4xf32>
+}
+// CHECK-LABEL: func.func @rows(
+// CHECK:         [[M:%\d+]] = graph.matmul %q, %w : (tensor<4x8xi8>, tensor<8x2xi8>) -> tensor<4x2xi32>
+// CHECK-NEXT:    [[D:%\d+]] = graph.dequantize [[M]], %{{\d+}} {axis = 1 : i64} : (tensor<4x2xi32>, tensor<2xf32>)
+// CHECK-NEXT:    [[R:%\d+]] = graph.cast %rows to f32 :
+// CHECK-NEXT:    [[P:%\d+]] = graph.mul [[D]], [[R]]
+// CHECK-NEXT:    [[H:%\d+]] = graph.cast [[P]]
+// CHECK-NEXT:    graph.add [[H]], %b
+// CHECK:         [[C:%\d+]] = graph.conv %c, %v pads [1, 1, 1, 1]
+// CHECK-NEXT:    [[T:%\d+]] = graph.unsqueeze %samples axes [1, 2, 3]
+// CHECK-NEXT:    [[D:%\d+]] = graph.dequantize [[C]], %s
+// CHECK-NEXT:    graph.mul [[D]], [[T]]

@@ -1,0 +1,46 @@
+// Scales of activations that the program computes.
+// RUN: ge-opt %s -p 'insert-quantization{scheme=dynamic}' --split-input-file | filecheck %s
+
+// A scale for each row, once for both matmuls; what has no sign takes unsigned codes.
+func.func @main(%x: tensor<?x4xf32>) -> tensor<?x2xf32> {
+  %w = graph.constant #graph.weight<"w"> : tensor<4x4xf32>
+  %v = graph.constant #graph.weight<"v"> : tensor<4x2xf32>
+  %r0 = graph.matmul %x, %w : (tensor<?x4xf32>, tensor<4x4xf32>) -> tensor<?x4xf32>
+  %r1 = graph.matmul %x, %w {transpose_rhs = true} : (tensor<?x4xf32>, tensor<4x4xf32>) -> tensor<?x4xf32>
+  %r2 = graph.add %r0, %r1 : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4xf32>
+  %r3 = graph.relu %r2 : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %r4 = graph.matmul %r3, %v : (tensor<?x4xf32>, tensor<4x2xf32>) -> tensor<?x2xf32>
+  func.return %r4 : tensor<?x2xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT: [[A:%\d+]] = graph.abs %x
+// CHECK-NEXT: [[M:%\d+]] = graph.reduce "max" [[A]] axes [1] : tensor<?x4xf32> -> tensor<?x1xf32>
+// CHECK-NEXT: [[N:%\d+]] = graph.constant dense<1.270000e+02>
+// CHECK-NEXT: [[P:%\d+]] = graph.div [[M]], [[N]]
+// CHECK-NEXT: [[L:%\d+]] = graph.constant dense<1.17549435e-38>
+// CHECK-NEXT: [[S:%\d+]] = graph.maximum [[P]], [[L]]
+// CHECK-NEXT: [[Q:%\d+]] = graph.quantize %x, [[S]] to i8 {axis = 1 : i64, block_size = 4 : i64}
+// CHECK-NEXT: [[D:%\d+]] = graph.dequantize [[Q]], [[S]] {axis = 1 : i64, block_size = 4 : i64}
+// CHECK:      %r0 = graph.matmul [[D]], %{{\d+}} :
+// CHECK:      %r1 = graph.matmul [[D]], %{{\d+}} {transpose_rhs = true} :
+// CHECK:      graph.reduce "max" %r3 axes [1]
+// CHECK:      graph.constant dense<2.550000e+02>
+// CHECK:      graph.quantize %r3, %{{\d+}} to ui8 {axis = 1 : i64, block_size = 4 : i64}
+
+// -----
+
+// A scale for each sample before a convolution, one for all where rows are not summed. Without a
+// weight a matmul stays float.
+func.func @main(%x: tensor<?x2x4x4xf32>, %y: tensor<4x3xf32>) -> (tensor<?x3x4x4xf32>, tensor<4x3xf32>, tensor<4x4xf32>) {
+  %w = graph.constant #graph.weight<"w"> : tensor<3x2x1x1xf32>
+  %v = graph.constant #graph.weight<"v"> : tensor<4x4xf32>
+  %r0 = graph.conv %x, %w : (tensor<?x2x4x4xf32>, tensor<3x2x1x1xf32>) -> tensor<?x3x4x4xf32>
+  %r1 = graph.matmul %v, %y : (tensor<4x4xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  %r2 = graph.matmul %y, %y {transpose_rhs = true} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x4xf32>
+  func.return %r0, %r1, %r2 : tensor<?x3x4x4xf32>, tensor<4x3xf32>, tensor<4x4xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK:      graph.quantize %y, %{{\d+}} to i8 : (tensor<4x3xf32>, tensor<f32>)
+// CHECK:      graph.reduce "max" %{{\d+}} axes [1, 2, 3] {keep_dims = false} : tensor<?x2x4x4xf32> -> tensor<?xf32>
+// CHECK:      graph.quantize %x, %{{\d+}} to i8 {axis = 0 : i64}
+// CHECK:      %r2 = graph.matmul %y, %y

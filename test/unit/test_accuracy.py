@@ -1,0 +1,280 @@
+"""Precision by a bound: the least and cheapest that meets it, told by layer, and written down."""
+
+import json
+import math
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+import ge
+from ge.dialects.support.errors import GeError
+from ge.lowering.driver.calibration import table_for
+from ge.lowering.driver.compiler import context
+from ge.lowering.pipeline.options import Options
+from ge.runtime.data.arrays import Array
+from ge.tools import ge_calibrate, ge_compile
+from ge.transforms.quantization.accuracy import Accuracy, Arrays
+from ge.transforms.quantization.choose_precision import Step, steps_of
+from ge.transforms.quantization.noise import cosine, decibels, powers, worst
+from ge.transforms.quantization.table import read_table
+
+
+def normal(*dims: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).standard_normal(dims).astype(np.float32)
+
+
+def uniform(count: int, seed: int) -> Array:
+    return np.random.default_rng(seed).uniform(-2, 2, (count, 16)).astype(np.float32)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """Three layers, the last of which reads squares, and an index."""
+    weights = {f"w{i}": normal(16, 16, seed=i) / 4 for i in range(3)}
+    nodes = [
+        helper.make_node("MatMul", ["x", "w0"], ["a"], "first"),
+        helper.make_node("Tanh", ["a"], ["t"], "tanh"),
+        helper.make_node("MatMul", ["t", "w1"], ["b"], "second"),
+        helper.make_node("Mul", ["b", "b"], ["p"], "square"),
+        helper.make_node("MatMul", ["p", "w2"], ["y"], "third"),
+        helper.make_node("ArgMax", ["y"], ["i"], "index", axis=1, keepdims=0),
+    ]
+    graph = helper.make_graph(
+        nodes, "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 16])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 16]),
+         helper.make_tensor_value_info("i", TensorProto.INT64, ["N"])],
+        [numpy_helper.from_array(a, name) for name, a in weights.items()],
+    )  # fmt: skip
+    path = tmp_path / "net.onnx"
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    return path
+
+
+def save(path: Path, x: Array, **more: Array) -> Path:
+    arrays: dict[str, Any] = {"in:x": x, **more}
+    np.savez(path, **arrays)
+    return path
+
+
+@pytest.fixture
+def data(tmp_path: Path, model: Path) -> Path:
+    x = uniform(80, seed=9)
+    return save(tmp_path / "x.npz", x, label=outputs(ge.compile(str(model)), x)["i"])
+
+
+def outputs(program: "ge.Program", x: Array) -> dict[str, Array]:
+    return ge.Session(program.module, program.payload).run({"x": x})
+
+
+def measured(program: "ge.Program", model: Path, x: Array) -> float:
+    return worst("snr", outputs(ge.compile(str(model)), x), outputs(program, x))
+
+
+def layers_for(model: Path, data: Path, accuracy: str) -> dict[str, str]:
+    options = Options(quantize="int8", calibration=str(data), accuracy=accuracy)
+    return table_for(ge.load(str(model)), options, context()).layers
+
+
+# ---- bounds ----------------------------------------------------------------------------------
+
+
+def test_bounds_are_read():
+    assert Accuracy.parsed("snr>=25") == Accuracy("snr", 25.0)
+    assert Accuracy.parsed(" COS >= 9.99e-1 ") == Accuracy("cos", 0.999)
+    assert str(Accuracy.parsed("snr >= 30.5 dB")) == "snr >= 30.5"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("rms>=3", "snr or cos is expected at character 1"),
+        ("snr>25", ">= is expected at character 4"),
+        ("snr>=", "a number is expected at character 6"),
+        ("snr>=25 %", "nothing is expected at character 9"),
+    ],
+)
+def test_bounds_that_cannot_be_read(
+    text: str, place: str, model: Path, data: Path, capfd: pytest.CaptureFixture[str]
+):
+    with pytest.raises(ValueError, match=place):
+        Accuracy.parsed(text)
+    with pytest.raises(GeError, match=place):
+        ge.quantize(str(model), data, accuracy=text)
+    flags = ["--quantize", "int8", "--calibration", str(data), "--accuracy", text]
+    assert ge_compile.main([str(model), *flags]) == 1
+    assert place in capfd.readouterr().err
+
+
+def test_metrics():
+    x = np.array([3.0, 4.0], np.float32)
+    assert decibels(*powers(x, x)) == math.inf
+    assert decibels(*powers(x, x * np.float32(1.1))) == pytest.approx(20, abs=1e-4)
+    assert cosine(x, 2 * x) == pytest.approx(1)
+    assert cosine(x, np.array([-4.0, 3.0])) == pytest.approx(0)
+    assert cosine(0 * x, 0 * x) == 1
+    masked = np.array([3.0, -np.inf], np.float32)
+    assert decibels(*powers(masked, masked)) == math.inf
+    assert decibels(*powers(x, masked)) == -math.inf
+    assert worst("snr", {"a": x, "b": x}, {"a": x, "b": 0 * x}) == pytest.approx(0)
+    with pytest.raises(GeError, match="no outputs of floats"):
+        worst("snr", {"i": np.arange(3)}, {"i": np.arange(3)})
+
+
+# ---- the choice ------------------------------------------------------------------------------
+
+
+@given(
+    st.floats(0, 9),
+    st.lists(st.tuples(st.floats(0, 9), st.floats(0, 9)), min_size=1, max_size=4),
+)
+def test_steps_of_a_layer_lead_to_the_last_precision(
+    noise: float, choices: list[tuple[float, float]]
+):
+    named = [(str(i), left, us) for i, (left, us) in enumerate([*choices, (0.0, 10.0)])]
+    steps = steps_of("a", noise, named)
+    assert all(a.worth >= b.worth and b.noise > 0 for a, b in pairwise(steps))
+    assert sum(s.noise for s in steps) <= noise + 1e-9
+
+
+def test_the_step_that_is_worth_more_comes_first():
+    cheap, dear = ("int16", 1.0, 1.0), ("float", 0.0, 9.0)
+    assert steps_of("a", 9.0, [cheap, dear]) == [
+        Step("a", "int16", 8.0, 1.0), Step("a", "float", 1.0, 8.0),
+    ]  # fmt: skip
+    assert steps_of("a", 9.0, [("int16", 8.5, 1.0), dear]) == [Step("a", "float", 9.0, 9.0)]
+
+
+def test_a_bound_is_met_by_the_noisiest_layers(model: Path, data: Path):
+    assert layers_for(model, data, "snr>=10") == {}
+    some = layers_for(model, data, "snr>=39")
+    assert 0 < len(some) < 3
+    assert set(some.values()) <= {"float", "int16"}
+    program = ge.quantize(str(model), data, accuracy="snr>=39")
+    assert measured(program, model, uniform(80, seed=9)) >= 39
+    assert layers_for(model, data, "cos>=0.99995")
+
+
+def test_the_order_of_samples_changes_nothing(model: Path, data: Path, tmp_path: Path):
+    with np.load(data) as file:
+        x = file["in:x"]
+    shuffled = save(tmp_path / "y.npz", np.random.default_rng(1).permutation(x))
+    assert layers_for(model, data, "snr>=39") == layers_for(model, shuffled, "snr>=39")
+
+
+def test_a_table_has_the_choice(
+    model: Path, data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    table, report = tmp_path / "t.toml", tmp_path / "r.json"
+    flags = ["--data", str(data), "-o", str(table), "--accuracy", "snr>=39", "--sensitivity"]
+    assert ge_calibrate.main([str(model), *flags]) == 0
+    header, *rows = capfd.readouterr().err.splitlines()
+    assert header.split() == [
+        *("layer", "op", "in", "alone", "accumulated", "range", "saturated", "extra", "us", "why"),
+    ]
+    assert len(rows) == 3
+    kept = read_table(table).layers
+    assert [row.split()[0] for row in rows if "snr >= 39 asks for it" in row] == list(kept)
+    flags = ["--quantize", "int8", "--calibration", str(table), "--report", str(report)]
+    assert ge_compile.main([str(model), "--dim", "N=2", *flags]) == 0
+    told = json.loads(report.read_text())["quantization"]
+    assert told["integer"] + told["float"] == len(told["layers"]) == 3
+    reasons = {e["name"]: e.get("reason") for e in told["layers"] if e["scheme"] != "int8"}
+    assert list(reasons) == [name for name in ("first", "second", "third") if name in kept]
+    assert "the accuracy" not in capfd.readouterr().err
+
+
+def test_the_report_has_what_was_measured(model: Path, data: Path):
+    program = ge.quantize(str(model), data, accuracy="snr>=39")
+    told = program.report()["quantization"]["layers"]
+    assert all(entry["alone_db"] > 20 and "extra_us" in entry for entry in told)
+    assert any(entry.get("reason") == "snr >= 39 asks for it" for entry in told)
+    plain = ge.quantize(str(model), data).report()["quantization"]
+    assert plain["layers"][0] == {"name": "first", "op": "graph.matmul", "scheme": "int8"}
+    assert "quantization" not in ge.compile(str(model)).report()
+
+
+# ---- scores of users -------------------------------------------------------------------------
+
+
+def right(outputs: Arrays, labels: Arrays) -> float:
+    return float((outputs["i"] == labels["label"]).mean())
+
+
+def test_a_score_of_outputs_and_labels(model: Path, data: Path):
+    with np.load(data) as file:
+        x, label = file["in:x"], file["label"]
+    lenient = ge.quantize(str(model), data, accuracy=(right, 1.0))
+    strict = ge.quantize(str(model), data, accuracy=right)
+    assert lenient.report()["quantization"]["integer"] == 3
+    told = strict.report()["quantization"]["layers"]
+    assert 0 < sum(entry["scheme"] == "int8" for entry in told) < 3
+    assert right(outputs(strict, x), {"label": label}) == 1
+
+
+def fails(outputs: Arrays, labels: Arrays) -> float:
+    return float(labels["none"].mean())
+
+
+BAD: list[tuple[Any, str]] = [
+    (fails, "'fails' failed: KeyError: 'none'; it is called with outputs 'y', 'i' and labels "
+     "'label', each a dict of arrays"),
+    (lambda outputs, labels: math.nan, "gave nan"),  # pyright: ignore[reportUnknownLambdaType]
+    ((right, -1), "right loss <= -1 cannot be met: it is"),
+    (3, "accuracy is a bound, a function, or a function and a loss, not 3"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("score", "message"), BAD)
+def test_scores_that_do_not_work(model: Path, data: Path, score: Any, message: str):
+    with pytest.raises(GeError) as error:
+        ge.quantize(str(model), data, accuracy=score)
+    assert message in str(error.value)
+
+
+# ---- what is refused -------------------------------------------------------------------------
+
+
+def test_an_accuracy_that_cannot_be_met(model: Path, data: Path, capfd: pytest.CaptureFixture[str]):
+    flags = ["--quantize", "int8", "--calibration", str(data), "--accuracy", "snr>=300"]
+    assert ge_compile.main([str(model), *flags]) == 1
+    (line,) = capfd.readouterr().err.splitlines()
+    assert "snr >= 300 cannot be met: it is" in line
+    assert "with all layers but '" in line
+    assert "dB with none; ask for less, or compile without --quantize" in line
+
+
+Told = Callable[[list[str]], str]
+
+
+@pytest.fixture
+def told(model: Path, capfd: pytest.CaptureFixture[str]) -> Told:
+    def told(flags: list[str]) -> str:
+        ge_compile.main([str(model), "--dim", "N=2", *flags])
+        return capfd.readouterr().err
+
+    return told
+
+
+def test_an_accuracy_needs_samples(told: Told, data: Path, tmp_path: Path):
+    asked = ["--quantize", "w8a16", "--accuracy", "snr>=25"]
+    assert "an accuracy is measured on samples; give --calibration X.npz" in told(asked)
+    table = tmp_path / "t.toml"
+    table.write_text("[ranges]\nx = [-1.0, 1.0]\n")
+    asked[1] = "int8"
+    assert "for an accuracy give samples" in told([*asked, "--calibration", str(table)])
+    assert "an accuracy, but no scheme: the model stays float" in told(["--accuracy", "snr>=25"])
+
+
+def test_weights_alone_are_chosen_from_too(told: Told, data: Path):
+    flags = ["--quantize", "w4a16", "--calibration", str(data), "--accuracy", "snr>=20"]
+    assert "float: snr >= 20 asks for it" in told([*flags, "--remarks"])

@@ -1,0 +1,141 @@
+"""Schemes other than int8, and networks of several: from a float model to programs."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+from onnx.numpy_helper import from_array
+from xdsl.dialects.builtin import f32, i8, i16, i32, i64
+
+import ge
+from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.support.types import element_type
+from ge.lowering.driver.calibration import table_for
+from ge.lowering.driver.compiler import compile_file, context
+from ge.lowering.pipeline.options import Options
+from ge.runtime.check.cores import check_core_plans
+from ge.runtime.data.arrays import Array
+
+sys.path.insert(0, str(Path(__file__).parent))
+from qdq_models import layers
+from test_quantize import decibels, normal, outputs, save_model, save_samples
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of three layers, samples, and a table of its ranges."""
+    folder = tmp_path_factory.mktemp("net")
+    save_model(folder / "net.onnx")
+    save_samples(folder / "x.npz", normal(40, 3, 8, 8, seed=9))
+    options = Options(quantize="int8", calibration=str(folder / "x.npz"))
+    table = table_for(ge.load(str(folder / "net.onnx")), options, context())
+    (folder / "table.toml").write_text(table.text())
+    return folder
+
+
+def compiled(folder: Path, until: str, calibration: str = "x.npz", **options: Any) -> Any:
+    options.setdefault("quantize", "int8")
+    all_options = Options(calibration=str(folder / calibration), **options)
+    return compile_file(str(folder / "net.onnx"), all_options, dims={"N": 6}, until=until)
+
+
+def x_of_test() -> Array:
+    return normal(6, 3, 8, 8, seed=11)
+
+
+def test_layers_of_int16(folder: Path):
+    program = compiled(folder, "graph", quantize="int16")
+    ops = layers(program.module)
+    assert len(ops) == 3
+    for op in ops:
+        assert [element_type(v) for v in op.operands[:2]] == [i16, i8]
+        assert element_type(op.results[0]) == i64
+
+
+@pytest.mark.parametrize(
+    ("scheme", "operands"),
+    [("int16", [i16, i8, i64]), ("w8a16", [f32, f32, f32])],
+)
+def test_a_layer_with_a_scheme_of_its_own(folder: Path, scheme: str, operands: list[Any]):
+    table = (folder / "table.toml").read_text()
+    (folder / "t.toml").write_text(f'{table}\n[layers]\nhidden = "{scheme}"\n')
+    program = compiled(folder, "graph", "t.toml")
+    found = [
+        [*(element_type(v) for v in op.operands[:2]), element_type(op.results[0])]
+        for op in layers(program.module)
+    ]
+    assert found == [[i8, i8, i32], operands, [i8, i8, i32]]
+    mixed, plain = (compiled(folder, "program", t) for t in ("t.toml", "x.npz"))
+    launches = [sum(isinstance(op, KernelOp) for op in p.module.walk()) for p in (mixed, plain)]
+    assert launches[0] == launches[1]
+    assert check_core_plans(mixed.module) == []
+    want = outputs(ge.compile(str(folder / "net.onnx")), x_of_test())
+    errors = [-decibels(want, outputs(p, x_of_test())) for p in (mixed, plain)]
+    assert errors[0] < errors[1] + 1
+    assert errors[0] < -30
+
+
+@pytest.mark.parametrize("target", ["910b1", "310p3"])
+def test_plans_of_wide_sums_are_proved(folder: Path, target: str):
+    program = compiled(folder, "program", quantize="int16", target=target)
+    assert check_core_plans(program.module) == []
+    want = outputs(ge.compile(str(folder / "net.onnx")), x_of_test())
+    assert decibels(want, outputs(program, x_of_test())) > 40
+
+
+def test_int16_of_zeros_and_constants(tmp_path: Path):
+    """Inputs that are zero in all samples stay float; constant ones are exact."""
+    save_model(tmp_path / "net.onnx")
+    for value in (0.0, 1e-42):
+        save_samples(tmp_path / "x.npz", np.full((4, 3, 8, 8), value, np.float32))
+        program = compiled(tmp_path, "program", quantize="int16")
+        x = np.full((6, 3, 8, 8), value, np.float32)
+        want = outputs(ge.compile(str(tmp_path / "net.onnx")), x)
+        assert decibels(want, outputs(program, x)) > 40
+
+
+def by_definition(x: Array, w: Array) -> Array:
+    """Rows of x, and columns of w, in 8 bits."""
+    sx = np.maximum(np.abs(x).max(-1, keepdims=True) / np.float32(127), np.float32(2.0**-126))
+    sw = np.abs(w).max(0) / np.float32(127)
+    sums = np.rint(x / sx).astype(np.int64) @ np.rint(w / sw).astype(np.int64)
+    return (sums.astype(np.float32) * sw * sx).astype(np.float64)
+
+
+def test_rows_are_quantized_as_the_program_runs(tmp_path: Path):
+    """By the definition: rows of zeros, of one value, and of denormals too; with any batch."""
+    w = normal(600, 7, seed=1)
+    x = normal(9, 600, seed=2)
+    x[0], x[1], x[2], x[3] = 0, 2.5, 1e-42, x[3] * 1e6
+    path = save_linear(tmp_path / "linear.onnx", w)
+    for dims in ({}, {"N": 9}):
+        got = outputs(ge.compile(path, quantize="dynamic", dims=dims), x)
+        np.testing.assert_array_equal(got, by_definition(x, w))
+
+
+def save_linear(path: Path, w: Array) -> str:
+    ports = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", size])
+        for name, size in (("x", len(w)), ("y", w.shape[1]))
+    ]
+    node, weight = helper.make_node("MatMul", ["x", "w"], ["y"], "linear"), from_array(w, "w")
+    graph = helper.make_graph([node], "g", ports[:1], ports[1:], [weight])
+    opsets = [helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    path.write_bytes(model.SerializeToString())
+    return str(path)
+
+
+def test_samples_are_quantized_each_for_itself(folder: Path):
+    """What a batch holds beside a sample does not change it; with samples it becomes better."""
+    x = x_of_test()
+    large = np.concatenate([x[:1], 100 * x[1:]])
+    alone = ge.compile(str(folder / "net.onnx"), quantize="dynamic", dims={"N": 6})
+    np.testing.assert_array_equal(outputs(alone, x)[0], outputs(alone, large)[0])
+    assert all(element_type(op.result) == i32 for op in layers(alone.module))
+    want = outputs(ge.compile(str(folder / "net.onnx")), x)
+    assert decibels(want, outputs(alone, x)) > 35
+    assert decibels(want, outputs(compiled(folder, "program", quantize="dynamic"), x)) > 35

@@ -1,0 +1,176 @@
+"""Leave layers in 16 bits or in floats, where the outputs are to be more exact.
+
+With `accuracy="snr>=40"` and samples at hand
+    [layers]
+    "/fc/Gemm" = "float"
+is added to the table, which insert-quantization obeys. For each layer the noise that it alone puts
+on the outputs and the time that it takes longer in more bits are known; what takes most noise away
+for its time comes first, and no more layers than the bound needs: that is found by bisection, each
+step with all layers quantized, and with corrected biases, on all samples. Without an accuracy, and
+without samples, nothing changes; measured noise is kept for reports where these are asked for.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from xdsl.dialects.func import FuncOp
+
+from ge.dialects.support.errors import GeError
+from ge.dialects.targets import DEFAULT_TARGET
+from ge.dialects.targets.target import Target
+from ge.transforms.quantization.accuracy import Accuracy, accuracy_of
+from ge.transforms.quantization.data import CalibratedPass, Calibration
+from ge.transforms.quantization.facts import LayerFacts
+from ge.transforms.quantization.insert_quantization import insert_quantization
+from ge.transforms.quantization.noise import decibels
+from ge.transforms.quantization.schemes import FLOAT, INT8, SCHEMES, Scheme, scheme_of
+from ge.transforms.quantization.trials import Trials, layer_us
+from ge.transforms.rewriting import remarks
+
+NAME = "choose-precision"
+LEAST_US = 0.05  # that more bits cost: what is below is not known so exactly
+
+Precisions = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A layer in more bits than before: what that takes from the noise, and adds to the time."""
+
+    layer: str
+    precision: str
+    noise: float
+    us: float
+
+    @property
+    def worth(self) -> float:
+        return self.noise / max(self.us, LEAST_US)
+
+
+def steps_of(layer: str, noise: float, choices: Sequence[tuple[str, float, float]]) -> list[Step]:
+    """The steps of a layer with a `noise` through precisions of more and more bits, each with its
+    noise and extra time; every step is worth no more than the one before."""
+    steps: list[Step] = []
+    for precision, left, us in choices:
+        while True:
+            gain, spent = noise - left - sum(s.noise for s in steps), us - sum(s.us for s in steps)
+            step = Step(layer, precision, gain, spent)
+            if not steps or step.worth <= steps[-1].worth:
+                break
+            steps.pop()
+        if step.noise > 0:
+            steps.append(step)
+    return steps
+
+
+@dataclass
+class Search:
+    """The search for one function."""
+
+    trials: Trials
+    scheme: Scheme
+    target: Target
+    facts: Mapping[str, LayerFacts]  # of the layers that can be quantized
+
+    def wider(self) -> list[Scheme]:
+        """Schemes of more bits that the target multiplies."""
+        bits, rates = self.scheme.activation_bits, self.target.macs_per_cycle
+        return [
+            s for s in SCHEMES.values()
+            if bits and s.activation_bits > bits and s.rate in rates
+        ]  # fmt: skip
+
+    def steps(self) -> list[Step]:
+        """What layers can become, the best first; each layer's noise alone is kept."""
+        found: list[Step] = []
+        for name, facts in self.facts.items():
+            layer, others = self.trials.layers[name], dict.fromkeys(self.facts, FLOAT)
+            del others[name]
+            noise = self.trials.noise(others)
+            us = partial(layer_us, layer, target=self.target)
+            least, facts.alone_db = us(self.scheme), decibels(1.0, noise)
+            facts.extra_us = us(None) - least
+            choices = [
+                (s.name, self.trials.noise({**others, name: s.name}), us(s) - least)
+                for s in self.wider()
+            ]
+            found += steps_of(name, noise, [*choices, (FLOAT, 0.0, facts.extra_us)])
+        return sorted(found, key=lambda s: -s.worth)
+
+    def choose(self, accuracy: Accuracy, first: float, least: float) -> Precisions:
+        """The precisions with which a metric, which is `first` without any, is at least `least`.
+        Raises GeError where that takes all layers in floats."""
+        steps = self.steps()
+
+        def value(count: int) -> float:
+            return self.trials.value(accuracy, precisions(steps[:count]))
+
+        low, high = 0, max(len(steps) - 1, 0)
+        if (reached := value(high) if high else first) < least:
+            told, left = accuracy.told, f" '{steps[-1].layer}'" if steps else " none"
+            what = f"{told(reached)} with all layers but{left} in floats, {told(first)} with none"
+            hint = "ask for less, or compile without --quantize"
+            raise GeError(f"{accuracy} cannot be met: it is {what}", hint=hint)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if value(middle) >= least else (middle, high)
+        return precisions(steps[:high])
+
+
+def precisions(steps: Sequence[Step]) -> Precisions:
+    return {step.layer: step.precision for step in steps}
+
+
+@dataclass(frozen=True)
+class ChoosePrecisionPass(CalibratedPass):
+    """Leave layers in more bits for an accuracy, where there are samples.
+    `scheme`, `skip`, `asymmetric`: what insert-quantization has; `target`: what multiplies;
+    `accuracy`: a bound such as snr>=25 or cos>=0.999; `data`: a file with samples (.npz), else what
+    is at hand."""
+
+    name = NAME
+
+    scheme: str = INT8
+    skip: tuple[str, ...] = ()
+    asymmetric: bool = False
+    target: str = DEFAULT_TARGET
+    accuracy: str = ""
+
+    def run(self, main: FuncOp, calibration: Calibration) -> None:
+        scheme, accuracy = (
+            scheme_of(self.scheme),
+            calibration.accuracy or accuracy_of(self.accuracy),
+        )
+        if calibration.samples is None or not (accuracy or calibration.sensitivity):
+            return
+        insert = partial(
+            insert_quantization, scheme=scheme, skip=self.skip, symmetric=not self.asymmetric
+        )
+        trials = Trials(main, calibration.samples, insert)
+        facts = trials.quantized({}, trials.few)[1]
+        calibration.layers.update(facts)
+        quantized = {name: f for name, f in facts.items() if f.scheme != FLOAT}
+        search = Search(trials, scheme, Target.load(self.target), quantized)
+        chosen: Precisions = {}
+        if accuracy is not None:
+            chosen = meet(accuracy, search)
+            calibration.table.layers.update(chosen)
+        if calibration.sensitivity:
+            if not any(f.alone_db is not None for f in facts.values()):
+                search.steps()
+            trials.accumulated(chosen, facts)
+
+
+def meet(accuracy: Accuracy, search: Search) -> Precisions:
+    trials = search.trials
+    least = accuracy.bound(trials.wanted, trials.samples.labels)
+    if (first := trials.value(accuracy, {})) >= least:
+        return {}
+    chosen = search.choose(accuracy, first, least)
+    for name, precision in chosen.items():
+        facts = search.facts[name]
+        facts.reason = f"{accuracy} asks for it"
+        what = f"'{name}' in {precision} for {accuracy}: {facts.alone_db:.1f} dB alone"
+        remarks.applied(NAME, trials.layers[name].op, what)
+    return chosen

@@ -1,0 +1,179 @@
+"""Tries layers of a function in several precisions on samples: what noise that puts on the outputs,
+what it saves in time."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from ge.dialects.graph.ports import name_of
+from ge.dialects.support import diagnostics
+from ge.dialects.support.types import byte_size, has_size, numel, shape_of, tensor
+from ge.dialects.targets.target import Target
+from ge.runtime.costs.cost import hbm_bytes_per_us, launch_us
+from ge.runtime.data.arrays import Array
+from ge.transforms.quantization.accuracy import Accuracy, Arrays
+from ge.transforms.quantization.calibrate import range_of
+from ge.transforms.quantization.correct_bias import correct_bias
+from ge.transforms.quantization.data import Calibration, Samples, calibrating
+from ge.transforms.quantization.facts import LayerFacts
+from ge.transforms.quantization.layer_samples import canonical
+from ge.transforms.quantization.layers import Layer, layers
+from ge.transforms.quantization.noise import decibels, powers, total_noise
+from ge.transforms.quantization.observe import Observer, Step, Watcher
+from ge.transforms.quantization.schemes import Scheme
+from ge.transforms.quantization.table import Table
+from ge.transforms.rewriting import remarks
+
+SAMPLES = 256  # that outputs are judged on, at most
+BYTES = 64 << 20  # that their outputs take, at most, where that is more than one chunk
+ALONE = 32  # samples for the noise of each layer alone, at least
+
+Insert = Callable[[FuncOp], object]  # brings a function into QDQ form
+
+
+@dataclass
+class Trials:
+    """A function of floats, with what its layers are quantized by."""
+
+    main: FuncOp
+    given: Samples
+    insert: Insert
+
+    @cached_property
+    def samples(self) -> Samples:
+        """The samples that outputs are judged on."""
+        size = sum(byte_size(v.type) for v in _results(self.main).values() if has_size(v))
+        chunks = max(min(SAMPLES // self.given.chunk, BYTES // max(size, 1)), 1)
+        return canonical(self.given).part(0, chunks * self.given.chunk)
+
+    @cached_property
+    def few(self) -> Samples:
+        chunk = self.samples.chunk
+        return self.samples.part(0, -(-ALONE // chunk) * chunk)
+
+    @cached_property
+    def layers(self) -> dict[str, Layer]:
+        return {layer.name: layer for layer in layers(self.main)}
+
+    @cached_property
+    def wanted(self) -> Arrays:
+        """The outputs of the float model."""
+        return outputs(self.main, self.samples)
+
+    @cached_property
+    def wanted_of_few(self) -> Arrays:
+        return outputs(self.main, self.few)
+
+    def quantized(
+        self, precisions: Mapping[str, str], samples: Samples | None = None
+    ) -> tuple[FuncOp, dict[str, LayerFacts]]:
+        """A copy, quantized but for layers that have another precision, with biases corrected by
+        these or all samples; and what each layer is."""
+        table, copy = Table(layers=dict(precisions)), self.main.clone()
+        calibration = Calibration(table, samples or self.samples)
+        with diagnostics.without_remarks(), remarks.collecting(), calibrating(calibration):
+            self.insert(copy)
+            correct_bias(copy, calibration)
+        return copy, calibration.layers
+
+    def value(self, accuracy: Accuracy, precisions: Mapping[str, str]) -> float:
+        """What a metric of the outputs is."""
+        copy, _ = self.quantized(precisions)
+        return accuracy.value(self.wanted, outputs(copy, self.samples), self.samples.labels)
+
+    def noise(self, precisions: Mapping[str, str]) -> float:
+        """The noise of the outputs as part of their power, from a few of the samples."""
+        copy, _ = self.quantized(precisions, self.few)
+        return total_noise(self.wanted_of_few, outputs(copy, self.few))
+
+    # ---- what the layers are like
+
+    def accumulated(self, precisions: Mapping[str, str], facts: Mapping[str, LayerFacts]) -> None:
+        """Add the noise of the results of layers where all that precede are quantized too, and the
+        share of their inputs that ranges cut off."""
+        copy, _ = self.quantized(precisions)
+        twins = {layer.name: layer.op for layer in layers(copy)}
+        both, total = Observer(self.main), Observer(copy)
+        sums = {name: np.zeros(4) for name in facts if name in twins and name in self.layers}
+        seen: dict[str, Array] = {}
+
+        def watch(name: str, step: Step) -> None:
+            bounds = range_of(self.layers[name].input)
+            x, y = (
+                array if (rows := step.chunk.rows(array)) is None else rows
+                for array in (step.operands[self.layers[name].activations[0]], step.results[0])
+            )
+            seen[name] = y
+            if bounds is not None:
+                outside = np.count_nonzero((x < bounds[0]) | (x > bounds[1]))
+                sums[name][2:] += np.array([outside, x.size])
+
+        def compare(name: str, step: Step) -> None:
+            rows = step.chunk.rows(step.results[0])
+            got = step.results[0] if rows is None else rows
+            sums[name][:2] += powers(seen.pop(name), got)
+
+        samples = self.samples
+        for first in range(0, samples.count, samples.chunk):
+            part = samples.part(first, samples.chunk)
+            both.run(part, {self.layers[n].op: cast(Watcher, partial(watch, n)) for n in sums})
+            total.run(part, {twins[n]: cast(Watcher, partial(compare, n)) for n in sums})
+        for name, (signal, noise, outside, count) in sums.items():
+            facts[name].accumulated_db = decibels(signal, noise)
+            if count:
+                facts[name].saturated = outside / count
+                facts[name].range = range_of(self.layers[name].input)
+
+
+def _results(main: FuncOp) -> dict[str, SSAValue]:
+    """The results of a function that ops of its block compute, by their names in the model."""
+    end = main.body.block.last_op
+    assert end is not None
+    attrs = [None] * len(end.operands) if main.res_attrs is None else main.res_attrs.data
+    named = {
+        ((attr and name_of(attr.data)) or f"result{i}"): value
+        for i, (attr, value) in enumerate(zip(attrs, end.operands, strict=True))
+    }
+    return {name: value for name, value in named.items() if isinstance(value.owner, Operation)}
+
+
+def outputs(main: FuncOp, samples: Samples) -> dict[str, Array]:
+    """What a function gives for samples, joined along the first dimension."""
+    parts: dict[str, list[Array]] = {}
+    watched: dict[Operation, dict[str, SSAValue]] = {}
+    for name, value in _results(main).items():
+        assert isinstance(value.owner, Operation)
+        watched.setdefault(value.owner, {})[name] = value
+        parts[name] = []
+
+    def watch(step: Step) -> None:
+        for name, value in watched[step.op].items():
+            array = step.results[list(step.op.results).index(cast(Any, value))]
+            rows = step.chunk.rows(array)
+            parts[name].append(array if rows is None else rows.reshape(-1, *array.shape[1:]).copy())
+
+    Observer(main).run(samples, dict.fromkeys(watched, watch))
+    return {name: np.concatenate([np.atleast_1d(a) for a in p]) for name, p in parts.items()}
+
+
+def layer_us(layer: Layer, scheme: Scheme | None, target: Target) -> float:
+    """Time of the launch of a layer alone, in floats without a scheme. Integer weights of a layer
+    of floats save the time of their bytes."""
+    op, operands, saved = layer.op, list(layer.op.operands[:2]), 0.0
+    if scheme is not None and scheme.activation_bits:
+        bits = [scheme.weight_bits if i == layer.weight else scheme.activation_bits for i in (0, 1)]
+        types = [tensor(shape_of(v), IntegerType(b)) for v, b in zip(operands, bits, strict=True)]
+        operands = list(Block(arg_types=types).args)
+    elif scheme is not None and layer.weight is not None:
+        weight = operands[layer.weight]
+        left = numel(shape_of(weight)) * scheme.weight_bits / 8
+        saved = (byte_size(weight.type) - left) / hbm_bytes_per_us(target.cube_cores, target)
+    properties: dict[str, Any] = {**op.properties}
+    us = launch_us(type(op).of(*operands, **properties), target) or 0.0
+    return max(us - saved, target.launch_us)
