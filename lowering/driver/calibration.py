@@ -99,7 +99,8 @@ def table_for(
 def check_rate(scheme: Scheme, target: str) -> None:
     """Raises GeError where the target does not multiply what a scheme needs."""
     if scheme.rate and scheme.rate not in Target.load(target).macs_per_cycle:
-        hint = "w8a16 and w4a16 store weights alone in integers"
+        others = [t for t in Target.presets() if scheme.rate in Target.load(t).macs_per_cycle]
+        hint = f"{', '.join(others)} have one; w8a16 and w4a16 store weights alone in integers"
         raise GeError(f"target {target} has no rate for matmuls of {scheme.rate}", hint=hint)
 
 

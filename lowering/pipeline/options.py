@@ -132,8 +132,8 @@ class Options:
     quantize: str = option(
         "",
         "int8 (activations and weights of matmuls and convolutions; needs calibration), int16 "
-        "(activations of 16 bits), dynamic (scales of activations computed by the program), w8a16 "
-        "or w4a16 (weights alone, 4 bits in groups of 32)",
+        "(activations of 16 bits), dynamic (scales of activations computed by the program), fp8 "
+        "(f8E4M3FN), w8a16 or w4a16 (weights alone, 4 bits in groups of 32)",
         variable="GE_QUANTIZE", metavar="SCHEME", tools=(COMPILE, CALIBRATE), group=QUANTIZATION,
         choices=("", *SCHEMES),
     )  # fmt: skip

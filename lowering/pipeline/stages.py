@@ -169,10 +169,13 @@ def quantization(options: Options) -> Passes:
     smooth = SmoothActivationsPass(scheme=scheme)
     skip, target = options.quantize_skip, options.target
     choose = ChoosePrecisionPass("", scheme, skip, True, target, options.accuracy)
-    insertion = [choose, InsertQuantizationPass(scheme, skip, asymmetric=True), CorrectBiasPass()]
+    insert = InsertQuantizationPass(scheme, skip, True, target)
+    insertion = [choose, insert, CorrectBiasPass()]
     if not SCHEMES[scheme].activation_bits:
         return [smooth, *insertion]
     equalize, search = EqualizeChannelsPass(scheme=scheme), SearchRangesPass(scheme=scheme)
+    if SCHEMES[scheme].is_float:
+        return [CalibratePass(), *insertion]
     if SCHEMES[scheme].is_dynamic:
         return [equalize, smooth, *insertion]
     return [CalibratePass(), equalize, smooth, search, *insertion]
