@@ -2,7 +2,7 @@
 chunk of samples as its batch, and every pass that needs data observes them there. What they decide
 is a table, by which the program itself is compiled, at any batch and without data."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from hashlib import file_digest
 from pathlib import Path
@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.quantization import QuantizeOp
+from ge.dialects.graph.quantization import Granular, QuantizeOp
 from ge.dialects.support.diagnostics import error_at, warning, without_remarks
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
@@ -22,7 +22,8 @@ from ge.lowering.driver.program import Program
 from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import PassManager
-from ge.lowering.pipeline.stages import enabled, to_calibrate
+from ge.lowering.pipeline.stages import Passes, enabled, to_calibrate, to_quantized
+from ge.lowering.text.files import Outputs, write_module
 from ge.runtime.data.weights import weights_at_hand, weights_of
 from ge.transforms.graph.infer_shapes import refresh_signature
 from ge.transforms.precision import outcome
@@ -32,6 +33,7 @@ from ge.transforms.quantization.data import (
     Calibration,
     Samples,
     calibrating,
+    calibration_at_hand,
     read_labelled,
     read_samples,
 )
@@ -156,13 +158,47 @@ def decide(
     module: ModuleOp, program: Program, options: Options, ctx: Context, calibration: Calibration
 ) -> None:
     """Run the passes that decide from data; they write their decisions to the table."""
-    passes = list(enabled(to_calibrate(options), options.fusion_disable))
+    run_quietly(to_calibrate(options), module, program, options, ctx, calibration)
+
+
+def run_quietly(
+    passes: Passes,
+    module: ModuleOp,
+    program: Program,
+    options: Options,
+    ctx: Context,
+    calibration: Calibration,
+) -> None:
+    """Run passes on a module of the program that is not the one to be compiled."""
     with (
         without_remarks(), remarks.collecting(), collecting(), outcome.collecting(),
         disabling(options.fusion_disable), weights_at_hand(program.payload),
         calibrating(calibration),
     ):  # fmt: skip
-        PassManager(passes).run(ctx, module)
+        PassManager(list(enabled(passes, options.fusion_disable))).run(ctx, module)
+
+
+def export_of(program: Program, options: Options) -> Callable[[Outputs], object]:
+    """What writes the quantized model of a program that was not lowered yet. Raises GeError for a
+    model that is not quantized, or that ONNX has no form for."""
+    from ge.lowering.driver.compiler import context
+
+    if (level := level_of(program.module)) is not Level.GRAPH:
+        hint = f"this is at the {level} level"
+        raise GeError("a model is exported from the graph level", program.path, hint)
+    module, payload, path = program.module.clone(), program.payload, options.export_qdq
+    calibration = Calibration(calibration_at_hand().table)
+    ctx = context(options.plugins)
+    run_quietly(to_quantized(options), module, program, options, ctx, calibration)
+    if not options.quantize and not any(isinstance(op, Granular) for op in module.walk()):
+        hint = "give --quantize int8 and --calibration X.npz"
+        raise GeError("the model is not quantized: it has no QDQ form", program.path, hint)
+    if path.endswith(".mlir"):
+        return lambda out: write_module(out, path, module, payload, locations=True)
+    from ge.lowering.onnx.export.exporter import export_model
+
+    model = export_model(module, payload, program.name).SerializeToString()
+    return lambda out: out.bytes(path, model)
 
 
 def largest_value(module: ModuleOp) -> int:

@@ -157,6 +157,12 @@ class Options:
         variable="GE_QUANTIZE_CACHE", metavar="TYPE", tools=(COMPILE,), group=QUANTIZATION,
         choices=("", *CACHE_TYPES),
     )  # fmt: skip
+    export_qdq: str = option(
+        "",
+        "write the quantized model too, with quantize and dequantize around its layers: as ONNX, "
+        "for other tools, or as .mlir; models that are quantized already take this form too",
+        metavar="M.onnx", group=QUANTIZATION, in_program=False,
+    )  # fmt: skip
     precision: str = option(
         ORIGIN,
         "what f32 is computed in: origin (f32), fp16 or bf16 (what does not fit stays f32, by the "
