@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -192,8 +193,9 @@ def lower_for(
     """Lower the module as far as what is asked for needs; None where nothing was to be done."""
     from ge.dialects.support.errors import GeError
     from ge.lowering.cli.progress import progress_bar
-    from ge.lowering.driver.compiler import lower_program
+    from ge.lowering.driver.compiler import decisions, lower_program
     from ge.lowering.levels.level import level_of
+    from ge.transforms.precision.modes import ORIGIN
 
     level = level_of(loaded.module)
     timed = wants_time(args)
@@ -201,11 +203,16 @@ def lower_for(
     goal = Level(args.level or default)
     if goal.depth < level.depth:
         raise GeError(f"the module is at the {level} level, it cannot go back to {goal}")
+    if flag_value(args, "precision") not in (None, ORIGIN) and level is not Level.GRAPH:
+        hint = f"this is at {level}: compile the model with --precision"
+        raise GeError("the precision of a model is chosen at the graph level", args.input, hint)
     if timed and goal is not Level.PROGRAM:
         raise GeError(f"time is known at the program level only, not at {goal}")
     if goal == level and not args.input.endswith(".onnx") and not options.outputs:
-        return None
-    with progress_bar() as progress:
+        if options.precision == ORIGIN or level is not Level.GRAPH:
+            return None
+    deciding = nullcontext() if options.precision == ORIGIN else decisions(loaded, options)
+    with progress_bar() as progress, deciding:
         return lower_program(loaded, options, progress, goal)
 
 

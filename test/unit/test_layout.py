@@ -49,6 +49,10 @@ ROOMS: dict[str, set[str]] = {
         "dialects", "runtime/costs", "runtime/data", "runtime/kernels", "transforms/analysis",
         "transforms/graph", "transforms/rewriting",
     },
+    "transforms/precision": {
+        "dialects", "runtime/data", "runtime/kernels", "transforms/graph",
+        "transforms/quantization", "transforms/rewriting",
+    },
     "transforms/schedule": {
         "dialects", "runtime/clock", "runtime/costs", "transforms/analysis",
     },
@@ -69,7 +73,7 @@ ROOMS: dict[str, set[str]] = {
         "lowering/onnx", "lowering/pipeline", "lowering/plugins", "lowering/text",
     },
     "lowering/cli": {
-        "dialects", "lowering", "runtime", "transforms/quantization",
+        "dialects", "lowering", "runtime", "transforms/precision", "transforms/quantization",
     },
     "tools": {"dialects", "transforms", "lowering", "runtime"},
     "ge": {"dialects", "transforms", "lowering", "runtime"},

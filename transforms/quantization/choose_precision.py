@@ -144,14 +144,15 @@ class ChoosePrecisionPass(CalibratedPass):
         )
         if calibration.samples is None or not (accuracy or calibration.sensitivity):
             return
+        target, symmetric = Target.load(self.target), not self.asymmetric
         insert = partial(
-            insert_quantization, scheme=scheme, skip=self.skip, symmetric=not self.asymmetric
+            insert_quantization, scheme=scheme, target=target, skip=self.skip, symmetric=symmetric
         )
         trials = Trials(main, calibration.samples, insert)
         facts = trials.quantized({}, trials.few)[1]
         calibration.layers.update(facts)
         quantized = {name: f for name, f in facts.items() if f.scheme != FLOAT}
-        search = Search(trials, scheme, Target.load(self.target), quantized)
+        search = Search(trials, scheme, target, quantized)
         chosen: Precisions = {}
         if accuracy is not None:
             chosen = meet(accuracy, search)
