@@ -79,23 +79,23 @@ def test_a_layer_with_a_scheme_of_its_own(folder: Path, scheme: str, operands: l
     assert errors[0] < -30
 
 
-@pytest.mark.parametrize("target", ["910b1", "310p3"])
-def test_plans_of_wide_sums_are_proved(folder: Path, target: str):
-    program = compiled(folder, "program", quantize="int16", target=target)
+def test_plans_of_wide_sums_are_proved(folder: Path):
+    program = compiled(folder, "program", quantize="int16", target="310p3")
     assert check_core_plans(program.module) == []
     want = outputs(ge.compile(str(folder / "net.onnx")), x_of_test())
     assert decibels(want, outputs(program, x_of_test())) > 40
 
 
-def test_int16_of_zeros_and_constants(tmp_path: Path):
-    """Inputs that are zero in all samples stay float; constant ones are exact."""
-    save_model(tmp_path / "net.onnx")
-    for value in (0.0, 1e-42):
-        save_samples(tmp_path / "x.npz", np.full((4, 3, 8, 8), value, np.float32))
-        program = compiled(tmp_path, "program", quantize="int16")
-        x = np.full((6, 3, 8, 8), value, np.float32)
-        want = outputs(ge.compile(str(tmp_path / "net.onnx")), x)
-        assert decibels(want, outputs(program, x)) > 40
+@pytest.mark.parametrize("value", [0.0, 1e-42])
+def test_int16_of_zeros_and_denormals(tmp_path: Path, value: float):
+    """Inputs that are zero in all samples stay float."""
+    w, x = normal(16, 4, seed=1), np.full((6, 16), value, np.float32)
+    model = save_linear(tmp_path / "linear.onnx", w)
+    np.savez(tmp_path / "x.npz", x=x)
+    program = ge.compile(model, quantize="int16", calibration=str(tmp_path / "x.npz"))
+    (op,) = layers(program.module)
+    assert element_type(op.lhs) == (i16 if value else f32)
+    np.testing.assert_allclose(outputs(program, x), x @ w, rtol=0, atol=1e-40)
 
 
 def by_definition(x: Array, w: Array) -> Array:
@@ -159,13 +159,13 @@ def test_fp8_of_zeros_and_denormals(tmp_path: Path):
     w = normal(16, 4, seed=1)
     w[:, 0], w[:, 1] = 0, 1e-41
     model = save_linear(tmp_path / "linear.onnx", w)
-    for x in (normal(8, 16, seed=2), np.full((8, 16), 1e-42, np.float32)):
-        np.savez(tmp_path / "x.npz", x=x)
-        data = str(tmp_path / "x.npz")
-        program = ge.compile(model, quantize="fp8", target="950pr", calibration=data)
-        got = outputs(program, x)
-        assert not got[:, :2].any()
-        np.testing.assert_allclose(got[:, 2:], x @ w[:, 2:], rtol=0, atol=0.06 * abs(x @ w).max())
+    x = normal(8, 16, seed=2)
+    x[0] = 1e-42
+    np.savez(tmp_path / "x.npz", x=x)
+    data = str(tmp_path / "x.npz")
+    got = outputs(ge.compile(model, quantize="fp8", target="950pr", calibration=data), x)
+    assert not got[:, :2].any()
+    np.testing.assert_allclose(got[:, 2:], x @ w[:, 2:], rtol=0, atol=0.06 * abs(x @ w).max())
 
 
 def cache_text(past: int | str) -> str:
