@@ -156,7 +156,8 @@ def quantization(options: Options) -> Passes:
     insertion = [choose, InsertQuantizationPass(scheme, skip, asymmetric=True), CorrectBiasPass()]
     if not SCHEMES[scheme].activation_bits:
         return [smooth, *insertion]
-    equalize, search = EqualizeChannelsPass(scheme=scheme), SearchRangesPass(scheme=scheme)
+    equalize = EqualizeChannelsPass(scheme=scheme)
+    search = SearchRangesPass(scheme=scheme, method=options.ranges)
     if SCHEMES[scheme].is_dynamic:
         return [equalize, smooth, *insertion]
     return [CalibratePass(), equalize, smooth, search, *insertion]

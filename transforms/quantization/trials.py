@@ -44,6 +44,7 @@ class Trials:
     main: FuncOp
     given: Samples
     insert: Insert
+    corrected: bool = True  # whether biases are corrected, which takes most of the time
 
     @cached_property
     def samples(self) -> Samples:
@@ -70,6 +71,10 @@ class Trials:
     def wanted_of_few(self) -> Arrays:
         return outputs(self.main, self.few)
 
+    def whole_noise(self) -> float:
+        """The noise of the outputs as part of their power, from all samples."""
+        return total_noise(self.wanted, outputs(self.quantized({})[0], self.samples))
+
     def quantized(
         self, precisions: Mapping[str, str], samples: Samples | None = None
     ) -> tuple[FuncOp, dict[str, LayerFacts]]:
@@ -79,7 +84,8 @@ class Trials:
         calibration = Calibration(table, samples or self.samples)
         with diagnostics.without_remarks(), remarks.collecting(), calibrating(calibration):
             self.insert(copy)
-            correct_bias(copy, calibration)
+            if self.corrected:
+                correct_bias(copy, calibration)
         return copy, calibration.layers
 
     def value(self, accuracy: Accuracy, precisions: Mapping[str, str]) -> float:
