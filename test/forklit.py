@@ -1,6 +1,7 @@
-"""A lit format that runs ge's tools and filecheck in a forked child of the lit worker, where the
-compiler is imported once; other commands are processes. A RUN line that is more than a pipe (`;`,
-`&&`, shell variables) makes the whole test a ShTest, as does LIT_SHELL=1 (see lit.cfg)."""
+"""A lit format that runs ge's tools and filecheck in a forked child of the lit worker, which has
+the compiler from lit's first process; other commands are processes. A RUN line that is more than a
+pipe (`;`, `&&`, shell variables) makes the whole test a ShTest, as does LIT_SHELL=1 (see lit.cfg).
+"""
 
 import gc
 import io
@@ -11,6 +12,8 @@ import signal
 import subprocess
 import sys
 import traceback
+from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from importlib import import_module
 
@@ -63,6 +66,13 @@ WARM = (
     "filecheck.parser",
 )
 
+HERE = os.path.dirname(__file__)
+TYPICAL = (
+    f"ge-compile {HERE}/models/bert_base.tiny.onnx -o -",
+    f"ge-run {HERE}/models/bert_base.tiny.onnx",
+    f"ge-opt {HERE}/transforms/graph/simplify_algebra.mlir --split-input-file -p simplify-algebra",
+    f"ge-opt {HERE}/dialects/npu_task/tasks.mlir --print-op-generic",
+)
 
 PIPE, LOG = "|", ""
 
@@ -208,40 +218,38 @@ def run_pipe(stages: list[Stage], log: int) -> bool:
     return good
 
 
+def warm_up() -> None:
+    """Import what the tests need, and fill the caches of a process: a model goes all the way down
+    and runs, and texts are read. What fails here fails in a test, which will say more."""
+    for name in WARM:
+        with suppress(Exception):
+            import_module(name)
+    with suppress(Exception):
+        load_tables()
+    kept = sys.stdin, sys.stdout, sys.stderr
+    for command in TYPICAL:
+        copy_context().run(run_stage, Stage(command.split()), b"")
+    sys.stdin, sys.stdout, sys.stderr = kept
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000)  # as a tool in a process of its own
+
+
+def load_tables() -> None:
+    """Passes, kernels and importers of ONNX ops."""
+    from xdsl.dialects.builtin import ModuleOp
+
+    from ge.lowering.onnx import registry
+    from ge.lowering.plugins.universe import GE_UNIVERSE
+    from ge.runtime import kernels
+
+    kernels.find(ModuleOp)
+    registry.find("", "")
+    for load in GE_UNIVERSE.all_passes.values():
+        load()
+
+
 class ForkTest(lit.formats.ShTest):
-    warm = False
-
-    def warm_up(self) -> None:
-        """Import once in the worker what the tests need."""
-        if not ForkTest.warm:
-            for name in WARM:
-                try:
-                    import_module(name)
-                except Exception:  # the tests that need it will say more
-                    pass
-            self.load_tables()
-            gc.collect()
-            gc.freeze()
-            gc.set_threshold(100_000)  # as a tool in a process of its own
-            ForkTest.warm = True
-
-    @staticmethod
-    def load_tables() -> None:
-        """Passes, kernels and importers of ONNX ops."""
-        try:
-            from xdsl.dialects.builtin import ModuleOp
-
-            from ge.lowering.onnx import registry
-            from ge.lowering.plugins.universe import GE_UNIVERSE
-            from ge.runtime import kernels
-
-            kernels.find(ModuleOp)
-            registry.find("", "")
-            for load in GE_UNIVERSE.all_passes.values():
-                load()
-        except Exception:  # as above
-            pass
-
     def execute(self, test, litConfig):
         script = parseIntegratedTestScript(test, require_script=True)
         if isinstance(script, lit.Test.Result):
@@ -255,7 +263,6 @@ class ForkTest(lit.formats.ShTest):
         if None in parsed:
             return super().execute(test, litConfig)
         os.makedirs(folder, exist_ok=True)
-        self.warm_up()
         ok, log = True, ""
         for stages in parsed:
             ok, said = self.in_child(test, stages, litConfig.maxIndividualTestTime or 60)

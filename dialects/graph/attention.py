@@ -22,13 +22,19 @@ comes of them: no key takes part (all scores are -inf), or a score is nan or +in
 16-bit floats are computed in float32 and rounded once, but for one thing: adding a mask of the
 lowest 16-bit number swallows the score. So rows without a score above -1024 are rounded to the
 element type before softmax, if a float mask of that type was added.
+
+Attention can have `rounded_weights`: the exponentials of scores s, exp(s - m), are integers of 8
+bits then, steps of 1/255, and are divided by their own sum at the end. m is the largest score of
+the row so far, where keys come `KEYS` at a time; what was summed before is scaled when m grows.
+Query, key and value may then be i8: `scale` has the scales of query and key in it, `value_scale` is
+that of the value, both products are exact sums in 32 bits, and the result is f32.
 """
 
 from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, i1, i64
+from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, f32, i1, i8, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
@@ -69,6 +75,9 @@ from ge.dialects.support.types import (
 from ge.dialects.support.work import Work
 
 STAGES = ("raw", "capped", "biased", "weights")
+KEYS = 512  # keys that a tile of queries meets at a time
+STEPS = 255  # of rounded weights between 0 and 1
+SCORE_VECTOR_COST = 10  # element-operations for each score: scale, mask, softmax, element type
 
 _OFF = BoolAttr.from_bool(False)
 
@@ -119,7 +128,6 @@ class AttentionLike(OneResultOp, SplitInterface, ABC):
 
     def scores_shape(self) -> Shape:
         """[B, H, Q, S], once all but `value` is known to fit together."""
-        check_floats(self.query, self.key)
         (b, heads, queries, e), (kb, key_heads, keys, ke) = self.sizes("query"), self.sizes("key")
         merge("sizes of query and key", e, ke)
         if DYNAMIC not in (heads, key_heads) and heads % max(key_heads, 1):
@@ -167,9 +175,9 @@ class AttentionLike(OneResultOp, SplitInterface, ABC):
         axes += [] if self.offset_value is None else [None]
         return tuple(axes)
 
-    def scores_work(self, size: int) -> Work:
+    def scores_work(self, size: int, vector: int = SCORE_VECTOR_COST) -> Work:
         count = numel((*self.sizes("query")[:3], self.sizes("key")[2]))
-        return Work(count * size, 10 * count, *self.traffic())
+        return Work(count * size, vector * count, *self.traffic())
 
 
 def swap_heads(shape: Shape) -> Shape:
@@ -194,21 +202,41 @@ class AttentionOp(AttentionLike):
     KEYED: ClassVar = ("key", "value")
     ROUNDED_ONCE: ClassVar = 3
     result_tokens_first = prop_def(BoolAttr, default_value=_OFF)
+    rounded_weights = prop_def(BoolAttr, default_value=_OFF)
+    value_scale = opt_prop_def(FloatAttr)
     assembly_format = (
         f"$query `,` $key `,` $value {_OPTIONS} type($query) `,` type($key) `,` type($value) "
         "`->` type($result)"
     )
 
+    @property
+    def is_integer(self) -> bool:
+        """Whether query, key and value are integers."""
+        return element_type(self.query) == i8
+
+    def check_types(self) -> None:
+        if not self.is_integer:
+            check_floats(self.query, self.key)
+            check_floats(self.query, self.value)
+            if self.value_scale is not None:
+                raise VerifyException("value_scale is for values of i8")
+            return
+        key, value = element_type(self.key), element_type(self.value)
+        if (key, value) != (i8, i8):
+            raise VerifyException(f"key and value are i8 like the query, not {key}, {value}")
+        if not self.rounded_weights.value.data or self.value_scale is None or self.scale is None:
+            raise VerifyException("integers need rounded_weights, scale and value_scale")
+
     def infer(self) -> Sequence[Attribute]:
+        self.check_types()
         batch, heads, queries, keys = self.scores_shape()
-        check_floats(self.query, self.value)
         value_batch, value_heads, values, size = self.sizes("value")
         batch = merge("batches of query and value", batch, value_batch)
         merge("heads of key and value", self.sizes("key")[1], value_heads)
         merge("numbers of keys and values", keys, values)
         shape = (batch, heads, queries, size)
         shape = swap_heads(shape) if self.tokens_first("result") else shape
-        return (tensor(shape, element_type(self.query)),)
+        return (tensor(shape, f32 if self.is_integer else element_type(self.query)),)
 
     def local_parts(self, index: int) -> int | None:
         """A row of the result needs one row of the query, and all keys and values."""
@@ -217,7 +245,9 @@ class AttentionOp(AttentionLike):
         return numel(queries[:-1]) if index == 0 and same else None
 
     def static_work(self) -> Work:
-        return self.scores_work(self.sizes("query")[3] + self.sizes("value")[3])
+        """Scores of integers become floats before softmax, and weights integers after it."""
+        vector = SCORE_VECTOR_COST + 2 * self.is_integer
+        return self.scores_work(self.sizes("query")[3] + self.sizes("value")[3], vector)
 
 
 @irdl_op_definition
@@ -233,6 +263,7 @@ class AttentionScoresOp(AttentionLike):
     )
 
     def infer(self) -> Sequence[Attribute]:
+        check_floats(self.query, self.key)
         return (tensor(self.scores_shape(), element_type(self.query)),)
 
     def static_work(self) -> Work:

@@ -60,6 +60,8 @@ _TYPES = "attr-dict `:` type($input) `,` type($weights) `,` type($recurrence) `-
 
 
 class Recurrent(GraphOp, ABC):
+    """Cells that are run along a sequence, in one direction or both."""
+
     GATES: ClassVar[int]
     DEFAULTS: ClassVar[tuple[str, ...]]  # the activations of one direction when none are named
     ALWAYS_MACS: ClassVar = True

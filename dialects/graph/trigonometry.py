@@ -9,6 +9,8 @@ from ge.dialects.graph.support.elementwise_bases import FloatUnary
 
 
 class Trigonometric(FloatUnary, ABC):
+    """Circular and hyperbolic functions, and their inverses."""
+
     VECTOR_PROGRAM: ClassVar = True
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from ge.lowering.cli.arguments import add_options, options_from
 from ge.lowering.cli.command_line import ArgumentParser
+from ge.transforms.precision.modes import ORIGIN
 from ge.transforms.quantization.schemes import INT8
 
 EPILOG = """examples:
@@ -56,7 +57,7 @@ def calibrate_input(args: argparse.Namespace) -> int:
     if tables := [f for f in args.data if f.endswith(".toml")]:
         raise GeError("this is a table, no samples", tables[0], "ge-compile takes it")
     options = options_from(args, calibration=os.pathsep.join(args.data))
-    if not options.quantize:
+    if not options.quantize and options.precision == ORIGIN:
         options = options_from(args, calibration=options.calibration, quantize=INT8)
     with diagnostic_handler(printer(remarks=False)):
         program = load(args.model, plugins=options.plugins)

@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -192,8 +193,9 @@ def lower_for(
     """Lower the module as far as what is asked for needs; None where nothing was to be done."""
     from ge.dialects.support.errors import GeError
     from ge.lowering.cli.progress import progress_bar
-    from ge.lowering.driver.compiler import lower_program
+    from ge.lowering.driver.compiler import decisions, lower_program
     from ge.lowering.levels.level import level_of
+    from ge.transforms.precision.modes import ORIGIN
 
     level = level_of(loaded.module)
     timed = wants_time(args)
@@ -204,8 +206,10 @@ def lower_for(
     if timed and goal is not Level.PROGRAM:
         raise GeError(f"time is known at the program level only, not at {goal}")
     if goal == level and not args.input.endswith(".onnx") and not options.outputs:
-        return None
-    with progress_bar() as progress:
+        if options.precision == ORIGIN or level is not Level.GRAPH:
+            return None
+    deciding = nullcontext() if options.precision == ORIGIN else decisions(loaded, options)
+    with progress_bar() as progress, deciding:
         return lower_program(loaded, options, progress, goal)
 
 

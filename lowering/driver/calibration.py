@@ -2,7 +2,7 @@
 chunk of samples as its batch, and every pass that needs data observes them there. What they decide
 is a table, by which the program itself is compiled, at any batch and without data."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from hashlib import file_digest
 from pathlib import Path
@@ -10,8 +10,9 @@ from pathlib import Path
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.quantization import QuantizeOp
+from ge.dialects.graph.quantization import Granular, QuantizeOp
 from ge.dialects.support.diagnostics import error_at, warning, without_remarks
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
@@ -21,13 +22,18 @@ from ge.lowering.driver.program import Program
 from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import PassManager
-from ge.lowering.pipeline.stages import enabled, to_calibrate
+from ge.lowering.pipeline.stages import Passes, enabled, to_calibrate, to_quantized
+from ge.lowering.text.files import Outputs, write_module
 from ge.runtime.data.weights import weights_at_hand, weights_of
 from ge.transforms.graph.infer_shapes import refresh_signature
+from ge.transforms.precision import outcome
+from ge.transforms.precision.magnitudes import random_samples
+from ge.transforms.precision.modes import MODES, ORIGIN
 from ge.transforms.quantization.data import (
     Calibration,
     Samples,
     calibrating,
+    calibration_at_hand,
     read_labelled,
     read_samples,
 )
@@ -51,16 +57,19 @@ def table_for(
     if main is None:
         return Table()
     if (level := level_of(program.module)) is not Level.GRAPH:
-        raise error_at(main, "a model is quantized at the graph level", f"this is at {level}")
-    if any(isinstance(op, QuantizeOp) for op in main.walk()):
+        what = "a model is quantized" if options.quantize else "the precision of a model is chosen"
+        raise error_at(main, f"{what} at the graph level", f"this is at {level}")
+    if options.quantize and any(isinstance(op, QuantizeOp) for op in main.walk()):
         hint = "without --quantize it is compiled to integers as it is"
         raise GeError("the model is quantized already", program.path, hint)
-    scheme = scheme_of(options.quantize)
+    scheme = scheme_of(options.quantize) if options.quantize else Scheme("")
     check_rate(scheme, options.target)
     if not any(f.endswith(".toml") for f in files) and lacks_weights(program):
+        what = "the weights are not there: the program can be timed, but not computed with"
         if scheme.is_calibrated:
-            what = "the weights are not there: the program can be timed, but not computed with"
             warning(main, f"{what}; the ranges of all activations are taken as [-1, 1]")
+        elif not options.quantize and MODES[options.precision].has_less_range:
+            warning(main, f"{what}; all values are taken to fit f16")
         return Table(nominal=(-1.0, 1.0))
     if len(files) == 0:
         if options.accuracy or wanted.accuracy:
@@ -90,7 +99,8 @@ def table_for(
 def check_rate(scheme: Scheme, target: str) -> None:
     """Raises GeError where the target does not multiply what a scheme needs."""
     if scheme.rate and scheme.rate not in Target.load(target).macs_per_cycle:
-        hint = "w8a16 and w4a16 store weights alone in integers"
+        others = [t for t in Target.presets() if scheme.rate in Target.load(t).macs_per_cycle]
+        hint = f"{', '.join(others)} have one; w8a16 and w4a16 store weights alone in integers"
         raise GeError(f"target {target} has no rate for matmuls of {scheme.rate}", hint=hint)
 
 
@@ -125,13 +135,70 @@ def observed(program: Program, options: Options, ctx: Context, wanted: Calibrati
     while (size := largest_value(module)) > MOST_BYTES and samples.chunk > 1 and samples.is_free:
         samples = replace(samples, chunk=max(1, samples.chunk * MOST_BYTES // size))
         module = with_chunks(program, samples)
-    passes = list(enabled(to_calibrate(options), options.fusion_disable))
-    with (
-        without_remarks(), remarks.collecting(), collecting(), disabling(options.fusion_disable),
-        weights_at_hand(program.payload), calibrating(replace(wanted, samples=samples)),
-    ):  # fmt: skip
-        PassManager(passes).run(ctx, module)
+    decide(module, program, options, ctx, replace(wanted, samples=samples))
     return wanted.table
+
+
+def estimate(program: Program, options: Options, ctx: Context, wanted: Calibration) -> None:
+    """Add how large values get on random inputs to the table, if precision needs that and there is
+    no data."""
+    main, nominal = main_function(program.module), wanted.table.nominal
+    if main is None or options.precision == ORIGIN or options.calibration or nominal is not None:
+        return
+    wanted.estimated = True
+    try:
+        samples = random_samples(main)
+        module = with_chunks(program, samples)
+        decide(module, program, options, ctx, replace(wanted, random=samples))
+    except (GeError, VerifyException) as e:
+        warning(main, f"the model cannot be run on random inputs: {e}; give --calibration")
+
+
+def decide(
+    module: ModuleOp, program: Program, options: Options, ctx: Context, calibration: Calibration
+) -> None:
+    """Run the passes that decide from data; they write their decisions to the table."""
+    run_quietly(to_calibrate(options), module, program, options, ctx, calibration)
+
+
+def run_quietly(
+    passes: Passes,
+    module: ModuleOp,
+    program: Program,
+    options: Options,
+    ctx: Context,
+    calibration: Calibration,
+) -> None:
+    """Run passes on a module of the program that is not the one to be compiled."""
+    with (
+        without_remarks(), remarks.collecting(), collecting(), outcome.collecting(),
+        disabling(options.fusion_disable), weights_at_hand(program.payload),
+        calibrating(calibration),
+    ):  # fmt: skip
+        PassManager(list(enabled(passes, options.fusion_disable))).run(ctx, module)
+
+
+def export_of(program: Program, options: Options) -> Callable[[Outputs], object]:
+    """What writes the quantized model of a program that was not lowered yet. Raises GeError for a
+    model that is not quantized, or that ONNX has no form for."""
+    from ge.lowering.driver.compiler import context
+
+    if (level := level_of(program.module)) is not Level.GRAPH:
+        hint = f"this is at the {level} level"
+        raise GeError("a model is exported from the graph level", program.path, hint)
+    module, payload, path = program.module.clone(), program.payload, options.export_qdq
+    calibration = Calibration(calibration_at_hand().table)
+    ctx = context(options.plugins)
+    run_quietly(to_quantized(options), module, program, options, ctx, calibration)
+    if not options.quantize and not any(isinstance(op, Granular) for op in module.walk()):
+        hint = "give --quantize int8 and --calibration X.npz"
+        raise GeError("the model is not quantized: it has no QDQ form", program.path, hint)
+    if path.endswith(".mlir"):
+        return lambda out: write_module(out, path, module, payload, locations=True)
+    from ge.lowering.onnx.export.exporter import export_model
+
+    model = export_model(module, payload, program.name).SerializeToString()
+    return lambda out: out.bytes(path, model)
 
 
 def largest_value(module: ModuleOp) -> int:

@@ -38,6 +38,8 @@ from ge.lowering.plugins.extensions import universe
 from ge.lowering.text.errors import REPRODUCER, is_internal
 from ge.lowering.text.reading import parse_module, read_source
 from ge.runtime.data.weights import Payload, open_payload, payload_path, weights_at_hand
+from ge.transforms.precision import outcome
+from ge.transforms.precision.modes import ORIGIN
 from ge.transforms.rewriting.counts import disabling
 
 
@@ -96,19 +98,24 @@ def lower(
 
 
 def decisions(program: Program, options: Options) -> AbstractContextManager[object]:
-    """Let passes see what quantization decides for a model, if that is asked for."""
-    if not options.quantize:
+    """Let passes see what data decides for a model, if that is asked for."""
+    if not decides(options):
         if options.calibration or options.accuracy:
             given = "calibration" if options.calibration else "an accuracy"
             what = f"there is {given}, but no scheme: the model stays float"
             warning(program.module, f"{what}; give --quantize int8 too")
         return nullcontext()
-    from ge.lowering.driver.calibration import table_for
+    from ge.lowering.driver.calibration import estimate, table_for
     from ge.transforms.quantization.data import Calibration, calibrating
 
-    calibration = Calibration()
-    calibration.table = table_for(program, options, context(options.plugins), calibration)
+    calibration, ctx = Calibration(), context(options.plugins)
+    calibration.table = table_for(program, options, ctx, calibration)
+    estimate(program, options, ctx, calibration)
     return calibrating(calibration)
+
+
+def decides(options: Options) -> bool:
+    return bool(options.quantize) or options.precision != ORIGIN
 
 
 def layer_entries() -> list[dict[str, Any]]:
@@ -139,7 +146,10 @@ def lower_verified(
     if options.dump_graph:
         watching.append(Dumps(Path(options.dump_path), options.dump_graph))
     stepper = Stepper(options, context(options.plugins), watching, progress)
-    with paused_collector(), disabling(options.fusion_disable), weights_at_hand(payload):
+    with (
+        paused_collector(), disabling(options.fusion_disable), weights_at_hand(payload),
+        outcome.collecting() as precision,
+    ):  # fmt: skip
         tries = options.memory_limit or options.memory > 1 or may_exceed(module, target)
         if Level.PROGRAM in levels and tries:
             end = levels.index(Level.PROGRAM) + 1
@@ -149,6 +159,7 @@ def lower_verified(
             stepper.run(module, levels, stages(options))
     compilation.passes, compilation.ops = stepper.records, stepper.ops
     compilation.seconds = time.perf_counter() - start
+    compilation.precision = precision.report()
     if options.quantize or stepper.layers.get("integer"):
         compilation.quantization = {**stepper.layers, "layers": layer_entries()}
     if last.depth >= Level.PROGRAM.depth:
@@ -214,9 +225,13 @@ def compile_file(
     records = [PassRecord("import", time.perf_counter() - start, 0)]
     watching = () if watch is None else watch(program)
     with decisions(program, options):
-        if options.quantize:
+        if decides(options):
             seconds = time.perf_counter() - start - records[0].seconds
             records.append(PassRecord("calibration", seconds, 0))
+        if options.export_qdq:
+            from ge.lowering.driver.calibration import export_of
+
+            program.export = export_of(program, options)
         compilation = lower_program(program, options, progress, until, watching)
     compilation.passes[:0] = records
     compilation.seconds += sum(r.seconds for r in records)

@@ -49,6 +49,7 @@ class Compilation:
     quantization: dict[str, Any] = field(default_factory=dict[str, Any])
     # What was done about the memory limit
     remedies: list[Tried] = field(default_factory=list[Tried])
+    precision: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def report(self, model: str) -> dict[str, Any]:
         remedies = {"remedies": [asdict(t) for t in self.remedies]} if self.remedies else {}
@@ -62,6 +63,7 @@ class Compilation:
             "fusion": self.fusion,
             **quantization,
             "memory": {**self.memory, **remedies},
+            **({"precision": self.precision} if self.precision else {}),
         }
 
     def add_counts(self, counts: Mapping[str, RuleCount]) -> None:
@@ -81,6 +83,8 @@ class Program:
     compilation: Compilation = field(default_factory=lambda: Compilation(Options()))
     # Reads it again, as it was before it was lowered; with `shapes` and `dims` if given
     reload: "Callable[..., Program] | None" = None
+    # Writes the quantized model, where that is asked for
+    export: "Callable[[Outputs], object] | None" = None
 
     @property
     def name(self) -> str:
@@ -96,13 +100,15 @@ class Program:
         debug_info: bool = False,
         inputs: Iterable[Path | str] = (),
     ) -> None:
-        """Write program, weights and report: all of them or, when one fails, none; `inputs` are
-        files that they must not replace."""
+        """Write program, weights, report and what else is to be exported: all of them or, when one
+        fails, none; `inputs` are files that they must not replace."""
         with Outputs(inputs) as out:
             if output is not None:
                 write_module(out, output, self.module, self.payload, debug_info)
             if report is not None:
                 out.json(report, self.report())
+            if self.export is not None:
+                self.export(out)
 
     def summary(self, name: str) -> str:
         c = self.compilation

@@ -11,6 +11,7 @@ from ge.dialects.support import environment
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.lowering.text.values import did_you_mean, names, quantity, whole
+from ge.transforms.precision.modes import MODES, ORIGIN, mode_name
 from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.schemes import SCHEMES, SEARCH, RangeMethod
 
@@ -24,7 +25,7 @@ CALIBRATE = "ge-calibrate"
 
 LAUNCHES = "the target and its launches"
 MEMORY = "memory"
-QUANTIZATION = "quantization"
+QUANTIZATION = "quantization and precision"
 MODEL = "the model"
 TOLD = "what is told, and checked"  # titles of groups of flags
 
@@ -136,8 +137,8 @@ class Options:
     quantize: str = option(
         "",
         "int8 (activations and weights of matmuls and convolutions; needs calibration), int16 "
-        "(activations of 16 bits), dynamic (scales of activations computed by the program), w8a16 "
-        "or w4a16 (weights alone, 4 bits in groups of 32)",
+        "(activations of 16 bits), dynamic (scales of activations computed by the program), fp8 "
+        "(f8E4M3FN), w8a16 or w4a16 (weights alone, 4 bits in groups of 32)",
         variable="GE_QUANTIZE", metavar="SCHEME", tools=(COMPILE, CALIBRATE), group=QUANTIZATION,
         choices=("", *SCHEMES),
     )  # fmt: skip
@@ -161,6 +162,27 @@ class Options:
         "average, kl or percentile:99.99",
         variable="GE_RANGES", metavar="METHOD", tools=(COMPILE, CALIBRATE), group=QUANTIZATION,
         read=ranges,
+    )  # fmt: skip
+    export_qdq: str = option(
+        "",
+        "write the quantized model too, with quantize and dequantize around its layers: as ONNX, "
+        "for other tools, or as .mlir; models that are quantized already take this form too",
+        metavar="M.onnx", group=QUANTIZATION, in_program=False,
+    )  # fmt: skip
+    precision: str = option(
+        ORIGIN,
+        "what f32 is computed in: origin (f32), fp16 or bf16 (what does not fit stays f32, by the "
+        "calibration or a run on random inputs: see --remarks), mixed (f16 for matmuls, "
+        "convolutions and attention, f32 for norms, sums and softmax), mixed_bf16, or one of GE's "
+        "names (force_fp16, allow_mix_precision)",
+        variable="GE_PRECISION", metavar="MODE", tools=(COMPILE, RUN, CALIBRATE),
+        group=QUANTIZATION, read=mode_name, choices=(ORIGIN, *MODES),
+    )  # fmt: skip
+    precision_clip: bool = option(
+        False,
+        "clip constants that f16 does not hold to its largest number, where else what uses them "
+        "would stay f32",
+        variable="GE_PRECISION_CLIP", tools=(COMPILE, RUN), group=QUANTIZATION,
     )  # fmt: skip
     accuracy: str = option(
         "",
@@ -252,6 +274,10 @@ class Options:
     )  # fmt: skip
 
     def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "precision", mode_name(self.precision))
+        except ValueError as e:
+            raise GeError(f"precision is {e}, not '{self.precision}'") from None
         for field in dataclasses.fields(self):
             choices, value = facts_of(field).choices, getattr(self, field.name)
             if isinstance(field.default, tuple) and isinstance(value, str):

@@ -49,6 +49,7 @@ from ge.transforms.memory.recompute_elementwise import RecomputeElementwisePass
 from ge.transforms.memory.rematerialize import RematerializePass
 from ge.transforms.memory.spill_buffers import SpillBuffersPass
 from ge.transforms.memory.write_parts import WritePartsPass
+from ge.transforms.precision.modes import ORIGIN
 from ge.transforms.quantization.lower_quantization import LowerQuantizationPass
 from ge.transforms.quantization.schemes import SCHEMES
 from ge.transforms.rewriting.passes import PassSequence
@@ -111,11 +112,7 @@ def closed(level: Level, passes: Passes, options: Options) -> Passes:
 def to_graph(options: Options) -> Passes:
     return [
         *to_calibrate(options),
-        *(
-            [LowerQuantizationPass(options.target)]
-            if options.fusion not in ("off", "conservative")
-            else []
-        ),
+        *(lowered_quantization(options) if options.precision == ORIGIN else []),
         PrepareWeightsPass(stored=options.fusion != "off"),
         EliminateDeadCodePass(),
     ]
@@ -123,6 +120,12 @@ def to_graph(options: Options) -> Passes:
 
 def to_calibrate(options: Options) -> Passes:
     """The passes of the graph level up to the last that decides something from samples."""
+    refined = precision(options) if options.precision != ORIGIN else []
+    return [*to_quantized(options), *refined]
+
+
+def to_quantized(options: Options) -> Passes:
+    """The passes of the graph level up to quantize and dequantize around layers."""
     pruned = options.outputs or options.drop_unused_inputs
     return [
         *([PruneOutputsPass(options.outputs, options.drop_unused_inputs)] if pruned else []),
@@ -136,6 +139,19 @@ def to_calibrate(options: Options) -> Passes:
         *composites(options),
         *quantization(options),
     ]
+
+
+def lowered_quantization(options: Options) -> Passes:
+    exact = options.fusion in ("off", "conservative")
+    return [] if exact else [LowerQuantizationPass(options.target)]
+
+
+def precision(options: Options) -> Passes:
+    """What is not of integers when quantization is lowered."""
+    from ge.transforms.precision.refine_precision import RefinePrecisionPass
+
+    refine = RefinePrecisionPass(mode=options.precision, clip=options.precision_clip)
+    return [*lowered_quantization(options), refine]
 
 
 def quantization(options: Options) -> Passes:
@@ -153,11 +169,14 @@ def quantization(options: Options) -> Passes:
     smooth = SmoothActivationsPass(scheme=scheme)
     skip, target = options.quantize_skip, options.target
     choose = ChoosePrecisionPass("", scheme, skip, True, target, options.accuracy)
-    insertion = [choose, InsertQuantizationPass(scheme, skip, asymmetric=True), CorrectBiasPass()]
+    insert = InsertQuantizationPass(scheme, skip, True, target)
+    insertion = [choose, insert, CorrectBiasPass()]
     if not SCHEMES[scheme].activation_bits:
         return [smooth, *insertion]
     equalize = EqualizeChannelsPass(scheme=scheme)
-    search = SearchRangesPass(scheme=scheme, method=options.ranges)
+    search = SearchRangesPass("", scheme, options.ranges, target)
+    if SCHEMES[scheme].is_float:
+        return [CalibratePass(), *insertion]
     if SCHEMES[scheme].is_dynamic:
         return [equalize, smooth, *insertion]
     return [CalibratePass(), equalize, smooth, search, *insertion]

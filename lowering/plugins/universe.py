@@ -37,6 +37,7 @@ PASSES = {
         order-tasks overwrite-operands plan-core-memory plan-memory recompute-elementwise
         rematerialize spill-buffers write-parts
     """,
+    "transforms.precision": "refine-precision",
     "transforms.quantization": """
         calibrate choose-precision correct-bias equalize-channels insert-quantization
         lower-quantization search-ranges smooth-activations

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from math import prod
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     UNKNOWN_LOC,
     AnyFloat,
     ComplexType,
@@ -33,6 +34,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
 )
 from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
+from xdsl.irdl import AttrConstraint, base
 from xdsl.parser import Parser, ParserState, UnresolvedOperand
 from xdsl.utils.exceptions import (
     DiagnosticException,
@@ -163,6 +165,14 @@ class _Lexer(MLIRLexer):
                 return token
             return Token(MLIRTokenKind.STRING_LIT, token.span)
         return token
+
+
+DenseType = RankedStructure[IntegerType | IndexType | AnyFloat | ComplexType]
+
+
+@cache
+def dense_types() -> AttrConstraint[DenseType]:
+    return base(DenseType)
 
 
 class LocatingParser(Parser):
@@ -364,11 +374,16 @@ class LocatingParser(Parser):
             return Bits(element.is_negative, element.value, element.span)
         return element
 
-    def _parse_dense_literal_type(
-        self,
-    ) -> RankedStructure[IntegerType | IndexType | AnyFloat | ComplexType]:
+    def _parse_dense_literal_type(self) -> DenseType:
+        """As upstream, which makes the constraint on types anew for each literal."""
         start = self.pos
-        parsed = super()._parse_dense_literal_type()
+        parsed = self.expect(self.parse_optional_type, "Dense attribute must be typed!")
+        if not dense_types().verifies(parsed):
+            self.raise_error(
+                "Expected memref, vector or tensor type of integer, index, float, or complex type"
+            )
+        if DYNAMIC_INDEX in parsed.get_shape():
+            self.raise_error("Dense literal attribute should have a static shape.")
         if (elements := prod(parsed.get_shape())) > DENSE_LIMIT:
             self.raise_error(
                 f"{elements} elements are too many for dense<...>: keep them in the payload, "

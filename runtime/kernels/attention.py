@@ -121,10 +121,15 @@ class Scores:
         self.sizes = batch, key_heads, heads // max(key_heads, 1), queries, keys
         group = self.sizes[2]
         factor = 1 / math.sqrt(max(size, 1)) if op.scale is None else op.scale.value.data
-        wide = widen(q)
-        wide = wide * wide.dtype.type(factor)
+        self.sums_scale: np.float32 | None = None  # what sums of integers are multiplied by
+        if q.dtype.kind == "i":
+            exact = np.float32 if size <= 1024 else np.float64
+            wide, wide_keys, self.sums_scale = q.astype(exact), k.astype(exact), np.float32(factor)
+        else:
+            wide, wide_keys = widen(q), widen(k)
+            wide = wide * wide.dtype.type(factor)
         self.queries = wide.reshape(batch, key_heads, group, queries, size)
-        self.keys = widen(k)[:, :, None].swapaxes(-1, -2)
+        self.keys = wide_keys[:, :, None].swapaxes(-1, -2)
         self.cap = op.softcap.value.data if stage != "raw" else 0.0
         self.fill = op.fill.value.data
         biased = stage in ("biased", "weights")
@@ -135,6 +140,9 @@ class Scores:
 
     def of(self, piece: Piece, some: slice = slice(None)) -> Array:
         s = np.matmul(self.queries[piece], self.keys[piece[:2]][..., some])
+        if self.sums_scale is not None:
+            s = s.astype(np.float32, copy=False)
+            s *= self.sums_scale
         if self.cap > 0:
             s /= self.cap
             np.tanh(s, out=s)
@@ -191,8 +199,81 @@ def totals(s: Array, undefined: str) -> Array:
     return totals
 
 
+class Running:
+    """The softmax of rows whose scores come in pieces, times values: the largest score so far, and
+    sums relative to it that are rescaled when a larger one comes (arXiv 1805.02867)."""
+
+    def __init__(self, rounded: bool) -> None:
+        self.rounded = rounded
+        self.top: Array = np.zeros(0)
+        self.total: Array = self.top
+        self.result: Array = self.top
+        self.empty = True
+
+    def add(self, scores: Array, top: Array, values: Array) -> None:
+        """Scores [..., queries, keys], which are overwritten, their largest ones, and values
+        [..., keys, size]."""
+        if not self.empty:
+            top = np.maximum(top, self.top)
+        safe = np.where(top == -np.inf, 0, top)  # no key takes part so far
+        scores -= safe
+        np.exp(scores, out=scores)
+        if self.rounded:
+            scores *= g.STEPS
+            np.rint(scores, out=scores)
+        total = row_sums(scores.reshape(-1, scores.shape[-1])).reshape(top.shape)
+        result = np.matmul(scores, values)
+        if not self.empty:
+            factor = np.exp(self.top - safe)
+            total += self.total * factor
+            result += self.result * factor
+        self.top, self.total, self.result, self.empty = top, total, result, False
+
+    def finish(self, undefined: str, values: Array) -> Array:
+        """The rows, with `undefined` as in graph.attention."""
+        total, result = self.total, self.result
+        if undefined == "guard" and (bad := np.isnan(total[..., 0])).any():
+            nothing = np.matmul(np.zeros((1, values.shape[-2]), values.dtype), values)
+            result[bad] = np.broadcast_to(nothing, result.shape)[bad]
+            total[bad] = 1
+        if undefined != "nan":
+            total[total == 0] = 1
+        return result / total
+
+
+def by_tiles(op: g.AttentionOp) -> Fn:
+    """The kernel that has the scores of `KEYS` keys at a time."""
+    undefined, tokens_first = op.undefined.data, op.tokens_first("result")
+    rounded, dtype = bool(op.rounded_weights.value.data), np.float32 if op.is_integer else None
+    value_scale = None if op.value_scale is None else np.float32(op.value_scale.value.data)
+
+    def run(q: Array, k: Array, v: Array, *rest: Array | None) -> Array:
+        *masks, lengths, offset = rest
+        q, k, v = (heads_first(op, n, x) for n, x in zip(("query", "key", "value"), (q, k, v)))
+        check_values(op, k, v)
+        scores = Scores(op, "weights", q, k, cast(list[Array], masks), lengths, offset)
+        batch, key_heads, group, queries, keys = scores.sizes
+        values = (v.astype(dtype) if dtype else widen(v))[:, :, None]
+        y = np.empty((batch, key_heads, group, queries, v.shape[3]), values.dtype)
+        for piece in pieces(batch, key_heads, group, queries, min(keys, g.KEYS)):
+            rows = Running(rounded)
+            for start in range(0, max(keys, 1), g.KEYS):
+                some = slice(start, start + g.KEYS)
+                s = scores.of(piece, some)
+                rows.add(s, scores.tops(s), values[piece[:2]][..., some, :])
+            y[piece] = rows.finish(undefined, values[piece[:2]])
+        if value_scale is not None:
+            y *= value_scale
+        y = y.reshape(batch, key_heads * group, queries, v.shape[3])
+        return (y.swapaxes(1, 2) if tokens_first else y).astype(dtype or q.dtype, copy=False)
+
+    return run
+
+
 @kernel(g.AttentionOp)
 def attention(op: g.AttentionOp) -> Fn:
+    if op.rounded_weights.value.data:
+        return by_tiles(op)
     undefined, tokens_first = op.undefined.data, op.tokens_first("result")
 
     def run(q: Array, k: Array, v: Array, *rest: Array | None) -> Array:

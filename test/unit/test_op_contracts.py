@@ -41,7 +41,7 @@ PARAMS: dict[type[TensorOp], dict[str, Any]] = {
     CompareOp: {"predicate": list(PREDICATES)},
     ShiftOp: {"direction": ["left", "right"]},
 }
-BASE = settings(max_examples=25, deadline=None, derandomize=True)
+BASE = settings(max_examples=settings().max_examples // 4, derandomize=True)
 
 
 def value(shape: tuple[int, ...], element: Attribute) -> SSAValue:

@@ -30,9 +30,9 @@ def test_faults_are_reported_and_nothing_else() -> None:
 
 
 def test_edits_that_do_harm_are_refused() -> None:
-    tally = planted_edits.run_cases(range(5000, 5030))
+    tally = planted_edits.run_cases(range(5000, 5020))
     assert tally.wrong == []
-    assert tally.refused.total() > 12
+    assert tally.refused.total() > 8
     assert tally.harmless.total() > 1
 
 

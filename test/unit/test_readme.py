@@ -3,9 +3,14 @@
 import itertools
 import os
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "README.md").read_text("utf-8")
@@ -13,15 +18,30 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCKS: list[tuple[str, str]] = BLOCK.findall(TEXT)
 
 
-def run(command: str, folder: Path) -> str:
-    """What a command prints, with the environment's tools on the path; it must succeed."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-euc", command], cwd=folder, capture_output=True, text=True,
-        env={**os.environ, "PATH": path},
-    )  # fmt: skip
-    assert done.returncode == 0, f"{command}\n{done.stderr}"
-    return done.stderr + done.stdout
+# a line, or several with a text for the command
+COMMAND = re.compile(r"^[^\n]*<<'(\w+)'\n.*?^\1$|^[^\n]+$", re.MULTILINE | re.DOTALL)
+
+Run = Callable[[str], str]
+
+
+@pytest.fixture
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """What commands print, run in a folder; they must succeed. One of ge's tools alone runs in this
+    process."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+
+    def one(command: str) -> str:
+        tool, *arguments = shlex.split(command)
+        if tool.startswith("ge-") and "|" not in arguments:
+            status = import_module(f"ge.tools.{tool.replace('-', '_')}").main(arguments)
+        else:
+            status = subprocess.run(["bash", "-euc", command], check=False).returncode
+        out, err = capfd.readouterr()
+        assert status == 0, f"{command}\n{err}"
+        return err + out
+
+    return lambda commands: "".join(one(match[0]) for match in COMMAND.finditer(commands))
 
 
 def check_shown(shown: str, printed: str) -> None:
@@ -38,43 +58,45 @@ def check_shown(shown: str, printed: str) -> None:
         assert found, f"the README shows a line that is not printed there:\n{want}\n---\n{printed}"
 
 
-def test_commands_print_what_is_shown(tmp_path: Path):
+def test_commands_print_what_is_shown(tmp_path: Path, run: Run):
     """Every `sh` block, in order, in one folder; the block after it is an excerpt of its output."""
     source = next(body for kind, body in BLOCKS if kind == "mlir" and body.startswith("func.func"))
     (tmp_path / "two_layers.mlir").write_text(source)
     count = 0
     for (kind, body), (_, shown) in itertools.pairwise(BLOCKS):
         if kind == "sh":
-            check_shown(shown, run(body, tmp_path))
+            check_shown(shown, run(body))
             count += 1
     assert count >= 5
 
 
-def test_filecheck_example(tmp_path: Path):
+def test_filecheck_example(tmp_path: Path, run: Run):
     source = next(body for kind, body in BLOCKS if kind == "mlir" and "// RUN:" in body)
     test = tmp_path / "mine.mlir"
     test.write_text(source)
     match = re.search(r"// RUN: (.*)", source)
     assert match is not None
-    run(match[1].replace("%s", str(test)), tmp_path)
+    run(match[1].replace("%s", str(test)))
 
 
-def test_python_example():
+def test_python_example(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     code = next(body for kind, body in BLOCKS if kind == "python" and "ge.compile" in body)
-    assert "input_ids" in run(f"{sys.executable} - <<'E'\n{code}\nE", ROOT)
+    monkeypatch.chdir(ROOT)
+    exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+    assert "input_ids" in capsys.readouterr().out
 
 
-def test_user_rule_example(tmp_path: Path):
+def test_user_rule_example(tmp_path: Path, run: Run):
     """The rule of the section on extending, loaded as a plugin, replaces both products."""
     plugin = tmp_path / "my_rule.py"
     plugin.write_text(next(body for _, body in BLOCKS if "fuse_my_linear" in body))
     source = next(body for kind, body in BLOCKS if kind == "mlir" and body.startswith("func.func"))
     (tmp_path / "two_layers.mlir").write_text(source)
-    printed = run(f"ge-opt two_layers.mlir --load-plugin {plugin} -p fuse_my_linear", tmp_path)
+    printed = run(f"ge-opt two_layers.mlir --load-plugin {plugin} -p fuse_my_linear")
     assert printed.count('fused_op.custom "MyLinear"') == 2
 
 
-def test_pattern_class_example(tmp_path: Path):
+def test_pattern_class_example(tmp_path: Path, run: Run):
     """The pattern class of the section on extending, loaded as a plugin, rewrites a sum."""
     (tmp_path / "my_rule.py").write_text(next(body for _, body in BLOCKS if "DoubleSum" in body))
     (tmp_path / "sum.mlir").write_text("""
@@ -86,7 +108,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   func.return %2 : tensor<4xf32>
 }
 """)
-    printed = run("ge-opt sum.mlir --load-plugin my_rule.py -p double-sums", tmp_path)
+    printed = run("ge-opt sum.mlir --load-plugin my_rule.py -p double-sums")
     assert "dense<4.0" in printed
     assert "graph.add" not in printed
 

@@ -60,4 +60,5 @@ class FuseConvPass(FusionPass):
                 take_weights(merger, op)
                 take_input(merger, op)
                 grow(merger, group, judge_conv)
+                take_input(merger, op)  # what the epilogue reads too
                 merger.finish(group, FusedConvOp)

@@ -129,4 +129,5 @@ class FuseLinearPass(FusionPass):
             if group.kind is None:
                 take_input(merger, op)
                 grow(merger, group, judge_linear)
+                take_input(merger, op)  # what the epilogue reads too
                 merger.finish(group, LinearOp)

@@ -6,21 +6,32 @@ becomes
     %y = fused_op.linear(%x, %q, %s) { graph.dequantize, graph.matmul }
 
 so that memory holds, and the core loads, the integers of the weight. A weight of several users is
-dequantized in each of them. An input of the model is quantized in the launch of its only user: any
-other value is in the launch that defines it.
+dequantized in each of them. An input of the model, or the result of a branch or loop, is quantized
+in the launch of its only user, and rounded to 16 bits in the launches of all products that use it:
+any other value is in the launch that defines it.
 """
+
+from typing import TypeGuard
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.control import IfOp, LoopOp
+from ge.dialects.graph.elementwise import CastOp
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
+from ge.dialects.support.element_types import is_float, is_narrow
+from ge.dialects.support.types import element_type
+from ge.runtime.costs.cost import launch_us
 from ge.transforms.analysis.views import whole_of
+from ge.transforms.fusion.groups import Group
 from ge.transforms.fusion.merging import Merger
 from ge.transforms.graph.prepare_weights import WEIGHTED
-from ge.transforms.rewriting.counts import declare
+from ge.transforms.rewriting.counts import count, declare, is_enabled
 
 FUSE_WEIGHT = declare("fuse-weight", "a weight is dequantized in the launch of its matmul")
-FUSE_INPUT = declare("fuse-input", "an input of the model is quantized in the launch of its matmul")
+FUSE_INPUT = declare(
+    "fuse-input", "an input of the model is quantized, or rounded, in the launch of its matmul"
+)
 
 OPERANDS = (FUSE_WEIGHT, FUSE_INPUT)
 
@@ -33,6 +44,12 @@ def dequantized(value: SSAValue) -> DequantizeOp | None:
     ):
         return op
     return None
+
+
+def is_given(value: SSAValue) -> bool:
+    """Whether no launch of its block defines a value: an input, what a branch or loop results in,
+    and views of them."""
+    return isinstance(whole_of(value).owner, Block | IfOp | LoopOp)
 
 
 def dequantize_for_each_user(block: Block) -> None:
@@ -57,14 +74,38 @@ def take_weights(merger: Merger, matmul: Operation) -> None:
             merger.join(groups.of(matmul), groups.of(op), FUSE_WEIGHT)
 
 
+def rounds(op: Operation | Block) -> TypeGuard[QuantizeOp | CastOp]:
+    """Whether an op quantizes a float, or casts it to 16 bits."""
+    if isinstance(op, CastOp):
+        return is_narrow(op.to) and is_float(element_type(op.input))
+    return isinstance(op, QuantizeOp)
+
+
 def take_input(merger: Merger, matmul: Operation) -> None:
-    """Let the quantization of an input of the model join the only launch that takes it."""
+    """Let the quantization of a value that is given join the only launch that takes it, and its
+    rounding each matmul, or convolution, if nothing else takes it."""
     groups = merger.groups
     group = groups.of(matmul)
     for value in matmul.operands:
         op = value.owner
-        if not isinstance(op, QuantizeOp) or op not in groups.number:
+        if not rounds(op) or op not in groups.number or not is_given(op.input):
             continue
-        users = {groups.find(use.operation) for use in op.result.uses}
-        if isinstance(whole_of(op.input).owner, Block) and users == {group}:
+        users = {groups.find(use.operation) for use in value.uses}
+        if users == {group}:
             merger.join(group, groups.of(op), FUSE_INPUT)
+        elif isinstance(op, CastOp) and is_enabled(FUSE_INPUT) and pays(merger, op, group):
+            count(FUSE_INPUT)
+            groups.absorb(op, group)
+
+
+def pays(merger: Merger, cast: CastOp, group: Group) -> bool:
+    """Whether products are all that takes a value, and to round it once more, in a launch of them,
+    takes no more time than its part of a launch of its own."""
+    uses = list(cast.result.uses)
+    if not all(isinstance(u.operation, WEIGHTED) for u in uses):
+        return False
+    alone, user = merger.sum_us([merger.groups.of(cast)]), merger.sum_us([group])
+    together = launch_us(merger.body_of([cast, *group.ops]), merger.target)
+    if alone is None or user is None or together is None:
+        return False
+    return together <= user + alone / len(uses)

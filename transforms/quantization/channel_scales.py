@@ -78,9 +78,9 @@ def find_groups(
     seen = set[Operation]()
     constants = ConstantValues(main.body.block)
     for layer in layers(main):
-        op = layer.op
-        if op in seen or not takes_factors(op, constants):
+        if layer.op in seen or not takes_factors(layer.op, constants):
             continue
+        op = layer.linear
         try:
             group = group_of(op.operands[0], input_axis(op), constants)
         except Blocked as e:

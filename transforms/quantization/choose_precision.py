@@ -76,10 +76,8 @@ class Search:
     def wider(self) -> list[Scheme]:
         """Schemes of more bits that the target multiplies."""
         bits, rates = self.scheme.activation_bits, self.target.macs_per_cycle
-        return [
-            s for s in SCHEMES.values()
-            if bits and s.activation_bits > bits and s.rate in rates
-        ]  # fmt: skip
+        found = SCHEMES.values() if self.scheme.is_calibrated else ()
+        return [s for s in found if s.activation_bits > bits and s.rate in rates]
 
     def steps(self) -> list[Step]:
         """What layers can become, the best first; each layer's noise alone is kept."""
@@ -144,14 +142,15 @@ class ChoosePrecisionPass(CalibratedPass):
         )
         if calibration.samples is None or not (accuracy or calibration.sensitivity):
             return
+        target, symmetric = Target.load(self.target), not self.asymmetric
         insert = partial(
-            insert_quantization, scheme=scheme, skip=self.skip, symmetric=not self.asymmetric
+            insert_quantization, scheme=scheme, target=target, skip=self.skip, symmetric=symmetric
         )
         trials = Trials(main, calibration.samples, insert)
         facts = trials.quantized({}, trials.few)[1]
         calibration.layers.update(facts)
         quantized = {name: f for name, f in facts.items() if f.scheme != FLOAT}
-        search = Search(trials, scheme, Target.load(self.target), quantized)
+        search = Search(trials, scheme, target, quantized)
         chosen: Precisions = {}
         if accuracy is not None:
             chosen = meet(accuracy, search)

@@ -18,10 +18,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from xdsl.dialects.builtin import BoolAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.graph import elementwise as g
+from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
 from ge.dialects.support.types import element_type, rank_of, shape_of
@@ -59,6 +61,8 @@ def float_model(main: FuncOp) -> FuncOp:
     for op in list(clone.body.block.ops):
         if isinstance(op, DequantizeOp) and isinstance(pair := op.input.owner, QuantizeOp):
             op.result.replace_all_uses_with(pair.input)
+        elif isinstance(op, AttentionOp):
+            op.rounded_weights = BoolAttr.from_bool(False)
     return clone
 
 
@@ -192,7 +196,7 @@ def correct_bias(main: FuncOp, calibration: Calibration) -> None:
     for layer in quantized:
         vector = vectors[layer.name]
         if vector is not None and len(vector) == shape_of(layer.op.result)[output_axis(layer.op)]:
-            add_to_output(layer.op, np.array(vector), constants)
+            add_to_output(layer.linear, np.array(vector), constants)
             remarks.applied(NAME, layer.op, f"'{layer.name}', {len(vector)} channels")
 
 

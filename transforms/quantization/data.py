@@ -107,10 +107,13 @@ class Samples:
 @dataclass
 class Calibration:
     """What the passes decide from: samples, if there are any, and the table of what was decided
-    before, to which they add."""
+    before, to which they add. `random`: inputs at random, which tell how large values get where
+    there are no samples; `estimated`: that the table has it from these."""
 
     table: Table = field(default_factory=Table)
     samples: Samples | None = None
+    random: Samples | None = None
+    estimated: bool = False
     observed: Any = None  # what passes keep for the next, see layer_samples.py
     accuracy: Accuracy | None = None  # what is asked of the outputs
     sensitivity: bool = False  # whether the noise of all layers is to be measured

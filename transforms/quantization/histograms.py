@@ -5,18 +5,19 @@ Counts of elements in fixed bins do not depend on how samples are put into batch
 order, and take the same memory for any number of them.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.data import Samples
 from ge.transforms.quantization.layer_samples import LayerSamples
-from ge.transforms.quantization.layers import LayerOp
 from ge.transforms.quantization.observe import Observer, Step, Watcher, exact_sum
 from ge.transforms.quantization.schemes import RangeMethod, Scheme
 from ge.transforms.quantization.table import Range
@@ -32,20 +33,18 @@ class Histogram:
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(BINS, np.int64))
 
     def watch(self, step: Step) -> None:
-        rows = step.chunk.rows(step.operands[0])
-        x: Array = step.operands[0] if rows is None else rows
-        self.counts += np.histogram(x, BINS, (self.low, self.high))[0]
-
-    def centers(self) -> NDArray[np.float64]:
-        size = (self.high - self.low) / BINS
-        return self.low + (np.arange(BINS) + 0.5) * size
+        x = step.chunk.rows(step.operands[0])
+        if x is not None:
+            bins = (x - self.low) * (BINS / (self.high - self.low))
+            bins = np.clip(bins, 0, BINS - 1).astype(np.int64)
+            self.counts += np.bincount(bins.ravel(), minlength=BINS)
 
     def percentiles(self, percent: float) -> Range:
         """The range that so much of all elements is in, as many below it as above."""
-        total = np.cumsum(self.counts)
+        total = [*accumulate(cast("list[int]", self.counts.tolist()))]
         outside = total[-1] * (100 - percent) / 200
-        first = int(np.searchsorted(total, outside, "right"))
-        last = int(np.searchsorted(total, total[-1] - outside, "left"))
+        first = bisect_right(total, outside)
+        last = bisect_left(total, total[-1] - outside)
         size = (self.high - self.low) / BINS
         return self.low + first * size, self.low + (last + 1) * size
 
@@ -56,7 +55,8 @@ class Histogram:
         return min(ranges, key=lambda r: self._divergence(r, levels))
 
     def _divergence(self, bounds: Range, levels: int) -> float:
-        centers = self.centers()
+        size = (self.high - self.low) / BINS
+        centers = self.low + (np.arange(BINS) + 0.5) * size
         inside = np.flatnonzero((centers >= bounds[0]) & (centers <= bounds[1]))
         if len(inside) == 0:
             return np.inf
@@ -82,10 +82,10 @@ def mean_range(layer: LayerSamples) -> Range:
 def candidates(
     main: FuncOp,
     samples: Samples,
-    layers: Mapping[LayerOp, LayerSamples],
+    layers: Mapping[Operation, LayerSamples],
     method: RangeMethod,
     scheme: Scheme,
-) -> dict[LayerOp, Range]:
+) -> dict[Operation, Range]:
     """The ranges by a method of what layers read."""
     if method.name == "average":
         return {op: mean_range(layer) for op, layer in layers.items()}

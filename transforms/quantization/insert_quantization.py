@@ -8,7 +8,8 @@ becomes, for scheme int8,
     %wd = graph.dequantize %wq, %sw {axis = 1}
     %y = graph.matmul %d, %wd
 
-(for int16 without zero point, in steps of max |x| / 32767), for scheme dynamic
+(for int16 without zero point, in steps of max |x| / 32767, and for fp8 to f8E4M3FN, weights too),
+for scheme dynamic
     %m = graph.reduce "max" (graph.abs %x) axes [1]
     %s = graph.maximum (%m / 127), 1.17549435e-38         a scale for each row
     %q = graph.quantize %x, %s to i8 {axis = 1, block_size = 64}
@@ -20,6 +21,10 @@ weights alone
     %wq = graph.quantize %w, %sw to i4 {axis = 0, block_size = 32}
     %wd = graph.dequantize %wq, %sw {axis = 0, block_size = 32}
     %y = graph.matmul %x, %wd
+
+Attention, whose query, key and value are quantized by int8, also rounds its weights. It stays float
+where keys or values are inputs of the model (a cache), as all of them would be quantized in each
+run, and where the launch would take longer by the cost model.
 
 What depends on weights is an expression of constants (see prepare-weights), so no weights are
 needed here. Zero is always represented exactly. Results of layers stay float: the next layer
@@ -35,31 +40,42 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerType, ModuleOp, i8
+from xdsl.dialects.builtin import BoolAttr, IntegerType, ModuleOp, f8E4M3FN, i8
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.graph.attention import AttentionLike, AttentionOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp, DeformConvOp
 from ge.dialects.graph.linear import EinsumOp, MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.recurrent import GruOp, LstmOp, RnnOp
 from ge.dialects.support import diagnostics
+from ge.dialects.support.access import MOVING
 from ge.dialects.support.element_types import i4
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, rank_of, shape_of
-from ge.runtime.data.arrays import Array, dtype_of, float_limits, integer_limits
+from ge.dialects.targets.target import Target, target_for
+from ge.runtime.data.arrays import Array, dtype_of, float_limits
+from ge.transforms.quantization.attention_layers import BITS, lost_us
 from ge.transforms.quantization.calibrate import range_of, set_range
 from ge.transforms.quantization.data import calibration_at_hand
-from ge.transforms.quantization.emitting import Emitter, at_run_time, by_channel, by_group
+from ge.transforms.quantization.emitting import (
+    Emitter,
+    at_run_time,
+    by_channel,
+    by_group,
+    code_limits,
+)
 from ge.transforms.quantization.layers import (
     ConstantValues,
     Layer,
     activations,
     all_names,
     base_name,
+    factors_of,
     layers,
     numbered,
 )
@@ -77,8 +93,7 @@ def quantizer(
     bounds: Range, element: Attribute, to: Attribute, symmetric: bool
 ) -> tuple[Array, Array] | None:
     """Scale and zero point of a range that zero is put into; None for zero alone."""
-    dtype, limits = dtype_of(element), integer_limits(dtype_of(to))
-    least, most = int(limits.min), int(limits.max)
+    dtype, (least, most) = dtype_of(element), code_limits(to)
     low, high = min(bounds[0], 0.0), max(bounds[1], 0.0)
     step = max(-low, high) / most if symmetric else (high - low) / (most - least)
     if not step:
@@ -94,6 +109,7 @@ class Insertion:
 
     main: FuncOp
     scheme: Scheme
+    target: Target
     skip: Sequence[re.Pattern[str]] = ()
     symmetric: bool = True
     matched: set[re.Pattern[str]] = field(default_factory=set[re.Pattern[str]])  # of `skip`
@@ -106,8 +122,8 @@ class Insertion:
     at_run_time: dict[tuple[SSAValue, int | None, int], SSAValue] = field(
         default_factory=dict[tuple[SSAValue, int | None, int], SSAValue]
     )
-    weights: dict[tuple[SSAValue, int, int, int], SSAValue] = field(
-        default_factory=dict[tuple[SSAValue, int, int, int], SSAValue]
+    weights: dict[tuple[SSAValue, int, int, int, bool], SSAValue] = field(
+        default_factory=dict[tuple[SSAValue, int, int, int, bool], SSAValue]
     )
 
     def run(self) -> None:
@@ -142,10 +158,13 @@ class Insertion:
 
     def reason_to_keep(self, layer: Layer, scheme: Scheme) -> str:
         """Why a layer cannot be quantized; empty where it can."""
-        if any(isinstance(v.owner, DequantizeOp) for v in layer.op.operands[:2]):
+        factors = factors_of(layer.op)
+        if any(isinstance(v.owner, DequantizeOp) for v in factors):
             return "the model has it quantized"
         if not scheme.is_calibrated:
             return "" if layer.weight is not None else "it has no weights"
+        if why := self.reason_of_attention(layer.op, scheme):
+            return why
         for i in layer.activations:
             value = layer.op.operands[i]
             if (bounds := range_of(value)) is None:
@@ -154,6 +173,16 @@ class Insertion:
                 return f"its input '{self.names[value]}' is zero in all samples"
         return ""
 
+    def reason_of_attention(self, op: Operation, scheme: Scheme) -> str:
+        if not isinstance(op, AttentionOp):
+            return ""
+        if scheme.activation_bits != BITS or scheme.is_float:
+            return f"attention is computed in integers of {BITS} bits or in floats"
+        if any(map(is_input, factors_of(op)[1:])):
+            return "its keys or values are inputs of the model"
+        us = lost_us(op, self.target)
+        return f"its launch would take {us:.1f} us longer" if us > 0 else ""
+
     def quantize(self, layer: Layer, scheme: Scheme) -> None:
         if scheme.is_dynamic:
             i = layer.activations[0]
@@ -161,11 +190,13 @@ class Insertion:
         elif scheme.activation_bits:
             # without a weight both zero points need sums of the other side
             symmetric = scheme.is_symmetric or layer.weight is None
-            to = IntegerType(scheme.activation_bits)
+            to = f8E4M3FN if scheme.is_float else IntegerType(scheme.activation_bits)
             for i in layer.activations:
                 layer.op.operands[i] = self.activation(layer.op.operands[i], to, symmetric)
         if layer.weight is not None:
             layer.op.operands[layer.weight] = self.weight(layer, scheme)
+        if isinstance(layer.op, AttentionOp):
+            layer.op.rounded_weights = BoolAttr.from_bool(True)
 
     def activation(self, value: SSAValue, to: Attribute, symmetric: bool) -> SSAValue:
         key = value, to, symmetric
@@ -201,18 +232,42 @@ class Insertion:
         assert layer.weight is not None
         value, axis, summed = layer.op.operands[layer.weight], layer.channel_axis, layer.input_axis
         block = scheme.block if isinstance(layer.op, MatmulOp) else 0
-        key = value, axis, summed, block
+        key = value, axis, summed, block, scheme.is_float
         if key not in self.weights:
             emit = Emitter(layer.op, layer.op.location)
             if block:
                 result = by_group(emit, value, summed, block, i4, self.symmetric)
             else:
-                result = by_channel(emit, value, axis, i8)
+                result = by_channel(emit, value, axis, f8E4M3FN if scheme.is_float else i8)
             self.weights[key] = result
         return self.weights[key]
 
 
-OTHERS = (ConvOp, ConvTransposeOp, DeformConvOp, EinsumOp, GruOp, LstmOp, MatmulOp, RnnOp)
+def is_input(value: SSAValue) -> bool:
+    """Whether some elements of a value are those of a block's argument, moved at most."""
+    todo, seen = [value], set[SSAValue]()
+    while todo:
+        op = todo.pop().owner
+        if isinstance(op, Block):
+            return True
+        if isinstance(op, TensorOp) and op.ACCESS in MOVING:
+            new = [v for v in op.operands if v not in seen]
+            seen.update(new)
+            todo += new
+    return False
+
+
+OTHERS = (
+    AttentionLike,
+    ConvOp,
+    ConvTransposeOp,
+    DeformConvOp,
+    EinsumOp,
+    GruOp,
+    LstmOp,
+    MatmulOp,
+    RnnOp,
+)
 
 
 def tell_others(main: FuncOp, layer_ops: Collection[Operation]) -> None:
@@ -220,9 +275,7 @@ def tell_others(main: FuncOp, layer_ops: Collection[Operation]) -> None:
     constants = ConstantValues(main.body.block)
     found: dict[Operation, str] = {}
     for op in main.walk():
-        if isinstance(op, AttentionOp):
-            found[op] = "attention stays float: its scores and probabilities are"
-        elif not isinstance(op, OTHERS) or op in layer_ops or op.results[0] in constants:
+        if not isinstance(op, OTHERS) or op in layer_ops or op.results[0] in constants:
             continue
         elif op.parent is not main.body.block:
             found[op] = "what is in a branch or loop stays float"
@@ -247,10 +300,14 @@ def patterns(texts: Iterable[str]) -> list[re.Pattern[str]]:
 
 
 def insert_quantization(
-    main: FuncOp, scheme: Scheme, skip: Sequence[str] = (), symmetric: bool = True
+    main: FuncOp,
+    scheme: Scheme,
+    target: Target,
+    skip: Sequence[str] = (),
+    symmetric: bool = True,
 ) -> None:
     """Bring a float graph into QDQ form. Raises GeError for what is no regular expression."""
-    insertion = Insertion(main, scheme, patterns(skip), symmetric)
+    insertion = Insertion(main, scheme, target, patterns(skip), symmetric)
     insertion.run()
     if calibration_at_hand().samples is None:
         for pattern in insertion.skip:
@@ -264,9 +321,10 @@ def insert_quantization(
 @dataclass(frozen=True)
 class InsertQuantizationPass(ModulePass):
     """Quantize what layers multiply.
-    `scheme`: int8, int16 or dynamic (activations, with weights of 8 bits), w8a16 or w4a16 (weights
-    alone, 4 bits in groups of 32); `skip`: regular expressions, found in the names of layers or
-    their inputs, or in the names of ops; `asymmetric`: groups of weights have a zero point."""
+    `scheme`: int8, int16, dynamic or fp8 (activations, with weights of 8 bits), w8a16 or w4a16
+    (weights alone, 4 bits in groups of 32); `skip`: regular expressions, found in the names of
+    layers or their inputs, or in the names of ops; `asymmetric`: groups of weights have a zero
+    point; `target`: preset name, or path of a target file, whose times decide on attention."""
 
     name = "insert-quantization"
     RELATION: ClassVar[Relation] = Unbounded()
@@ -274,8 +332,10 @@ class InsertQuantizationPass(ModulePass):
     scheme: str = INT8
     skip: tuple[str, ...] = ()
     asymmetric: bool = False
+    target: str = ""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         scheme = scheme_of(self.scheme)
         if (main := main_function(op)) is not None:
-            insert_quantization(main, scheme, self.skip, not self.asymmetric)
+            target = target_for(main, self.target)
+            insert_quantization(main, scheme, target, self.skip, not self.asymmetric)

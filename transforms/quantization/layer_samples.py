@@ -265,7 +265,7 @@ class _Collector:
 
     def watch(self, step: Step) -> None:
         x = step.chunk.rows(step.operands[0])
-        axis = input_axis(self.layer.op) + 1
+        axis = input_axis(self.layer.linear) + 1
         if x is None or axis == 1:  # the batch is not the first dimension
             return
         others = tuple(i for i in range(1, x.ndim) if i != axis)
@@ -273,7 +273,7 @@ class _Collector:
         if step.chunk.first < SAMPLES:
             self.low.append(low)
             self.high.append(high)
-            self.rows.append(rows_of(self.layer.op, x, self.count))
+            self.rows.append(rows_of(self.layer.linear, x, self.count))
         self.bounds.append((low.min(0), high.max(0)))
 
     def samples(self, weight: Array) -> LayerSamples | None:
@@ -284,7 +284,7 @@ class _Collector:
         if not all(np.isfinite(b).all() for b in bounds):
             return None
         low, high = np.concatenate(self.low), np.concatenate(self.high)
-        matrix, step, tied = matrix_of(self.layer.op, weight)
+        matrix, step, tied = matrix_of(self.layer.linear, weight)
         rows = np.concatenate(self.rows, 1)
         return LayerSamples(self.layer, self.name, bounds, low, high, rows, matrix, tied, step)
 
@@ -295,9 +295,9 @@ def collect(main: FuncOp, samples: Samples) -> dict[LayerOp, LayerSamples]:
     names = activations(layers(main))
     found = [layer for layer in layers(main) if takes_factors(layer.op, constants)]
     count = min(samples.count, SAMPLES)
-    size = 4 * count * sum(max(row_count(layer.op), 1) for layer in found)
+    size = 4 * count * sum(max(row_count(layer.linear), 1) for layer in found)
     rows = max(min(ROWS // count, BYTES // max(size, 1)), 1)
-    collectors = {layer.op: _Collector(layer, names[layer.op.operands[0]], rows) for layer in found}
+    collectors = {layer.linear: _Collector(layer, names[layer.input], rows) for layer in found}
     observer = Observer(main)
     watchers: dict[Operation, Watcher] = {op: c.watch for op, c in collectors.items()}
     observer.run(canonical(samples), watchers)
@@ -310,7 +310,7 @@ def layer_samples(main: FuncOp, calibration: Calibration) -> dict[LayerOp, Layer
     hand up to date, so that the model runs once for all of them."""
     assert calibration.samples is not None
     constants = ConstantValues(main.body.block)
-    ops = {layer.op for layer in layers(main) if takes_factors(layer.op, constants)}
+    ops = {layer.linear for layer in layers(main) if takes_factors(layer.op, constants)}
     if not isinstance(calibration.observed, Observed) or calibration.observed.ops != ops:
         calibration.observed = Observed(ops, collect(main, calibration.samples))
     return calibration.observed.layers

@@ -1,7 +1,8 @@
-"""The layers of `@main` that can be quantized, and the names that people know them by."""
+"""The layers of `@main` that can be quantized, and the names that people know them by. Attention is
+a layer without a weight: its query, key and value are activations."""
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 
@@ -10,6 +11,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
 
 from ge.dialects.fused_op import FusedOp
+from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.graph.linear import MatmulOp
@@ -25,12 +27,18 @@ LayerOp: TypeAlias = MatmulOp | ConvOp | ConvTransposeOp
 
 @dataclass(frozen=True)
 class Layer:
-    """A matmul or convolution of floats."""
+    """A matmul, convolution or attention of floats."""
 
-    op: LayerOp
+    op: LayerOp | AttentionOp
     name: str
     activations: tuple[int, ...]  # the operands that depend on the inputs of the model
     weight: int | None  # the operand that depends on constants only
+
+    @property
+    def linear(self) -> LayerOp:
+        """The op of a layer that is not attention."""
+        assert not isinstance(self.op, AttentionOp)
+        return self.op
 
     @property
     def input(self) -> SSAValue:
@@ -110,22 +118,26 @@ def layers(main: FuncOp) -> list[Layer]:
 
 def is_layer(op: Operation, constants: Container[SSAValue]) -> bool:
     """Whether an op multiplies floats of known rank, some of which depend on the model's inputs."""
-    if not isinstance(op, MatmulOp | ConvOp | ConvTransposeOp):
+    if not isinstance(op, LayerOp | AttentionOp):
         return False
-    factors = op.operands[:2]
-    moving = [v for v in factors if v not in constants]
+    factors = factors_of(op)
     fixed = [v for v in factors if v in constants]
-    return (
-        bool(moving)
-        and all(is_ranked(v) and is_float(element_type(v)) for v in factors)
-        and all(map(has_size, fixed))
-        and (isinstance(op, MatmulOp) or factors[1] in constants)
-    )
+    if not all(is_ranked(v) and is_float(element_type(v)) for v in factors):
+        return False
+    if isinstance(op, AttentionOp):
+        return not fixed
+    is_weighted = isinstance(op, MatmulOp) or factors[1] in constants
+    return is_weighted and len(fixed) < len(factors) and all(map(has_size, fixed))
+
+
+def factors_of(op: LayerOp | AttentionOp) -> Sequence[SSAValue]:
+    """What a layer multiplies."""
+    return op.operands[: 3 if isinstance(op, AttentionOp) else 2]
 
 
 def _layer(op: Operation, name: str, constants: Container[SSAValue]) -> Layer:
-    assert isinstance(op, MatmulOp | ConvOp | ConvTransposeOp)
-    moving = tuple(i for i in (0, 1) if op.operands[i] not in constants)
+    assert isinstance(op, LayerOp | AttentionOp)
+    moving = tuple(i for i, v in enumerate(factors_of(op)) if v not in constants)
     return Layer(op, name, moving, 1 - moving[0] if len(moving) == 1 else None)
 
 
@@ -139,6 +151,7 @@ def activations(layers: Iterable[Layer]) -> dict[SSAValue, str]:
 
 
 def value_name(value: SSAValue) -> str:
+    """The name of a value in the model, or that of the op it is a result of."""
     if isinstance(value, BlockArgument):
         return argument_name(value)
     assert isinstance(value, OpResult)

@@ -6,10 +6,10 @@
     %3 = graph.relu %2                                        zero_point %y {low = y} to i8
     %4 = graph.quantize %3, %u, %y
 
-Local rules, by subject: `linear_layers.py` (matmuls and convolutions), `movement.py` (dequantize
-and quantize change places with what moves elements), `requantization.py` (what is left between
-them). All parameters are expressions of constants: small ones are folded here, others are moved by
-prepare-weights.
+Local rules, by subject: `linear_layers.py` (matmuls and convolutions), `attention_layers.py`,
+`movement.py` (dequantize and quantize change places with what moves elements), `parts.py` (parts of
+a value, each quantized by itself), `requantization.py` (what is left between them). All parameters
+are expressions of constants: small ones are folded here, others are moved by prepare-weights.
 
 A layer of quantized operands that stays in floats is named in a remark, with the reason.
 """
@@ -21,6 +21,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.passes import ModulePass
 
+from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.convolution import Convolution
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp, RequantizeOp
@@ -31,11 +32,19 @@ from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
 from ge.transforms.graph.canonical.simplify import simplify
 from ge.transforms.graph.share_common_subexpressions import share_common_subexpressions
-from ge.transforms.quantization import linear_layers, movement, requantization, tables
+from ge.transforms.quantization import (
+    attention_layers,
+    linear_layers,
+    movement,
+    parts,
+    requantization,
+    small_floats,
+    tables,
+)
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.relations import Decibels, Relation
 
-FAMILIES = (linear_layers, movement, requantization, tables)
+FAMILIES = (linear_layers, attention_layers, movement, parts, requantization, tables)
 
 
 @dataclass(frozen=True)
@@ -57,7 +66,8 @@ class LowerQuantizationPass(ModulePass):
             known = ", ".join(ROUNDINGS)
             raise GeError(f"rounding is one of {known}, not {self.rounding}")
         own = {o for o in op.walk() if isinstance(o, RequantizeOp)}
-        simplify(op, FAMILIES)
+        rates = Target.load(self.target).macs_per_cycle
+        simplify(op, (*FAMILIES, small_floats) if "f8E4M3FN" in rates else FAMILIES)
         for new in op.walk():
             if isinstance(new, RequantizeOp) and new not in own:
                 new.rounding = StringAttr(rounding)
@@ -65,5 +75,7 @@ class LowerQuantizationPass(ModulePass):
             share_common_subexpressions(func.body.block)
         if remarks.wanted():
             for layer in op.walk():
-                if isinstance(layer, MatmulOp | Convolution):
+                if isinstance(layer, AttentionOp):
+                    attention_layers.remark_refused(layer)
+                elif isinstance(layer, MatmulOp | Convolution):
                     linear_layers.remark_refused(layer)

@@ -5,9 +5,9 @@
     %2 = graph.quantize %1, %t, %z to i8                       zero_point %z to i8 {low = z}
 
 On one grid of 8-bit integers nothing is left but the limits. Exceptions: codes of 8 bits that would
-be rounded to another side in one step; scales that are known only at run time or for blocks, a
-quantize along an axis, zero points along an axis, sums of 64 bits, and limits where the grid of the
-result is not known yet.
+be rounded to another side in one step; scales that are known only at run time or for blocks, along
+two axes, zero points along an axis, sums of 64 bits, and limits where the grid of the result is not
+known yet or along an axis.
 """
 
 import math
@@ -45,7 +45,7 @@ def on_grid(limit: Number | None, op: QuantizeOp, grid: Grid) -> int | None:
     if limit is None or math.isinf(limit):
         return None
     scale, zero = known(grid.scale), grid.zero
-    if scale is None or zero is None or not grid.is_positive:
+    if scale is None or zero is None or grid.axis is not None or not grid.is_positive:
         raise ValueError("the grid is not known")
     kind = np.float32 if scale.dtype.itemsize <= 4 else np.float64
     place = int(np.rint(kind(limit) / kind(scale.reshape(())))) + zero
@@ -57,13 +57,17 @@ def requantize(op: QuantizeOp, make: Make) -> Replacement:
     """quantize(limit(dequantize x)) = requantize x"""
     interval, target = limited(op.input), Grid.of(op)
     source = interval.value.owner
-    if not isinstance(source, DequantizeOp) or target is None or target.axis is not None:
+    if not isinstance(source, DequantizeOp) or target is None:
         return None
     if element_type(source.input) == i64:
         return None
     grid = Grid.of(source)
     if grid is None or not (grid.is_prepared and target.is_prepared):
         return None
+    if target.axis is not None and (grid.axis not in (None, target.axis) or target.zero != 0):
+        return None
+    if target.axis is not None and not op.input.has_one_use():
+        return None  # `quantize_before_parts` will find it for the other parts
     if not has_one_element(source.scale) and grid.zero != 0:
         return None
     try:
@@ -76,12 +80,14 @@ def requantize(op: QuantizeOp, make: Make) -> Replacement:
         return clamped(source.input, low, high, make)
     if bitwidth(element_type(source.input)) <= 8 and not same_codes(source, grid, op, target):
         return None
-    scale = make(g.DivOp, as_scale(make, source.scale), as_scale(make, scalar(make, op.scale)))
+    step = op.scale if target.axis is not None else scalar(make, op.scale)
+    scale = make(g.DivOp, as_scale(make, source.scale), as_scale(make, step))
     return make(
         RequantizeOp, source.input, scale,
         offset=None if grid.zero == 0 else source.zero_point,
         zero_point=None if target.zero == 0 else op.zero_point,
-        to=op.to, axis=grid.axis, low=low, high=high, rounding="float32",
+        to=op.to, axis=grid.axis if target.axis is None else target.axis,
+        low=low, high=high, rounding="float32",
     )  # fmt: skip
 
 
@@ -108,7 +114,7 @@ def same_codes(source: DequantizeOp, grid: Grid, op: QuantizeOp, target: Grid) -
     """Whether each code becomes the same in one step as in floats; ties may not, where a scale is a
     simple fraction of the other."""
     own, new = known(grid.scale), known(target.scale)
-    if own is None or new is None or not own.dtype == new.dtype == np.float32:
+    if own is None or new is None or not own.dtype == new.dtype == np.float32 or new.size > 1:
         return False
     if grid.zero is None or target.zero is None:
         return False

@@ -8,8 +8,8 @@ The range of some of the calibration samples, times a factor, is judged on the o
 of the outputs of all layers that read the value; min-max is one of the choices, and stays where
 none is clearly better. A range never leaves what an op can return at all (relu, clamp, softmax).
 Other methods (see schemes.py) give one range for a value; it is taken where layers are more exact
-with it than with min-max. In the end the model is quantized both ways: where that gives its outputs
-more noise than min-max, all ranges stay min-max.
+with it than with min-max. With these the model is quantized both ways in the end: where its outputs
+have more noise than with min-max, all ranges stay min-max.
 """
 
 import math
@@ -20,8 +20,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
+from ge.dialects.targets import DEFAULT_TARGET
+from ge.dialects.targets.target import Target
 from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.calibrate import set_range
 from ge.transforms.quantization.data import CalibratedPass, Calibration
@@ -100,7 +102,7 @@ def choices(
     if method.name == SEARCH:
         limits = Limits(Observer(main))
         return {v: (first[v], searched(rs, limits.of(v), scheme)) for v, rs in users.items()}
-    layers = {reader.layer.op: reader for reader in first.values()}
+    layers: dict[Operation, LayerSamples] = {r.layer.op: r for r in first.values()}
     found = candidates(main, calibration.samples, layers, method, scheme)
     return {
         value: (reader, guarded(users[value], *found[reader.layer.op], scheme))
@@ -110,18 +112,18 @@ def choices(
 
 
 def search_ranges(
-    main: FuncOp, calibration: Calibration, scheme: Scheme, method: RangeMethod
+    main: FuncOp, calibration: Calibration, scheme: Scheme, method: RangeMethod, target: Target
 ) -> None:
-    """Write the best ranges to the activations of layers and to the table: all of a method, or
-    min-max where the outputs have less noise with that."""
+    """Write the best ranges to the activations of layers and to the table. Those of another method
+    than search stay min-max, all of them, where the outputs have less noise with that."""
     assert calibration.samples is not None
     chosen = choices(main, calibration, scheme, method)
-    insert = partial(insert_quantization, scheme=scheme)
-    trials = Trials(main, calibration.samples, insert, corrected=False)
+    insert = partial(insert_quantization, scheme=scheme, target=target)
+    trials = Trials(main, calibration.samples, insert)
     whole = {v: widened(*reader.bounds, 1.0, ANY) for v, (reader, _) in chosen.items()}
     ranges = {v: choice[0] for v, (_, choice) in chosen.items()}
     noises: list[float] = []
-    for bounds in (whole, ranges) if ranges != whole else ():
+    for bounds in (whole, ranges) if method.name != SEARCH and ranges != whole else ():
         for value, range in bounds.items():
             set_range(value, range)
         noises.append(trials.whole_noise())
@@ -143,14 +145,17 @@ def search_ranges(
 class SearchRangesPass(CalibratedPass):
     """Choose the ranges of activations by the errors of layers, where there are samples.
     `scheme`: of activations and weights, int8 or int16; `method`: search, minmax, average, kl or
-    percentile:99.99; `data`: a file with samples (.npz), else what is at hand."""
+    percentile:99.99; `target`: what multiplies; `data`: a file with samples (.npz), else what is at
+    hand."""
 
     name = NAME
 
     scheme: str = INT8
     method: str = SEARCH
+    target: str = DEFAULT_TARGET
 
     def run(self, main: FuncOp, calibration: Calibration) -> None:
         method = range_method_of(self.method)
         if calibration.samples is not None and method.name != MINMAX:
-            search_ranges(main, calibration, scheme_of(self.scheme), method)
+            target = Target.load(self.target)
+            search_ranges(main, calibration, scheme_of(self.scheme), method, target)

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.ports import name_of
 from ge.dialects.support import diagnostics
 from ge.dialects.support.types import byte_size, has_size, numel, shape_of, tensor
@@ -18,6 +19,7 @@ from ge.dialects.targets.target import Target
 from ge.runtime.costs.cost import hbm_bytes_per_us, launch_us
 from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.accuracy import Accuracy, Arrays
+from ge.transforms.quantization.attention_layers import BITS, integers_us
 from ge.transforms.quantization.calibrate import range_of
 from ge.transforms.quantization.correct_bias import correct_bias
 from ge.transforms.quantization.data import Calibration, Samples, calibrating
@@ -44,7 +46,6 @@ class Trials:
     main: FuncOp
     given: Samples
     insert: Insert
-    corrected: bool = True  # whether biases are corrected, which takes most of the time
 
     @cached_property
     def samples(self) -> Samples:
@@ -72,7 +73,7 @@ class Trials:
         return outputs(self.main, self.few)
 
     def whole_noise(self) -> float:
-        """The noise of the outputs as part of their power, from all samples."""
+        """The noise of the outputs as part of their power, with all layers quantized."""
         return total_noise(self.wanted, outputs(self.quantized({})[0], self.samples))
 
     def quantized(
@@ -84,8 +85,7 @@ class Trials:
         calibration = Calibration(table, samples or self.samples)
         with diagnostics.without_remarks(), remarks.collecting(), calibrating(calibration):
             self.insert(copy)
-            if self.corrected:
-                correct_bias(copy, calibration)
+            correct_bias(copy, calibration)
         return copy, calibration.layers
 
     def value(self, accuracy: Accuracy, precisions: Mapping[str, str]) -> float:
@@ -171,6 +171,10 @@ def outputs(main: FuncOp, samples: Samples) -> dict[str, Array]:
 def layer_us(layer: Layer, scheme: Scheme | None, target: Target) -> float:
     """Time of the launch of a layer alone, in floats without a scheme. Integer weights of a layer
     of floats save the time of their bytes."""
+    if isinstance(layer.op, AttentionOp):
+        is_integer = scheme is not None and scheme.activation_bits == BITS
+        us = integers_us(layer.op, target) if is_integer else launch_us(layer.op, target)
+        return us or 0.0
     op, operands, saved = layer.op, list(layer.op.operands[:2]), 0.0
     if scheme is not None and scheme.activation_bits:
         bits = [scheme.weight_bits if i == layer.weight else scheme.activation_bits for i in (0, 1)]

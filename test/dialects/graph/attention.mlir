@@ -24,6 +24,15 @@ func.func @tokens_first(%q: tensor<2x4x8x16xf32>, %k: tensor<2x?x2x16xf32>, %v: 
   func.return
 }
 
+// CHECK-LABEL: func.func @integers(
+func.func @integers(%q: tensor<2x8x4x16xi8>, %k: tensor<2x2x?x16xi8>, %f: tensor<2x8x4x16xf16>) {
+  // CHECK-NEXT: %0 = graph.attention %q, %k, %k {scale = 1.000000e-03 : f64, rounded_weights = true, value_scale = 5.000000e-01 : f64} : tensor<2x8x4x16xi8>, tensor<2x2x?x16xi8>, tensor<2x2x?x16xi8> -> tensor<2x8x4x16xf32>
+  %0 = graph.attention %q, %k, %k {scale = 1.000000e-03 : f64, rounded_weights = true, value_scale = 5.000000e-01 : f64} : tensor<2x8x4x16xi8>, tensor<2x2x?x16xi8>, tensor<2x2x?x16xi8> -> tensor<2x8x4x16xf32>
+  // CHECK-NEXT: %1 = graph.attention %f, %f, %f {rounded_weights = true} : tensor<2x8x4x16xf16>, tensor<2x8x4x16xf16>, tensor<2x8x4x16xf16> -> tensor<2x8x4x16xf16>
+  %1 = graph.attention %f, %f, %f {rounded_weights = true} : tensor<2x8x4x16xf16>, tensor<2x8x4x16xf16>, tensor<2x8x4x16xf16> -> tensor<2x8x4x16xf16>
+  func.return
+}
+
 // CHECK-LABEL: func.func @rotary(
 func.func @rotary(%x: tensor<1x8x?x64xf16>, %cos: tensor<1x1x?x16xf16>, %y: tensor<2x5x64xf32>, %t: tensor<5x32xf32>) {
   // CHECK-NEXT: %partial = graph.rotary_embedding %x, %cos, %cos : (tensor<1x8x?x64xf16>, tensor<1x1x?x16xf16>, tensor<1x1x?x16xf16>) -> tensor<1x8x?x64xf16>

@@ -1,8 +1,8 @@
 // RUN: ge-opt %s --split-input-file --verify-diagnostics | filecheck %s
 
-// CHECK: error: 'graph.attention' op element type i8 is not supported; it must be a float
-func.func @f(%q: tensor<2x4x5x8xi8>, %k: tensor<2x2x6x8xi8>, %v: tensor<2x2x6x8xi8>) {
-  %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xi8>, tensor<2x2x6x8xi8>, tensor<2x2x6x8xi8> -> tensor<2x4x5x8xi8>
+// CHECK: error: 'graph.attention' op element type i32 is not supported; it must be a float
+func.func @f(%q: tensor<2x4x5x8xi32>, %k: tensor<2x2x6x8xi32>, %v: tensor<2x2x6x8xi32>) {
+  %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xi32>, tensor<2x2x6x8xi32>, tensor<2x2x6x8xi32> -> tensor<2x4x5x8xi32>
   func.return
 }
 
@@ -204,5 +204,29 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x4x6x8xf32>) {
 // CHECK: error: 'graph.attention' op 4 heads do not divide among 3 key heads
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x4x3x8xf32>) {
   %0 = graph.attention %q, %k, %k {key_tokens_first = true} : tensor<2x4x5x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32> -> tensor<2x4x5x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.attention' op key and value are i8 like the query, not i8, f32
+func.func @f(%q: tensor<1x2x4x8xi8>, %f: tensor<1x2x4x8xf32>) {
+  %0 = graph.attention %q, %q, %f {scale = 1.0 : f64, rounded_weights = true, value_scale = 1.0 : f64} : tensor<1x2x4x8xi8>, tensor<1x2x4x8xi8>, tensor<1x2x4x8xf32> -> tensor<1x2x4x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.attention' op integers need rounded_weights, scale and value_scale
+func.func @f(%q: tensor<1x2x4x8xi8>) {
+  %0 = graph.attention %q, %q, %q {scale = 1.0 : f64, value_scale = 1.0 : f64} : tensor<1x2x4x8xi8>, tensor<1x2x4x8xi8>, tensor<1x2x4x8xi8> -> tensor<1x2x4x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.attention' op value_scale is for values of i8
+func.func @f(%q: tensor<1x2x4x8xf32>) {
+  %0 = graph.attention %q, %q, %q {value_scale = 1.0 : f64} : tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32> -> tensor<1x2x4x8xf32>
   func.return
 }

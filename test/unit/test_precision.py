@@ -1,0 +1,288 @@
+"""float32 models in 16-bit floats: what is kept in float32, numbers, options, data and errors."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from xdsl.dialects.builtin import f16, f32, i8
+from xdsl.ir import Attribute
+
+import ge
+from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.quantization import DequantizeOp
+from ge.dialects.support.types import element_type
+from ge.lowering.driver.compiler import compile_file
+from ge.lowering.pipeline.options import Options
+from ge.runtime.data.arrays import Array
+from ge.tools import ge_calibrate, ge_compile, ge_run
+from ge.transforms.precision.modes import MODES, NAMES, NOT_HERE
+from ge.transforms.quantization.table import read_table
+
+D = 32
+
+
+def normal(*dims: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).standard_normal(dims).astype(np.float32)
+
+
+def save(
+    path: Path, nodes: Sequence[tuple[str, str, str]], weights: Mapping[str, Array],
+    shape: Sequence[int] = (2, 8, D),
+) -> Path:  # fmt: skip
+    """A model from x to y of nodes (op, inputs, output)."""
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in "xy"]
+    graph = helper.make_graph(
+        [helper.make_node(op, ins.split(), [out], out) for op, ins, out in nodes],
+        "net", ports[:1], ports[1:],
+        [numpy_helper.from_array(np.asarray(a, np.float32), n) for n, a in weights.items()],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    return path
+
+
+def attention(path: Path, size: float) -> Path:
+    """Attention of normed rows whose scores grow with the square of `size`."""
+    weights = {f"w{n}": normal(D, D, seed=i) / 6 for i, n in enumerate("qkvo")}
+    weights |= {"wq": weights["wq"] * size, "wk": weights["wk"] * size}
+    weights |= {"g": np.ones(D), "b": np.zeros(D), "s": np.float32(D**-0.5)}
+    nodes = [
+        ("LayerNormalization", "x g b", "n"), ("MatMul", "n wq", "q"), ("MatMul", "n wk", "k"),
+        ("MatMul", "n wv", "v"), ("Transpose", "k", "kt"), ("MatMul", "q kt", "scores"),
+        ("Mul", "scores s", "scaled"), ("Softmax", "scaled", "p"), ("MatMul", "p v", "a"),
+        ("MatMul", "a wo", "o"), ("Add", "x o", "y"),
+    ]  # fmt: skip
+    save(path, nodes, weights)
+    model = onnx.load(path)
+    model.graph.node[4].attribute.append(helper.make_attribute("perm", [0, 2, 1]))
+    onnx.save(model, path)
+    return path
+
+
+def norm(path: Path, size: float) -> Path:
+    """A norm over rows that grow with `size`, between two layers."""
+    weights = {"w1": normal(D, D, seed=1) * size, "w2": normal(D, D, seed=2) / 6}
+    weights |= {"g": 1 + normal(D, seed=3) / 9, "b": normal(D, seed=4)}
+    nodes = [
+        ("MatMul", "x w1", "h"), ("Add", "h x", "sum"),
+        ("LayerNormalization", "sum g b", "n"), ("MatMul", "n w2", "y"),
+    ]  # fmt: skip
+    return save(path, nodes, weights)
+
+
+def outputs(program: "ge.Program", x: Array) -> Array:
+    return ge.Session(program.module, program.payload).run({"x": x})["y"]
+
+
+def error(path: Path, x: Array, **options: object) -> tuple[float, "ge.Program"]:
+    """How far the outputs are from those of float32, in parts of the largest."""
+    program = ge.compile(str(path), **options)  # pyright: ignore[reportArgumentType]
+    exact = outputs(ge.compile(str(path)), x)
+    return float(np.abs(outputs(program, x) - exact).max() / np.abs(exact).max()), program
+
+
+def kept(program: "ge.Program") -> dict[str, str]:
+    return {k["name"]: k["why"] for k in program.report()["precision"]["kept"]}
+
+
+def types_of(module: "ge.Program", kind: type[MatmulOp | AttentionOp]) -> list[Attribute]:
+    return [element_type(op.operands[0]) for op in module.module.walk() if isinstance(op, kind)]
+
+
+# ---- numbers -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mode", "most"), [("fp16", 3e-3), ("mixed", 3e-3), ("bf16", 3e-2), ("mixed_bf16", 3e-2)]
+)
+def test_a_usual_model_is_narrow(tmp_path: Path, mode: str, most: float):
+    x = normal(2, 8, D, seed=9)
+    for build in (attention, norm):
+        path = build(tmp_path / "m.onnx", 1.0)
+        wrong, program = error(path, x, precision=mode)
+        assert 0 < wrong < most
+        assert not kept(program)
+        launches = ge.compile(str(path)).report()["ops"]["launches"]
+        assert program.report()["ops"]["launches"] <= launches
+        assert program.report()["precision"]["ranges"] == "random inputs"
+
+
+@pytest.mark.parametrize(("mode", "size"), [("fp16", 30.0), ("fp16", 1000.0), ("bf16", 100.0)])
+def test_large_scores_keep_attention_and_what_computes_them(tmp_path: Path, mode: str, size: float):
+    path = attention(tmp_path / "m.onnx", size)  # scores of 1e4, 1e7 and 1e5
+    wrong, program = error(path, normal(2, 8, D, seed=9), precision=mode)
+    assert wrong < (2e-2 if mode != "bf16" else 3e-2)
+    assert {"q", "k"} <= set(kept(program))
+    assert any("exponents reach" in why for why in kept(program).values())
+
+
+@pytest.mark.parametrize(("size", "what"), [(1000.0, "'h' reaches"), (1e10, "'w1' reaches")])
+def test_a_norm_over_large_values_keeps_its_result(tmp_path: Path, size: float, what: str):
+    path = norm(tmp_path / "m.onnx", size)
+    wrong, program = error(path, normal(2, 8, D, seed=9), precision="fp16")
+    assert wrong < 2e-3
+    assert what in kept(program)["h"]
+
+
+def test_large_inputs_of_a_norm_need_no_data(tmp_path: Path):
+    nodes = [("LayerNormalization", "x g", "n"), ("MatMul", "n w", "y")]
+    path = save(tmp_path / "m.onnx", nodes, {"g": np.ones(D), "w": normal(D, D) / 6})
+    wrong, program = error(path, normal(2, 8, D, seed=9) * 1e6, precision="fp16")
+    assert wrong < 2e-3
+    assert program.report()["precision"]["narrow"] == 1
+
+
+def test_data_tells_what_random_inputs_do_not(tmp_path: Path):
+    path = norm(tmp_path / "m.onnx", 1.0)
+    x = normal(2, 8, D, seed=9) * 8000
+    assert not kept(ge.compile(str(path), precision="fp16"))
+    np.savez(tmp_path / "x.npz", x=x)
+    wrong, program = error(path, x, precision="fp16", calibration=tmp_path / "x.npz")
+    assert wrong < 2e-3
+    assert "'x' reaches" in kept(program)["h"]
+    assert program.report()["precision"]["ranges"] == "calibration"
+
+
+def test_constants_are_clipped_on_request(tmp_path: Path):
+    weights = {"w": normal(D, D) / 6, "c": np.where(np.arange(D) % 2, -3e38, 0)}
+    nodes = [("MatMul", "x w", "m"), ("Add", "m c", "s"), ("Relu", "s", "y")]
+    path = save(tmp_path / "m.onnx", nodes, weights)
+    x = normal(2, 8, D, seed=9)
+    wrong, program = error(path, x, precision="fp16")
+    assert wrong < 2e-3
+    assert kept(program) == {"s": "'c' reaches 3e+38, f16 65504"}
+    wrong, program = error(path, x, precision="fp16", precision_clip=True)
+    assert wrong < 2e-3
+    assert "s" not in kept(program) or "'s' reaches" in kept(program)["s"]
+
+
+# ---- with quantization -------------------------------------------------------------------------
+
+
+def test_stored_weights_are_dequantized_to_the_format(tmp_path: Path):
+    path = str(norm(tmp_path / "m.onnx", 1.0))
+    options = Options(quantize="w8a16", precision="fp16")
+    program = compile_file(path, options, until="graph")
+    stored = [op for op in program.module.walk() if isinstance(op, DequantizeOp)]
+    assert [element_type(op.input) for op in stored] == [i8, i8]
+    assert types_of(program, MatmulOp) == [f16, f16]
+    wrong, _ = error(
+        tmp_path / "m.onnx", normal(2, 8, D, seed=9), quantize="w8a16", precision="fp16"
+    )
+    assert wrong < 3e-2
+
+
+def test_layers_that_stay_float_follow_the_precision(tmp_path: Path):
+    path = norm(tmp_path / "m.onnx", 1.0)
+    np.savez(tmp_path / "x.npz", x=normal(64, 8, D, seed=5))
+    options = Options(
+        quantize="int8", precision="fp16", quantize_skip=("y",),
+        calibration=str(tmp_path / "x.npz"),
+    )  # fmt: skip
+    program = compile_file(str(path), options, until="graph")
+    assert types_of(program, MatmulOp) == [i8, f16]
+
+
+# ---- the table ---------------------------------------------------------------------------------
+
+
+def test_a_table_stands_for_the_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = norm(tmp_path / "m.onnx", 1000.0)
+    np.savez(tmp_path / "x.npz", x=normal(2, 8, D, seed=5))
+    table = tmp_path / "t.toml"
+    arguments = [str(path), "--data", str(tmp_path / "x.npz"), "-o", str(table)]
+    assert ge_calibrate.main([*arguments, "--precision", "fp16"]) == 0
+    assert read_table(table).vectors["refine-precision"]["h"][0] > 2000
+    texts: list[str] = []
+    for calibration in (tmp_path / "x.npz", table):
+        options = Options(precision="fp16", calibration=str(calibration))
+        texts.append(str(compile_file(str(path), options, until="graph").module))
+    assert texts[0] == texts[1]
+    table.write_text(table.read_text("utf-8").replace('"h" =', '"hh" ='), "utf-8")
+    arguments = [str(path), "--precision", "fp16", "--calibration", str(table)]
+    assert ge_compile.main(arguments) == 1
+    assert "nothing named 'hh'" in capsys.readouterr().err
+
+
+# ---- the surface -------------------------------------------------------------------------------
+
+
+def test_the_tools_take_a_precision(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path, report = norm(tmp_path / "m.onnx", 1000.0), tmp_path / "r.json"
+    arguments = [str(path), "--precision", "force_fp16", "--report", str(report), "--remarks"]
+    assert ge_compile.main(arguments) == 0
+    err = capsys.readouterr().err
+    assert "refine-precision missed: 'h' stays f32: 'h' reaches" in err
+    assert "ranges are those of random inputs: give samples with --calibration" in err
+    told = json.loads(report.read_text("utf-8"))["precision"]
+    assert (told["mode"], told["format"]) == ("fp16", "f16")
+    assert ge_run.main([str(path), "--precision", "bf16", "--report", str(report)]) == 0
+    assert json.loads(report.read_text("utf-8"))["precision"]["format"] == "bf16"
+
+
+def test_the_cache_keeps_what_was_told(tmp_path: Path):
+    path = norm(tmp_path / "m.onnx", 1.0)
+    first, second = (
+        ge.compile(str(path), precision="fp16", cache_dir=tmp_path / "cache").report()
+        for _ in range(2)
+    )
+    assert first["precision"] == second["precision"]
+    assert first["precision"]["narrow"] == 4
+
+
+def test_names_of_ge():
+    assert set(NAMES.values()) == {"origin", *MODES}
+    assert Options(precision="allow_fp32_to_fp16") == Options(precision="mixed")
+    assert Options.from_environment({"GE_PRECISION": "mixed_bfloat16"}).precision == "mixed_bf16"
+    for name in NOT_HERE:
+        with pytest.raises(ge.GeError, match=r"one of origin, fp16, .*take (mixed|fp16)"):
+            Options(precision=name)
+    with pytest.raises(ge.GeError, match=r"did you mean force_fp16\?"):
+        Options(precision="force_fp61")
+
+
+def test_without_weights_all_is_taken_to_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "m.mlir"
+    path.write_text(
+        """func.func @main(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %w = graph.constant #graph.weight<"w"> : tensor<4x4xf32>
+  %0 = graph.matmul %x, %w : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  func.return %0 : tensor<2x4xf32>
+}""",
+        "utf-8",
+    )
+    out = tmp_path / "p.mlir"
+    assert ge_compile.main([str(path), "--precision", "fp16", "-o", str(out)]) == 0
+    assert "all values are taken to fit f16" in capsys.readouterr().err
+    assert ge_compile.main([str(out), "--precision", "fp16", "-o", "-"]) == 1
+    assert "precision of a model is chosen at the graph level" in capsys.readouterr().err
+
+
+def test_a_model_that_random_inputs_do_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "m.mlir"
+    path.write_text(
+        """func.func @main(%x: tensor<2x4xf32>, %i: tensor<1xi64>) -> tensor<1x4xf32> {
+  %three = graph.constant dense<3> : tensor<1xi64>
+  %w = graph.constant dense<1.0> : tensor<4x4xf32>
+  %0 = graph.matmul %x, %w : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %j = graph.add %i, %three : (tensor<1xi64>, tensor<1xi64>) -> tensor<1xi64>
+  %1 = graph.gather %0, %j {axis = 0 : i64} : (tensor<2x4xf32>, tensor<1xi64>) -> tensor<1x4xf32>
+  %2 = graph.relu %1 : (tensor<1x4xf32>) -> tensor<1x4xf32>
+  func.return %2 : tensor<1x4xf32>
+}""",
+        "utf-8",
+    )
+    assert ge_compile.main([str(path), "--precision", "fp16", "-o", "-"]) == 0
+    assert "cannot be run on random inputs" in capsys.readouterr().err
+
+
+def test_origin_changes_nothing(tmp_path: Path):
+    path = str(norm(tmp_path / "m.onnx", 1.0))
+    program = compile_file(path, Options(precision="must_keep_origin_dtype"), until="graph")
+    assert types_of(program, MatmulOp) == [f32, f32]
+    assert "precision" not in program.report()

@@ -1,0 +1,180 @@
+"""Attention of integers: exact sums, the same numbers at all levels, and what it costs."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import f16, f32, i8
+from xdsl.ir import Attribute, Block
+
+from ge.dialects.fused_op import FlashAttentionOp
+from ge.dialects.graph.attention import KEYS, AttentionOp
+from ge.dialects.support.types import element_type, tensor
+from ge.dialects.targets.target import Target
+from ge.lowering.driver.compiler import context, lower
+from ge.lowering.pipeline.options import Options
+from ge.lowering.text.reading import Source, parse_module
+from ge.runtime import kernels
+from ge.runtime.check.cores import check_core_plans
+from ge.runtime.costs.cost import launch_us
+from ge.runtime.costs.cube import cube_kernel
+from ge.runtime.data.arrays import Array, type_of
+from ge.runtime.device.session import Session
+from ge.transforms.quantization.layers import Layer
+from ge.transforms.quantization.schemes import SCHEMES
+from ge.transforms.quantization.trials import layer_us
+
+SCALE, VALUE_SCALE = 0.004, 0.03
+
+
+def codes(*shape: int, seed: int) -> Array:
+    return np.random.default_rng(seed).integers(-128, 128, shape).astype(np.int8)
+
+
+def op_of(arrays: list[Array], mask: Array | None = None, **params: Any) -> AttentionOp:
+    masks = [] if mask is None else [mask]
+    block = Block(arg_types=[type_of(a) for a in (*arrays, *masks)])
+    if arrays[0].dtype == np.int8:
+        params = {"scale": SCALE, "value_scale": VALUE_SCALE} | params
+    q, k, v, *rest = block.args
+    op = AttentionOp.of(q, k, v, rest, None, None, rounded_weights=True, **params)
+    block.add_op(op)
+    return op
+
+
+def by_definition(q: Array, k: Array, v: Array, keep: Array, scale: float) -> Array:
+    """[B, H, Q, V] of integers [B, H, tokens, size], with sums in int64."""
+    heads = q.shape[1] // k.shape[1]
+    k, v = (np.repeat(x, heads, 1).astype(np.int64) for x in (k, v))
+    scores = (q.astype(np.int64) @ k.swapaxes(-1, -2)).astype(np.float32) * np.float32(scale)
+    scores[~np.broadcast_to(keep, scores.shape)] = -np.inf
+    top = np.full((*scores.shape[:3], 1), -np.inf, np.float32)
+    total, result = np.zeros_like(top), np.zeros((*scores.shape[:3], v.shape[3]), np.float32)
+    for start in range(0, k.shape[2], KEYS):
+        part = scores[..., start : start + KEYS]
+        new = np.maximum(top, part.max(-1, keepdims=True))
+        safe = np.where(new == -np.inf, 0, new)
+        weights = np.rint(255 * np.exp(part - safe))
+        sums = weights.astype(np.int64) @ v[:, :, start : start + KEYS]
+        factor = np.exp(top - safe)
+        total = weights.sum(-1, keepdims=True) + total * factor
+        result, top = sums.astype(np.float32) + result * factor, new
+    return result / np.where(total == 0, 1, total) * np.float32(VALUE_SCALE)
+
+
+@pytest.mark.parametrize(("queries", "keys", "size"), [(5, 7, 16), (40, 600, 32), (3, 1300, 8)])
+def test_integers_by_definition(queries: int, keys: int, size: int) -> None:
+    q, k = codes(2, 4, queries, size, seed=0), codes(2, 2, keys, size, seed=1)
+    v = codes(2, 2, keys, 12, seed=2)
+    keep = np.random.default_rng(3).random((2, 1, queries, keys)) < 0.7
+    keep[:, :, queries // 2] = False
+    op = op_of([q, k, v], keep, causal=True, offset=keys // 2)
+    (got,) = kernels.evaluate(op, [q, k, v, keep])
+    fused = FlashAttentionOp.wrap([op], op.results)
+    (again,) = kernels.evaluate(fused.members[0], [q, k, v, keep])
+    assert got.tobytes() == again.tobytes()
+    allowed = keep & (np.arange(keys) <= np.arange(queries)[:, None] + keys // 2)
+    np.testing.assert_allclose(got, by_definition(q, k, v, allowed, SCALE), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [16, 1024, 2000])
+def test_the_largest_sums_are_exact(size: int) -> None:
+    """One key has a score that is larger by one step of the sums."""
+    k = np.full((1, 1, KEYS, size), -128, np.int8)
+    k[0, 0, 5, 0] = -127
+    q = np.full((1, 1, 1, size), -128, np.int8)
+    v = np.full((1, 1, KEYS, 2), -128, np.int8)
+    v[0, 0, 5] = 127
+    (got,) = kernels.evaluate(op_of([q, k, v], scale=-1.0), [q, k, v])
+    np.testing.assert_array_equal(got.ravel(), np.full(2, 127 * np.float32(VALUE_SCALE)))
+    (got,) = kernels.evaluate(op_of([q, k, v], scale=0.0), [q, k, v])
+    sums = np.float32(255 * (127 - 128 * (KEYS - 1))) / np.float32(255 * KEYS)
+    np.testing.assert_array_equal(got.ravel(), np.full(2, sums * np.float32(VALUE_SCALE)))
+
+
+def test_rounded_weights_are_close_to_softmax() -> None:
+    rng = np.random.default_rng(0)
+    arrays: list[Array] = [rng.standard_normal((2, 4, 50, 16)).astype(np.float32) for _ in "qkv"]
+    rounded = op_of(arrays)
+    plain = AttentionOp.of(*Block(arg_types=[type_of(a) for a in arrays]).args, [], None, None)
+    (got,), (want,) = (kernels.evaluate(op, arrays) for op in (rounded, plain))
+    noise = np.square(got - want).sum() / np.square(want).sum()
+    assert -55 < 10 * np.log10(noise) < -45
+
+
+TEXT = """
+func.func @main(%x: tensor<1x{tokens}x64xf32> {{graph.name = "x"}}) -> (tensor<1x{tokens}x64xf32> {{graph.name = "y"}}) {{
+  %s = graph.constant dense<0.03> : tensor<f32>
+  %t = graph.constant dense<0.02> : tensor<f32>
+  %z = graph.constant dense<3> : tensor<i8>
+  %w = graph.constant #graph.weight<"w"> : tensor<64x128xi8>
+  %c = graph.constant dense<0.01> : tensor<128xf32>
+  %0 = graph.quantize %x, %s, %z to i8 : (tensor<1x{tokens}x64xf32>, tensor<f32>, tensor<i8>) -> tensor<1x{tokens}x64xi8>
+  %1 = graph.dequantize %0, %s, %z : (tensor<1x{tokens}x64xi8>, tensor<f32>, tensor<i8>) -> tensor<1x{tokens}x64xf32>
+  %2 = graph.dequantize %w, %c {{axis = 1 : i64}} : (tensor<64x128xi8>, tensor<128xf32>) -> tensor<64x128xf32>
+  %3 = graph.matmul %1, %2 : (tensor<1x{tokens}x64xf32>, tensor<64x128xf32>) -> tensor<1x{tokens}x128xf32>
+  %4, %5, %6 = graph.split %3 axis 2 sizes [64, 32, 32] : tensor<1x{tokens}x128xf32> -> tensor<1x{tokens}x64xf32>, tensor<1x{tokens}x32xf32>, tensor<1x{tokens}x32xf32>
+  %7 = graph.reshape %4 shape [1, {tokens}, 4, 16] : tensor<1x{tokens}x64xf32> -> tensor<1x{tokens}x4x16xf32>
+  %8 = graph.reshape %5 shape [1, {tokens}, 2, 16] : tensor<1x{tokens}x32xf32> -> tensor<1x{tokens}x2x16xf32>
+  %9 = graph.reshape %6 shape [1, {tokens}, 2, 16] : tensor<1x{tokens}x32xf32> -> tensor<1x{tokens}x2x16xf32>
+  %10 = graph.quantize %7, %s to i8 : (tensor<1x{tokens}x4x16xf32>, tensor<f32>) -> tensor<1x{tokens}x4x16xi8>
+  %11 = graph.quantize %8, %t to i8 : (tensor<1x{tokens}x2x16xf32>, tensor<f32>) -> tensor<1x{tokens}x2x16xi8>
+  %12 = graph.quantize %9, %s to i8 : (tensor<1x{tokens}x2x16xf32>, tensor<f32>) -> tensor<1x{tokens}x2x16xi8>
+  %13 = graph.dequantize %10, %s : (tensor<1x{tokens}x4x16xi8>, tensor<f32>) -> tensor<1x{tokens}x4x16xf32>
+  %14 = graph.dequantize %11, %t : (tensor<1x{tokens}x2x16xi8>, tensor<f32>) -> tensor<1x{tokens}x2x16xf32>
+  %15 = graph.dequantize %12, %s : (tensor<1x{tokens}x2x16xi8>, tensor<f32>) -> tensor<1x{tokens}x2x16xf32>
+  %16 = graph.attention %13, %14, %15 {{causal = true, rounded_weights = true, query_tokens_first = true, key_tokens_first = true, value_tokens_first = true, result_tokens_first = true}} : tensor<1x{tokens}x4x16xf32>, tensor<1x{tokens}x2x16xf32>, tensor<1x{tokens}x2x16xf32> -> tensor<1x{tokens}x4x16xf32>
+  %17 = graph.reshape %16 shape [1, {tokens}, 64] : tensor<1x{tokens}x4x16xf32> -> tensor<1x{tokens}x64xf32>
+  func.return %17 : tensor<1x{tokens}x64xf32>
+}}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("tokens", [50, 700])
+def test_the_same_at_all_levels(tokens: int) -> None:
+    payload = {"w": codes(64, 128, seed=4)}
+    x = np.random.default_rng(5).standard_normal((1, tokens, 64)).astype(np.float32)
+    want = None
+    for level, options in (
+        ("graph", Options()), ("program", Options()), ("program", Options(pieces=True)),
+        ("program", Options(target="310p3")), ("program", Options(memory=3)),
+    ):  # fmt: skip
+        module = parse_module(context(), Source("text", TEXT.format(tokens=tokens)))
+        lower(module, options, payload=payload, until=level)
+        launches = [op for op in module.walk() if isinstance(op, AttentionOp)]
+        assert [element_type(op.query) for op in launches] == [i8]
+        assert check_core_plans(module) == []
+        got = Session(module, payload).run({"x": x})["y"]
+        want = got if want is None else want
+        assert got.tobytes() == want.tobytes(), (level, options)
+
+
+def test_integers_on_the_cube_and_on_the_vector_unit() -> None:
+    """Products have the rate of i8; the vector unit turns sums into floats and weights into
+    integers."""
+    target = Target.load("910b1")
+
+    def op(element: Attribute) -> AttentionOp:
+        t = tensor((1, 8, 1024, 64), element)
+        params: dict[str, Any] = {"rounded_weights": True, "scale": 1.0, "value_scale": 1.0}
+        args = Block(arg_types=[t, t, t]).args
+        return AttentionOp.of(*args, [], None, None, **(params if element == i8 else {}))
+
+    integers, halves, floats = map(op, (i8, f16, f32))
+    rates = target.macs_per_cycle
+    assert cube_kernel(integers, target).macs_rate == rates["i8"] * target.cube_efficiency
+    assert cube_kernel(integers, target).vector == 1.2 * cube_kernel(halves, target).vector
+    times = [launch_us(o, target) for o in (halves, integers, floats)]
+    assert times == sorted(times, key=lambda t: t or 0)
+
+
+def test_precisions_of_attention_have_times() -> None:
+    """16 bits are floats."""
+    target = Target.load("910b1")
+    t = tensor((1, 8, 256, 64), f32)
+    op = AttentionOp.of(*Block(arg_types=[t, t, t]).args, [], None, None)
+    int8, int16, none = (
+        layer_us(Layer(op, "a", (0, 1, 2), None), scheme, target)
+        for scheme in (SCHEMES["int8"], SCHEMES["int16"], None)
+    )
+    assert int8 < int16 == none == launch_us(op, target)

@@ -1,0 +1,183 @@
+"""How large the float32 values of `@main` get: constants from their elements, what depends on
+inputs from the calibration table, from samples or from random inputs."""
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from xdsl.dialects.builtin import bf16, f16, f32
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, OpResult, SSAValue
+
+from ge.dialects.graph.attention import AttentionLike
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.support.element_types import is_float
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import DYNAMIC, element_type, is_ranked
+from ge.runtime.data.arrays import Array, dtype_of, float_limits
+from ge.transforms.precision.modes import Mode
+from ge.transforms.quantization.data import Calibration, Samples, inputs_of
+from ge.transforms.quantization.layers import ConstantValues, base_name, numbered, value_name
+from ge.transforms.quantization.observe import Observer, Step
+
+FORMATS = {"f16": f16, "bf16": bf16}
+
+DECISION = "refine-precision"
+SCORES = "refine-precision-scores"
+
+# How many times as large as on samples, and as on random inputs, values may get
+MARGIN, RANDOM_MARGIN = 4.0, 16.0
+
+
+def is_f32(value: SSAValue) -> bool:
+    return is_ranked(value) and element_type(value) == f32
+
+
+def magnitude(array: Array) -> float:
+    """The largest finite element but for the sign."""
+    if not array.size:
+        return 0.0
+    largest = max(float(array.max()), -float(array.min()))
+    if np.isfinite(largest):
+        return largest
+    return float(np.abs(array[np.isfinite(array)]).max(initial=0.0))
+
+
+def largest_score(op: AttentionLike, query: Array, key: Array) -> float:
+    """A bound on the scores of attention: the product of the longest query and key."""
+    longest = [
+        float(np.sqrt(np.square(a, dtype=np.float64).sum(axis=-1).max(initial=0.0)))
+        for a in (query, key)
+    ]
+    size = max(query.shape[-1], 1)
+    return longest[0] * longest[1] * (size**-0.5 if op.scale is None else op.scale.value.data)
+
+
+@dataclass
+class Magnitudes:
+    """What is known of the values of a function, before it is rewritten."""
+
+    main: FuncOp
+    calibration: Calibration
+    mode: Mode
+    constants: ConstantValues = field(init=False)
+    known: dict[SSAValue, float] = field(default_factory=dict[SSAValue, float])
+    fixed: dict[SSAValue, float | None] = field(default_factory=dict[SSAValue, float | None])
+    scores: dict[AttentionLike, float] = field(default_factory=dict[AttentionLike, float])
+
+    def __post_init__(self) -> None:
+        self.constants = ConstantValues(self.main.body.block)
+        self.observer = Observer(self.main)
+        self.element = FORMATS[self.mode.format]
+        limits = float_limits(dtype_of(self.element))
+        self.largest = float(limits.max)
+        self.least = float(limits.smallest_normal)
+        values = list(self._values())
+        self._read(dict(zip(values, numbered(map(value_name, values)), strict=True)))
+
+    @property
+    def source(self) -> str:
+        """Where the magnitudes of what depends on inputs come from."""
+        if not self.known:
+            return "none"
+        return "random inputs" if self.calibration.estimated else "calibration"
+
+    # ---- what depends on inputs
+
+    def _values(self) -> Iterator[SSAValue]:
+        block = self.main.body.block
+        for value in (*block.args, *(r for op in block.ops for r in op.results)):
+            if is_f32(value) and value not in self.constants:
+                yield value
+
+    def _read(self, names: dict[SSAValue, str]) -> None:
+        table, samples = self.calibration.table, self.calibration.samples
+        attentions = [op for op in self.main.body.block.ops if isinstance(op, AttentionLike)]
+        titles = dict(zip(attentions, numbered(map(base_name, attentions)), strict=True))
+        missing = [v for v, n in names.items() if table.vector(DECISION, n) is None]
+        if missing and (samples := samples or self.calibration.random) is not None:
+            self._observe(samples, missing, attentions)
+            for value, number in self.known.items():
+                table.set_vector(DECISION, names[value], [number])
+            for op, number in self.scores.items():
+                table.set_vector(SCORES, titles[op], [number])
+        for value, name in names.items():
+            if (vector := table.vector(DECISION, name)) is not None:
+                self.known[value] = vector[0]
+        for op, name in titles.items():
+            if (vector := table.vector(SCORES, name)) is not None:
+                self.scores[op] = vector[0]
+
+    def _observe(
+        self, samples: Samples, values: Collection[SSAValue], attentions: Collection[Operation]
+    ) -> None:
+        wanted: dict[Operation, list[int]] = {}
+        for value in values:
+            if isinstance(value, OpResult):
+                wanted.setdefault(value.op, []).append(value.index)
+            else:
+                arrays = samples.arrays.get(value_name(value))
+                self.known[value] = 0.0 if arrays is None else magnitude(arrays)
+
+        def watch(step: Step) -> None:
+            for i in wanted.get(step.op, ()):
+                value = step.op.results[i]
+                self.known[value] = max(self.known.get(value, 0.0), magnitude(step.results[i]))
+            if isinstance(step.op, AttentionLike):
+                score = largest_score(step.op, *step.operands[:2])
+                self.scores[step.op] = max(self.scores.get(step.op, 0.0), score)
+
+        watchers: dict[Operation, Callable[[Step], object]] = dict.fromkeys(
+            (*wanted, *attentions), watch
+        )
+        self.observer.run(samples, watchers)
+
+    # ---- what is asked
+
+    def constant(self, value: SSAValue) -> float | None:
+        """The magnitude of a value that depends on constants only; None without the weights."""
+        if value not in self.fixed:
+            try:
+                self.fixed[value] = magnitude(self.observer.constant(value))
+            except GeError:
+                self.fixed[value] = None
+        return self.fixed[value]
+
+    def misfit(self, value: SSAValue) -> str:
+        """Why a value does not fit the narrow format; empty where it does, or is not known."""
+        if not self.mode.has_less_range:
+            return ""
+        fixed = value in self.constants
+        largest = self.constant(value) if fixed else self.known.get(value)
+        if largest is None:
+            return ""
+        margin = 1.0 if fixed else RANDOM_MARGIN if self.calibration.estimated else MARGIN
+        what = f"'{name_of(value)}' reaches {largest:.4g}"
+        what += " on random inputs" if self.calibration.estimated and not fixed else ""
+        if largest * margin > self.largest:
+            return f"{what}, {self.mode.format} {self.largest:.6g}"
+        if 0.0 < largest < self.least:
+            return f"{what} at most, and {self.mode.format} loses digits below {self.least:.2g}"
+        return ""
+
+
+def name_of(value: SSAValue) -> str:
+    """As people know it: the key of a weight, else the name of what computes it."""
+    op = value.owner
+    if isinstance(op, ConstantOp) and op.key is not None:
+        return op.key
+    return value_name(value)
+
+
+def random_samples(main: FuncOp) -> Samples:
+    """One sample of inputs: normally distributed floats, integers that are 0 or 1, dimensions that
+    are not known 1."""
+    rng = np.random.default_rng(0)
+    arrays: dict[str, Array] = {}
+    for i in inputs_of(main)[0]:
+        shape = [1 if d == DYNAMIC else d for d in i.type.get_shape()]
+        dtype = dtype_of(i.type.element_type)
+        is_real = is_float(i.type.element_type)
+        array = rng.standard_normal(shape) if is_real else rng.integers(0, 2, shape)
+        arrays[i.name] = np.asarray(array).astype(dtype)
+    return Samples(arrays, dict.fromkeys(arrays, None), 1, 1)
