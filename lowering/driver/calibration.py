@@ -16,6 +16,7 @@ from ge.dialects.graph.quantization import Granular, QuantizeOp
 from ge.dialects.support.diagnostics import error_at, warning, without_remarks
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, element_type, has_size, set_type, tensor
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.program import Program
@@ -44,6 +45,8 @@ from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import collecting, disabling
 
 MOST_BYTES = 1 << 28  # of one value of a chunk, where that can be had
+
+MOST_MACS = 10**12  # of a model that is run on random inputs: about a minute
 
 
 def table_for(
@@ -149,9 +152,17 @@ def estimate(program: Program, options: Options, ctx: Context, wanted: Calibrati
     try:
         samples = random_samples(main)
         module = with_chunks(program, samples)
+        if macs(module) > MOST_MACS:
+            raise GeError("that would take minutes")
         decide(module, program, options, ctx, replace(wanted, random=samples))
     except (GeError, VerifyException) as e:
         warning(main, f"the model cannot be run on random inputs: {e}; give --calibration")
+
+
+def macs(module: ModuleOp) -> int:
+    """Multiply-accumulates of a run, as far as shapes are known."""
+    works = (op.work() for op in module.walk() if isinstance(op, TensorOp))
+    return sum(work.macs for work in works if work is not None)
 
 
 def decide(
