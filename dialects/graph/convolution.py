@@ -54,6 +54,7 @@ class Convolution(WindowedOp, OneResultOp, ABC):
     group = prop_def(INT, default_value=IntegerAttr(1, i64))
     input_channels_last = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     ALWAYS_MACS: ClassVar = True
+    TAKES_STORED: ClassVar = True
     assembly_format = f"$input `,` $weight (`bias` $bias^)? {WINDOW} {TYPES}"
 
     @property
@@ -99,7 +100,8 @@ class ConvOp(Convolution, SplitInterface):
     """Convolution (cross-correlation): y[n, m, p] = bias[m] + the sum over input channels c of
     the group and kernel indices k of weight[m, c, k] * x[n, c, p * stride - pad + k * dilation].
     Weight: [output channels, input channels / group, kernel...]. Integers of 8 bits give i32, those
-    of 16 bits i64; padding of integers holds `pad_value`, the zero point of a quantized input."""
+    of 16 bits i64, floats of 8 bits f32; padding of integers holds `pad_value`, the zero point of a
+    quantized input."""
 
     name = "graph.conv"
     pad_value = prop_def(INT, default_value=IntegerAttr(0, i64))

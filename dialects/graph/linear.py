@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import BoolAttr, StringAttr, i32, i64
+from xdsl.dialects.builtin import BoolAttr, StringAttr, f8E4M3FN, f8E5M2, f32, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
@@ -26,13 +26,17 @@ from ge.dialects.support.types import (
 )
 from ge.dialects.support.work import Work
 
+SMALL_FLOATS = (f8E4M3FN, f8E5M2)  # that are multiplied
+
 
 def product_element(lhs: SSAValue, rhs: SSAValue) -> Attribute:
     """The element type of a sum of products: that of the operands, i32 for integers of 8 bits, i64
-    where one has 16 (they may differ in sign and width)."""
+    where one has 16 (they may differ in sign and width), f32 for floats of 8 bits."""
     a, b = element_type(lhs), element_type(rhs)
     if all(is_integer(t) and bitwidth(t) in (8, 16) for t in (a, b)):
         return i32 if bitwidth(a) == bitwidth(b) == 8 else i64
+    if a in SMALL_FLOATS and b in SMALL_FLOATS:
+        return f32
     if a != b:
         raise VerifyException(f"element types differ: {a} and {b}")
     check_computed(a)
@@ -44,7 +48,8 @@ def product_element(lhs: SSAValue, rhs: SSAValue) -> Attribute:
 @irdl_op_definition
 class MatmulOp(OneResultOp, SplitInterface):
     """Matmul of the last two dimensions, which `transpose_lhs` and `transpose_rhs` exchange first;
-    the dimensions before them broadcast. Integers of 8 bits give i32, those of 16 bits i64."""
+    the dimensions before them broadcast. Integers of 8 bits give i32, those of 16 bits i64,
+    floats of 8 bits (f8E4M3FN, f8E5M2) f32."""
 
     name = "graph.matmul"
     lhs = operand_def()

@@ -203,6 +203,9 @@ def lower_for(
     goal = Level(args.level or default)
     if goal.depth < level.depth:
         raise GeError(f"the module is at the {level} level, it cannot go back to {goal}")
+    if flag_value(args, "precision") not in (None, ORIGIN) and level is not Level.GRAPH:
+        hint = f"this is at {level}: compile the model with --precision"
+        raise GeError("the precision of a model is chosen at the graph level", args.input, hint)
     if timed and goal is not Level.PROGRAM:
         raise GeError(f"time is known at the program level only, not at {goal}")
     if goal == level and not args.input.endswith(".onnx") and not options.outputs:

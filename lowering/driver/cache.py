@@ -111,6 +111,9 @@ class Request:
             except Unsound:
                 pass
         program, quiet = self._compile(None, lambda diagnostic: None)
+        if program.export is not None:
+            program.save(None, None, inputs=self.inputs(program.payload))
+            program.export = None
         if entry is not None and quiet:
             _keep(request, entry, program)
         return program
@@ -140,7 +143,7 @@ def _entry_of(request: Request) -> Path | None:
     """The folder of the entry, None where nothing is kept: no cache is asked for, the passes are
     watched, or what is compiled is no file."""
     options = request.options
-    if not options.cache_dir or options.dump_graph or request.watch:
+    if not options.cache_dir or options.dump_graph or options.export_qdq or request.watch:
         return None
     if not Path(request.path).is_file():
         return None

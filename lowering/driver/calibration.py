@@ -2,7 +2,7 @@
 chunk of samples as its batch, and every pass that needs data observes them there. What they decide
 is a table, by which the program itself is compiled, at any batch and without data."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from hashlib import file_digest
 from pathlib import Path
@@ -12,17 +12,19 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.quantization import QuantizeOp
+from ge.dialects.graph.quantization import Granular, QuantizeOp
 from ge.dialects.support.diagnostics import error_at, warning, without_remarks
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, element_type, has_size, set_type, tensor
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.program import Program
 from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import PassManager
-from ge.lowering.pipeline.stages import enabled, to_calibrate
+from ge.lowering.pipeline.stages import Passes, enabled, to_calibrate, to_quantized
+from ge.lowering.text.files import Outputs, write_module
 from ge.runtime.data.weights import weights_at_hand, weights_of
 from ge.transforms.graph.infer_shapes import refresh_signature
 from ge.transforms.precision import outcome
@@ -32,6 +34,7 @@ from ge.transforms.quantization.data import (
     Calibration,
     Samples,
     calibrating,
+    calibration_at_hand,
     read_labelled,
     read_samples,
 )
@@ -42,6 +45,8 @@ from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import collecting, disabling
 
 MOST_BYTES = 1 << 28  # of one value of a chunk, where that can be had
+
+MOST_MACS = 10**12  # of a model that is run on random inputs: about a minute
 
 
 def table_for(
@@ -97,7 +102,8 @@ def table_for(
 def check_rate(scheme: Scheme, target: str) -> None:
     """Raises GeError where the target does not multiply what a scheme needs."""
     if scheme.rate and scheme.rate not in Target.load(target).macs_per_cycle:
-        hint = "w8a16 and w4a16 store weights alone in integers"
+        others = [t for t in Target.presets() if scheme.rate in Target.load(t).macs_per_cycle]
+        hint = f"{', '.join(others)} have one; w8a16 and w4a16 store weights alone in integers"
         raise GeError(f"target {target} has no rate for matmuls of {scheme.rate}", hint=hint)
 
 
@@ -146,22 +152,64 @@ def estimate(program: Program, options: Options, ctx: Context, wanted: Calibrati
     try:
         samples = random_samples(main)
         module = with_chunks(program, samples)
+        if macs(module) > MOST_MACS:
+            raise GeError("that would take minutes")
         decide(module, program, options, ctx, replace(wanted, random=samples))
     except (GeError, VerifyException) as e:
         warning(main, f"the model cannot be run on random inputs: {e}; give --calibration")
+
+
+def macs(module: ModuleOp) -> int:
+    """Multiply-accumulates of a run, as far as shapes are known."""
+    works = (op.work() for op in module.walk() if isinstance(op, TensorOp))
+    return sum(work.macs for work in works if work is not None)
 
 
 def decide(
     module: ModuleOp, program: Program, options: Options, ctx: Context, calibration: Calibration
 ) -> None:
     """Run the passes that decide from data; they write their decisions to the table."""
-    passes = list(enabled(to_calibrate(options), options.fusion_disable))
+    run_quietly(to_calibrate(options), module, program, options, ctx, calibration)
+
+
+def run_quietly(
+    passes: Passes,
+    module: ModuleOp,
+    program: Program,
+    options: Options,
+    ctx: Context,
+    calibration: Calibration,
+) -> None:
+    """Run passes on a module of the program that is not the one to be compiled."""
     with (
         without_remarks(), remarks.collecting(), collecting(), outcome.collecting(),
         disabling(options.fusion_disable), weights_at_hand(program.payload),
         calibrating(calibration),
     ):  # fmt: skip
-        PassManager(passes).run(ctx, module)
+        PassManager(list(enabled(passes, options.fusion_disable))).run(ctx, module)
+
+
+def export_of(program: Program, options: Options) -> Callable[[Outputs], object]:
+    """What writes the quantized model of a program that was not lowered yet. Raises GeError for a
+    model that is not quantized, or that ONNX has no form for."""
+    from ge.lowering.driver.compiler import context
+
+    if (level := level_of(program.module)) is not Level.GRAPH:
+        hint = f"this is at the {level} level"
+        raise GeError("a model is exported from the graph level", program.path, hint)
+    module, payload, path = program.module.clone(), program.payload, options.export_qdq
+    calibration = Calibration(calibration_at_hand().table)
+    ctx = context(options.plugins)
+    run_quietly(to_quantized(options), module, program, options, ctx, calibration)
+    if not options.quantize and not any(isinstance(op, Granular) for op in module.walk()):
+        hint = "give --quantize int8 and --calibration X.npz"
+        raise GeError("the model is not quantized: it has no QDQ form", program.path, hint)
+    if path.endswith(".mlir"):
+        return lambda out: write_module(out, path, module, payload, locations=True)
+    from ge.lowering.onnx.export.exporter import export_model
+
+    model = export_model(module, payload, program.name).SerializeToString()
+    return lambda out: out.bytes(path, model)
 
 
 def largest_value(module: ModuleOp) -> int:

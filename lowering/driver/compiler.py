@@ -228,6 +228,10 @@ def compile_file(
         if decides(options):
             seconds = time.perf_counter() - start - records[0].seconds
             records.append(PassRecord("calibration", seconds, 0))
+        if options.export_qdq:
+            from ge.lowering.driver.calibration import export_of
+
+            program.export = export_of(program, options)
         compilation = lower_program(program, options, progress, until, watching)
     compilation.passes[:0] = records
     compilation.seconds += sum(r.seconds for r in records)

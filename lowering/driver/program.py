@@ -83,6 +83,8 @@ class Program:
     compilation: Compilation = field(default_factory=lambda: Compilation(Options()))
     # Reads it again, as it was before it was lowered; with `shapes` and `dims` if given
     reload: "Callable[..., Program] | None" = None
+    # Writes the quantized model, where that is asked for
+    export: "Callable[[Outputs], object] | None" = None
 
     @property
     def name(self) -> str:
@@ -98,13 +100,15 @@ class Program:
         debug_info: bool = False,
         inputs: Iterable[Path | str] = (),
     ) -> None:
-        """Write program, weights and report: all of them or, when one fails, none; `inputs` are
-        files that they must not replace."""
+        """Write program, weights, report and what else is to be exported: all of them or, when one
+        fails, none; `inputs` are files that they must not replace."""
         with Outputs(inputs) as out:
             if output is not None:
                 write_module(out, output, self.module, self.payload, debug_info)
             if report is not None:
                 out.json(report, self.report())
+            if self.export is not None:
+                self.export(out)
 
     def summary(self, name: str) -> str:
         c = self.compilation

@@ -132,8 +132,8 @@ class Options:
     quantize: str = option(
         "",
         "int8 (activations and weights of matmuls and convolutions; needs calibration), int16 "
-        "(activations of 16 bits), dynamic (scales of activations computed by the program), w8a16 "
-        "or w4a16 (weights alone, 4 bits in groups of 32)",
+        "(activations of 16 bits), dynamic (scales of activations computed by the program), fp8 "
+        "(f8E4M3FN), w8a16 or w4a16 (weights alone, 4 bits in groups of 32)",
         variable="GE_QUANTIZE", metavar="SCHEME", tools=(COMPILE, CALIBRATE), group=QUANTIZATION,
         choices=("", *SCHEMES),
     )  # fmt: skip
@@ -149,6 +149,12 @@ class Options:
         "reads in the model, or in that of its op (graph.conv)",
         variable="GE_QUANTIZE_SKIP", metavar="REGEX,...", tools=(COMPILE, CALIBRATE),
         group=QUANTIZATION,
+    )  # fmt: skip
+    export_qdq: str = option(
+        "",
+        "write the quantized model too, with quantize and dequantize around its layers: as ONNX, "
+        "for other tools, or as .mlir; models that are quantized already take this form too",
+        metavar="M.onnx", group=QUANTIZATION, in_program=False,
     )  # fmt: skip
     precision: str = option(
         ORIGIN,

@@ -120,6 +120,12 @@ def to_graph(options: Options) -> Passes:
 
 def to_calibrate(options: Options) -> Passes:
     """The passes of the graph level up to the last that decides something from samples."""
+    refined = precision(options) if options.precision != ORIGIN else []
+    return [*to_quantized(options), *refined]
+
+
+def to_quantized(options: Options) -> Passes:
+    """The passes of the graph level up to quantize and dequantize around layers."""
     pruned = options.outputs or options.drop_unused_inputs
     return [
         *([PruneOutputsPass(options.outputs, options.drop_unused_inputs)] if pruned else []),
@@ -132,7 +138,6 @@ def to_calibrate(options: Options) -> Passes:
         *clean_up(options),
         *composites(options),
         *quantization(options),
-        *(precision(options) if options.precision != ORIGIN else []),
     ]
 
 
@@ -169,6 +174,8 @@ def quantization(options: Options) -> Passes:
     if not SCHEMES[scheme].activation_bits:
         return [smooth, *insertion]
     equalize, search = EqualizeChannelsPass(scheme=scheme), SearchRangesPass(scheme=scheme)
+    if SCHEMES[scheme].is_float:
+        return [CalibratePass(), *insertion]
     if SCHEMES[scheme].is_dynamic:
         return [equalize, smooth, *insertion]
     return [CalibratePass(), equalize, smooth, search, *insertion]

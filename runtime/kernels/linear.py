@@ -153,7 +153,7 @@ def matmul(op: g.MatmulOp) -> Fn:
         left, right = lhs.convert(a, wide), rhs.convert(b, wide)
         if wide == a.dtype:
             return float_matmul(left, right, out)
-        return rounded(float_matmul(left, right), a.dtype, out)
+        return rounded(float_matmul(left, right), dtype, out)
 
     def of_integers(a: Array, b: Array, out: Array | None = None) -> Array:
         bound, terms = magnitude(a) * magnitude(b), a.shape[-2 if lhs.transpose else -1]

@@ -45,6 +45,16 @@ def test_int16_matmul_is_exact_at_the_extreme(k: int, other: Any) -> None:
     np.testing.assert_array_equal(result, a.astype(np.int64) @ b.astype(np.int64))
 
 
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
+def test_products_of_small_floats_are_exact(name: str) -> None:
+    codes = np.arange(256, dtype=np.uint8).view(np.dtype(name))
+    codes = codes[np.isfinite(codes.astype(np.float32))]
+    a, b = codes.reshape(-1, 1), codes[::-1].reshape(1, -1)
+    result = kernel_of(MatmulOp, a, b)(a, b)
+    assert result.dtype == np.float32
+    np.testing.assert_array_equal(result, a.astype(np.float64) * b.astype(np.float64))
+
+
 def test_int16_conv_is_exact_at_the_extreme() -> None:
     x, w = np.full((1, 200, 5, 5), -32768, np.int16), np.full((2, 200, 3, 3), -128, np.int8)
     block = Block(arg_types=[type_of(x), type_of(w)])

@@ -12,10 +12,11 @@ from xdsl.dialects.builtin import f16, f32, i8
 from xdsl.ir import Attribute
 
 import ge
-from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.normalization import LayerNormOp
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.support.types import element_type
+from ge.lowering.driver import calibration
 from ge.lowering.driver.compiler import compile_file
 from ge.lowering.pipeline.options import Options
 from ge.runtime.data.arrays import Array
@@ -90,7 +91,7 @@ def kept(program: "ge.Program") -> dict[str, str]:
     return {k["name"]: k["why"] for k in program.report()["precision"]["kept"]}
 
 
-def types_of(module: "ge.Program", kind: type[MatmulOp | AttentionOp]) -> list[Attribute]:
+def types_of(module: "ge.Program", kind: type[MatmulOp | LayerNormOp]) -> list[Attribute]:
     return [element_type(op.operands[0]) for op in module.module.walk() if isinstance(op, kind)]
 
 
@@ -177,6 +178,16 @@ def test_stored_weights_are_dequantized_to_the_format(tmp_path: Path):
     assert wrong < 3e-2
 
 
+def test_integer_products_hand_on_the_format(tmp_path: Path):
+    path = norm(tmp_path / "m.onnx", 1.0)
+    np.savez(tmp_path / "x.npz", x=normal(64, 8, D, seed=5))
+    for mode, want in (("fp16", f16), ("mixed", f32), ("origin", f32)):
+        options = Options(quantize="int8", precision=mode, calibration=str(tmp_path / "x.npz"))
+        program = compile_file(str(path), options, until="graph")
+        assert types_of(program, MatmulOp) == [i8, i8]
+        assert types_of(program, LayerNormOp) == [want]
+
+
 def test_layers_that_stay_float_follow_the_precision(tmp_path: Path):
     path = norm(tmp_path / "m.onnx", 1.0)
     np.savez(tmp_path / "x.npz", x=normal(64, 8, D, seed=5))
@@ -199,8 +210,8 @@ def test_a_table_stands_for_the_data(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert ge_calibrate.main([*arguments, "--precision", "fp16"]) == 0
     assert read_table(table).vectors["refine-precision"]["h"][0] > 2000
     texts: list[str] = []
-    for calibration in (tmp_path / "x.npz", table):
-        options = Options(precision="fp16", calibration=str(calibration))
+    for file in (tmp_path / "x.npz", table):
+        options = Options(precision="fp16", calibration=str(file))
         texts.append(str(compile_file(str(path), options, until="graph").module))
     assert texts[0] == texts[1]
     table.write_text(table.read_text("utf-8").replace('"h" =', '"hh" ='), "utf-8")
@@ -261,6 +272,8 @@ def test_without_weights_all_is_taken_to_fit(tmp_path: Path, capsys: pytest.Capt
     assert "all values are taken to fit f16" in capsys.readouterr().err
     assert ge_compile.main([str(out), "--precision", "fp16", "-o", "-"]) == 1
     assert "precision of a model is chosen at the graph level" in capsys.readouterr().err
+    assert ge_run.main([str(out), "--precision", "fp16", "--timing-only"]) == 1
+    assert "this is at program: compile the model with --precision" in capsys.readouterr().err
 
 
 def test_a_model_that_random_inputs_do_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -279,6 +292,17 @@ def test_a_model_that_random_inputs_do_not_fit(tmp_path: Path, capsys: pytest.Ca
     )
     assert ge_compile.main([str(path), "--precision", "fp16", "-o", "-"]) == 0
     assert "cannot be run on random inputs" in capsys.readouterr().err
+
+
+def test_a_large_model_is_not_run_on_random_inputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(calibration, "MOST_MACS", 1000)
+    path = norm(tmp_path / "m.onnx", 1000.0)
+    assert ge_compile.main([str(path), "--precision", "fp16", "--remarks"]) == 0
+    err = capsys.readouterr().err
+    assert "on random inputs: error: that would take minutes; give --calibration" in err
+    assert "no ranges are known: give samples with --calibration" in err
 
 
 def test_origin_changes_nothing(tmp_path: Path):

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 from onnx.numpy_helper import from_array
-from xdsl.dialects.builtin import f32, i8, i16, i32, i64
+from xdsl.dialects.builtin import f8E4M3FN, f32, i8, i16, i32, i64
 
 import ge
 from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import element_type
 from ge.lowering.driver.calibration import table_for
 from ge.lowering.driver.compiler import compile_file, context
@@ -139,3 +140,29 @@ def test_samples_are_quantized_each_for_itself(folder: Path):
     want = outputs(ge.compile(str(folder / "net.onnx")), x)
     assert decibels(want, outputs(alone, x)) > 35
     assert decibels(want, outputs(compiled(folder, "program", quantize="dynamic"), x)) > 35
+
+
+def test_fp8_needs_a_target_that_multiplies_it(folder: Path):
+    with pytest.raises(GeError, match="target 910b1 has no rate for matmuls of f8E4M3FN; 950pr"):
+        compiled(folder, "graph", quantize="fp8")
+    program = compiled(folder, "program", quantize="fp8", target="950pr")
+    ops = layers(program.module)
+    assert len(ops) == 3
+    assert all(element_type(v) == f8E4M3FN for op in ops for v in op.operands[:2])
+    assert check_core_plans(program.module) == []
+    want = outputs(ge.compile(str(folder / "net.onnx")), x_of_test())
+    assert decibels(want, outputs(program, x_of_test())) > 25
+
+
+def test_fp8_of_zeros_and_denormals(tmp_path: Path):
+    """Channels of zeros and of denormals, and inputs that are denormal."""
+    w = normal(16, 4, seed=1)
+    w[:, 0], w[:, 1] = 0, 1e-41
+    model = save_linear(tmp_path / "linear.onnx", w)
+    for x in (normal(8, 16, seed=2), np.full((8, 16), 1e-42, np.float32)):
+        np.savez(tmp_path / "x.npz", x=x)
+        data = str(tmp_path / "x.npz")
+        program = ge.compile(model, quantize="fp8", target="950pr", calibration=data)
+        got = outputs(program, x)
+        assert not got[:, :2].any()
+        np.testing.assert_allclose(got[:, 2:], x @ w[:, 2:], rtol=0, atol=0.06 * abs(x @ w).max())

@@ -82,7 +82,7 @@ def outputs(program: "ge.Program", x: Array) -> Array:
 
 
 def decibels(want: Array, got: Array) -> float:
-    return float(10 * np.log10((want**2).sum() / ((want - got) ** 2).sum()))
+    return float(10 * np.log10((want**2).sum() / max(((want - got) ** 2).sum(), 1e-30)))
 
 
 def graph_text(model: Path, **options: Any) -> str:

@@ -12,7 +12,8 @@ need no launch and no memory traffic of their own:
 
 Ops join one by one in program order, each if the launch is no slower than the two apart. Where an
 op could also join its user on the vector unit (a residual sum before a norm, a cast whose input is
-needed as well), the cost model chooses.
+needed as well), the cost model chooses. A sum of two matmuls joins the one that more matmuls
+precede: the other one need not wait for these, and may run beside them.
 """
 
 from collections.abc import Callable
@@ -23,11 +24,12 @@ from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.convolution import Convolution
 from ge.dialects.graph.slicing import ConcatOp, PadOp
 from ge.dialects.support.access import Access
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, is_static, shape_of
-from ge.transforms.fusion.groups import Group
+from ge.transforms.fusion.groups import Group, Groups
 from ge.transforms.fusion.merging import Merger, Missed, access, can_join, is_view, size_of
 from ge.transforms.fusion.regions import is_vector_op, mismatch
 from ge.transforms.rewriting.counts import declare, is_enabled
@@ -77,11 +79,39 @@ def grow(merger: Merger, group: Group, judge: Judge) -> None:
                 merger.missed(rule, user, Missed(why, merger.worth_us(group, other)))
         elif not is_enabled(rule):
             continue
+        elif rule == FUSE_RESIDUAL and comes_sooner(merger, group, user):
+            merger.missed(rule, user, Missed("the other operand is computed later", 0.0))
         elif (rival := better_user(merger, group, user, judge)) is not None:
             op, gain = rival
             merger.missed(rule, user, Missed(f"with {op.name} it saves {gain:.1f} us more", 0.0))
         elif merger.join(group, other, rule):
             push_users([user])
+
+
+def comes_sooner(merger: Merger, group: Group, op: TensorOp) -> bool:
+    """Whether another operand of an op comes from a matmul that more matmuls precede than those of
+    the group, and that does not use them."""
+    groups, depths = merger.groups, merger.depths
+    if not groups.can_merge(group, groups.of(op)):
+        return False
+    own = max(depths[o] for o in group.ops)
+    others = (v for v in op.operands if groups.producer(v) is not group)
+    return any(depths.get(v.owner, 0) > own and _is_of_matmul(groups, v) for v in others)
+
+
+def _is_of_matmul(groups: Groups, value: SSAValue) -> bool:
+    """Whether a matmul without a launch computes a value, through ops that can join it."""
+    for _ in range(MOST_USERS):
+        op = groups.defining(value)
+        if not isinstance(op, TensorOp) or groups.of(op).kind is not None or len(op.results) > 1:
+            return False
+        if op.IS_MATMUL or isinstance(op, Convolution):
+            return True
+        joins = access(op) in (Access.POINTWISE, Access.VIEW) and can_join(op)
+        if not joins or not op.results[0].has_one_use():
+            return False
+        value = op.operands[0]
+    return False
 
 
 def better_user(

@@ -4,6 +4,7 @@ the walk over the blocks of a program."""
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 from xdsl.context import Context
@@ -112,6 +113,15 @@ class Merger:
     )  # group -> the number of its ops, and its time with so many
     _works: dict[TensorOp, Work] = field(default_factory=dict[TensorOp, Work])
     _numbers: dict[TensorOp, int] = field(default_factory=dict[TensorOp, int])
+
+    @cached_property
+    def depths(self) -> dict[Operation | Block, int]:
+        """How many matmuls follow each other up to each op of the block, it included."""
+        depths: dict[Operation | Block, int] = {}
+        for op in self.groups.block.ops:
+            own = isinstance(op, TensorOp) and op.ALWAYS_MACS
+            depths[op] = max((depths.get(v.owner, 0) for v in op.operands), default=0) + own
+        return depths
 
     def body(self, groups: Iterable[Group]) -> Body:
         """What the groups would be as one launch."""

@@ -2,6 +2,7 @@
 
 Products (matmuls, convolutions, attention) are, and what passes their results on: everything else
 that has a narrow operand, or in a mixed mode only what moves it or adds and multiplies constants.
+Products of integers count where the mode is not mixed: what they are dequantized to is rounded.
 What is computed from inputs before the first product stays in float32, where it costs no launch.
 An op is kept in float32 where
 
@@ -83,7 +84,8 @@ def may_explode(op: Operation) -> bool:
 @dataclass
 class Decisions:
     """`narrow`: the ops in the narrow format, in order; `kept`: why others are not that would be;
-    `clipped`: the constants that are to be limited to what the format has."""
+    `clipped`: the constants that are to be limited to what the format has; `values`: what narrow
+    ops result in, and integer sums that were dequantized, which are rounded for narrow users."""
 
     magnitudes: Magnitudes
     clip: bool = False
@@ -102,6 +104,8 @@ class Decisions:
         for op in ops:
             if isinstance(op, IfOp | LoopOp):
                 self.kept[op] = "what is in a branch or loop stays f32"
+            elif isinstance(op, DequantizeOp) and not self.mode.mixed:
+                self.values.update(r for r in op.results if r not in self.magnitudes.constants)
             elif isinstance(op, TensorOp) and self._may_be_narrow(op) and self._is_wanted(op):
                 if reason := sensitive.get(op) or self._misfit(op):
                     self.kept[op] = reason

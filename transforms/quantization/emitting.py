@@ -25,7 +25,7 @@ from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.graph.slicing import PadOp
-from ge.dialects.support.element_types import ui8
+from ge.dialects.support.element_types import is_float, ui8
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, shape_of
 from ge.runtime.data.arrays import Array, dense, dtype_of, float_limits, integer_limits, type_of
@@ -80,6 +80,13 @@ class Emitter:
         return self(DequantizeOp, stored, scale, zero_point, **granularity)
 
 
+def code_limits(t: Attribute) -> tuple[float, float]:
+    """The least and the most that a type of quantized values holds."""
+    dtype = dtype_of(t)
+    limits = float_limits(dtype) if is_float(t) else integer_limits(dtype)
+    return float(limits.min), float(limits.max)
+
+
 def at_run_time(
     emit: Emitter, value: SSAValue, positive: bool, axis: int | None, depth: int
 ) -> SSAValue:
@@ -101,7 +108,7 @@ def by_channel(emit: Emitter, weight: SSAValue, axis: int, to: Attribute) -> SSA
     """A weight quantized symmetrically with a scale for each index of `axis`, and dequantized."""
     others = [i for i in range(len(shape_of(weight))) if i != axis]
     largest = emit(ReduceOp, emit(AbsOp, weight), None, kind="max", axes=others, keep_dims=False)
-    codes = emit.number(int(integer_limits(dtype_of(to)).max), weight)
+    codes = emit.number(code_limits(to)[1], weight)
     scale = _not_zero(emit, emit(DivOp, largest, codes))
     return emit.pair(weight, scale, None, to, axis=axis)
 

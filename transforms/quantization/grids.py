@@ -7,6 +7,7 @@ from xdsl.dialects.builtin import f32, f64, i8, i16, i32
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph import elementwise as g
+from ge.dialects.graph.linear import SMALL_FLOATS
 from ge.dialects.graph.quantization import DequantizeOp, Granular, QuantizeOp
 from ge.dialects.graph.support.folding import splat
 from ge.dialects.support.element_types import is_float, ui8, ui16
@@ -23,6 +24,8 @@ from ge.dialects.support.types import (
 from ge.runtime.data.arrays import Array, array_of
 from ge.transforms.graph.canonical.linear_maps import as_type, is_prepared, shaped
 from ge.transforms.graph.canonical.local import Make
+
+INTEGERS = i8, ui8, i16, ui16  # that are multiplied
 
 
 class Refused(Exception):
@@ -59,10 +62,11 @@ class Grid:
     axis: int | None
 
     @staticmethod
-    def of(op: Granular) -> "Grid | None":
-        """The grid of a quantize or dequantize; None for blocks, and for floats of 8 bits."""
+    def of(op: Granular, floats: bool = False) -> "Grid | None":
+        """The grid of a quantize or dequantize; None for blocks, and for floats of 8 bits unless
+        `floats`."""
         storage = op.to if isinstance(op, QuantizeOp) else element_type(op.input)
-        if op.block_size.value.data or is_float(storage):
+        if op.block_size.value.data or is_float(storage) != floats:
             return None
         if has_one_element(op.scale):
             return Grid(op.scale, op.zero_point, None)
@@ -147,16 +151,17 @@ class Quantized:
     factor: SSAValue | None = None  # a scale that is known only at run time
 
     @staticmethod
-    def of(value: SSAValue, what: str) -> "Quantized":
-        """The integers of 8 or 16 bits that an operand of a layer is. Raises Refused."""
+    def of(value: SSAValue, what: str, floats: bool = False) -> "Quantized":
+        """The integers of 8 or 16 bits that an operand of a layer is, or its floats of 8 bits.
+        Raises Refused."""
         op = value.owner
         if not isinstance(op, DequantizeOp):
             raise Refused(f"its {what} is not quantized")
-        if (t := element_type(op.input)) not in (i8, ui8, i16, ui16):
+        if (t := element_type(op.input)) not in (SMALL_FLOATS if floats else INTEGERS):
             raise Refused(f"its {what} is quantized to {t}")
         if (scale := computed_scale(op)) is not None:
             return Quantized(op.input, Grid(scale, None, None), op, scale)
-        if (grid := Grid.of(op)) is None:
+        if (grid := Grid.of(op, floats)) is None:
             raise Refused(f"its {what} has a scale for each block")
         if not grid.is_prepared:
             raise Refused(f"the scale of its {what} is known only at run time")

@@ -8,7 +8,8 @@ becomes, for scheme int8,
     %wd = graph.dequantize %wq, %sw {axis = 1}
     %y = graph.matmul %d, %wd
 
-(for int16 without zero point, in steps of max |x| / 32767), for scheme dynamic
+(for int16 without zero point, in steps of max |x| / 32767, and for fp8 to f8E4M3FN, weights too),
+for scheme dynamic
     %m = graph.reduce "max" (graph.abs %x) axes [1]
     %s = graph.maximum (%m / 127), 1.17549435e-38         a scale for each row
     %q = graph.quantize %x, %s to i8 {axis = 1, block_size = 64}
@@ -39,7 +40,7 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import BoolAttr, IntegerType, ModuleOp, i8
+from xdsl.dialects.builtin import BoolAttr, IntegerType, ModuleOp, f8E4M3FN, i8
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -57,11 +58,17 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, rank_of, shape_of
 from ge.dialects.targets.target import Target, target_for
-from ge.runtime.data.arrays import Array, dtype_of, float_limits, integer_limits
+from ge.runtime.data.arrays import Array, dtype_of, float_limits
 from ge.transforms.quantization.attention_layers import BITS, lost_us
 from ge.transforms.quantization.calibrate import range_of, set_range
 from ge.transforms.quantization.data import calibration_at_hand
-from ge.transforms.quantization.emitting import Emitter, at_run_time, by_channel, by_group
+from ge.transforms.quantization.emitting import (
+    Emitter,
+    at_run_time,
+    by_channel,
+    by_group,
+    code_limits,
+)
 from ge.transforms.quantization.layers import (
     ConstantValues,
     Layer,
@@ -86,8 +93,7 @@ def quantizer(
     bounds: Range, element: Attribute, to: Attribute, symmetric: bool
 ) -> tuple[Array, Array] | None:
     """Scale and zero point of a range that zero is put into; None for zero alone."""
-    dtype, limits = dtype_of(element), integer_limits(dtype_of(to))
-    least, most = int(limits.min), int(limits.max)
+    dtype, (least, most) = dtype_of(element), code_limits(to)
     low, high = min(bounds[0], 0.0), max(bounds[1], 0.0)
     step = max(-low, high) / most if symmetric else (high - low) / (most - least)
     if not step:
@@ -116,8 +122,8 @@ class Insertion:
     at_run_time: dict[tuple[SSAValue, int | None, int], SSAValue] = field(
         default_factory=dict[tuple[SSAValue, int | None, int], SSAValue]
     )
-    weights: dict[tuple[SSAValue, int, int, int], SSAValue] = field(
-        default_factory=dict[tuple[SSAValue, int, int, int], SSAValue]
+    weights: dict[tuple[SSAValue, int, int, int, bool], SSAValue] = field(
+        default_factory=dict[tuple[SSAValue, int, int, int, bool], SSAValue]
     )
 
     def run(self) -> None:
@@ -170,8 +176,8 @@ class Insertion:
     def reason_of_attention(self, op: Operation, scheme: Scheme) -> str:
         if not isinstance(op, AttentionOp):
             return ""
-        if scheme.activation_bits != BITS:
-            return f"attention is computed in {BITS} bits or in floats"
+        if scheme.activation_bits != BITS or scheme.is_float:
+            return f"attention is computed in integers of {BITS} bits or in floats"
         if any(map(is_input, factors_of(op)[1:])):
             return "its keys or values are inputs of the model"
         us = lost_us(op, self.target)
@@ -184,7 +190,7 @@ class Insertion:
         elif scheme.activation_bits:
             # without a weight both zero points need sums of the other side
             symmetric = scheme.is_symmetric or layer.weight is None
-            to = IntegerType(scheme.activation_bits)
+            to = f8E4M3FN if scheme.is_float else IntegerType(scheme.activation_bits)
             for i in layer.activations:
                 layer.op.operands[i] = self.activation(layer.op.operands[i], to, symmetric)
         if layer.weight is not None:
@@ -226,13 +232,13 @@ class Insertion:
         assert layer.weight is not None
         value, axis, summed = layer.op.operands[layer.weight], layer.channel_axis, layer.input_axis
         block = scheme.block if isinstance(layer.op, MatmulOp) else 0
-        key = value, axis, summed, block
+        key = value, axis, summed, block, scheme.is_float
         if key not in self.weights:
             emit = Emitter(layer.op, layer.op.location)
             if block:
                 result = by_group(emit, value, summed, block, i4, self.symmetric)
             else:
-                result = by_channel(emit, value, axis, i8)
+                result = by_channel(emit, value, axis, f8E4M3FN if scheme.is_float else i8)
             self.weights[key] = result
         return self.weights[key]
 
@@ -315,10 +321,10 @@ def insert_quantization(
 @dataclass(frozen=True)
 class InsertQuantizationPass(ModulePass):
     """Quantize what layers multiply.
-    `scheme`: int8, int16 or dynamic (activations, with weights of 8 bits), w8a16 or w4a16 (weights
-    alone, 4 bits in groups of 32); `skip`: regular expressions, found in the names of layers or
-    their inputs, or in the names of ops; `asymmetric`: groups of weights have a zero point;
-    `target`: preset name, or path of a target file, whose times decide on attention."""
+    `scheme`: int8, int16, dynamic or fp8 (activations, with weights of 8 bits), w8a16 or w4a16
+    (weights alone, 4 bits in groups of 32); `skip`: regular expressions, found in the names of
+    layers or their inputs, or in the names of ops; `asymmetric`: groups of weights have a zero
+    point; `target`: preset name, or path of a target file, whose times decide on attention."""
 
     name = "insert-quantization"
     RELATION: ClassVar[Relation] = Unbounded()

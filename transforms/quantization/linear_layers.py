@@ -186,9 +186,10 @@ def zero_term(layer: Layer, integers: SSAValue, make: Make) -> SSAValue | None:
 # ---- matmuls -----------------------------------------------------------------------------------
 
 
-def matmul_layer(op: MatmulOp) -> Layer:
+def matmul_layer(op: MatmulOp, floats: bool = False) -> Layer:
     """Raises Refused."""
-    lhs, rhs = Quantized.of(op.lhs, "left operand"), Quantized.of(op.rhs, "right operand")
+    lhs = Quantized.of(op.lhs, "left operand", floats)
+    rhs = Quantized.of(op.rhs, "right operand", floats)
     if lhs.is_weight and not rhs.is_weight:
         x, weight, transposed, free = rhs, lhs, bool(op.transpose_lhs.value.data), -2
     else:
@@ -274,9 +275,10 @@ def integer_matmul_with_bias(op: g.AddOp, make: Make) -> Replacement:
 # ---- convolutions ------------------------------------------------------------------------------
 
 
-def conv_layer(op: Convolution) -> Layer:
+def conv_layer(op: Convolution, floats: bool = False) -> Layer:
     """Raises Refused."""
-    x, weight = Quantized.of(op.input, "input"), Quantized.of(op.weight, "weight")
+    x = Quantized.of(op.input, "input", floats)
+    weight = Quantized.of(op.weight, "weight", floats)
     rank, transposed = rank_of(op.weight), isinstance(op, ConvTransposeOp)
     outputs, count = int(transposed), shape_of(op.result)[1]
     if x.grid.axis is not None:

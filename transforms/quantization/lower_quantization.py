@@ -38,6 +38,7 @@ from ge.transforms.quantization import (
     movement,
     parts,
     requantization,
+    small_floats,
     tables,
 )
 from ge.transforms.rewriting import remarks
@@ -65,7 +66,8 @@ class LowerQuantizationPass(ModulePass):
             known = ", ".join(ROUNDINGS)
             raise GeError(f"rounding is one of {known}, not {self.rounding}")
         own = {o for o in op.walk() if isinstance(o, RequantizeOp)}
-        simplify(op, FAMILIES)
+        rates = Target.load(self.target).macs_per_cycle
+        simplify(op, (*FAMILIES, small_floats) if "f8E4M3FN" in rates else FAMILIES)
         for new in op.walk():
             if isinstance(new, RequantizeOp) and new not in own:
                 new.rounding = StringAttr(rounding)

@@ -18,10 +18,9 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import IfOp, LoopOp
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.types import constant_value, element_type
-from ge.runtime import kernels
-from ge.runtime.data.arrays import Array, array_of
-from ge.runtime.data.weights import Payload, payload_at_hand, restored
+from ge.runtime.data.arrays import Array
+from ge.runtime.data.weights import Payload, payload_at_hand
+from ge.runtime.kernels.constants import Constants
 from ge.transforms.graph.control_flow import end_of
 from ge.transforms.quantization.data import Chunk, Samples
 from ge.transforms.quantization.layers import ConstantValues, argument_name
@@ -48,39 +47,13 @@ class Observer:
 
     def __init__(self, main: FuncOp, payload: Payload | None = None) -> None:
         self.main, self.block = main, main.body.block
-        self.payload = payload_at_hand() if payload is None else payload
         self.constants = ConstantValues(self.block)
-        self._known: Environment = {}
-        self._prepared: dict[Operation, kernels.Fn] = {}
+        self._evaluated = Constants(payload_at_hand() if payload is None else payload)
 
     def constant(self, value: SSAValue) -> Array:
         """The elements of a value that depends on constants only, read-only. Raises GeError for a
         weight that the payload does not have."""
-        stack = [value]
-        while stack:
-            op = stack[-1].owner
-            assert isinstance(op, Operation)
-            missing = [o for o in op.operands if o not in self._known]
-            if not missing:
-                stack.pop()
-                for result, array in zip(op.results, self._constant(op), strict=True):
-                    array = array.view()
-                    array.flags.writeable = False
-                    self._known[result] = array
-            stack += missing
-        return self._known[value]
-
-    def _constant(self, op: Operation) -> Sequence[Array]:
-        if not isinstance(op, ConstantOp):
-            return self._compute(op, [self._known[o] for o in op.operands])
-        if (value := constant_value(op.result)) is not None:
-            return (array_of(value),)
-        assert op.key is not None
-        weight = None if self.payload is None else self.payload.get(op.key)
-        if weight is None:
-            hint = "put the weights beside the model"
-            raise GeError(f"weight '{op.key}' is not in the payload", str(location_of(op)), hint)
-        return (restored(weight, element_type(op.result)),)
+        return self._evaluated.value(value)
 
     def run(self, samples: Samples, watchers: Mapping[Operation, Watcher]) -> None:
         """Show each watcher its op, once for each chunk of samples. Raises GeError where an op
@@ -124,16 +97,9 @@ class Observer:
     def _run(self, op: Operation, operands: Sequence[Array], values: Environment) -> list[Array]:
         if isinstance(op, IfOp):
             return self._branch(op, values)
-        return self._loop(op, values) if isinstance(op, LoopOp) else self._compute(op, operands)
-
-    def _compute(self, op: Operation, operands: Sequence[Array]) -> list[Array]:
-        if op not in self._prepared:
-            self._prepared[op] = kernels.prepare(op)
-        try:
-            with np.errstate(all="ignore"):
-                return list(map(np.asarray, kernels.results_of(self._prepared[op](*operands))))
-        except (ArithmeticError, ValueError, IndexError, MemoryError) as e:
-            raise GeError(f"'{op.name}' cannot be computed: {e}", str(location_of(op))) from e
+        if isinstance(op, LoopOp):
+            return self._loop(op, values)
+        return self._evaluated.compute(op, operands)
 
     # ---- branches and loops
 
@@ -151,7 +117,7 @@ class Observer:
             return self._value(value, values)
         op = value.owner  # a constant in a branch or loop
         assert isinstance(op, ConstantOp)
-        return self._constant(op)[0]
+        return self._evaluated.constant(op)
 
     def _branch(self, op: IfOp, values: Environment) -> list[Array]:
         region = op.then_region if self._around(op.condition, values).item() else op.else_region

@@ -13,7 +13,8 @@ class Scheme:
     """How layers are quantized. `activation_bits`: 0 for float activations. `block`: weights of a
     matmul along its input channels that share a scale, 0 for a scale for each output (which
     convolutions always have). `rate`: the element type that the target must have a rate for.
-    `is_dynamic`: scales of activations are computed as the program runs."""
+    `is_dynamic`: scales of activations are computed as the program runs. `is_float`: activations
+    and weights are floats of 8 bits."""
 
     name: str
     activation_bits: int = 0
@@ -21,6 +22,7 @@ class Scheme:
     block: int = 0
     rate: str = ""
     is_dynamic: bool = False
+    is_float: bool = False
 
     @property
     def is_calibrated(self) -> bool:
@@ -29,14 +31,15 @@ class Scheme:
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether activations have no zero point: 16 bits need none of their codes for it."""
-        return self.activation_bits > 8
+        """Whether activations have no zero point: floats and 16 bits need no codes for it."""
+        return self.is_float or self.activation_bits > 8
 
 
 _SCHEMES = (
     Scheme(INT8, activation_bits=8, rate="i8"),
     Scheme("int16", activation_bits=16, rate="i16"),
     Scheme("dynamic", activation_bits=8, rate="i8", is_dynamic=True),
+    Scheme("fp8", activation_bits=8, rate="f8E4M3FN", is_float=True),
     Scheme("w8a16"),
     Scheme("w4a16", weight_bits=4, block=32),
 )

@@ -17,7 +17,7 @@ from ge.lowering.onnx.model import element_of_onnx
 from ge.lowering.onnx.registry import Handler, Node, Unsupported, onnx_op
 
 # ONNX op type -> the graph op with the same operands and no attributes
-_SAME: dict[str, type[TensorOp]] = {
+SAME: dict[str, type[TensorOp]] = {
     "Abs": g.AbsOp, "Neg": g.NegOp, "Sign": g.SignOp, "Floor": g.FloorOp, "Ceil": g.CeilOp,
     "Round": g.RoundOp, "Reciprocal": g.ReciprocalOp, "Sqrt": g.SqrtOp, "Exp": g.ExpOp,
     "Log": g.LogOp, "Sin": trig.SinOp, "Cos": trig.CosOp, "Tan": trig.TanOp, "Asin": trig.AsinOp,
@@ -36,17 +36,17 @@ def _same(op: type[TensorOp]) -> Handler:
     return lambda n: n.emit(op, *n.tensors())
 
 
-for _name, _op in _SAME.items():
+for _name, _op in SAME.items():
     onnx_op(_name)(_same(_op))
 
-_COMPARE = {
+COMPARE = {
     "Equal": "eq", "Less": "lt", "LessOrEqual": "le", "Greater": "gt", "GreaterOrEqual": "ge",
 }  # fmt: skip
 
 
-@onnx_op(*_COMPARE)
+@onnx_op(*COMPARE)
 def compare(n: Node) -> SSAValue:
-    return n.emit(g.CompareOp, n[0], n[1], predicate=_COMPARE[n.op_type])
+    return n.emit(g.CompareOp, n[0], n[1], predicate=COMPARE[n.op_type])
 
 
 @onnx_op("Max", "Min", "Sum", "Mean")

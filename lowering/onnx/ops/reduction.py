@@ -7,7 +7,7 @@ from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
 from ge.dialects.support.types import DYNAMIC
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
 
-_REDUCE = {
+REDUCE = {
     "ReduceSum": "sum",
     "ReduceMean": "mean",
     "ReduceMax": "max",
@@ -21,9 +21,9 @@ _REDUCE = {
 }
 
 
-@onnx_op(*_REDUCE)
+@onnx_op(*REDUCE)
 def reduce(n: Node) -> SSAValue:
-    kind, keep_dims = _REDUCE[n.op_type], bool(n.int("keepdims", 1))
+    kind, keep_dims = REDUCE[n.op_type], bool(n.int("keepdims", 1))
     axes, run_time_axes = axes_of(n)
     if axes is None:
         return n.emit(ReduceOp, n[0], run_time_axes, kind=kind, keep_dims=keep_dims)

@@ -25,7 +25,7 @@ func.func @batches(%a: tensor<2x1x?x16xf16>, %b: tensor<3x16x4xf16>, %c: tensor<
 }
 
 // CHECK-LABEL: func.func @integers(
-func.func @integers(%a: tensor<8x16xi8>, %b: tensor<16x4xui8>, %c: tensor<16x4xi8>, %d: tensor<8x16xi64>, %e: tensor<16x2xi64>, %f: tensor<8x16xi16>) {
+func.func @integers(%a: tensor<8x16xi8>, %b: tensor<16x4xui8>, %c: tensor<16x4xi8>, %d: tensor<8x16xi64>, %e: tensor<16x2xi64>, %f: tensor<8x16xi16>, %g: tensor<8x16xf8E4M3FN>, %h: tensor<16x4xf8E5M2>) {
   // CHECK-NEXT: %0 = graph.matmul %a, %b : (tensor<8x16xi8>, tensor<16x4xui8>) -> tensor<8x4xi32>
   %0 = graph.matmul %a, %b : (tensor<8x16xi8>, tensor<16x4xui8>) -> tensor<8x4xi32>
   // CHECK-NEXT: %1 = graph.matmul %a, %c : (tensor<8x16xi8>, tensor<16x4xi8>) -> tensor<8x4xi32>
@@ -34,6 +34,8 @@ func.func @integers(%a: tensor<8x16xi8>, %b: tensor<16x4xui8>, %c: tensor<16x4xi
   %2 = graph.matmul %d, %e : (tensor<8x16xi64>, tensor<16x2xi64>) -> tensor<8x2xi64>
   // CHECK-NEXT: %3 = graph.matmul %f, %c : (tensor<8x16xi16>, tensor<16x4xi8>) -> tensor<8x4xi64>
   %3 = graph.matmul %f, %c : (tensor<8x16xi16>, tensor<16x4xi8>) -> tensor<8x4xi64>
+  // CHECK-NEXT: %4 = graph.matmul %g, %h : (tensor<8x16xf8E4M3FN>, tensor<16x4xf8E5M2>) -> tensor<8x4xf32>
+  %4 = graph.matmul %g, %h : (tensor<8x16xf8E4M3FN>, tensor<16x4xf8E5M2>) -> tensor<8x4xf32>
   func.return
 }
 

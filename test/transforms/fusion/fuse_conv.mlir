@@ -88,3 +88,35 @@ func.func @case7(%x: tensor<1x3x8x8xf32>, %w: tensor<4x3x1x1xf32>) -> tensor<1x6
 }
 // CHECK-LABEL: func.func @case7(
 // CHECK:         fused_op.conv(%x, %w) : (tensor<1x3x8x8xf32>, tensor<4x3x1x1xf32>) -> tensor<1x64x4xf32>
+
+// -----
+
+// The sum joins the convolution that another one precedes, so that %short runs beside the two.
+func.func @shortcut(%x: tensor<1x4x8x8xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<1x4x8x8xf32> {
+  %short = graph.conv %x, %w : (tensor<1x4x8x8xf32>, tensor<4x4x1x1xf32>) -> tensor<1x4x8x8xf32>
+  %a = graph.conv %x, %w : (tensor<1x4x8x8xf32>, tensor<4x4x1x1xf32>) -> tensor<1x4x8x8xf32>
+  %r = graph.relu %a : (tensor<1x4x8x8xf32>) -> tensor<1x4x8x8xf32>
+  %b = graph.conv %r, %w : (tensor<1x4x8x8xf32>, tensor<4x4x1x1xf32>) -> tensor<1x4x8x8xf32>
+  %t = graph.tanh %b : (tensor<1x4x8x8xf32>) -> tensor<1x4x8x8xf32>
+  %sum = graph.add %short, %t : (tensor<1x4x8x8xf32>, tensor<1x4x8x8xf32>) -> tensor<1x4x8x8xf32>
+  func.return %sum : tensor<1x4x8x8xf32>
+}
+// CHECK-LABEL: func.func @shortcut(
+// CHECK-NEXT:    %short = graph.conv %x, %w
+// CHECK:         fused_op.conv(%r, %w, %short)
+// CHECK:         graph.tanh
+// CHECK-NEXT:    graph.add
+
+// -----
+
+// Where what comes later is not elementwise, the sum joins the one that it can.
+func.func @used(%x: tensor<1x4x8x8xf32>, %w: tensor<4x4x1x1xf32>) -> (tensor<1x4x8x8xf32>, tensor<1x4x8x8xf32>) {
+  %short = graph.conv %x, %w : (tensor<1x4x8x8xf32>, tensor<4x4x1x1xf32>) -> tensor<1x4x8x8xf32>
+  %a = graph.conv %x, %w : (tensor<1x4x8x8xf32>, tensor<4x4x1x1xf32>) -> tensor<1x4x8x8xf32>
+  %b = graph.conv %a, %w : (tensor<1x4x8x8xf32>, tensor<4x4x1x1xf32>) -> tensor<1x4x8x8xf32>
+  %t = graph.softmax %b : (tensor<1x4x8x8xf32>) -> tensor<1x4x8x8xf32>
+  %sum = graph.add %short, %t : (tensor<1x4x8x8xf32>, tensor<1x4x8x8xf32>) -> tensor<1x4x8x8xf32>
+  func.return %sum, %t : tensor<1x4x8x8xf32>, tensor<1x4x8x8xf32>
+}
+// CHECK-LABEL: func.func @used(
+// CHECK:         fused_op.conv(%x, %w, %t)

@@ -1,5 +1,6 @@
 // RUN: ge-opt %s -p insert-quantization --split-input-file | filecheck %s
 // RUN: ge-opt %s -p 'insert-quantization{scheme=int16}' --split-input-file | filecheck %s --check-prefix WIDE
+// RUN: ge-opt %s -p 'insert-quantization{scheme=fp8}' --split-input-file | filecheck %s --check-prefix SMALL
 
 // The input with the zero point of its range, once for both layers; the weight by output channel.
 // The sum reads the float value. Marks of ranges are gone.
@@ -39,6 +40,14 @@ func.func @main(%x: tensor<2x4xf32> {graph.name = "x", graph.range = [-1.0 : f64
 // WIDE:       graph.quantize %w, %{{\d+}} to i8 {axis = 1 : i64} :
 // WIDE:       %r0 = graph.matmul [[D]], %
 // WIDE:       %r1 = graph.matmul [[D]], %
+
+// Floats of 8 bits: the largest magnitude becomes 448.
+// SMALL:      [[S:%\d+]] = graph.constant dense<0.00669642864> : tensor<f32>
+// SMALL-NEXT: [[Q:%\d+]] = graph.quantize %x, [[S]] to f8E4M3FN : (
+// SMALL-NEXT: [[D:%\d+]] = graph.dequantize [[Q]], [[S]] : (
+// SMALL:      graph.constant dense<4.480000e+02>
+// SMALL:      graph.quantize %w, %{{\d+}} to f8E4M3FN {axis = 1 : i64} :
+// SMALL:      %r0 = graph.matmul [[D]], %
 
 // -----
 

@@ -1,0 +1,84 @@
+"""A module at the graph level -> one ONNX model.
+
+Names, shapes and symbolic dimensions of inputs, names of outputs and of nodes are those that the
+module has. Composites without one ONNX op become several nodes (`composites.py`).
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import onnx
+from onnx import ModelProto, NodeProto, helper
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
+from xdsl.ir import Attribute, OpResult, SSAValue
+
+from ge.dialects.graph.ports import SEQUENCE, dims_of, name_of
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import functions, main_function
+from ge.dialects.support.types import rank_of
+from ge.lowering.onnx.export.writer import Writer
+from ge.runtime.data.weights import Payload
+
+Table = dict[str, Attribute]
+
+
+def export_model(module: ModuleOp, payload: Payload | None, name: str = "main") -> ModelProto:
+    """The model, checked as ONNX. Raises GeError for an op that ONNX has no form for, and for a
+    weight that the payload does not have."""
+    main = main_function(module)
+    if main is None:
+        raise GeError("there is no function @main to write as ONNX")
+    if len(functions(module)) > 1:
+        hint = "export the model that this was made from"
+        raise GeError("weights are computed in a function of their own", hint=hint)
+    block = main.body.block
+    end = block.last_op
+    assert end is not None
+    inputs = list(ports(main.arg_attrs, len(block.args)))
+    outputs = list(ports(main.res_attrs, len(end.operands)))
+    names_in = [name_of(t) or a.name_hint or f"arg{a.index}" for a, t in zip(block.args, inputs)]
+    names_out = [name_of(t) or f"result{i}" for i, t in enumerate(outputs)]
+    if any(SEQUENCE in t for t in (*inputs, *outputs)):
+        raise GeError("inputs and outputs that are sequences cannot be written as ONNX")
+    w = Writer(payload, (*names_in, *names_out))
+    infos: list[Any] = []
+    for arg, table, label in zip(block.args, inputs, names_in, strict=True):
+        w.values[arg] = label
+        infos.append(w.info(arg, label, dims_of(table, rank_of(arg))))
+    w.nodes = w.block(block)
+    name_outputs(w, end.operands, names_out)
+    results = [w.info(v, label) for v, label in zip(end.operands, names_out, strict=True)]
+    graph = helper.make_graph(w.nodes, name, infos, results, w.initializers)
+    opsets = [helper.make_opsetid("", w.opset)]
+    model = helper.make_model(
+        graph, producer_name="ge", ir_version=w.ir_version, opset_imports=opsets
+    )
+    onnx.checker.check_model(model)  # pyright: ignore[reportUnknownMemberType]
+    return model
+
+
+def ports(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> Iterable[Table]:
+    return (dict(a.data) for a in attributes) if attributes else (Table() for _ in range(count))
+
+
+def name_outputs(w: Writer, values: Sequence[SSAValue], names: Sequence[str]) -> None:
+    """Nodes write their results under the names of the outputs; inputs, constants and what is
+    handed out twice go through an Identity."""
+    renamed: dict[str, str] = {}
+    for value, name in zip(values, names, strict=True):
+        if isinstance(value, OpResult) and not w.is_fixed(value) and w.name(value) not in renamed:
+            renamed[w.name(value)] = name
+        else:
+            w.nodes.append(helper.make_node("Identity", [w.name(value)], [name], name))
+    rename(w.nodes, renamed)
+
+
+def rename(nodes: Iterable[NodeProto], names: dict[str, str]) -> None:
+    for node in nodes:
+        for listed in (node.input, node.output):
+            for i, name in enumerate(listed):
+                listed[i] = names.get(name, name)
+        for attribute in node.attribute:
+            rename(attribute.g.node, names)
+            for output in attribute.g.output:
+                output.name = names.get(output.name, output.name)

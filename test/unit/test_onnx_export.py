@@ -1,0 +1,343 @@
+"""Quantized models as ONNX: what other tools compute from them, what they are called, what they
+become when they are read again."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import ModelProto
+from onnx.reference import ReferenceEvaluator
+from xdsl.dialects.builtin import i8, i32
+
+import ge
+from ge.dialects.graph.convolution import ConvOp
+from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.support.types import element_type
+from ge.lowering.driver.calibration import run_quietly
+from ge.lowering.driver.compiler import context, load
+from ge.lowering.onnx.export.exporter import export_model
+from ge.lowering.pipeline.options import Options
+from ge.lowering.pipeline.stages import to_quantized
+from ge.runtime.data.arrays import Array
+from ge.tools import ge_compile
+from ge.transforms.quantization.data import Calibration
+
+from .test_quantize import decibels, normal, outputs, save_model, save_samples
+
+MODELS = Path(__file__).parents[1] / "models"
+NAMES = {p.stem for p in MODELS.glob("*.npz")}
+LARGER = NAMES - {"if_cond.tiny", "loop_rnn.tiny"}
+
+
+def exported(path: Path | str) -> ModelProto:
+    """The graph level of a model, as ONNX."""
+    program = load(str(path))
+    options = Options()
+    run_quietly(to_quantized(options), program.module, program, options, context(), Calibration())
+    return export_model(program.module, program.payload)
+
+
+def module_of(text: str, tmp_path: Path) -> Path:
+    path = tmp_path / "m.mlir"
+    path.write_text(text)
+    return path
+
+
+def compared(text: str, tmp_path: Path, **arrays: Array) -> None:
+    """ONNX's reference computes what ge does, of inputs named a, b, ..."""
+    path = module_of(text, tmp_path)
+    names = dict(zip("abcdefgh", arrays, strict=False))
+    program = ge.compile(str(path), fusion="off")
+    feeds = {n: arrays[k] for n, k in names.items()}
+    want = ge.Session(program.module, program.payload).run(feeds)
+    got = ReferenceEvaluator(exported(path)).run(None, feeds)
+    for w, g in zip(want.values(), got, strict=True):
+        assert w.shape == g.shape
+        assert w.dtype == g.dtype
+        np.testing.assert_allclose(w.astype(float), g.astype(float), rtol=2e-3, atol=2e-5)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return save_model(tmp_path / "net.onnx")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return save_samples(tmp_path / "x.npz", normal(40, 3, 8, 8, seed=9))
+
+
+def reference(path: Path, x: Array) -> Array:
+    return np.asarray(ReferenceEvaluator(str(path)).run(None, {"x": x})[0], np.float64)
+
+
+# ---- quantized models ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("scheme", "opset"), [("int8", 20), ("w4a16", 21)])
+def test_others_compute_the_same(model: Path, data: Path, tmp_path: Path, scheme: str, opset: int):
+    path, x = tmp_path / "q.onnx", normal(20, 3, 8, 8, seed=11)
+    dims = {"N": 20}
+    program = ge.quantize(str(model), data, scheme, dims=dims, export_qdq=path)
+    written = onnx.load(path)
+    onnx.checker.check_model(written, full_check=True)
+    assert written.opset_import[0].version == opset
+    ours = outputs(program, x)
+    assert decibels(ours, reference(path, x)) > 60
+    again = ge.compile(str(path))
+    assert np.array_equal(outputs(again, x), ours)
+    kinds = [element_type(op.results[0]) for op in layers_of(path)]
+    assert kinds == [i32] * 3 if scheme == "int8" else i8 not in kinds
+
+
+def layers_of(path: Path) -> list[Any]:
+    program = load(str(path))
+    from ge.lowering.driver.compiler import lower_program
+
+    lower_program(program, Options(), until="graph")
+    main = next(iter(program.module.ops))
+    return [op for op in main.walk() if isinstance(op, MatmulOp | ConvOp)]
+
+
+def test_names_and_shapes_are_kept(model: Path, data: Path, tmp_path: Path):
+    path = tmp_path / "q.onnx"
+    ge.quantize(str(model), data, export_qdq=path)
+    graph = onnx.load(path).graph
+    (x,), (y,) = graph.input, graph.output
+    assert (x.name, y.name) == ("x", "y")
+    assert [d.dim_param or d.dim_value for d in x.type.tensor_type.shape.dim] == ["N", 3, 8, 8]
+    assert [d.dim_value for d in y.type.tensor_type.shape.dim] == [0, 5]
+    assert {"conv", "relu", "hidden", "tanh"} <= {n.name for n in graph.node}
+    weights = {i.name: i.data_type for i in graph.initializer}
+    assert onnx.TensorProto.INT8 in weights.values()
+    biases = [i for i in graph.initializer if i.data_type == onnx.TensorProto.INT32]
+    assert len(biases) == 3  # one is what the correction of bias adds
+
+
+def test_a_bias_beyond_32_bits_stays_float(tmp_path: Path, data: Path):
+    path, out = save_model(tmp_path / "net.onnx"), tmp_path / "q.onnx"
+    model = onnx.load(path)
+    for tensor in model.graph.initializer:
+        if tensor.name == "b1":
+            big = onnx.numpy_helper.to_array(tensor) + np.float32(3e7)
+            tensor.CopyFrom(onnx.numpy_helper.from_array(big, "b1"))
+    onnx.save(model, path)
+    ge.quantize(str(path), data, export_qdq=out)
+    graph = onnx.load(out).graph
+    (conv,) = (n for n in graph.node if n.op_type == "Conv")
+    (bias,) = (i for i in graph.initializer if i.name == conv.input[2])
+    assert bias.data_type == onnx.TensorProto.FLOAT
+
+
+def test_as_text_that_becomes_the_same_program(model: Path, data: Path, tmp_path: Path):
+    text, x = tmp_path / "q.mlir", normal(4, 3, 8, 8, seed=11)
+    program = ge.quantize(str(model), data, export_qdq=text)
+    assert "graph.quantize" in text.read_text()
+    assert np.array_equal(outputs(ge.compile(str(text)), x), outputs(program, x))
+
+
+def test_a_quantized_model_takes_the_form(model: Path, data: Path, tmp_path: Path):
+    first, second = tmp_path / "q.onnx", tmp_path / "r.onnx"
+    ge.quantize(str(model), data, export_qdq=first)
+    ge.compile(str(first), export_qdq=second)
+    x = normal(4, 3, 8, 8, seed=11)
+    assert decibels(reference(first, x), reference(second, x)) > 60
+
+
+# ---- single ops, against ONNX's reference ------------------------------------------------------
+
+HEAD = 'func.func @main(%q: tensor<2x4x3x8x{t}> {{graph.name = "a"}}, %k: tensor<2x{h}x5x8x{t}> \
+{{graph.name = "b"}}, %v: tensor<2x{h}x5x6x{t}> {{graph.name = "c"}}'
+TYPES = "tensor<2x4x3x8x{t}>, tensor<2x{h}x5x8x{t}>, tensor<2x{h}x5x6x{t}> -> tensor<2x4x3x6x{t}>"
+
+
+@pytest.mark.parametrize(
+    ("options", "heads", "element"),
+    [
+        ('{undefined = "nan"}', 4, "f32"),
+        ("{causal = true}", 4, "f32"),
+        ("{causal = true, left_window = 1 : i64}", 2, "f32"),
+        ("offset 2 {causal = true, softcap = 2.0 : f64}", 1, "f32"),
+        ("{right_window = 1 : i64, scale = 0.5 : f64}", 2, "f16"),
+        ('{undefined = "guard", left_window = 0 : i64, right_window = 0 : i64}', 4, "f32"),
+    ],
+)
+def test_attention(options: str, heads: int, element: str, tmp_path: Path):
+    text = (HEAD + ") -> tensor<2x4x3x6x{t}> {{\n %0 = graph.attention %q, %k, %v ").format(
+        t=element, h=heads
+    )
+    types = TYPES.format(t=element, h=heads)
+    text += f"{options} : {types}\n func.return %0 : tensor<2x4x3x6x{element}>\n}}"
+    dtype = {"f32": np.float32, "f16": np.float16}[element]
+    q, k, v = (
+        normal(*dims, seed=s).astype(dtype)
+        for s, dims in enumerate(((2, 4, 3, 8), (2, heads, 5, 8), (2, heads, 5, 6)))
+    )
+    compared(text, tmp_path, q=q, k=k, v=v)
+
+
+@pytest.mark.parametrize("undefined", ["zero", "nan", "guard"])
+def test_attention_with_masks_and_lengths(undefined: str, tmp_path: Path):
+    text = (
+        HEAD.format(t="f32", h=4)
+        + ', %m: tensor<3x5xi1> {graph.name = "d"}, %n: tensor<2xi64> {graph.name = "e"})'
+        + " -> tensor<2x4x3x6xf32> {\n %0 = graph.attention %q, %k, %v mask %m : tensor<3x5xi1> "
+        + "key_lengths %n : tensor<2xi64> "
+        + f'{{causal = true, undefined = "{undefined}"}} : {TYPES.format(t="f32", h=4)}\n'
+        + " func.return %0 : tensor<2x4x3x6xf32>\n}"
+    )
+    q, k, v = normal(2, 4, 3, 8), normal(2, 4, 5, 8, seed=1), normal(2, 4, 5, 6, seed=2)
+    mask = np.array([[1, 1, 0, 1, 1], [0, 0, 0, 0, 0], [1, 0, 1, 1, 1]], bool)
+    compared(text, tmp_path, q=q, k=k, v=v, m=mask, n=np.array([5, 4]))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "",
+        "{interleaved = true}",
+        "{full_tables = true}",
+        "{interleaved = true, full_tables = true}",
+    ],
+)
+def test_rotary(options: str, tmp_path: Path):
+    size = 4 if "full" in options else 2
+    table = f"tensor<3x{size}xf32>"
+    text = f"""func.func @main(%x: tensor<2x3x6xf32> {{graph.name = "a"}},
+        %c: {table} {{graph.name = "b"}}, %s: {table} {{graph.name = "c"}}) -> tensor<2x3x6xf32> {{
+      %0 = graph.rotary_embedding %x, %c, %s {options}
+        : (tensor<2x3x6xf32>, {table}, {table}) -> tensor<2x3x6xf32>
+      func.return %0 : tensor<2x3x6xf32>
+    }}"""
+    x, c, s = normal(2, 3, 6), normal(3, size, seed=1), normal(3, size, seed=2)
+    compared(text, tmp_path, x=x, c=c, s=s)
+
+
+@pytest.mark.parametrize(
+    ("op", "scale"),
+    [
+        ("layer_norm %x, %s, %b {axis = 1 : i64}", "tensor<4x6xf32>"),
+        ("layer_norm %x, %s, %b {axis = 1 : i64}", "tensor<4x1xf32>"),
+        ("layer_norm %x, %s, %b", "tensor<6xf32>"),
+        ("group_norm %x, %s, %b {groups = 2 : i64}", "tensor<4xf32>"),
+    ],
+)
+def test_norms(op: str, scale: str, tmp_path: Path):
+    text = f"""func.func @main(%x: tensor<2x4x6xf32> {{graph.name = "a"}},
+        %s: {scale} {{graph.name = "b"}}, %b: {scale} {{graph.name = "c"}}) -> tensor<2x4x6xf32> {{
+      %0 = graph.{op} : (tensor<2x4x6xf32>, {scale}, {scale}) -> tensor<2x4x6xf32>
+      func.return %0 : tensor<2x4x6xf32>
+    }}"""
+    dims = tuple(int(d) for d in scale[7:-5].split("x"))
+    compared(text, tmp_path, x=normal(2, 4, 6), s=normal(*dims, seed=1), b=normal(*dims, seed=2))
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        "gelu %x", 'gelu %x {approximate = "tanh"}', 'gelu %x {approximate = "sigmoid"}',
+        "silu %x", "silu %x {alpha = 0.5 : f64}", "elu %x {alpha = 0.7 : f64}",
+    ],
+)  # fmt: skip
+def test_activations(op: str, tmp_path: Path):
+    text = f"""func.func @main(%x: tensor<3x4xf32> {{graph.name = "a"}}) -> tensor<3x4xf32> {{
+      %0 = graph.{op} : (tensor<3x4xf32>) -> tensor<3x4xf32>
+      func.return %0 : tensor<3x4xf32>
+    }}"""
+    compared(text, tmp_path, x=normal(3, 4))
+
+
+def test_outputs_that_are_inputs_constants_or_twice_there(tmp_path: Path):
+    text = """func.func @main(%x: tensor<2xf32> {graph.name = "a"}) -> (
+        tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<f32>) {
+      %0 = graph.relu %x : (tensor<2xf32>) -> tensor<2xf32>
+      %1 = graph.constant dense<3.0> : tensor<f32>
+      func.return %0, %0, %x, %1 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<f32>
+    }"""
+    compared(text, tmp_path, x=normal(2))
+
+
+# ---- float models, by way of our own importer --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "if_cond.tiny",
+        "loop_rnn.tiny",
+        *(pytest.param(n, marks=pytest.mark.soak) for n in sorted(LARGER)),
+    ],
+)
+def test_there_and_back(name: str, tmp_path: Path):
+    path, npz = tmp_path / "again.onnx", np.load(MODELS / f"{name}.npz")
+    onnx.save(exported(MODELS / f"{name}.onnx"), path)
+    feeds = {k[3:]: npz[k] for k in npz.files if k.startswith("in:")}
+    shapes = {k: v.shape for k, v in feeds.items()}
+    program = ge.compile(str(path), shapes=shapes)
+    got = ge.Session(program.module, program.payload).run(feeds)
+    for name_out, y in got.items():
+        want = npz[f"out:{name_out}"]
+        assert y.shape == want.shape
+        assert decibels(want.astype(np.float64), y.astype(np.float64) + 1e-30) > 50
+
+
+# ---- what is refused ---------------------------------------------------------------------------
+
+
+def refused(capfd: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert ge_compile.main([str(a) for a in arguments]) == 1
+    return capfd.readouterr().err
+
+
+def test_a_float_model(model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    out = tmp_path / "q.onnx"
+    error = refused(capfd, model, "--export-qdq", out)
+    assert "net.onnx: error: the model is not quantized" in error
+    assert "give --quantize int8" in error
+    assert not out.exists()
+
+
+def test_files_that_are_in_use(model: Path, data: Path, capfd: pytest.CaptureFixture[str]):
+    quantized = (model, "--quantize", "w8a16")
+    assert "it is an input" in refused(capfd, *quantized, "--export-qdq", model)
+    both = ("-o", data.with_name("o.mlir"), "--export-qdq", data.with_name("o.mlir"))
+    assert "two outputs go to" in refused(capfd, *quantized, *both)
+
+
+def test_a_program(model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    ge_compile.main([str(model), "-o", str(tmp_path / "p.mlir")])
+    error = refused(capfd, tmp_path / "p.mlir", "--export-qdq", tmp_path / "q.onnx")
+    assert "is exported from the graph level; this is at the program level" in error
+
+
+@pytest.mark.parametrize(
+    ("op", "types", "reason"),
+    [
+        ('graph.cumulative "prod" %x axis 0', "tensor<4xf32> -> tensor<4xf32>", "newer opset"),
+        ("graph.bitcast %x to i32", "(tensor<4xf32>) -> tensor<4xi32>", "ONNX has no form of it"),
+    ],
+)
+def test_an_op_without_a_form(op: str, types: str, reason: str, tmp_path: Path):
+    result = types.rpartition("-> ")[2]
+    text = f"""func.func @main(%x: tensor<4xf32>) -> {result} {{
+      %0 = {op} : {types}
+      func.return %0 : {result}
+    }}"""
+    with pytest.raises(ge.GeError, match=reason) as raised:
+        exported(module_of(text, tmp_path))
+    message = str(raised.value)
+    assert op.split()[0] in message
+    assert "m.mlir:2" in message
+    assert "--export-qdq M.mlir" in message
+
+
+def test_weights_that_are_not_there(model: Path, tmp_path: Path):
+    text = """func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+      %0 = graph.constant #graph.weight<"w"> : tensor<2xf32>
+      %1 = graph.add %x, %0 : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+      func.return %1 : tensor<2xf32>
+    }"""
+    with pytest.raises(ge.GeError, match="weight 'w' is not in the payload"):
+        exported(module_of(text, tmp_path))
