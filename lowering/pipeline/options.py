@@ -13,7 +13,7 @@ from ge.dialects.targets import DEFAULT_TARGET
 from ge.lowering.text.values import did_you_mean, names, quantity, whole
 from ge.transforms.precision.modes import MODES, ORIGIN, mode_name
 from ge.transforms.quantization.accuracy import Accuracy
-from ge.transforms.quantization.schemes import SCHEMES
+from ge.transforms.quantization.schemes import CACHE_TYPES, SCHEMES
 
 T = TypeVar("T")
 
@@ -149,6 +149,13 @@ class Options:
         "reads in the model, or in that of its op (graph.conv)",
         variable="GE_QUANTIZE_SKIP", metavar="REGEX,...", tools=(COMPILE, CALIBRATE),
         group=QUANTIZATION,
+    )  # fmt: skip
+    quantize_cache: str = option(
+        "",
+        "keep caches (inputs that come back with rows of a token appended) as int8 or fp8: each "
+        "becomes an input and an output of that type, and one of scales, NAME.scale",
+        variable="GE_QUANTIZE_CACHE", metavar="TYPE", tools=(COMPILE,), group=QUANTIZATION,
+        choices=("", *CACHE_TYPES),
     )  # fmt: skip
     export_qdq: str = option(
         "",

@@ -112,6 +112,7 @@ def closed(level: Level, passes: Passes, options: Options) -> Passes:
 def to_graph(options: Options) -> Passes:
     return [
         *to_calibrate(options),
+        *quantized_cache(options),
         *(lowered_quantization(options) if options.precision == ORIGIN else []),
         PrepareWeightsPass(stored=options.fusion != "off"),
         EliminateDeadCodePass(),
@@ -144,6 +145,14 @@ def to_quantized(options: Options) -> Passes:
 def lowered_quantization(options: Options) -> Passes:
     exact = options.fusion in ("off", "conservative")
     return [] if exact else [LowerQuantizationPass(options.target)]
+
+
+def quantized_cache(options: Options) -> Passes:
+    if not options.quantize_cache:
+        return []
+    from ge.transforms.quantization.quantize_cache import QuantizeCachePass
+
+    return [QuantizeCachePass(options.quantize_cache)]
 
 
 def precision(options: Options) -> Passes:

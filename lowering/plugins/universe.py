@@ -40,7 +40,7 @@ PASSES = {
     "transforms.precision": "refine-precision",
     "transforms.quantization": """
         calibrate choose-precision correct-bias equalize-channels insert-quantization
-        lower-quantization search-ranges smooth-activations
+        lower-quantization quantize-cache search-ranges smooth-activations
     """,
     "transforms.schedule": "assign-streams split-launches",
     "lowering.levels": "verify-level verify-plan verify-schedule",

@@ -39,6 +39,10 @@ class Constants:
             stack += missing
         return self._known[value]
 
+    def forget(self) -> None:
+        """Keep nothing of what was evaluated."""
+        self._known.clear()
+
     def _results(self, op: Operation) -> Sequence[Array]:
         if isinstance(op, ConstantOp):
             return (self.constant(op),)

@@ -25,6 +25,7 @@ from ge.runtime.kernels.linear import (
     exact_terms,
     magnitude,
     rounded,
+    whole_dtype,
 )
 
 
@@ -62,26 +63,28 @@ def into(a: Array, b: Array, out: Array) -> None:
 
 def arithmetic(
     x: Array, w: Array, terms: int, dtype: np.dtype[Any], norms: DerivedArrays | None = None
-) -> tuple[np.dtype[Any], Matmul]:
-    """The dtype of sums of `terms` terms, and how to multiply. With `norms` the terms are those of
-    the rows of w."""
+) -> tuple[np.dtype[Any], Matmul, bool]:
+    """The dtype of sums of `terms` terms, how to multiply, and whether that gives floats of the
+    size of integers of `dtype`. With `norms` the terms are those of the rows of w."""
     if dtype.kind not in "iu":
-        return compute_dtype(x), into
+        return compute_dtype(x), into, False
     bound = magnitude(x) * magnitude(w)
     wide = exact_dtype(bound, terms)
     if wide is None:
-        return dtype, into
+        return dtype, into, False
     step = exact_terms(wide, bound)
     ends = even_ends(terms, step)
     if norms is not None:
         ends = exact_ends(w, 1, magnitude(x), terms, wide, norms)
+        if len(ends) == 1 and dtype == whole_dtype(wide):
+            return wide, into, True
 
     def multiply(a: Array, b: Array, out: Array) -> None:
         # a band matrix has more terms, most of them zeros, and in another order
         ordered = a.shape[-1] == terms or len(ends) == 1
         exact_matmul(a, b, ends if ordered else even_ends(a.shape[-1], step), out)
 
-    return wide, multiply
+    return wide, multiply, False
 
 
 @kernel(g.ConvOp, into=True, blocks=True)
@@ -105,19 +108,19 @@ def conv(op: g.ConvOp) -> Fn:
         x = x if channels == 1 else np.moveaxis(x, channels, 1)
         window, places = window_of(x.shape[2:], w.shape[2:])
         shape = (x.shape[0], w.shape[0], *places)
-        wide, product = arithmetic(x, w, prod(w.shape[1:]), dtype, norms)
+        wide, product, in_floats = arithmetic(x, w, prod(w.shape[1:]), dtype, norms)
         exact = dtype if dtype.kind in "iu" else wide
         direct = out is not None and out.dtype == exact and out.flags.c_contiguous
         target = out if direct else np.empty(shape, exact)
         assert target is not None
 
         inside = then if exact == dtype else None
-        x = x.astype(wide, copy=False)
+        x = x if in_floats else x.astype(wide, copy=False)
         if pad_value:
             x, window = padded(x, window, pad_value), replace(window, pads=(0,) * len(window.pads))
         Correlation(
             x, weight.convert(w, wide), window, groups, product, target,
-            bias, inside,
+            bias, inside, in_floats,
         ).run(bands)  # fmt: skip
         result = target if direct else rounded(target, dtype, out)
         if then is not None and inside is None:
@@ -155,7 +158,7 @@ def conv_transpose(op: g.ConvTransposeOp) -> Fn:
             g.transposed_dim(window, extra, i, size) for i, size in enumerate(x.shape[2:])
         )
         batch, channels = x.shape[:2]
-        wide, product = arithmetic(x, w, channels // groups, dtype)
+        wide, product, _ = arithmetic(x, w, channels // groups, dtype)
         rows = weight.convert(w, wide).reshape(groups, channels // groups, prod(w.shape[1:]))
         rows, places = rows.swapaxes(1, 2), prod(x.shape[2:])
         points = x.astype(wide, copy=False).reshape(batch, groups, channels // groups, places)

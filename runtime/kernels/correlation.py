@@ -19,7 +19,7 @@ from numpy.lib.stride_tricks import as_strided
 from ge.dialects.graph.support.window import Window
 from ge.dialects.support.types import Shape
 from ge.runtime.data.arrays import Array
-from ge.runtime.kernels.linear import DerivedArrays
+from ge.runtime.kernels.linear import DerivedArrays, to_integers
 
 Matmul = Callable[[Array, Array, Array], object]  # multiplies the first two arrays into the third
 
@@ -103,7 +103,9 @@ def tap_range(window: Window, i: int, tap: int, size: int, positions: int) -> tu
 
 @dataclass(slots=True)
 class Correlation:
-    """The convolution of x [batch, channels, spatial...] with a weight, into a contiguous `out`."""
+    """The convolution of x [batch, channels, spatial...] with a weight, into a contiguous `out`. If
+    that has integers, the matmul writes floats of their size that hold them where `in_floats`; x
+    may then be of another type than the weight."""
 
     x: Array
     weight: Array
@@ -113,6 +115,16 @@ class Correlation:
     out: Array
     bias: Array | None = None
     epilogue: Epilogue | None = None
+    in_floats: bool = False
+
+    @property
+    def is_float(self) -> bool:
+        return self.out.dtype.kind == "f"
+
+    @property
+    def sums(self) -> Array:
+        """The result, as the matmul writes it."""
+        return self.out.view(self.weight.dtype) if self.in_floats else self.out
 
     def run(self, derived: DerivedArrays) -> None:
         """`derived` holds band matrices from run to run."""
@@ -124,17 +136,32 @@ class Correlation:
         else:
             self.by_columns(derived)
 
+    def converted(self, x: Array) -> Array:
+        """A part of x in the type of the weight."""
+        if x.dtype == self.weight.dtype:
+            return x
+        result = scratch("converted", x.shape, self.weight.dtype)
+        np.copyto(result, x)
+        return result
+
     def multiply(
         self, rows: Array, columns: Array, first: int, target: Array, bias: Array | None
     ) -> None:
         """A block of the result, which starts with channel `first`. The matmul gets memory of its
         own where the result's is not contiguous, as that is slower to go over twice."""
-        direct = target.flags.c_contiguous or (bias is None and self.epilogue is None)
+        once = bias is None and self.epilogue is None and not self.in_floats
+        direct = target.flags.c_contiguous or once
         block = target if direct else scratch("block", target.shape, target.dtype)
         self.matmul(rows, columns, block)
         self.finish(block, first, target, bias)
 
     def finish(self, block: Array, first: int, target: Array, bias: Array | None) -> None:
+        if self.in_floats:
+            copied = block is not target and bias is None and self.epilogue is None
+            floats, block, target = block, block.view(self.out.dtype), target.view(self.out.dtype)
+            to_integers(floats, block)
+            if copied:
+                target[...] = block
         if bias is not None:
             terms = bias[first : first + len(block)].reshape(-1, *[1] * (block.ndim - 1))
             np.add(block, terms, out=target if self.epilogue is None else block)
@@ -145,7 +172,7 @@ class Correlation:
         """The weight [groups, outputs, terms] with the bias as one more term, if the sums are of
         floats and both are constants; the bias that is still to be added."""
         bias, constant = self.bias, not self.weight.flags.writeable
-        if bias is None or bias.flags.writeable or not constant or self.out.dtype.kind != "f":
+        if bias is None or bias.flags.writeable or not constant or not self.is_float:
             return rows, bias
 
         def build() -> Array:
@@ -158,8 +185,8 @@ class Correlation:
         batch, groups, count = len(self.x), self.groups, prod(self.out.shape[2:])
         outputs, terms = len(self.weight) // groups, self.weight.shape[1]
         rows, bias = self.weight.reshape(groups, outputs, terms), self.bias
-        points = self.x.reshape(batch, groups, terms, count)
-        result = self.out.reshape(batch, groups, outputs, count)
+        points = self.converted(self.x).reshape(batch, groups, terms, count)
+        result = self.sums.reshape(batch, groups, outputs, count)
         if outputs >= terms:  # a copy of the image costs less than to add the bias
             rows, bias = self.with_bias(rows, derived)
         for image in range(batch):
@@ -172,10 +199,10 @@ class Correlation:
                 self.multiply(rows[group], columns, group * outputs, target, bias)
 
     def by_columns(self, derived: DerivedArrays) -> None:
-        x, window, groups = self.x, self.window, self.groups
+        x, window, groups = self.converted(self.x), self.window, self.groups
         rows = self.weight.reshape(groups, len(self.weight) // groups, prod(self.weight.shape[1:]))
         positions, terms = self.out.shape[2:], rows.shape[2]
-        result = self.out.reshape(len(x), groups, rows.shape[1], prod(positions))
+        result = self.sums.reshape(len(x), groups, rows.shape[1], prod(positions))
         view = windows(padded(x, window), window, positions)
         line = prod(positions[1:])
         line_bytes = x.shape[1] * prod(window.kernel) * line * x.itemsize
@@ -200,31 +227,32 @@ class Correlation:
         """A band matrix multiplies elements that windows do not meet by zero: where that could make
         a nan, the block is computed by columns."""
         x, window, (height, width) = self.x, self.window, self.out.shape[2:]
+        sums = self.sums
         several, elements = len(self.weight) // self.groups, prod(x.shape[2:])
         block_bytes, bias = BLOCK_BYTES, self.bias
         if window.strides[1] > 1:
             count = -(-width // -(-width // BAND_COLUMNS))
             bands, method = self.bands(derived, 1, count), self.along_columns
-        elif x.shape[2] <= WHOLE_ROWS and width <= x.shape[3] and self.out.dtype.kind == "f":
+        elif x.shape[2] <= WHOLE_ROWS and width <= x.shape[3] and (self.is_float or self.in_floats):
             elements *= window.kernel[1] + 1
-            bands, bias, method = self.bands_of_images(derived), None, self.by_images
+            bands, method = self.bands_of_images(derived), self.by_images
+            bias = None if self.is_float else bias
         else:
             count = -(-height // -(-height * window.strides[0] // BAND_ROWS))
             extent = (height - 1) * window.strides[0] + window.extent(0)
             elements = extent * window.kernel[1] * width
             bands, method = self.bands(derived, 0, count), self.along_rows
             block_bytes //= 2  # the lines are written and read again
-        step = max(1, block_bytes // ((elements + height * width * several) * x.itemsize))
+        step = max(1, block_bytes // ((elements + height * width * several) * sums.itemsize))
         step = min(step, self.groups)
         multiply = method(step, bands)
-        is_float = self.out.dtype.kind == "f"
         for image in range(len(x)):
             for first in range(0, self.groups, step):
                 some = slice(first, first + step)
-                part = self.out[image, first * several : (first + step) * several]
+                part = sums[image, first * several : (first + step) * several]
                 target = part.reshape(-1, several, height, width)
                 multiply(x[image, some], bands[some], target)
-                finite = not is_float or isfinite(np.vdot(part, part))
+                finite = not self.is_float or isfinite(np.vdot(part, part))
                 if not finite:
                     weight = self.weight[first * several : (first + step) * several]
                     Correlation(
@@ -238,7 +266,7 @@ class Correlation:
         it: that is one run of memory, where rows of few elements would be many short ones, but for
         the elements that get into another row."""
         window, (rows, line), terms = self.window, self.x.shape[2:], bands.shape[3]
-        memory = scratch("images", (most, terms * line), self.x.dtype)
+        memory = scratch("images", (most, terms * line), self.weight.dtype)
         lines, size = memory.reshape(most, terms, line), rows * line
         copies: list[tuple[Array, slice]] = []
         outside: list[Array] = []
@@ -273,7 +301,7 @@ class Correlation:
         window, (height, width), rows = self.window, self.out.shape[2:], bands.shape[2]
         taps, stride, image = window.kernel[1], window.strides[0], self.x.shape[2:]
         extent = (height - 1) * stride + window.extent(0)
-        lines = scratch.with_zeros((window, image), (most, extent, taps, width), self.x.dtype)
+        lines = scratch.with_zeros((window, image), (most, extent, taps, width), self.weight.dtype)
         inside = lines[:, window.pads[0] :][:, : image[0]]
         copied = inside.shape[1]
         ranges = [tap_range(window, 1, tap, image[1], width) for tap in range(taps)]
@@ -319,6 +347,7 @@ class Correlation:
             pieces.append((columns, slice(low, high), slice(low - start, high - start)))
 
         def multiply(x: Array, bands: Array, target: Array) -> None:
+            x = self.converted(x)
             for tap, (positions, lines) in enumerate(rows):
                 sums = target[:, :, positions]
                 block = scratch("block", sums.shape, sums.dtype) if tap else sums
@@ -354,7 +383,8 @@ class Correlation:
         """The matrices [channels, outputs, row, terms] for all rows of an image: the terms are the
         rows of the image for each element of a window's row, and the bias."""
         window, outputs = self.window, len(self.weight) // self.groups
-        rows, height, bias = self.x.shape[2], self.out.shape[2], self.bias
+        rows, height = self.x.shape[2], self.out.shape[2]
+        bias = self.bias if self.is_float else None
 
         def build() -> Array:
             shape = (self.groups, outputs, height, window.kernel[1])

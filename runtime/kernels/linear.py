@@ -113,18 +113,42 @@ NORM_BLOCK = 128  # terms whose magnitudes are added up together
 def exact_matmul(a: Array, b: Array, ends: Sequence[int], out: Array) -> None:
     """Multiply floats that hold integers, in parts that end at `ends`, into an integer array; sums
     wrap around as its type does."""
-    whole = np.int32 if a.dtype == FLOAT32 else np.int64
+    whole = whole_dtype(a.dtype)
+    direct = out.dtype == whole and out.flags.c_contiguous
     start = 0
     for end in ends:
         last = None if end == ends[-1] else end  # there may be more terms that are zeros
-        part = float_matmul(a[..., start:last], b[..., start:last, :])
-        if start:
+        memory = out.view(a.dtype) if direct and not start else None
+        part = float_matmul(a[..., start:last], b[..., start:last, :], memory)
+        if direct:
+            to_integers(part, out, add=start > 0)
+        elif start:
             out += part.astype(whole).astype(out.dtype, copy=False)
         elif out.dtype.itemsize >= np.dtype(whole).itemsize:
             np.copyto(out, part, casting="unsafe")
         else:
             out[...] = part.astype(whole)
         start = end
+
+
+CONVERTED = 1 << 16  # elements that are converted at a time, and stay in the processor's cache
+
+
+def whole_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The integers of the size of a float type."""
+    return np.dtype(np.int32 if dtype == FLOAT32 else np.int64)
+
+
+def to_integers(x: Array, out: Array, add: bool = False) -> None:
+    """Convert contiguous floats that hold integers, which may be in the memory of `out`, or add
+    them to it."""
+    x, out = x.reshape(-1), out.reshape(-1)
+    for start in range(0, x.size, CONVERTED):
+        some = slice(start, start + CONVERTED)
+        if add:
+            out[some] += x[some].astype(out.dtype)
+        else:
+            np.copyto(out[some], x[some], casting="unsafe")
 
 
 def float_matmul(a: Array, b: Array, out: Array | None = None) -> Array:

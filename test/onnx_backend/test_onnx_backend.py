@@ -3,12 +3,23 @@ listed in `unsupported.py`; a listed test that passes is an error, so that the l
 
 import re
 import sys
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx.reference.ops import op_pool_common
+
+from ge.dialects.support.errors import GeError
+from ge.lowering.driver.compiler import context
+from ge.lowering.onnx.export.exporter import export_model
+from ge.lowering.onnx.importer import import_model
+from ge.lowering.pipeline.options import Options
+from ge.lowering.pipeline.pass_manager import PassManager
+from ge.lowering.pipeline.stages import to_quantized
+from ge.runtime.data.weights import weights_at_hand
 
 sys.path.insert(0, str(Path(__file__).parent))
 from suite import KINDS, cases, pool, run
@@ -50,6 +61,31 @@ def test_kind(kind: str):
 @pytest.mark.parametrize("kind", KINDS)
 def test_some_of_a_kind(kind: str):
     check_kind(kind, every=17)
+
+
+def exported(model: onnx.ModelProto) -> onnx.ModelProto:
+    imported = import_model(model)
+    with weights_at_hand(imported.payload):
+        PassManager(to_quantized(Options())).run(context(), imported.module)
+    return export_model(imported.module, imported.payload)
+
+
+@pytest.mark.soak
+def test_nodes_are_exported():
+    """What is written as ONNX again passes, or the exporter says that it cannot write it."""
+    wrong: list[str] = []
+    passed = 0
+    for name, case in cases("node"):
+        if reason(name) is not None:
+            continue
+        try:
+            run(replace(case, model=exported(case.model)))
+            passed += 1
+        except Exception as e:
+            if not (isinstance(e, GeError) and "be written as ONNX" in str(e)):
+                wrong.append(f"{name}: {type(e).__name__}: {str(e).strip()[:200]}")
+    assert not wrong, "\n".join(wrong)
+    assert passed >= 1500
 
 
 @pytest.mark.parametrize("kind", ["AVG", "MAX", "LPPOOL"])

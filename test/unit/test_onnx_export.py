@@ -131,6 +131,15 @@ def test_a_bias_beyond_32_bits_stays_float(tmp_path: Path, data: Path):
     assert bias.data_type == onnx.TensorProto.FLOAT
 
 
+def test_biases_of_layers_of_floats_of_8_bits_stay_float(model: Path, data: Path, tmp_path: Path):
+    path, x = tmp_path / "q.onnx", normal(4, 3, 8, 8, seed=11)
+    program = ge.quantize(str(model), data, "fp8", target="950pr", export_qdq=path)
+    kinds = {i.data_type for i in onnx.load(path).graph.initializer}
+    assert onnx.TensorProto.FLOAT8E4M3FN in kinds
+    assert onnx.TensorProto.INT32 not in kinds
+    assert decibels(outputs(program, x), reference(path, x)) > 60
+
+
 def test_as_text_that_becomes_the_same_program(model: Path, data: Path, tmp_path: Path):
     text, x = tmp_path / "q.mlir", normal(4, 3, 8, 8, seed=11)
     program = ge.quantize(str(model), data, export_qdq=text)

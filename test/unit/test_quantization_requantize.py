@@ -135,7 +135,7 @@ def test_against_floats(rounding: str) -> None:
     st.booleans(),
     st.integers(0, 100),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=settings().max_examples)
 def test_any(
     values: list[int], scale: float, rounding: str, to: Any, wide: bool, zero: int
 ) -> None:

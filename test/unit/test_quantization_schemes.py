@@ -166,3 +166,53 @@ def test_fp8_of_zeros_and_denormals(tmp_path: Path):
         got = outputs(program, x)
         assert not got[:, :2].any()
         np.testing.assert_allclose(got[:, 2:], x @ w[:, 2:], rtol=0, atol=0.06 * abs(x @ w).max())
+
+
+def cache_text(past: int | str) -> str:
+    """@main: attention over a cache and the token's own key and value, which are appended."""
+    q, k = "tensor<2x3x1x16xf32>", f"tensor<2x3x{past}x16xf32>"
+    return f"""
+func.func @main(%q: {q} {{graph.name = "q"}}, %k: {q} {{graph.name = "k"}}, %past: {k}
+                {{graph.name = "past"}}) -> ({q} {{graph.name = "y"}}, tensor<2x3x?x16xf32>
+                {{graph.name = "present"}}) {{
+  %0 = graph.concat %past, %k axis 2 : ({k}, {q}) -> tensor<2x3x?x16xf32>
+  %1 = graph.attention %q, %0, %0 : {q}, tensor<2x3x?x16xf32>, tensor<2x3x?x16xf32> -> {q}
+  func.return %1, %0 : {q}, tensor<2x3x?x16xf32>
+}}"""
+
+
+@pytest.mark.parametrize(("kind", "least"), [("int8", 45), ("fp8", 30)])
+def test_a_cache_of_8_bits(tmp_path: Path, kind: str, least: float):
+    """Tokens are quantized once; those of zeros and of denormals too."""
+    path = tmp_path / "step.mlir"
+    path.write_text(cache_text("?"))
+    program = ge.compile(str(path), quantize_cache=kind)
+    session = ge.Session(program.module, program.payload)
+    dtype = np.int8 if kind == "int8" else np.dtype("float8_e4m3fn")
+    past, scale = np.zeros((2, 3, 0, 16), dtype), np.zeros((2, 3, 0, 1), np.float32)
+    tokens = normal(6, 2, 3, 1, 16, seed=3)
+    tokens[0], tokens[1] = 0, 1e-42
+    for i, k in enumerate(tokens):
+        got = session.run({"q": tokens[5], "k": k, "past": past, "past.scale": scale})
+        keys = np.concatenate(tokens[: i + 1], 2)
+        weights = np.exp(tokens[5] @ keys.swapaxes(2, 3) / 4)
+        want = weights / weights.sum(-1, keepdims=True) @ keys
+        assert i < 2 or decibels(want, got["y"]) > least
+        np.testing.assert_array_equal(got["present"][:, :, :i], past)
+        np.testing.assert_array_equal(got["present.scale"][:, :, :i], scale)
+        past, scale = got["present"], got["present.scale"]
+        most = np.abs(k).max(-1, keepdims=True) / (127 if kind == "int8" else 448)
+        least_normal = np.finfo(np.float32).tiny
+        np.testing.assert_array_equal(scale[:, :, i:], np.maximum(most, least_normal))
+
+
+def test_plans_of_a_quantized_cache_are_proved(tmp_path: Path):
+    path = tmp_path / "step.mlir"
+    path.write_text(cache_text(40).replace("2x3x?x16", "2x3x41x16"))
+    program = ge.compile(str(path), quantize_cache="int8")
+    assert check_core_plans(program.module) == []
+
+
+def test_a_model_without_a_cache(folder: Path):
+    with pytest.raises(GeError, match="the model has no cache to quantize; no input comes back"):
+        ge.compile(str(folder / "net.onnx"), quantize_cache="int8")

@@ -1,6 +1,7 @@
 """Kernels of convolution, pooling and resizing against their definitions, element by element."""
 
 import itertools
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from ge.dialects.graph.pooling import MaxPoolIndicesOp, MaxUnpoolOp, PoolOp
 from ge.dialects.support.work import Work
 from ge.runtime import kernels
 from ge.runtime.data.arrays import BFLOAT16, Array, type_of
-from ge.runtime.kernels import convolution, correlation
+from ge.runtime.kernels import convolution, correlation, linear
 
 
 def run(op: type[Any], *arrays: Array | None, **params: Any) -> Any:
@@ -147,7 +148,46 @@ def test_depthwise_conv_of_small_images(
     fn = kernels.prepare(op)
     for _ in range(2):
         np.testing.assert_array_equal(fn(x, w, bias), want.astype(np.float32).astype(bias.dtype))
-    assert bool(calls) == (as_a_whole and dtype is not np.int8)
+    assert bool(calls) == as_a_whole
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize(
+    ("weight", "group", "strides", "pads"),
+    [
+        ((6, 4, 1, 1), 1, [1, 1], [0] * 4),
+        ((6, 4, 3, 3), 1, [1, 2], [1, 0, 2, 1]),
+        ((6, 2, 3, 3), 2, [1, 1], [1] * 4),
+        ((8, 1, 3, 3), 4, [1, 1], [1] * 4),
+        ((8, 1, 3, 3), 4, [2, 2], [1] * 4),
+    ],
+)
+def test_conv_of_extremes_in_blocks(
+    weight: Any, group: int, strides: Any, pads: Any, biased: bool, monkeypatch: Any
+) -> None:
+    """Sums of floats become integers block by block, and a bias may be any integer."""
+    monkeypatch.setattr(correlation, "BLOCK_BYTES", 256)
+    monkeypatch.setattr(linear, "CONVERTED", 64)
+    rng = np.random.default_rng(0)
+    x = rng.choice(np.array([-128, 127, 126], np.int8), (2, 4, 19, 21))
+    w = read_only(rng.choice(np.array([-128, 127, -127], np.int8), weight))
+    bias = rng.integers(-(2**31) + 2**20, 2**31 - 2**20, weight[0]).astype(np.int32)
+    want = convolved(x, w, strides, pads, [1, 1], group).astype(np.int64)
+    want += bias[:, None, None] if biased else 0
+    inputs = [x, w, bias] if biased else [x, w]
+    op = ConvOp.of(
+        *Block(arg_types=[type_of(a) for a in inputs]).args,
+        strides=strides, pads=pads, group=group,
+    )  # fmt: skip
+    np.testing.assert_array_equal(kernels.prepare(op)(*inputs), want)
+
+
+@pytest.mark.parametrize("weight", [(2, 1101, 1, 1), (2, 123, 3, 3)])
+def test_sums_of_a_conv_that_floats_do_not_hold(weight: Any) -> None:
+    """They are odd, and beyond 2^24."""
+    x, w = np.full((1, weight[1], 3, 3), 127, np.int8), read_only(np.full(weight, 127, np.int8))
+    op = ConvOp.of(*Block(arg_types=[type_of(a) for a in (x, w)]).args)
+    assert (kernels.prepare(op)(x, w) == 127**2 * prod(weight[1:])).all()
 
 
 @pytest.mark.parametrize("rows", [12, 20])

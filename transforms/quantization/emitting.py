@@ -4,7 +4,7 @@ expressions of constants."""
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import LocationAttr, i8
+from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
@@ -25,7 +25,7 @@ from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.graph.slicing import PadOp
-from ge.dialects.support.element_types import is_float, ui8
+from ge.dialects.support.element_types import is_float, is_unsigned
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, shape_of
 from ge.runtime.data.arrays import Array, dense, dtype_of, float_limits, integer_limits, type_of
@@ -88,20 +88,19 @@ def code_limits(t: Attribute) -> tuple[float, float]:
 
 
 def at_run_time(
-    emit: Emitter, value: SSAValue, positive: bool, axis: int | None, depth: int
+    emit: Emitter, value: SSAValue, to: Attribute, axis: int | None, depth: int
 ) -> SSAValue:
-    """An activation quantized to 8 bits by its largest magnitude as the program runs, and
-    dequantized: for the whole tensor, for each index of an axis, or, with a depth, for each row of
-    so many elements along it. Elements that are `positive` take unsigned codes. There is no zero
-    point."""
+    """An activation quantized by its largest magnitude as the program runs, and dequantized: for
+    the whole tensor, for each index of an axis, or, with a depth, for each row of so many elements
+    along it. There is no zero point: unsigned codes are for elements that have no sign."""
     axes = [axis] if depth else [i for i in range(len(shape_of(value))) if i != axis]
-    size = value if positive else emit(AbsOp, value)
+    size = value if is_unsigned(to) else emit(AbsOp, value)
     largest = emit(ReduceOp, size, None, kind="max", axes=axes, keep_dims=bool(depth))
-    scale = emit(DivOp, largest, emit.number(255 if positive else 127, value))
+    scale = emit(DivOp, largest, emit.number(code_limits(to)[1], value))
     least = float(float_limits(dtype_of(element_type(value))).smallest_normal)
     scale = emit(MaximumOp, scale, emit.number(least, value))
     granularity = {} if axis is None else {"axis": axis, "block_size": depth}
-    return emit.pair(value, scale, None, ui8 if positive else i8, **granularity)
+    return emit.pair(value, scale, None, to, **granularity)
 
 
 def by_channel(emit: Emitter, weight: SSAValue, axis: int, to: Attribute) -> SSAValue:

@@ -52,7 +52,7 @@ from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.recurrent import GruOp, LstmOp, RnnOp
 from ge.dialects.support import diagnostics
 from ge.dialects.support.access import MOVING
-from ge.dialects.support.element_types import i4
+from ge.dialects.support.element_types import i4, ui8
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
@@ -223,8 +223,8 @@ class Insertion:
             depth = shape_of(layer.op.operands[weight])[layer.input_axis]
         key = value, axis, depth
         if key not in self.at_run_time:
-            positive = self.limits.of(value)[0] >= 0
-            pair = at_run_time(Emitter.behind(value), value, positive, axis, depth)
+            to = ui8 if self.limits.of(value)[0] >= 0 else i8
+            pair = at_run_time(Emitter.behind(value), value, to, axis, depth)
             self.at_run_time[key] = pair
         return self.at_run_time[key]
 

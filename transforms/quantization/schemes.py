@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from ge.dialects.support.errors import GeError
 
 INT8 = "int8"
+CACHE_TYPES = ("int8", "fp8")  # what keys and values are kept in
 FLOAT = "float"  # of a layer that is not quantized
 
 

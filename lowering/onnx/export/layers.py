@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph.convolution import Convolution, ConvOp, ConvTransposeOp
@@ -12,7 +12,7 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.graph.quantization import DequantizeOp, Granular, QuantizeOp
 from ge.dialects.graph.support.window import WindowedOp
-from ge.dialects.support.element_types import bitwidth, is_float, row_of
+from ge.dialects.support.element_types import is_float, row_of, ui8
 from ge.dialects.support.types import element_type, is_static, numel, rank_of, shape_of
 from ge.lowering.onnx.export.table import python
 from ge.lowering.onnx.export.writer import Input, Writer, writes
@@ -60,7 +60,7 @@ def in_units(
     if not (isinstance(left, DequantizeOp) and isinstance(right, DequantizeOp)):
         return bias
     scales = left.scale, right.scale
-    if bias is None or any(bitwidth(element_type(v.input)) != 8 for v in (left, right)):
+    if bias is None or any(element_type(v.input) not in (i8, ui8) for v in (left, right)):
         return bias
     if not all(map(w.is_fixed, (bias, *scales))) or w.is_fixed(left.input):
         return bias

@@ -34,6 +34,7 @@ from ge.runtime.kernels.constants import Constants
 
 OPSET, IR_VERSION = 20, 9  # of a model that needs no newer one
 
+KEPT = 2**26  # bytes that are written before what they were computed from is forgotten
 MOST_BYTES = 2**31 - 2**24  # of the weights of one file: protobuf ends at 2 GiB
 
 OpT = TypeVar("OpT", bound=Operation)
@@ -73,7 +74,7 @@ class Writer:
         self._vectors: dict[tuple[int, ...], str] = {}
         self._taken = Counter(reserved)
         self._node_names = Counter[str]()
-        self._bytes = 0
+        self._bytes = self._kept = 0
         self._op: Operation | None = None
 
     # ---- what functions ask for
@@ -102,6 +103,9 @@ class Writer:
             op = cast(Operation, value.owner)
             key = op.key if isinstance(op, ConstantOp) else None
             self.values[value] = self.array(self.constants.value(value), key or prefix_of(op))
+            if self._bytes > self._kept + KEPT:
+                self._kept = self._bytes
+                self.constants.forget()
         return self.values[value]
 
     def array(self, array: Array, name: str = "constant") -> str:
