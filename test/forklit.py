@@ -265,7 +265,7 @@ class ForkTest(lit.formats.ShTest):
         os.makedirs(folder, exist_ok=True)
         ok, log = True, ""
         for stages in parsed:
-            ok, said = self.in_child(test, stages, litConfig.maxIndividualTestTime or 60)
+            ok, said = self.in_child(test, stages, litConfig.maxIndividualTestTime or 300)
             log += said
             if not ok:
                 break

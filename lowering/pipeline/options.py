@@ -13,7 +13,7 @@ from ge.dialects.targets import DEFAULT_TARGET
 from ge.lowering.text.values import did_you_mean, names, quantity, whole
 from ge.transforms.precision.modes import MODES, ORIGIN, mode_name
 from ge.transforms.quantization.accuracy import Accuracy
-from ge.transforms.quantization.schemes import CACHE_TYPES, SCHEMES
+from ge.transforms.quantization.schemes import CACHE_TYPES, SCHEMES, SEARCH, RangeMethod
 
 T = TypeVar("T")
 
@@ -102,6 +102,11 @@ def detail(text: str) -> int:
         raise ValueError("0, 1, 2 or 3") from None
 
 
+def ranges(text: str) -> str:
+    RangeMethod.parsed(text)
+    return text
+
+
 def bound(text: str) -> str:
     Accuracy.parsed(text)
     return text
@@ -149,6 +154,14 @@ class Options:
         "reads in the model, or in that of its op (graph.conv)",
         variable="GE_QUANTIZE_SKIP", metavar="REGEX,...", tools=(COMPILE, CALIBRATE),
         group=QUANTIZATION,
+    )  # fmt: skip
+    ranges: str = option(
+        SEARCH,
+        "how the range of an activation follows from samples: search (min-max times the factor "
+        "that layers are most exact with), minmax, or, where layers are no less exact with it, "
+        "average, kl or percentile:99.99",
+        variable="GE_RANGES", metavar="METHOD", tools=(COMPILE, CALIBRATE), group=QUANTIZATION,
+        read=ranges,
     )  # fmt: skip
     quantize_cache: str = option(
         "",

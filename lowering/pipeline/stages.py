@@ -182,7 +182,8 @@ def quantization(options: Options) -> Passes:
     insertion = [choose, insert, CorrectBiasPass()]
     if not SCHEMES[scheme].activation_bits:
         return [smooth, *insertion]
-    equalize, search = EqualizeChannelsPass(scheme=scheme), SearchRangesPass(scheme=scheme)
+    equalize = EqualizeChannelsPass(scheme=scheme)
+    search = SearchRangesPass("", scheme, options.ranges, target)
     if SCHEMES[scheme].is_float:
         return [CalibratePass(), *insertion]
     if SCHEMES[scheme].is_dynamic:

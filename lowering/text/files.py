@@ -172,8 +172,9 @@ def same_file(one: Path | str, other: Path | str) -> bool:
 
 def is_device(path: Path) -> bool:
     """Whether a path is written to directly, with nothing beside it and nothing to rename: a
-    pipe, a device, /dev/stdout even where that is a file."""
-    return path.parts[:2] == ("/", "dev") or (path.exists() and not path.is_file())
+    pipe, a device, /dev/stdout even where that is a file. /dev/shm is a folder of files."""
+    in_dev = path.parts[:2] == ("/", "dev") and path.parts[2:3] != ("shm",)
+    return in_dev or (path.exists() and not path.is_file())
 
 
 def weights_path(path: Path | str) -> Path:

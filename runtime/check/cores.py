@@ -44,6 +44,7 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, numel, shape_of
 from ge.dialects.targets.target import Target, target_for
+from ge.runtime.check.core_bytes import shared_bytes
 from ge.runtime.check.core_engines import engine_problem
 from ge.runtime.check.core_fixpipe import through_fixpipe
 from ge.runtime.check.core_needs import Columns, Needs
@@ -137,6 +138,9 @@ class KernelProof:
         if blocks > tiles:
             self.report(f"{blocks} blocks are more than the {tiles} tiles")
         self.check_whole(blocks)
+        if blocks > 1:
+            for value in shared_bytes(self.body, self.tile[0], self.elements, self.matmuls):
+                self.report(f"blocks share bytes of {self.names[value]}, which is packed")
 
     def check_whole(self, blocks: int) -> None:
         """Blocks do not see each other's elements: an op that may need any is not cut but along

@@ -37,7 +37,8 @@ def around(
         widths.update((r, bytes_of(r)) for op in fixpipe for r in op.results)
         arriving = {v: width for v, width in widths.items() if v in part.inputs}
         axes = {shape_of(r): column_axis(op) for op in matmuls for r in op.results}
-        within = replace(names, arriving=arriving, axes=axes)
+        read = {v: names.step[op] for op in matmuls for v in op.operands if v.owner in before}
+        within = replace(names, arriving=arriving, axes=axes, read=read)
         epilogue = Footprint.of(part, elements, whole_rows=True, within=within)
     return prologue, epilogue
 

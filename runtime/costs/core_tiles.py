@@ -184,13 +184,15 @@ class Footprint:
 @dataclass(frozen=True)
 class Within:
     """Where a body stands in a kernel: the numbers of its inputs, the steps of its ops, and, for
-    matmuls that come from L0C, the bytes of an element, and the axis of their columns."""
+    matmuls that come from L0C, the bytes of an element, and the axis of their columns. `read`: the
+    steps at which matmuls read values."""
 
     inputs: Mapping[SSAValue, int]
     step: Mapping[TensorOp, int]
     steps: int
     arriving: Mapping[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     axes: Mapping[Shape, int] = field(default_factory=dict[Shape, int])
+    read: Mapping[SSAValue, int] = field(default_factory=dict[SSAValue, int])
 
     @classmethod
     def all_of(cls, body: Body) -> "Within":
@@ -275,6 +277,9 @@ class _Builder:
                 for r in op.results:
                     self.last.setdefault(r, step)
         self.store(v for v in self.body.outputs if v in outputs)
+        for value, step in self.within.read.items():
+            if self.home_of(value) in self.last:
+                self.use([value], step)
 
     def in_memory(self, values: Iterable[SSAValue]) -> bool:
         return all(self.home_of(v) in self.from_memory for v in values)

@@ -40,6 +40,7 @@ from ge.dialects.targets.target import Target
 from ge.runtime.costs.around import Arrival, around, arrivals, fixpipe_ops, ops_before
 from ge.runtime.costs.core_tiles import Footprint, bytes_of
 from ge.runtime.costs.lanes import lane_operations, lanes_of
+from ge.runtime.costs.packing import cuts_bytes
 from ge.runtime.costs.pipes import Pipes, l2_bytes_per_us, store_us
 from ge.runtime.costs.structure import once
 from ge.runtime.costs.windows import Windows
@@ -135,6 +136,7 @@ class CubeKernel:
     prologue: Footprint | None = None
     windows: Windows | None = None
     halves: int = 1  # of the rate: integers of 16 bits on both sides take twice the passes
+    alone: bool = False  # whether one core has all tiles, as they may cut bytes of an output
 
     @classmethod
     def of(cls, body: Body, target: Target) -> "CubeKernel":
@@ -160,6 +162,7 @@ class CubeKernel:
             prologue,
             Windows.of(main) if target.unfolds_windows else None,
             2 if all(element_type(v) in (i16, ui16) for v in main.operands[:2]) else 1,
+            cuts_bytes(body, ops),
         )
 
     @cached_property
@@ -268,8 +271,11 @@ class CubeKernel:
     # ---- what a tiling costs ----
 
     def tiling(self, m: int, n: int, k: int) -> TilingAttr:
-        blocks = min(self.target.cube_cores, self.tiles(m, n))
+        blocks = self.blocks(m, n)
         return TilingAttr.of((m, n, k), blocks, 2 if self.loads(m, n, k, blocks) > 1 else 1)
+
+    def blocks(self, m: int, n: int) -> int:
+        return 1 if self.alone else min(self.target.cube_cores, self.tiles(m, n))
 
     def cycles(self, m: int, n: int, k: int) -> float:
         """Cycles of the busiest core for its tiles, when loading and computing overlap."""
@@ -375,6 +381,7 @@ class AttentionKernel(CubeKernel):
             value=value,
             value_size=value_size,
             mask_bytes=sum(bytes_of(v) for v in op.masks if numel(shape_of(v)) > 1),
+            alone=cuts_bytes(body, [op]),
         )
 
     def before(self, m: int, n: int) -> float:
@@ -467,7 +474,7 @@ def cube_tiling(kernel: CubeKernel) -> TilingAttr:
             break
         if not kernel.fits_ub(m, n, k):
             continue
-        blocks = min(t.cube_cores, kernel.tiles(m, n))
+        blocks = kernel.blocks(m, n)
         double = kernel.loads(m, n, k, blocks) > 1
         total = kernel.pipes(m, n, k, blocks, double).time(t).total_us
         if total < best:
@@ -482,5 +489,4 @@ def cube_tiling(kernel: CubeKernel) -> TilingAttr:
     if any(used[name] > limit for name, limit in t.core_memories.items()):
         size = FRACTAL
         wide = round_up(kernel.p.n, size) if kernel.whole_rows else size
-    blocks = min(t.cube_cores, kernel.tiles(size, wide))
-    return TilingAttr.of((size, wide, FRACTAL), blocks, 1)
+    return TilingAttr.of((size, wide, FRACTAL), kernel.blocks(size, wide), 1)

@@ -7,6 +7,7 @@ equal kernels are searched once in a process; beyond that it is kept in the prog
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import lcm
 
 from ge.dialects.fused_op import Body
 from ge.dialects.npu_task.attributes import Engine, TilingAttr
@@ -103,7 +104,8 @@ def tile_unit(op: TensorOp | Body, tiling: TilingAttr, target: Target) -> int:
     if len(tiling.sizes) == 3:
         return min(target.cube_tiles, default=FRACTAL)
     kernel = vector_kernel(Body.of(op), target)
-    return kernel.row if kernel.row > 1 and kernel.rows_fit else FRACTAL
+    unit = kernel.row if kernel.row > 1 and kernel.rows_fit else FRACTAL
+    return lcm(unit, kernel.shape.packed or 1)
 
 
 def merged(buffers: Iterable[BufferRequest]) -> list[BufferRequest]:

@@ -8,7 +8,7 @@ the kernel passes over its inputs again for each statistic that it needs first.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from math import ceil
+from math import ceil, lcm
 
 from xdsl.ir import SSAValue
 
@@ -25,6 +25,7 @@ from ge.dialects.targets.target import Target
 from ge.runtime.costs.core_tiles import Footprint, bits_of, halo
 from ge.runtime.costs.cube import round_up
 from ge.runtime.costs.lanes import lane_width
+from ge.runtime.costs.packing import packed_unit
 from ge.runtime.costs.pipes import Pipes, l2_bytes_per_us, store_us
 from ge.runtime.costs.structure import BODIES, once
 
@@ -44,16 +45,19 @@ class VectorShape:
     row: int = 1  # elements that a tile holds together: a row, where rows stay on the core
     # Blocks at most, where an op may need any element of a part (see `Body.whole_parts`).
     parts: int | None = None
+    packed: int = 1  # see `packed_unit`
 
     def candidates(self) -> Iterator[tuple[int, int]]:
         """Tiles of whole rows that fit into UB twice, and blocks: none without a tile or with less
         than a full-rate transfer, and no smaller tile unless it is all of a block."""
-        t, row = self.target, self.row
-        unit = row if row > 1 else FRACTAL
+        t, row = self.target, lcm(self.row, self.packed or 1)
+        alone = not self.packed or row > max(self.most, self.row)
+        row = self.row if alone else row
+        unit = row if self.row > 1 else lcm(FRACTAL, row)
         least = max(t.full_rate_bytes // self.width, 1)
         most = max(self.most // unit * unit, row)
         usable = max(1, min(t.vector_cores, ceil(self.elements / max(least, row))))
-        usable = min(usable, self.parts or usable)
+        usable = 1 if alone else min(usable, self.parts or usable)
         for blocks in dict.fromkeys((usable, min(usable, t.cube_cores), max(usable // 2, 1))):
             share = ceil(self.elements / row / blocks) * row
             parts = (max(ceil(share / n), least) for n in (4, 1, 2, 8, 16, 32))
@@ -198,8 +202,9 @@ class VectorKernel:
         t = self.target
         most = self.footprint.largest(t.ub_bytes, t.core_alignment, self.most)
         return VectorShape(
-            t, self.elements, self.width, most, work, again, operations, row, self.parts
-        )
+            t, self.elements, self.width, most, work, again, operations, row, self.parts,
+            packed_unit(self.body, self.elements),
+        )  # fmt: skip
 
 
 @lru_cache(maxsize=BODIES)

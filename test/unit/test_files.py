@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ge.dialects.support.errors import GeError
-from ge.lowering.text.files import Outputs, write_text
+from ge.lowering.text.files import Outputs, is_device, write_text
 
 
 def write_two(first: Path, second: Path) -> None:
@@ -114,3 +114,8 @@ def test_a_new_file_has_the_usual_permissions(tmp_path: Path):
 def test_a_folder_is_refused(tmp_path: Path):
     with pytest.raises(GeError, match="it is a folder"):
         write_text(tmp_path, "")
+
+
+def test_a_folder_in_memory_has_files_and_dev_has_devices():
+    assert not is_device(Path("/dev/shm/models/program.mlir"))
+    assert all(map(is_device, map(Path, ("/dev/stdout", "/dev/fd/1", "/dev/null"))))

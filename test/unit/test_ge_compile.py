@@ -85,6 +85,19 @@ def test_the_printed_pipeline_is_what_runs(fusion: str, memory: int):
         assert list(build_pipeline(read_pipeline(text), universe().all_passes)) == passes
 
 
+@pytest.mark.parametrize("flags", [[], ["--target=310p3", "--memory=0", "--fusion=off"]])
+def test_the_printed_pipeline_does_the_same(
+    flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    source = str(MODELS.parent / "tools" / "print_pipeline.mlir")
+    compiled, by_passes = tmp_path / "compiled.mlir", tmp_path / "by_passes.mlir"
+    assert ge_compile.main([source, *flags, "-o", str(compiled)]) == 0
+    assert ge_compile.main([*flags, "--print-pipeline"]) == 0
+    line = capsys.readouterr().out.strip()
+    assert ge_opt.main([source, "-p", line, "-o", str(by_passes)]) == 0
+    assert by_passes.read_text().strip() == compiled.read_text().strip()
+
+
 def test_equal_weights_are_shared_by_every_tool(tmp_path: Path):
     weights = {k: np.ones((64, 64), np.float32) for k in "ab"}
     save_file(weights, tmp_path / "w.safetensors")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from ge.transforms.precision.modes import MODES, NAMES, NOT_HERE
 from ge.transforms.quantization.table import read_table
 
 D = 32
+MODELS = Path(__file__).parents[1] / "models"
 
 
 def normal(*dims: int, seed: int = 0) -> Array:
@@ -80,10 +82,22 @@ def outputs(program: "ge.Program", x: Array) -> Array:
     return ge.Session(program.module, program.payload).run({"x": x})["y"]
 
 
+@cache
+def float_program(model: bytes, folder: Path) -> "ge.Program":
+    path = folder / "float.onnx"
+    path.write_bytes(model)
+    return ge.compile(str(path))
+
+
+def origin(path: Path) -> "ge.Program":
+    """What float32 makes of a model, compiled once."""
+    return float_program(path.read_bytes(), path.parent.parent)
+
+
 def error(path: Path, x: Array, **options: object) -> tuple[float, "ge.Program"]:
     """How far the outputs are from those of float32, in parts of the largest."""
     program = ge.compile(str(path), **options)  # pyright: ignore[reportArgumentType]
-    exact = outputs(ge.compile(str(path)), x)
+    exact = outputs(origin(path), x)
     return float(np.abs(outputs(program, x) - exact).max() / np.abs(exact).max()), program
 
 
@@ -98,9 +112,7 @@ def types_of(module: "ge.Program", kind: type[MatmulOp | LayerNormOp]) -> list[A
 # ---- numbers -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("mode", "most"), [("fp16", 3e-3), ("mixed", 3e-3), ("bf16", 3e-2), ("mixed_bf16", 3e-2)]
-)
+@pytest.mark.parametrize(("mode", "most"), [("fp16", 3e-3), ("mixed", 3e-3), ("bf16", 3e-2)])
 def test_a_usual_model_is_narrow(tmp_path: Path, mode: str, most: float):
     x = normal(2, 8, D, seed=9)
     for build in (attention, norm):
@@ -108,9 +120,26 @@ def test_a_usual_model_is_narrow(tmp_path: Path, mode: str, most: float):
         wrong, program = error(path, x, precision=mode)
         assert 0 < wrong < most
         assert not kept(program)
-        launches = ge.compile(str(path)).report()["ops"]["launches"]
+        launches = origin(path).report()["ops"]["launches"]
         assert program.report()["ops"]["launches"] <= launches
         assert program.report()["precision"]["ranges"] == "random inputs"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mode", ["fp16", "mixed"])
+@pytest.mark.parametrize("name", [
+    "sd15_unet.tiny", "llama_7b_prefill.op23.tiny", "gpt2_prefill.noopt.tiny", "bert_base.tiny",
+    "resnet50.ts.tiny", "vit_b16.op20.tiny",
+])  # fmt: skip
+def test_models_stay_within_two_hundredths(name: str, mode: str):
+    path = MODELS / f"{name}.onnx"
+    arrays = np.load(path.with_suffix(".npz"))
+    inputs = {k.removeprefix("in:"): arrays[k] for k in arrays.files if k.startswith("in:")}
+    exact, program = (ge.compile(str(path), precision=p) for p in ("origin", mode))
+    want, got = (ge.Session(p.module, p.payload).run(inputs) for p in (exact, program))
+    for key, array in want.items():
+        assert np.abs(got[key] - array).max() <= 2e-2 * np.abs(array).max()
+    assert program.report()["ops"]["launches"] <= exact.report()["ops"]["launches"]
 
 
 @pytest.mark.parametrize(("mode", "size"), [("fp16", 30.0), ("fp16", 1000.0), ("bf16", 100.0)])
@@ -172,10 +201,6 @@ def test_stored_weights_are_dequantized_to_the_format(tmp_path: Path):
     stored = [op for op in program.module.walk() if isinstance(op, DequantizeOp)]
     assert [element_type(op.input) for op in stored] == [i8, i8]
     assert types_of(program, MatmulOp) == [f16, f16]
-    wrong, _ = error(
-        tmp_path / "m.onnx", normal(2, 8, D, seed=9), quantize="w8a16", precision="fp16"
-    )
-    assert wrong < 3e-2
 
 
 def test_integer_products_hand_on_the_format(tmp_path: Path):

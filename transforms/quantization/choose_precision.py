@@ -76,10 +76,8 @@ class Search:
     def wider(self) -> list[Scheme]:
         """Schemes of more bits that the target multiplies."""
         bits, rates = self.scheme.activation_bits, self.target.macs_per_cycle
-        return [
-            s for s in SCHEMES.values()
-            if bits and s.activation_bits > bits and s.rate in rates
-        ]  # fmt: skip
+        found = SCHEMES.values() if self.scheme.is_calibrated else ()
+        return [s for s in found if s.activation_bits > bits and s.rate in rates]
 
     def steps(self) -> list[Step]:
         """What layers can become, the best first; each layer's noise alone is kept."""

@@ -79,9 +79,9 @@ from ge.transforms.quantization.layers import (
     layers,
     numbered,
 )
+from ge.transforms.quantization.limits import Limits
 from ge.transforms.quantization.observe import Observer
 from ge.transforms.quantization.schemes import FLOAT, INT8, SCHEMES, Scheme, scheme_of
-from ge.transforms.quantization.search_ranges import Limits
 from ge.transforms.quantization.table import Range
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.relations import Relation, Unbounded

@@ -36,6 +36,31 @@ class Scheme:
         return self.is_float or self.activation_bits > 8
 
 
+@dataclass(frozen=True)
+class RangeMethod:
+    """How the range of an activation follows from samples: `search` (min-max times the factor that
+    layers are most exact with), `minmax`, or, where layers are no less exact with it, `average`
+    (of the samples' ranges), `kl` or `percentile`."""
+
+    name: str
+    percent: float = 100.0
+
+    @classmethod
+    def parsed(cls, text: str) -> "RangeMethod":
+        """Raises ValueError, which says what is expected."""
+        name, colon, number = text.partition(":")
+        if name == "percentile" and colon and number.replace(".", "", 1).isdecimal():
+            if 50 < float(number) <= 100:
+                return cls(name, float(number))
+            raise ValueError("a percentile above 50 and at most 100, as in percentile:99.99")
+        if text not in RANGE_METHODS:
+            raise ValueError(f"one of {', '.join(RANGE_METHODS)}, percentile:99.99")
+        return cls(text)
+
+
+SEARCH, MINMAX = "search", "minmax"
+RANGE_METHODS = (SEARCH, MINMAX, "average", "kl")
+
 _SCHEMES = (
     Scheme(INT8, activation_bits=8, rate="i8"),
     Scheme("int16", activation_bits=16, rate="i16"),
@@ -52,3 +77,11 @@ def scheme_of(name: str) -> Scheme:
     if name not in SCHEMES:
         raise GeError(f"scheme is one of {', '.join(SCHEMES)}, not '{name}'")
     return SCHEMES[name]
+
+
+def range_method_of(text: str) -> RangeMethod:
+    """Raises GeError for what is no method."""
+    try:
+        return RangeMethod.parsed(text)
+    except ValueError as e:
+        raise GeError(f"ranges are {e}, not '{text}'") from None

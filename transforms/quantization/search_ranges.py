@@ -7,82 +7,49 @@ becomes, where samples that had no part in a range are often cut off by it,
 The range of some of the calibration samples, times a factor, is judged on the others by the error
 of the outputs of all layers that read the value; min-max is one of the choices, and stays where
 none is clearly better. A range never leaves what an op can return at all (relu, clamp, softmax).
+Other methods (see schemes.py) give one range for a value; it is taken where layers are more exact
+with it than with min-max. With these the model is quantized both ways in the end: where its outputs
+have more noise than with min-max, all ranges stay min-max.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
-from ge.dialects.graph import elementwise as g
-from ge.dialects.graph.activation import GeluOp, HardSigmoidOp, ReluOp, SigmoidOp, SiluOp
-from ge.dialects.graph.normalization import SoftmaxOp
-from ge.dialects.graph.pooling import PoolOp
-from ge.dialects.graph.reduction import ReduceOp
-from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp
+from ge.dialects.targets import DEFAULT_TARGET
+from ge.dialects.targets.target import Target
 from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.calibrate import set_range
 from ge.transforms.quantization.data import CalibratedPass, Calibration
+from ge.transforms.quantization.histograms import candidates
+from ge.transforms.quantization.insert_quantization import insert_quantization
 from ge.transforms.quantization.layer_samples import LayerSamples, folds, layer_samples
+from ge.transforms.quantization.limits import ANY, Limits
 from ge.transforms.quantization.observe import Observer
-from ge.transforms.quantization.schemes import INT8, Scheme, scheme_of
+from ge.transforms.quantization.schemes import (
+    INT8,
+    MINMAX,
+    SEARCH,
+    RangeMethod,
+    Scheme,
+    range_method_of,
+    scheme_of,
+)
 from ge.transforms.quantization.table import Range
+from ge.transforms.quantization.trials import Trials
 from ge.transforms.rewriting import remarks
 
 FACTORS = (1.0, 0.8, 0.9, 1.06, 1.12, 1.25)  # of the range of the samples
 LEAST_GAIN = 0.98  # of the error at min-max
+MOST_NOISE = 1.03  # of the outputs, times that with min-max
 
-ANY: Range = -math.inf, math.inf
-LIMITS: dict[type[Operation], Range] = {
-    ReluOp: (0.0, math.inf),
-    SigmoidOp: (0.0, 1.0),
-    HardSigmoidOp: (0.0, 1.0),
-    SoftmaxOp: (0.0, 1.0),
-    g.TanhOp: (-1.0, 1.0),
-    GeluOp: (-0.1701, math.inf),
-    SiluOp: (-0.2785, math.inf),
-}
-KINDS = ("max", "min", "mean", "average")  # of reductions that stay within what they reduce
-
-
-class Limits:
-    """What the elements of values cannot go beyond, by the ops that compute them."""
-
-    def __init__(self, observer: Observer) -> None:
-        self.constants, self.constant = observer.constants, observer.constant
-
-    def of(self, value: SSAValue) -> Range:
-        op = value.owner
-        if not isinstance(op, Operation):
-            return ANY
-        if type(op) in LIMITS:
-            return LIMITS[type(op)]
-        match op:
-            case PoolOp(kind=kind) | ReduceOp(kind=kind) if kind.data in KINDS:
-                return self.of(op.operands[0])
-            case ReshapeOp() | SqueezeOp() | UnsqueezeOp() | TransposeOp():
-                return self.of(op.operands[0])
-            case g.ClampOp():
-                return self.within(self.of(op.input), op.low, op.high)
-            case g.MinimumOp() if op.rhs in self.constants:
-                return self.within(self.of(op.lhs), None, op.rhs)
-            case g.MaximumOp() if op.rhs in self.constants:
-                return self.within(self.of(op.lhs), op.rhs, None)
-            case _:
-                return ANY
-
-    def within(self, range: Range, low: SSAValue | None, high: SSAValue | None) -> Range:
-        least, most = range
-        if low is not None and low in self.constants:
-            least = max(least, float(self.constant(low).min()))
-        if high is not None and high in self.constants:
-            limits = self.constant(high)
-            least, most = min(least, float(limits.min())), min(most, float(limits.max()))
-        return least, most
+NAME = "search-ranges"
 
 
 def widened(low: Array, high: Array, factor: float, limits: Range) -> Range:
@@ -101,36 +68,94 @@ def errors_of(users: Sequence[LayerSamples], limits: Range, scheme: Scheme) -> N
     return errors
 
 
-def search_ranges(main: FuncOp, calibration: Calibration, scheme: Scheme) -> None:
-    """Write the best ranges to the activations of layers and to the table."""
+Choice = tuple[Range, float, float]  # a range, and the errors of layers at min-max and with it
+
+
+def searched(readers: Sequence[LayerSamples], limits: Range, scheme: Scheme) -> Choice:
+    """The best factor."""
+    errors = errors_of(readers, limits, scheme)
+    best = int(np.argmin(errors))
+    if errors[best] > errors[0] * LEAST_GAIN:
+        best = 0
+    return widened(*readers[0].bounds, FACTORS[best], limits), errors[0], errors[best]
+
+
+def guarded(readers: Sequence[LayerSamples], low: float, high: float, scheme: Scheme) -> Choice:
+    """A range, or min-max where layers are not more exact with it."""
+    whole = widened(*readers[0].bounds, 1.0, ANY)
+    ranges = [whole, (max(low, whole[0]), min(high, whole[1]))]
+    every = np.ones(len(readers[0].low), np.bool_)
+    errors = np.sum([user.errors(every, ranges, scheme) for user in readers], 0)
+    best = int(errors[1] < errors[0] * LEAST_GAIN)
+    return ranges[best], errors[0], errors[best]
+
+
+def choices(
+    main: FuncOp, calibration: Calibration, scheme: Scheme, method: RangeMethod
+) -> dict[SSAValue, tuple[LayerSamples, Choice]]:
+    """What a method chooses for the activations of layers, with one of the layers."""
+    assert calibration.samples is not None
     users: dict[SSAValue, list[LayerSamples]] = {}
     for op, samples in layer_samples(main, calibration).items():
         users.setdefault(op.operands[0], []).append(samples)
-    limits = Limits(Observer(main))
-    for value, readers in users.items():
-        bounds = limits.of(value)
-        errors = errors_of(readers, bounds, scheme)
-        best = int(np.argmin(errors))
-        if errors[best] > errors[0] * LEAST_GAIN:
-            best = 0
-        low, high = widened(*readers[0].bounds, FACTORS[best], bounds)
-        set_range(value, calibration.table.set_range(readers[0].input, low, high))
-        if best:
-            gain = 10 * math.log10(errors[0] / errors[best]) if errors[best] else math.inf
-            what = f"range of '{readers[0].input}' times {FACTORS[best]:g}, {gain:.1f} dB"
-            remarks.applied("search-ranges", readers[0].layer.op, what)
+    first = {value: readers[0] for value, readers in users.items()}
+    if method.name == SEARCH:
+        limits = Limits(Observer(main))
+        return {v: (first[v], searched(rs, limits.of(v), scheme)) for v, rs in users.items()}
+    layers: dict[Operation, LayerSamples] = {r.layer.op: r for r in first.values()}
+    found = candidates(main, calibration.samples, layers, method, scheme)
+    return {
+        value: (reader, guarded(users[value], *found[reader.layer.op], scheme))
+        for value, reader in first.items()
+        if reader.layer.op in found
+    }
+
+
+def search_ranges(
+    main: FuncOp, calibration: Calibration, scheme: Scheme, method: RangeMethod, target: Target
+) -> None:
+    """Write the best ranges to the activations of layers and to the table. Those of another method
+    than search stay min-max, all of them, where the outputs have less noise with that."""
+    assert calibration.samples is not None
+    chosen = choices(main, calibration, scheme, method)
+    insert = partial(insert_quantization, scheme=scheme, target=target)
+    trials = Trials(main, calibration.samples, insert)
+    whole = {v: widened(*reader.bounds, 1.0, ANY) for v, (reader, _) in chosen.items()}
+    ranges = {v: choice[0] for v, (_, choice) in chosen.items()}
+    noises: list[float] = []
+    for bounds in (whole, ranges) if method.name != SEARCH and ranges != whole else ():
+        for value, range in bounds.items():
+            set_range(value, range)
+        noises.append(trials.whole_noise())
+    is_worse = noises and noises[1] > noises[0] * MOST_NOISE
+    for value, (reader, (_, before, after)) in chosen.items():
+        range = (whole if is_worse else ranges)[value]
+        low, high = calibration.table.set_range(reader.input, *range)
+        set_range(value, (low, high))
+        if after < before and not is_worse:
+            gain = 10 * math.log10(before / after) if after else math.inf
+            what = f"range of '{reader.input}' is [{low:.4g}, {high:.4g}], {gain:.1f} dB"
+            remarks.applied(NAME, reader.layer.op, what)
+    if is_worse:
+        loss = 10 * math.log10(noises[1] / noises[0])
+        remarks.missed(NAME, main, f"ranges stay min-max: the outputs lost {loss:.1f} dB")
 
 
 @dataclass(frozen=True)
 class SearchRangesPass(CalibratedPass):
     """Choose the ranges of activations by the errors of layers, where there are samples.
-    `scheme`: of activations and weights, int8 or int16; `data`: a file with samples (.npz), else
-    what is at hand."""
+    `scheme`: of activations and weights, int8 or int16; `method`: search, minmax, average, kl or
+    percentile:99.99; `target`: what multiplies; `data`: a file with samples (.npz), else what is at
+    hand."""
 
-    name = "search-ranges"
+    name = NAME
 
     scheme: str = INT8
+    method: str = SEARCH
+    target: str = DEFAULT_TARGET
 
     def run(self, main: FuncOp, calibration: Calibration) -> None:
-        if calibration.samples is not None:
-            search_ranges(main, calibration, scheme_of(self.scheme))
+        method = range_method_of(self.method)
+        if calibration.samples is not None and method.name != MINMAX:
+            target = Target.load(self.target)
+            search_ranges(main, calibration, scheme_of(self.scheme), method, target)

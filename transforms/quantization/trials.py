@@ -72,6 +72,10 @@ class Trials:
     def wanted_of_few(self) -> Arrays:
         return outputs(self.main, self.few)
 
+    def whole_noise(self) -> float:
+        """The noise of the outputs as part of their power, with all layers quantized."""
+        return total_noise(self.wanted, outputs(self.quantized({})[0], self.samples))
+
     def quantized(
         self, precisions: Mapping[str, str], samples: Samples | None = None
     ) -> tuple[FuncOp, dict[str, LayerFacts]]:
