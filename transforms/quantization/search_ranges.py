@@ -47,7 +47,6 @@ from ge.transforms.rewriting import remarks
 
 FACTORS = (1.0, 0.8, 0.9, 1.06, 1.12, 1.25)  # of the range of the samples
 LEAST_GAIN = 0.98  # of the error at min-max
-MOST_NOISE = 1.03  # of the outputs, times that with min-max
 
 NAME = "search-ranges"
 
@@ -127,7 +126,7 @@ def search_ranges(
         for value, range in bounds.items():
             set_range(value, range)
         noises.append(trials.whole_noise())
-    is_worse = noises and noises[1] > noises[0] * MOST_NOISE
+    is_worse = noises and noises[1] > noises[0]
     for value, (reader, (_, before, after)) in chosen.items():
         range = (whole if is_worse else ranges)[value]
         low, high = calibration.table.set_range(reader.input, *range)
