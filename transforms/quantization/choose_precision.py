@@ -146,7 +146,7 @@ class ChoosePrecisionPass(CalibratedPass):
         insert = partial(
             insert_quantization, scheme=scheme, target=target, skip=self.skip, symmetric=symmetric
         )
-        trials = Trials(main, calibration.samples, insert)
+        trials = Trials(main, calibration.samples, insert, target.requantize)
         facts = trials.quantized({}, trials.few)[1]
         calibration.layers.update(facts)
         quantized = {name: f for name, f in facts.items() if f.scheme != FLOAT}

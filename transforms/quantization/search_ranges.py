@@ -118,7 +118,7 @@ def search_ranges(
     assert calibration.samples is not None
     chosen = choices(main, calibration, scheme, method)
     insert = partial(insert_quantization, scheme=scheme, target=target)
-    trials = Trials(main, calibration.samples, insert)
+    trials = Trials(main, calibration.samples, insert, target.requantize)
     whole = {v: widened(*reader.bounds, 1.0, ANY) for v, (reader, _) in chosen.items()}
     ranges = {v: choice[0] for v, (_, choice) in chosen.items()}
     noises: list[float] = []

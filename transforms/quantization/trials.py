@@ -7,7 +7,8 @@ from functools import cached_property, partial
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -26,6 +27,7 @@ from ge.transforms.quantization.data import Calibration, Samples, calibrating
 from ge.transforms.quantization.facts import LayerFacts
 from ge.transforms.quantization.layer_samples import canonical
 from ge.transforms.quantization.layers import Layer, layers
+from ge.transforms.quantization.lower_quantization import LowerQuantizationPass
 from ge.transforms.quantization.noise import decibels, powers, total_noise
 from ge.transforms.quantization.observe import Observer, Step, Watcher
 from ge.transforms.quantization.schemes import Scheme
@@ -46,6 +48,7 @@ class Trials:
     main: FuncOp
     given: Samples
     insert: Insert
+    rounding: str = ""  # of sums to codes; that of the default target, where empty
 
     @cached_property
     def samples(self) -> Samples:
@@ -74,7 +77,16 @@ class Trials:
 
     def whole_noise(self) -> float:
         """The noise of the outputs as part of their power, with all layers quantized."""
-        return total_noise(self.wanted, outputs(self.quantized({})[0], self.samples))
+        return total_noise(self.wanted, self.outputs_of_integers({}))
+
+    def outputs_of_integers(self, precisions: Mapping[str, str]) -> Arrays:
+        """What the quantized function gives in integers: their rounding differs from that of its
+        simulation by half a decibel and more."""
+        copy, _ = self.quantized(precisions)
+        module = ModuleOp([copy])
+        with diagnostics.without_remarks(), remarks.collecting():
+            LowerQuantizationPass(rounding=self.rounding).apply(Context(), module)
+        return outputs(copy, self.samples)
 
     def quantized(
         self, precisions: Mapping[str, str], samples: Samples | None = None
@@ -90,8 +102,8 @@ class Trials:
 
     def value(self, accuracy: Accuracy, precisions: Mapping[str, str]) -> float:
         """What a metric of the outputs is."""
-        copy, _ = self.quantized(precisions)
-        return accuracy.value(self.wanted, outputs(copy, self.samples), self.samples.labels)
+        got = self.outputs_of_integers(precisions)
+        return accuracy.value(self.wanted, got, self.samples.labels)
 
     def noise(self, precisions: Mapping[str, str]) -> float:
         """The noise of the outputs as part of their power, from a few of the samples."""
