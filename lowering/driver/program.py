@@ -24,6 +24,7 @@ from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.remedies import Tried
 from ge.lowering.text.files import Outputs, write_module
 from ge.runtime.data.weights import Payload
+from ge.transforms.graph.canonical.linear_maps import is_prepared
 from ge.transforms.rewriting.counts import RuleCount
 
 MEMORY_KEYS = (
@@ -145,7 +146,7 @@ def count_layers(module: ModuleOp) -> dict[str, int]:
             factors = op.operands[:2]
             if all(is_integer(element_type(v)) for v in factors):
                 counts["integer"] += 1
-            elif any(isinstance(v.owner, DequantizeOp) for v in factors):
+            elif any(isinstance(v.owner, DequantizeOp) and is_prepared(v) for v in factors):
                 counts["integer weights"] += 1
             else:
                 counts["float"] += 1

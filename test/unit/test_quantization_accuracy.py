@@ -24,6 +24,7 @@ from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.lowering.driver.compiler import context
+from ge.lowering.driver.program import count_layers
 from ge.runtime.data.arrays import Array
 from ge.transforms.quantization import layer_samples
 from ge.transforms.quantization.calibrate import CalibratePass, range_of
@@ -403,3 +404,12 @@ def test_the_mean_of_each_output_is_right_after_correction() -> None:
     again = written(quantized_layers, IMAGE)
     apply(again, Calibration(parsed(c.table.text())), CorrectBiasPass())
     assert str(again) == str(module)
+
+
+def test_a_float_layer_that_reads_codes_of_another_has_no_integer_weights() -> None:
+    def formula(x: Expr) -> Expr:
+        codes = x.op(QuantizeOp, x, np.float32(0.5), to=i8)
+        return x.op(DequantizeOp, codes, np.float32(0.5)) @ x.lift(normal(8, 4, seed=1))
+
+    counts = count_layers(written(formula, ROWS))
+    assert counts == {"integer": 0, "integer weights": 0, "float": 1}
