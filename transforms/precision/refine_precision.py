@@ -117,7 +117,7 @@ class Refinement:
         if value in self.decisions.clipped:
             largest = self.decisions.magnitudes.largest
             limits = [emit.number(n, value) for n in (-largest, largest)]
-            value = emit(ClampOp, value, *limits)
+            return emit(CastOp, emit(ClampOp, value, *limits), to=element)
         if (number := constant_value(value)) is not None:
             return emit.constant(array_of(number).astype(dtype_of(element)))
         if isinstance(owner, CastOp) and holds(f32, element_type(owner.input)):
