@@ -1,5 +1,6 @@
 """Methods for ranges of activations: what they give, that they depend on no order, the guard."""
 
+import math
 import sys
 from pathlib import Path
 
@@ -7,23 +8,29 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from xdsl.dialects.func import ReturnOp
+from xdsl.parser import Parser
 
 sys.path.insert(0, str(Path(__file__).parent))
 from writing import Expr, Tensor, normal, written
 
 from ge.dialects.support.diagnostics import Diagnostic, diagnostic_handler
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import main_function
 from ge.lowering.driver.compiler import context
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.stages import quantization
 from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.calibrate import CalibratePass
-from ge.transforms.quantization.data import Calibration, Samples, calibrating
+from ge.transforms.quantization.data import Calibration, Chunk, Samples, calibrating
 from ge.transforms.quantization.histograms import BINS, Histogram
+from ge.transforms.quantization.layers import layers
+from ge.transforms.quantization.limits import Limits
+from ge.transforms.quantization.observe import Observer, Step
 from ge.transforms.quantization.schemes import RangeMethod, range_method_of
 from ge.transforms.quantization.search_ranges import SearchRangesPass
 from ge.transforms.quantization.table import Range
-from ge.transforms.quantization.trials import Trials
+from ge.transforms.quantization.trials import Trials, outputs
 
 METHODS = ("average", "kl", "percentile:99", "minmax", "search")
 CHUNK = 8
@@ -96,13 +103,57 @@ def test_a_method_cuts_off_what_layers_do_not_need():
     )
 
 
-def test_where_outputs_lose_ranges_stay_min_max(monkeypatch: pytest.MonkeyPatch):
-    x, told, noises = normal(64, 8, seed=6), list[Diagnostic](), iter([1.0, 2.0])
+@pytest.mark.parametrize(("without", "loss"), [(1.0, "3.0 dB"), (0.0, "inf dB")])
+def test_where_outputs_lose_ranges_stay_min_max(
+    monkeypatch: pytest.MonkeyPatch, without: float, loss: str
+):
+    x, told, noises = normal(64, 8, seed=6), list[Diagnostic](), iter([without, 2.0])
     monkeypatch.setattr(Trials, "whole_noise", lambda self: next(noises))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     monkeypatch.setattr("ge.transforms.quantization.search_ranges.LEAST_GAIN", 1e9)
     with diagnostic_handler(told.append):
         assert ranges("percentile:90", x) == ranges("minmax", x)
-    assert "ranges stay min-max: the outputs lost 3.0 dB" in told[-1].message
+    assert f"ranges stay min-max: the outputs lost {loss}" in told[-1].message
+
+
+def test_elements_of_half_precision_are_counted():
+    x = (normal(16, 8, seed=7) * 0.001).astype(np.float16)
+    low, high = float(x.min()), float(x.max())
+    seen = Histogram(low, high)
+    seen.watch(Step(ReturnOp(), [x], [], Chunk({}, 0, 16, 16)))
+    assert (seen.counts == histogram(x.astype(np.float64)).counts).all()
+
+
+@pytest.mark.parametrize(("alpha", "low"), [(1.0, -0.2785), (0.5, -0.557), (-1.0, -math.inf)])
+def test_silu_goes_lower_with_a_smaller_alpha(alpha: float, low: float):
+    text = f"""
+    func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
+      %0 = graph.silu %x {{alpha = {alpha} : f64}} : (tensor<4xf32>) -> tensor<4xf32>
+      func.return %0 : tensor<4xf32>
+    }}"""
+    main = main_function(Parser(context(), text).parse_module())
+    assert main is not None
+    (op, _) = main.body.block.ops
+    least, most = Limits(Observer(main)).of(op.results[0])
+    assert least == pytest.approx(low)
+    assert most == math.inf
+
+
+def test_a_model_may_return_constants_and_empty_tensors():
+    text = """
+    func.func @main(%x: tensor<8x8xf32>) -> (tensor<2xf32>, tensor<8x0xf32>, tensor<8x4xf32>) {
+      %c = graph.constant dense<[1.0, 2.0]> : tensor<2xf32>
+      %e = graph.constant dense<> : tensor<8x0xf32>
+      %w = graph.constant dense<0.5> : tensor<8x4xf32>
+      %0 = graph.matmul %x, %e : (tensor<8x8xf32>, tensor<8x0xf32>) -> tensor<8x0xf32>
+      %1 = graph.matmul %x, %w : (tensor<8x8xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+      func.return %c, %0, %1 : tensor<2xf32>, tensor<8x0xf32>, tensor<8x4xf32>
+    }"""
+    main = main_function(Parser(context(), text).parse_module())
+    assert main is not None
+    assert len(layers(main)) == 1  # a weight without elements has no range
+    x = normal(11, 8, seed=8)
+    found = outputs(main, Samples({"x": x}, {"x": 0}, len(x), CHUNK))
+    assert [a.shape for a in found.values()] == [(4,), (11, 0), (11, 4)]
 
 
 @pytest.mark.parametrize(

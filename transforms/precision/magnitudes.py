@@ -143,6 +143,16 @@ class Magnitudes:
                 self.fixed[value] = None
         return self.fixed[value]
 
+    def loses_digits(self, value: SSAValue) -> bool:
+        """Whether rounding changes an element of a constant by more than codes of 8 bits differ;
+        False without the weights."""
+        try:
+            wide = self.observer.constant(value).astype(np.float64)
+        except GeError:
+            return False
+        narrow = wide.astype(dtype_of(self.element)).astype(np.float64)
+        return bool((np.abs(narrow - wide) > np.abs(wide) * 2.0**-8).any())
+
     def misfit(self, value: SSAValue) -> str:
         """Why a value does not fit the narrow format; empty where it does, or is not known."""
         if not self.mode.has_less_range:

@@ -117,14 +117,16 @@ class Refinement:
         if value in self.decisions.clipped:
             largest = self.decisions.magnitudes.largest
             limits = [emit.number(n, value) for n in (-largest, largest)]
-            value = emit(ClampOp, value, *limits)
+            return emit(CastOp, emit(ClampOp, value, *limits), to=element)
         if (number := constant_value(value)) is not None:
             return emit.constant(array_of(number).astype(dtype_of(element)))
+        magnitudes = self.decisions.magnitudes
         if isinstance(owner, CastOp) and holds(f32, element_type(owner.input)):
             return emit(CastOp, owner.input, to=element)
-        if isinstance(owner, DequantizeOp) and value in self.decisions.magnitudes.constants:
-            scale = self.narrowed(owner.scale)
-            return emit(DequantizeOp, owner.input, scale, owner.zero_point, **owner.properties)
+        if isinstance(owner, DequantizeOp) and value in magnitudes.constants:
+            if not magnitudes.loses_digits(owner.scale):
+                scale = self.narrowed(owner.scale)
+                return emit(DequantizeOp, owner.input, scale, owner.zero_point, **owner.properties)
         return emit(CastOp, value, to=element)
 
     def widened(self, value: SSAValue) -> SSAValue:

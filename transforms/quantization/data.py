@@ -53,7 +53,8 @@ class Chunk:
         batch times something; None if it is not."""
         if not array.ndim or array.shape[0] % self.size:
             return None
-        return array.reshape(self.size, -1, *array.shape[1:])[: self.count]
+        count = array.shape[0] // self.size
+        return array.reshape(self.size, count, *array.shape[1:])[: self.count]
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ class Histogram:
     def watch(self, step: Step) -> None:
         x = step.chunk.rows(step.operands[0])
         if x is not None:
-            bins = (x - self.low) * (BINS / (self.high - self.low))
+            bins = (x.astype(np.float64) - self.low) * (BINS / (self.high - self.low))
             bins = np.clip(bins, 0, BINS - 1).astype(np.int64)
             self.counts += np.bincount(bins.ravel(), minlength=BINS)
 

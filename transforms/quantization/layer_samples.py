@@ -266,7 +266,7 @@ class _Collector:
     def watch(self, step: Step) -> None:
         x = step.chunk.rows(step.operands[0])
         axis = input_axis(self.layer.linear) + 1
-        if x is None or axis == 1:  # the batch is not the first dimension
+        if x is None or axis == 1 or not x.size:  # 1: the batch is not the first dimension
             return
         others = tuple(i for i in range(1, x.ndim) if i != axis)
         low, high = x.min(others), x.max(others)

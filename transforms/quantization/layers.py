@@ -19,7 +19,7 @@ from ge.dialects.graph.ports import name_of
 from ge.dialects.support.diagnostics import read_location
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import element_type, has_size, is_ranked, rank_of
+from ge.dialects.support.types import element_type, has_size, is_ranked, numel, rank_of, shape_of
 from ge.transforms.graph.control_flow import is_pure
 
 LayerOp: TypeAlias = MatmulOp | ConvOp | ConvTransposeOp
@@ -127,7 +127,11 @@ def is_layer(op: Operation, constants: Container[SSAValue]) -> bool:
     if isinstance(op, AttentionOp):
         return not fixed
     is_weighted = isinstance(op, MatmulOp) or factors[1] in constants
-    return is_weighted and len(fixed) < len(factors) and all(map(has_size, fixed))
+    return is_weighted and len(fixed) < len(factors) and all(map(has_elements, fixed))
+
+
+def has_elements(value: SSAValue) -> bool:
+    return has_size(value) and numel(shape_of(value)) > 0
 
 
 def factors_of(op: LayerOp | AttentionOp) -> Sequence[SSAValue]:

@@ -21,7 +21,6 @@ LIMITS: dict[type[Operation], Range] = {
     SoftmaxOp: (0.0, 1.0),
     g.TanhOp: (-1.0, 1.0),
     GeluOp: (-0.1701, math.inf),
-    SiluOp: (-0.2785, math.inf),
 }
 KINDS = ("max", "min", "mean", "average")  # of reductions that stay within what they reduce
 
@@ -39,6 +38,8 @@ class Limits:
         if type(op) in LIMITS:
             return LIMITS[type(op)]
         match op:
+            case SiluOp(alpha=alpha) if alpha.value.data > 0:
+                return -0.2785 / alpha.value.data, math.inf
             case PoolOp(kind=kind) | ReduceOp(kind=kind) if kind.data in KINDS:
                 return self.of(op.operands[0])
             case ReshapeOp() | SqueezeOp() | UnsqueezeOp() | TransposeOp():

@@ -95,6 +95,8 @@ class Observer:
         return values[value] if value in values else self.constant(value)
 
     def _run(self, op: Operation, operands: Sequence[Array], values: Environment) -> list[Array]:
+        if isinstance(op, ConstantOp):
+            return [self._evaluated.constant(op)]
         if isinstance(op, IfOp):
             return self._branch(op, values)
         if isinstance(op, LoopOp):

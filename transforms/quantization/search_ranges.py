@@ -31,6 +31,7 @@ from ge.transforms.quantization.histograms import candidates
 from ge.transforms.quantization.insert_quantization import insert_quantization
 from ge.transforms.quantization.layer_samples import LayerSamples, folds, layer_samples
 from ge.transforms.quantization.limits import ANY, Limits
+from ge.transforms.quantization.noise import decibels
 from ge.transforms.quantization.observe import Observer
 from ge.transforms.quantization.schemes import (
     INT8,
@@ -136,7 +137,7 @@ def search_ranges(
             what = f"range of '{reader.input}' is [{low:.4g}, {high:.4g}], {gain:.1f} dB"
             remarks.applied(NAME, reader.layer.op, what)
     if is_worse:
-        loss = 10 * math.log10(noises[1] / noises[0])
+        loss = decibels(noises[1], noises[0])
         remarks.missed(NAME, main, f"ranges stay min-max: the outputs lost {loss:.1f} dB")
 
 

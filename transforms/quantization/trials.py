@@ -174,7 +174,7 @@ def outputs(main: FuncOp, samples: Samples) -> dict[str, Array]:
         for name, value in watched[step.op].items():
             array = step.results[list(step.op.results).index(cast(Any, value))]
             rows = step.chunk.rows(array)
-            parts[name].append(array if rows is None else rows.reshape(-1, *array.shape[1:]).copy())
+            parts[name].append(array if rows is None else np.concatenate(rows))
 
     Observer(main).run(samples, dict.fromkeys(watched, watch))
     return {name: np.concatenate([np.atleast_1d(a) for a in p]) for name, p in parts.items()}
