@@ -59,6 +59,8 @@ def calibrate_input(args: argparse.Namespace) -> int:
     options = options_from(args, calibration=os.pathsep.join(args.data))
     if not options.quantize and options.precision == ORIGIN:
         options = options_from(args, calibration=options.calibration, quantize=INT8)
+    if args.sensitivity and not options.quantize:
+        raise GeError("sensitivity is that to quantization", hint="give --quantize int8 too")
     with diagnostic_handler(printer(remarks=False)):
         program = load(args.model, plugins=options.plugins)
         wanted = Calibration(sensitivity=args.sensitivity)

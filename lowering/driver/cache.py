@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import file_digest, sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.utils.lexer import Input
@@ -376,6 +376,17 @@ def compile_model(
     return Request(path, all_options, shapes=shapes or {}, dims=dims or {}).program()
 
 
+def _score_and_loss(accuracy: Any) -> "tuple[Score, float]":
+    match accuracy:
+        case (score, int() | float() as loss) if callable(score):
+            return cast("Score", score), loss
+        case score if callable(score):
+            return cast("Score", score), 0.0
+        case _:
+            what = "accuracy is a bound, a function, or a function and a loss"
+            raise GeError(f"{what}, not {accuracy!r}")
+
+
 def quantize_model(
     path: str,
     calibration: str | Path | Sequence[str | Path] = (),
@@ -392,11 +403,7 @@ def quantize_model(
     more |= {"quantize": scheme, "calibration": os.pathsep.join(map(str, files))}
     if isinstance(accuracy, str):
         return compile_model(path, **more, accuracy=accuracy or None)
-    if callable(accuracy):
-        accuracy = accuracy, 0.0
-    elif not isinstance(accuracy, tuple):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise GeError(f"accuracy is a bound, a function, or a function and a loss, not {accuracy}")
-    score, loss = accuracy
+    score, loss = _score_and_loss(accuracy)
     from ge.lowering.driver.calibration import table_for
     from ge.lowering.driver.compiler import context, load
     from ge.transforms.quantization.data import Calibration

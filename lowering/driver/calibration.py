@@ -197,6 +197,8 @@ def export_of(program: Program, options: Options) -> Callable[[Outputs], object]
     if (level := level_of(program.module)) is not Level.GRAPH:
         hint = f"this is at the {level} level"
         raise GeError("a model is exported from the graph level", program.path, hint)
+    if options.export_qdq == "-":
+        raise GeError("a model is exported to a file, not to standard output")
     module, payload, path = program.module.clone(), program.payload, options.export_qdq
     calibration = Calibration(calibration_at_hand().table)
     ctx = context(options.plugins)

@@ -105,6 +105,9 @@ def decisions(program: Program, options: Options) -> AbstractContextManager[obje
             what = f"there is {given}, but no scheme: the model stays float"
             warning(program.module, f"{what}; give --quantize int8 too")
         return nullcontext()
+    if options.accuracy and not options.quantize:
+        what = "an accuracy is kept by quantized layers, and there is no scheme"
+        warning(program.module, f"{what}; give --quantize int8 too")
     from ge.lowering.driver.calibration import estimate, table_for
     from ge.transforms.quantization.data import Calibration, calibrating
 

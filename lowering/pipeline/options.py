@@ -281,16 +281,20 @@ class Options:
     )  # fmt: skip
 
     def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(field.default, str) and not isinstance(value, str | os.PathLike):
+                raise GeError(f"{field.name} is a text, not {value!r}")
+            if isinstance(field.default, tuple) and isinstance(value, str):
+                object.__setattr__(self, field.name, names(value))
+            elif isinstance(value, os.PathLike):
+                object.__setattr__(self, field.name, os.fspath(cast("os.PathLike[str]", value)))
         try:
             object.__setattr__(self, "precision", mode_name(self.precision))
         except ValueError as e:
             raise GeError(f"precision is {e}, not '{self.precision}'") from None
         for field in dataclasses.fields(self):
             choices, value = facts_of(field).choices, getattr(self, field.name)
-            if isinstance(field.default, tuple) and isinstance(value, str):
-                object.__setattr__(self, field.name, names(value))
-            elif isinstance(value, os.PathLike):
-                object.__setattr__(self, field.name, os.fspath(cast("os.PathLike[str]", value)))
             if choices and value not in choices:
                 one_of = facts_of(field).listed()
                 raise GeError(f"{field.name} is one of {one_of}, not '{value}'")

@@ -231,6 +231,9 @@ BAD: list[tuple[Any, str]] = [
     (lambda outputs, labels: math.nan, "gave nan"),  # pyright: ignore[reportUnknownLambdaType]
     ((right, -1), "right loss <= -1 cannot be met: it is"),
     (3, "accuracy is a bound, a function, or a function and a loss, not 3"),
+    ((len,), "accuracy is a bound, a function, or a function and a loss, not (<built-in"),
+    ((len, "x"), "accuracy is a bound, a function, or a function and a loss, not (<built-in"),
+    (("x", 1.0), "accuracy is a bound, a function, or a function and a loss, not ('x', 1.0)"),
 ]  # fmt: skip
 
 
@@ -273,6 +276,8 @@ def test_an_accuracy_needs_samples(told: Told, data: Path, tmp_path: Path):
     asked[1] = "int8"
     assert "for an accuracy give samples" in told([*asked, "--calibration", str(table)])
     assert "an accuracy, but no scheme: the model stays float" in told(["--accuracy", "snr>=25"])
+    asked = ["--accuracy", "snr>=25", "--precision", "fp16", "--calibration", str(data)]
+    assert "kept by quantized layers, and there is no scheme; give --quantize int8" in told(asked)
 
 
 def test_weights_alone_are_chosen_from_too(told: Told, data: Path):

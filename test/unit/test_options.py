@@ -165,3 +165,9 @@ def test_what_no_option_takes_in_python():
 def test_the_readme_has_the_table():
     text = (ROOT / "README.md").read_text("utf-8")
     assert documentation() in text, "run `make docs`"
+
+
+@pytest.mark.parametrize(("name", "value"), [("calibration", ["x.npz"]), ("precision", 3)])
+def test_a_text_is_told_from_other_values(name: str, value: Any):
+    with pytest.raises(GeError, match=re.escape(f"{name} is a text, not {value!r}")):
+        Options(**{name: value})

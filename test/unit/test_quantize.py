@@ -363,3 +363,14 @@ def test_weights_that_are_zero_or_tiny(tmp_path: Path):
     got = outputs(ge.quantize(str(model), tmp_path / "x.npz"), x[:8])
     assert decibels(want, got) > 40
     np.testing.assert_allclose(got[:, :3], 5, rtol=1e-3)
+
+
+def test_sensitivity_needs_a_scheme(model: Path, data: Path, capfd: pytest.CaptureFixture[str]):
+    flags = ["--data", str(data), "--precision", "fp16", "--sensitivity"]
+    assert ge_calibrate.main([str(model), *flags]) == 1
+    assert "sensitivity is that to quantization; give --quantize int8" in capfd.readouterr().err
+
+
+def test_a_model_is_exported_to_a_file(model: Path, capfd: pytest.CaptureFixture[str]):
+    flags = ["--quantize", "w8a16", "--export-qdq", "-"]
+    assert "exported to a file, not to standard output" in refused([str(model), *flags], capfd)
