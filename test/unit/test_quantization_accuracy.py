@@ -8,7 +8,7 @@ from types import FrameType
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp, i8
+from xdsl.dialects.builtin import ModuleOp, f32, i8
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
@@ -31,7 +31,7 @@ from ge.transforms.quantization.calibrate import CalibratePass, range_of
 from ge.transforms.quantization.correct_bias import CorrectBiasPass, Estimate
 from ge.transforms.quantization.data import Calibration, Samples, calibrating
 from ge.transforms.quantization.equalize_channels import EqualizeChannelsPass
-from ge.transforms.quantization.insert_quantization import InsertQuantizationPass
+from ge.transforms.quantization.insert_quantization import InsertQuantizationPass, quantizer
 from ge.transforms.quantization.layer_samples import (
     LayerSamples,
     canonical,
@@ -279,6 +279,13 @@ def test_three_times_the_layers_take_three_times_the_calls() -> None:
 
 
 # ---- ranges ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_the_smallest_range_has_a_step(symmetric: bool) -> None:
+    numbers = quantizer((0.0, 5e-324), f32, i8, symmetric)
+    assert numbers is not None
+    assert numbers[0] == np.finfo(np.float32).smallest_normal
 
 
 def test_ranges_never_leave_what_an_op_can_return() -> None:

@@ -159,12 +159,13 @@ class Decisions:
     # ---- where rounding shows
 
     def _sensitive(self, ops: Sequence[Operation]) -> Iterator[tuple[Operation, str]]:
+        seen = set[Operation]()
         for op in reversed(ops):
             if not isinstance(op, TensorOp) or not op.operands or not is_f32(op.operands[0]):
                 continue
             if reason := self._shows(op):
                 yield op, reason
-                for before in self._producers(op):
+                for before in self._producers(op, seen):
                     yield before, f"it computes the operand of {op.name}, where {reason}"
 
     def _shows(self, op: TensorOp) -> str:
@@ -184,10 +185,10 @@ class Decisions:
         fits = largest is None or largest <= 2.0 ** (row.precision - 2)  # half a step is an eighth
         return "" if fits else f"exponents reach {largest:.4g}"
 
-    def _producers(self, op: TensorOp) -> Iterator[Operation]:
-        """What computes the operand of an op, query and key of attention, back to the last norm."""
+    def _producers(self, op: TensorOp, seen: set[Operation]) -> Iterator[Operation]:
+        """What computes the operand of an op, query and key of attention, back to the last norm,
+        as far as it was not seen for a later op."""
         stack = list(op.operands[: 2 if isinstance(op, AttentionLike) else 1])
-        seen = set[Operation]()
         while stack:
             before = stack.pop().owner
             if not isinstance(before, TensorOp) or before in seen or before.regions:

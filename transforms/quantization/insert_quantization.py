@@ -95,9 +95,9 @@ def quantizer(
     """Scale and zero point of a range that zero is put into; None for zero alone."""
     dtype, (least, most) = dtype_of(element), code_limits(to)
     low, high = min(bounds[0], 0.0), max(bounds[1], 0.0)
-    step = max(-low, high) / most if symmetric else (high - low) / (most - least)
-    if not step:
+    if low == high:
         return None
+    step = max(-low, high) / most if symmetric else (high - low) / (most - least)
     scale = np.asarray(max(step, float(float_limits(dtype).smallest_normal)), dtype)
     zero = 0 if symmetric else np.clip(np.rint(least - low / float(scale)), least, most)
     return scale, np.asarray(zero, dtype_of(to))
