@@ -1,9 +1,11 @@
 """float32 models in 16-bit floats: what is kept in float32, numbers, options, data and errors."""
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import FrameType
 
 import numpy as np
 import onnx
@@ -335,3 +337,31 @@ def test_origin_changes_nothing(tmp_path: Path):
     program = compile_file(path, Options(precision="must_keep_origin_dtype"), until="graph")
     assert types_of(program, MatmulOp) == [f32, f32]
     assert "precision" not in program.report()
+
+
+def calls_on(path: Path, count: int) -> int:
+    """How often functions that decide are called, for a chain of so many sines of large angles."""
+    nodes = [
+        node
+        for i in range(count)
+        for node in (("Mul", f"y{i} f", f"z{i}"), ("Sin", f"z{i}", f"y{i + 1}"))
+    ]
+    weights = {"w": normal(D, D), "f": np.array(100, np.float32)}
+    save(path, [("MatMul", "x w", "y0"), *nodes, ("Neg", f"y{count}", "y")], weights)
+    calls = 0
+
+    def counting(frame: FrameType, event: str, _: object) -> None:
+        nonlocal calls
+        calls += event == "call" and frame.f_code.co_filename.endswith("decisions.py")
+
+    sys.setprofile(counting)
+    try:
+        compile_file(str(path), Options(precision="fp16"))
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_three_times_the_sines_take_three_times_the_calls(tmp_path: Path) -> None:
+    few = calls_on(tmp_path / "few.onnx", 20)
+    assert calls_on(tmp_path / "many.onnx", 60) < 3.5 * few
