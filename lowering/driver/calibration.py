@@ -189,11 +189,9 @@ def run_quietly(
         PassManager(list(enabled(passes, options.fusion_disable))).run(ctx, module)
 
 
-def export_of(program: Program, options: Options) -> Callable[[Outputs], object]:
+def export_of(program: Program, options: Options, ctx: Context) -> Callable[[Outputs], object]:
     """What writes the quantized model of a program that was not lowered yet. Raises GeError for a
     model that is not quantized, or that ONNX has no form for."""
-    from ge.lowering.driver.compiler import context
-
     if (level := level_of(program.module)) is not Level.GRAPH:
         hint = f"this is at the {level} level"
         raise GeError("a model is exported from the graph level", program.path, hint)
@@ -201,7 +199,6 @@ def export_of(program: Program, options: Options) -> Callable[[Outputs], object]
         raise GeError("a model is exported to a file, not to standard output")
     module, payload, path = program.module.clone(), program.payload, options.export_qdq
     calibration = Calibration(calibration_at_hand().table)
-    ctx = context(options.plugins)
     run_quietly(to_quantized(options), module, program, options, ctx, calibration)
     if not options.quantize and not any(isinstance(op, Granular) for op in module.walk()):
         hint = "give --quantize int8 and --calibration X.npz"

@@ -234,7 +234,7 @@ def compile_file(
         if options.export_qdq:
             from ge.lowering.driver.calibration import export_of
 
-            program.export = export_of(program, options)
+            program.export = export_of(program, options, context(options.plugins))
         compilation = lower_program(program, options, progress, until, watching)
     compilation.passes[:0] = records
     compilation.seconds += sum(r.seconds for r in records)

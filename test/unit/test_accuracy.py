@@ -21,9 +21,9 @@ from ge.lowering.driver.compiler import context
 from ge.lowering.pipeline.options import Options
 from ge.runtime.data.arrays import Array
 from ge.tools import ge_calibrate, ge_compile
-from ge.transforms.quantization.accuracy import Accuracy, Arrays
+from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.choose_precision import Step, steps_of
-from ge.transforms.quantization.noise import cosine, decibels, powers, worst
+from ge.transforms.quantization.noise import Arrays, cosine, decibels, powers, worst
 from ge.transforms.quantization.table import read_table
 
 

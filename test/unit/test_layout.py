@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Sequence
+from graphlib import TopologicalSorter
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -91,9 +92,15 @@ def sources(folder: str) -> list[Path]:
     return sorted((ROOT / folder).rglob("*.py"))
 
 
-def imports(path: Path) -> list[str]:
+def imports(path: Path, only_at_run_time: bool = False) -> list[str]:
+    """What a file imports of the package, in functions too."""
     found: list[str] = []
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    tree = ast.parse(path.read_text("utf-8"))
+    for node in ast.walk(tree):
+        is_for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        if only_at_run_time and is_for_types:
+            node.body = []
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found += [a.name for a in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -117,6 +124,24 @@ def test_imports_run_one_way(folder: str):
             ):
                 wrong.append(f"{path.relative_to(ROOT)} imports {name}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_no_circle_of_imports():
+    paths = {module_of(path): path for folder in FOLDERS for path in sources(folder)}
+    graph = {
+        name: {
+            other
+            for imported in imports(path, only_at_run_time=True)
+            for other in (imported, imported.rpartition(".")[0])
+            if other in paths and other != name and not paths[other].stem.startswith("__")
+        }
+        for name, path in paths.items()
+    }
+    TopologicalSorter(graph).prepare()  # raises CycleError
+
+
+def module_of(path: Path) -> str:
+    return ".".join(("ge", *path.relative_to(ROOT).with_suffix("").parts))
 
 
 def test_dialects_do_not_import_numpy_or_onnx():

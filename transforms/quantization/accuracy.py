@@ -2,18 +2,16 @@
 or the score that a function of the user's gives to outputs."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from ge.dialects.support.errors import GeError
 
 if TYPE_CHECKING:
-    from ge.runtime.data.arrays import Array
+    from ge.transforms.quantization.noise import Arrays
 
-Arrays: TypeAlias = "Mapping[str, Array]"  # outputs or labels of all samples, by name
-
-Score = Callable[[Arrays, Arrays], float]  # of outputs and labels, the higher the better
+Score: TypeAlias = "Callable[[Arrays, Arrays], float]"  # of outputs and labels, by name
 
 # Each metric with the form of its values
 METRICS = {"snr": "{:.1f} dB", "cos": "{:.6f}"}
@@ -27,7 +25,7 @@ class Accuracy:
 
     metric: str
     least: float
-    score: Score | None = None
+    score: "Score | None" = None
 
     @classmethod
     def parsed(cls, text: str) -> "Accuracy":
@@ -55,7 +53,7 @@ class Accuracy:
     def told(self, value: float) -> str:
         return METRICS.get(self.metric, "{:g}").format(value)
 
-    def value(self, want: Arrays, got: Arrays, labels: Arrays) -> float:
+    def value(self, want: "Arrays", got: "Arrays", labels: "Arrays") -> float:
         """The metric of outputs, `want` those of the float model. Raises GeError where the user's
         function fails."""
         if self.score is not None:
@@ -64,10 +62,10 @@ class Accuracy:
 
         return worst(self.metric, want, got)
 
-    def bound(self, want: Arrays, labels: Arrays) -> float:
+    def bound(self, want: "Arrays", labels: "Arrays") -> float:
         return self.least if self.score is None else self.value(want, want, labels) - self.least
 
-    def _score(self, score: Score, outputs: Arrays, labels: Arrays) -> float:
+    def _score(self, score: "Score", outputs: "Arrays", labels: "Arrays") -> float:
         names = f"outputs {_listed(outputs)} and labels {_listed(labels)}"
         try:
             value = float(score(outputs, labels))
@@ -79,7 +77,7 @@ class Accuracy:
         return value
 
 
-def _listed(arrays: Arrays) -> str:
+def _listed(arrays: "Arrays") -> str:
     return ", ".join(f"'{name}'" for name in arrays) or "(none)"
 
 

@@ -1,12 +1,15 @@
 """How far outputs are from those of the float model: signal to noise, and cosine."""
 
 import math
+from collections.abc import Mapping
+from typing import TypeAlias
 
 import numpy as np
 
 from ge.dialects.support.errors import GeError
 from ge.runtime.data.arrays import Array, kind_of
-from ge.transforms.quantization.accuracy import Arrays
+
+Arrays: TypeAlias = Mapping[str, Array]  # outputs of all samples, by name
 
 
 def powers(want: Array, got: Array) -> tuple[float, float]:

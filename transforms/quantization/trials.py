@@ -19,7 +19,7 @@ from ge.dialects.support.types import byte_size, has_size, numel, shape_of, tens
 from ge.dialects.targets.target import Target
 from ge.runtime.costs.cost import hbm_bytes_per_us, launch_us
 from ge.runtime.data.arrays import Array
-from ge.transforms.quantization.accuracy import Accuracy, Arrays
+from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.attention_layers import BITS, integers_us
 from ge.transforms.quantization.calibrate import range_of
 from ge.transforms.quantization.correct_bias import correct_bias
@@ -28,7 +28,7 @@ from ge.transforms.quantization.facts import LayerFacts
 from ge.transforms.quantization.layer_samples import canonical
 from ge.transforms.quantization.layers import Layer, layers
 from ge.transforms.quantization.lower_quantization import LowerQuantizationPass
-from ge.transforms.quantization.noise import decibels, powers, total_noise
+from ge.transforms.quantization.noise import Arrays, decibels, powers, total_noise
 from ge.transforms.quantization.observe import Observer, Step, Watcher
 from ge.transforms.quantization.schemes import Scheme
 from ge.transforms.quantization.table import Table
