@@ -169,13 +169,13 @@ def load_model(
     from ge.lowering.driver.compiler import load
     from ge.runtime.data.npz import read_npz
     from ge.runtime.data.weights import Fallback, RandomPayload
-    from ge.runtime.device.session import check_inputs, input_ports, main_of
+    from ge.runtime.device.session import caller_ports, check_inputs, main_of
 
     shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
     loaded = load(args.input, shapes, dims, options.plugins)
     inputs = None
     if args.inputs:
-        ports = [p for p in input_ports(main_of(loaded.module)) if not p.state]
+        ports = caller_ports(main_of(loaded.module))
         inputs = read_npz(args.inputs, [p.name for p in ports])
         check_inputs(ports, inputs)
         open_dims = any(size < 0 for p in ports for size in p.shape)

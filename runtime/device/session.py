@@ -5,18 +5,18 @@ The module may be at any level; all levels give the same numbers.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from math import prod
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from ge.dialects.graph.ports import dims_of, name_of
-from ge.dialects.graph.state import STATE, Typed, state_pairs
+from ge.dialects.graph.state import LENGTH, STATE, STEP, Typed, state_pairs, steps_beyond
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.program_info import STREAMS
 from ge.dialects.support.element_types import is_unsigned, type_name
@@ -33,7 +33,7 @@ from ge.runtime.data.machine import machine_bytes
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.function import Function
 from ge.runtime.device.memory import loaded
-from ge.runtime.device.state import DeviceState, HostState, State
+from ge.runtime.device.state import DeviceState, HostState, State, padded
 from ge.runtime.profile.profiler import observe
 
 
@@ -41,13 +41,17 @@ from ge.runtime.profile.profiler import observe
 class Port:
     """An input or output of a module. `dims` are the symbolic names of its dimensions, "" where
     a dimension has none; dimensions of the same name have the same size. `state`: the output that
-    an input is in the next run, "" for an input of the caller."""
+    an input is in the next run, "" for an input of the caller. `padded`: the shape that the program
+    has for one that grows with a state, () for others. `step`: of the number of rows of states that
+    grow, how many of them a run appends."""
 
     name: str
     element: Attribute
     shape: Shape
     dims: tuple[str, ...]
     state: str = ""
+    padded: Shape = ()
+    step: int = 0
 
     def __str__(self) -> str:
         sizes = [
@@ -66,9 +70,23 @@ def ports(
         element, shape = data_type(t)
         name = name_of(table)
         text = f"{default}{i}" if name is None else name
-        becomes = table.get(STATE)
+        becomes, step = table.get(STATE), table.get(STEP)
         state = becomes.data if isinstance(becomes, StringAttr) else ""
-        result.append(Port(text, element, shape, dims_of(table, len(shape)), state))
+        rows = step.value.data if isinstance(step, IntegerAttr) else 0
+        result.append(Port(text, element, shape, dims_of(table, len(shape)), state, step=rows))
+    return result
+
+
+def open_ports(ports: Sequence[Port], symbol: str) -> list[Port]:
+    """Inputs with the dimensions that grow with a state as unknown ones."""
+    result: list[Port] = []
+    for port in ports:
+        grown = [steps_beyond(name, symbol) is not None for name in port.dims]
+        if any(grown) and not port.state:
+            sizes = zip(grown, port.shape, strict=True)
+            shape = tuple(DYNAMIC if g else n for g, n in sizes)
+            port = replace(port, shape=shape, padded=port.shape)
+        result.append(port)
     return result
 
 
@@ -82,7 +100,20 @@ def main_of(module: ModuleOp) -> FuncOp:
 
 
 def input_ports(func: FuncOp) -> list[Port]:
-    return ports(func.function_type.inputs.data, func.arg_attrs, "arg")
+    found = ports(func.function_type.inputs.data, func.arg_attrs, "arg")
+    symbol = growing_symbol(func)
+    return found if symbol is None else open_ports(found, symbol)
+
+
+def growing_symbol(func: FuncOp) -> str | None:
+    """The dimension along which states grow; None where none does."""
+    names = (table.data.get(LENGTH) for table in func.arg_attrs or ())
+    return next((name.data for name in names if isinstance(name, StringAttr)), None)
+
+
+def caller_ports(func: FuncOp) -> list[Port]:
+    """The inputs but for state, and for what is known of it."""
+    return [p for p in input_ports(func) if not p.state and not p.step]
 
 
 def output_ports(func: FuncOp) -> list[Port]:
@@ -132,11 +163,15 @@ class Session:
         self.module = module
         self.target = Target.load(target) if isinstance(target, str) else target
         arguments, results = input_ports(main), output_ports(main)
-        kept = host_states(arguments, results, state or {})
+        self._symbol = growing_symbol(main)
+        kept = host_states(arguments, results, state or {}, self._symbol)
         self._arguments, self._results = [p.name for p in arguments], [p.name for p in results]
         self._kept = kept
         becomes = {s.result for s in kept}
-        self.inputs = [p for p in arguments if all(p.name != s.name for s in kept)]
+        own = {s.name for s in kept}
+        self.inputs = [p for p in arguments if p.name not in own and not p.step]
+        self._lengths = [p for p in arguments if p.step]
+        self._step = max((p.step for p in self._lengths), default=0)
         self.outputs = [p for p in results if p.name not in becomes]
         for what, names in (("inputs", self.input_names), ("outputs", self.output_names)):
             if len(set(names)) < len(names):
@@ -160,16 +195,21 @@ class Session:
         """The outputs by name, in arrays of `outputs` or new ones. A program that was compiled with
         `share_io` copies neither inputs nor outputs. Raises GeError for missing, unknown or
         ill-typed arrays and for what fails while running."""
-        arrays = check_inputs(self.inputs, inputs)
+        arrays = self._check(inputs)
         places = None if outputs is None else check_outputs(self.outputs, outputs, arrays)
-        self.state.require()
         start = time.perf_counter()
         results = self._call(self._function, arrays, places)
         observe(self, time.perf_counter() - start)
         for kept in self._kept:
-            kept.fill(results.pop(kept.result))
-        self.state.advance()
+            kept.take(results.pop(kept.result), self._step)
+        self.state.advance(self._step)
         return results
+
+    def _check(self, inputs: Mapping[str, Any]) -> list[Array]:
+        """The inputs in order. Raises GeError for them and for state, before anything changes."""
+        rows = self.state.rows()
+        self.state.require(self._step)
+        return check_inputs([with_rows(p, self._symbol, rows) for p in self.inputs], inputs)
 
     def _call(
         self,
@@ -178,8 +218,12 @@ class Session:
         places: Sequence[Array | None] | None = None,
     ) -> dict[str, Array]:
         """Run a function on inputs and on the state that the session keeps."""
-        values = dict(zip(self.input_names, inputs, strict=True))
-        values |= {s.name: s.value for s in self._kept}
+        values = {
+            p.name: padded(x, p.padded or x.shape) for p, x in zip(self.inputs, inputs, strict=True)
+        }
+        values |= {s.name: s.argument() for s in self._kept}
+        for port in self._lengths:
+            values[port.name] = np.array(self.state.rows() + port.step, dtype_of(port.element))
         given = dict(zip(self.output_names, places or (), strict=False))
         outputs = [given.get(name) for name in self._results] if places else None
         results = function.run([values[name] for name in self._arguments], outputs)
@@ -188,8 +232,7 @@ class Session:
     def fuzz_schedule(self, inputs: Mapping[str, Any], runs: int, seed: int = 0) -> None:
         """Run the program in so many random legal timings (see `interleave.py`). Raises GeError
         that names the run and the output when one is not bit-identical to that of `run`."""
-        arrays = check_inputs(self.inputs, inputs)
-        self.state.require()
+        arrays = self._check(inputs)
         states = [loaded(s.memory).copy() for s in self._function.states]
         want = {name: w.tobytes() for name, w in self._call(self._function, arrays).items()}
         restore(self._function.states, states)
@@ -206,18 +249,32 @@ class Session:
 
 
 def host_states(
-    arguments: Sequence[Port], results: Sequence[Port], patterns: Mapping[str, str]
+    arguments: Sequence[Port],
+    results: Sequence[Port],
+    patterns: Mapping[str, str],
+    symbol: str | None,
 ) -> list[HostState]:
     """The arguments that are state, as the module says, or by patterns."""
     typed = [[Typed(p.name, p.element, p.shape) for p in ports] for ports in (arguments, results)]
     pairs = state_pairs(patterns, typed[0], typed[1])
     pairs |= {p.name: p.state for p in arguments if p.state}
     shapes = {p.name: p.shape for p in results}
-    return [
-        HostState(p.name, p.element, p.shape, shapes[pairs[p.name]], pairs[p.name])
-        for p in arguments
-        if p.name in pairs
-    ]
+    states: list[HostState] = []
+    for port in arguments:
+        if (becomes := pairs.get(port.name)) is not None:
+            grows = port.dims.index(symbol) if symbol in port.dims else None
+            after = shapes[becomes]
+            states.append(HostState(port.name, port.element, port.shape, after, grows, becomes))
+    return states
+
+
+def with_rows(port: Port, symbol: str | None, rows: int) -> Port:
+    """An input with its size for so many rows of the states."""
+    if not port.padded or symbol is None:
+        return port
+    beyond = [steps_beyond(name, symbol) for name in port.dims]
+    sizes = zip(beyond, port.shape, strict=True)
+    return replace(port, shape=tuple(n if b is None else rows + b for b, n in sizes))
 
 
 def restore(states: Sequence[DeviceState], arrays: Sequence[Array]) -> None:
@@ -305,7 +362,7 @@ def random_inputs(
     0 or 1 (so that they are valid indices). Unknown dimensions come from `shapes` (by input),
     from `dims` (by symbolic name), else they are 1. Raises GeError for what does not fit."""
     rng = np.random.default_rng(seed)
-    expected = [p for p in input_ports(main_of(module)) if not p.state]
+    expected = caller_ports(main_of(module))
     sizes = dict(dims or {})
     for port in expected:
         for size, name in zip((shapes or {}).get(port.name, ()), port.dims, strict=False):
