@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -100,10 +101,11 @@ def loaded(value: Array | PackedView) -> Array:
 
 
 class Device:
-    """Segments of device memory by name."""
+    """Segments of device memory by name. Who runs on it holds its lock."""
 
     def __init__(self, sizes: dict[str, int] | None = None, poison: bool = False) -> None:
         self.sizes, self.poison = sizes or {}, poison
+        self.lock = Lock()
         require_memory(sum(self.sizes.values()), "the program", hint=WITHOUT_MEMORY)
         self.pools: dict[str, Bytes] = {n: np.empty(s, np.uint8) for n, s in self.sizes.items()}
         if poison:

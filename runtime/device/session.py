@@ -4,25 +4,24 @@ The module may be at any level; all levels give the same numbers.
 """
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from functools import cached_property
 from math import prod
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute
+from xdsl.ir import Operation
 
-from ge.dialects.graph.ports import dims_of, name_of
-from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.program_info import STREAMS
-from ge.dialects.support.element_types import is_unsigned, type_name
+from ge.dialects.support.element_types import is_unsigned
 from ge.dialects.support.environment import switch
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions
-from ge.dialects.support.types import DYNAMIC, Shape, shape_text
+from ge.dialects.support.types import DYNAMIC
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
 from ge.runtime.check.memory import require_safe
@@ -30,39 +29,13 @@ from ge.runtime.check.schedule import require_schedule
 from ge.runtime.data.arrays import Array, dtype_of, kind_of
 from ge.runtime.data.machine import machine_bytes
 from ge.runtime.data.weights import Payload
+from ge.runtime.device.binding import Binding
+from ge.runtime.device.device_array import DeviceArray
 from ge.runtime.device.function import Function
+from ge.runtime.device.ports import check_inputs, check_outputs, input_ports, output_ports
+from ge.runtime.device.staged import Staged
+from ge.runtime.device.streaming import run_many
 from ge.runtime.profile.profiler import observe
-
-
-@dataclass(frozen=True, slots=True)
-class Port:
-    """An input or output of a module. `dims` are the symbolic names of its dimensions, "" where
-    a dimension has none; dimensions of the same name have the same size."""
-
-    name: str
-    element: Attribute
-    shape: Shape
-    dims: tuple[str, ...]
-
-    def __str__(self) -> str:
-        sizes = [
-            (name or "?") if size == DYNAMIC else str(size)
-            for size, name in zip(self.shape, self.dims, strict=True)
-        ]
-        return f"{self.name}: {type_name(self.element)}[{', '.join(sizes)}]"
-
-
-def ports(
-    types: Sequence[Attribute], attributes: ArrayAttr[DictionaryAttr] | None, default: str
-) -> list[Port]:
-    result: list[Port] = []
-    for i, t in enumerate(types):
-        table: Mapping[str, Attribute] = {} if attributes is None else attributes.data[i].data
-        element, shape = data_type(t)
-        name = name_of(table)
-        text = f"{default}{i}" if name is None else name
-        result.append(Port(text, element, shape, dims_of(table, len(shape))))
-    return result
 
 
 def main_of(module: ModuleOp) -> FuncOp:
@@ -72,14 +45,6 @@ def main_of(module: ModuleOp) -> FuncOp:
         names = ", ".join(f"@{n}" for n in by_name) or "none"
         raise GeError("the module has no function @main", hint=f"its functions: {names}")
     return by_name["main"]
-
-
-def input_ports(func: FuncOp) -> list[Port]:
-    return ports(func.function_type.inputs.data, func.arg_attrs, "arg")
-
-
-def output_ports(func: FuncOp) -> list[Port]:
-    return ports(func.function_type.outputs.data, func.res_attrs, "result")
 
 
 class Prepared:
@@ -101,8 +66,11 @@ class Prepared:
 class Session:
     """A loaded module. With `poison`, device memory that holds no live value is garbage, so that
     a wrong memory plan gives wrong numbers. With `sanitize`, the program's plan and schedule are
-    proved first (`runtime/check`), and memory is poisoned; None: as GE_SANITIZE says. Raises
+    proved first (`runtime/check`), and memory is poisoned; None: as GE_SANITIZE says. With
+    `cast_inputs`, inputs of other floats or integers than the module's are converted. Raises
     GeError when the module cannot be run, or is not safe."""
+
+    absent: frozenset[Operation] = frozenset()  # no task is left out
 
     def __init__(
         self,
@@ -111,6 +79,7 @@ class Session:
         target: Target | str = DEFAULT_TARGET,
         poison: bool = False,
         sanitize: bool | None = None,
+        cast_inputs: bool = False,
     ) -> None:
         main = main_of(module)
         planned = STREAMS in main.attributes
@@ -127,7 +96,15 @@ class Session:
                 twice = next(n for n in names if names.count(n) > 1)
                 raise GeError(f"two {what} are called '{twice}'", hint="give each its own name")
         self._weights: Payload = Prepared({} if payload is None else payload, module)
+        self.cast_inputs = cast_inputs
         self._function = Function(module, main, self._weights, poison or sanitize)
+        self._queue: ThreadPoolExecutor | None = None
+
+    @cached_property
+    def staged(self) -> Staged:
+        """The same program in stages, on the same device."""
+        main, device = main_of(self.module), self._function.device
+        return Staged(self.module, main, self._weights, device)
 
     @property
     def input_names(self) -> list[str]:
@@ -143,12 +120,41 @@ class Session:
         """The outputs by name, in arrays of `outputs` or new ones. A program that was compiled with
         `share_io` copies neither inputs nor outputs. Raises GeError for missing, unknown or
         ill-typed arrays and for what fails while running."""
-        arrays = check_inputs(self.inputs, inputs)
+        arrays = check_inputs(self.inputs, inputs, self.cast_inputs)
         places = None if outputs is None else check_outputs(self.outputs, outputs, arrays)
         start = time.perf_counter()
         results = self._function.run(arrays, places)
         observe(self, time.perf_counter() - start)
         return dict(zip(self.output_names, results, strict=True))
+
+    def run_async(
+        self, inputs: Mapping[str, Any], outputs: Mapping[str, Array] | None = None
+    ) -> "Future[dict[str, Array]]":
+        """As `run`, in a thread of the session: runs take place in the order of the calls. Errors
+        come out of the future. The arrays are not to be changed before it is done."""
+        if self._queue is None:
+            self._queue = ThreadPoolExecutor(1, "ge session")
+        return self._queue.submit(copy_context().run, self.run, inputs, outputs)
+
+    def run_many(self, batches: Iterable[Any], prefetch: int = 2) -> "Generator[dict[str, Array]]":
+        """The outputs of each batch, in order. A batch has its arrays by name, or in the order of
+        the inputs. While one is computed, the next ones are read and copied to the device, as many
+        as `prefetch` says, and the last one is copied back. Errors are raised when their batch's
+        turn has come, and name its number."""
+        if type(prefetch) is not int or prefetch < 1:
+            raise GeError(f"prefetch is a number of batches, at least 1, not {prefetch!r}")
+        if not isinstance(batches, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise GeError(f"batches are no iterable, but of type {type(batches).__name__}")
+        return run_many(self, batches, prefetch)
+
+    def bind(
+        self,
+        inputs: Mapping[str, DeviceArray] | None = None,
+        outputs: Mapping[str, DeviceArray] | None = None,
+    ) -> Binding:
+        """This session with device arrays for inputs and outputs, by name: they stay where they are
+        between runs. Raises GeError for names and arrays that do not fit."""
+        return Binding(self, inputs or {}, outputs or {})
 
     def fuzz_schedule(self, inputs: Mapping[str, Any], runs: int, seed: int = 0) -> None:
         """Run the program in so many random legal timings (see `interleave.py`). Raises GeError
@@ -164,86 +170,6 @@ class Session:
                         f"output '{name}' has other bits in random timing {number} of seed {seed}",
                         hint="--sanitize tells which tasks race",
                     )
-
-
-# ---- inputs ----------------------------------------------------------------------------------
-
-
-def check_inputs(expected: Sequence[Port], values: Mapping[str, Any]) -> list[Array]:
-    """The inputs in order, contiguous. Raises GeError that names everything that is wrong."""
-    problems: list[str] = []
-    arrays: list[Array] = []
-    sizes: dict[str, tuple[int, str]] = {}
-    names = [p.name for p in expected]
-    for name in values:
-        if name not in names:
-            near = get_close_matches(name, names, 1)
-            hint = f" (did you mean '{near[0]}'?)" if near else ""
-            problems.append(f"there is no input '{name}'{hint}")
-    for port in expected:
-        if port.name not in values:
-            problems.append(f"input '{port.name}' is missing")
-            continue
-        array = _native(values[port.name], port.element)
-        if problem := _mismatch(port, array, sizes):
-            problems.append(problem)
-        arrays.append(array)
-    if problems:
-        listing = ", ".join(map(str, expected)) or "none"
-        raise GeError("; ".join(problems), hint=f"expected inputs: {listing}")
-    return arrays
-
-
-def check_outputs(
-    expected: Sequence[Port], outputs: Mapping[str, Array], inputs: Sequence[Array]
-) -> list[Array | None]:
-    """The arrays for outputs in order, None where none is given. Raises GeError for one that no
-    output is called for, of another type or static shape, that cannot be written to as it lies, or
-    that shares memory with an input or another output."""
-    if unknown := [name for name in outputs if all(p.name != name for p in expected)]:
-        listing = ", ".join(map(str, expected)) or "none"
-        raise GeError(f"there is no output '{unknown[0]}'", hint=f"outputs: {listing}")
-    arrays = [outputs.get(port.name) for port in expected]
-    others = list(inputs)
-    for port, array in zip(expected, arrays, strict=True):
-        if array is None:
-            continue
-        if problem := _mismatch(port, array, {}):
-            raise GeError(problem.replace("input", "output", 1))
-        if not array.flags.c_contiguous or not array.flags.writeable:
-            raise GeError(f"the array for output '{port.name}' is not contiguous and writeable")
-        if any(np.may_share_memory(array, other) for other in others):
-            raise GeError(f"the array for output '{port.name}' shares memory with another one")
-        others.append(array)
-    return arrays
-
-
-def _native(value: Any, element: Attribute) -> Array:
-    array = np.asarray(value, order="C")
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
-    dtype = dtype_of(element)
-    if dtype.isbuiltin != 1 and array.dtype == np.dtype((np.void, dtype.itemsize)):
-        array = array.view(dtype)  # what numpy.load makes of the types of ml_dtypes
-    return array
-
-
-def _mismatch(port: Port, array: Array, sizes: dict[str, tuple[int, str]]) -> str | None:
-    """What is wrong with an input. `sizes` holds the symbolic dimensions of the inputs before."""
-    if array.dtype != dtype_of(port.element):
-        return f"input '{port.name}' is {array.dtype}, not {dtype_of(port.element)}"
-    declared = zip(array.shape, port.shape, strict=False)
-    if array.ndim != len(port.shape) or any(d not in (DYNAMIC, size) for size, d in declared):
-        want = str(port).removeprefix(f"{port.name}: ")
-        return f"input '{port.name}' has shape {shape_text(array.shape)}, not {want}"
-    for size, name in zip(array.shape, port.dims, strict=True):
-        if name:
-            known, where = sizes.setdefault(name, (size, port.name))
-            if known != size:
-                return (
-                    f"dimension '{name}' is {size} in input '{port.name}', but {known} in '{where}'"
-                )
-    return None
 
 
 def random_inputs(

@@ -1,0 +1,124 @@
+"""Inputs and outputs of a session that stay on the device: `Session.bind`.
+
+    hidden = ge.DeviceArray((1, 64), np.float32)
+    first = encoder.bind(outputs={"hidden": hidden})
+    second = decoder.bind(inputs={"hidden": hidden})
+    first.run({"x": x})
+    y = second.run()["y"]          # hidden has crossed no link
+
+The program's tasks that copy bound inputs and outputs do not run, nor does the clock count them.
+Where such a task fills only a part of a slot, or copies a constant, it runs as before, on the
+bound array.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import is_static, shape_of
+from ge.runtime.data.arrays import Array
+from ge.runtime.device.device_array import DeviceArray
+from ge.runtime.device.ports import check_inputs, check_outputs, unknown_name
+from ge.runtime.profile.profiler import observe, timeline_of
+
+if TYPE_CHECKING:
+    from ge.runtime.clock.timeline import Timeline
+    from ge.runtime.device.session import Session
+
+
+class Binding:
+    """A session with device arrays for some of its inputs and outputs."""
+
+    def __init__(
+        self,
+        session: "Session",
+        inputs: Mapping[str, DeviceArray],
+        outputs: Mapping[str, DeviceArray],
+    ) -> None:
+        self.session, self.inputs, self.outputs = session, dict(inputs), dict(outputs)
+        self.module, self.target = session.module, session.target
+        for what, arrays, ports in (
+            ("input", self.inputs, session.inputs),
+            ("output", self.outputs, session.outputs),
+        ):
+            for name, array in arrays.items():
+                if problem := unknown_name(name, what, ports):
+                    raise GeError(problem)
+                if not isinstance(array, DeviceArray):  # pyright: ignore[reportUnnecessaryIsInstance]
+                    hint = "ge.DeviceArray.of(array) copies it to the device"
+                    raise GeError(f"{what} '{name}' is bound to no ge.DeviceArray", hint=hint)
+        for port in session.outputs:
+            if port.name in outputs and not is_static(port.shape):
+                hint = "leave it to the program"
+                raise GeError(f"the size of output '{port}' is known only when it runs", hint=hint)
+        ports = [p for p in session.inputs if p.name in self.inputs]
+        bound = check_inputs(ports, {n: a.memory for n, a in self.inputs.items()})
+        check_outputs(session.outputs, {n: a.memory for n, a in self.outputs.items()}, bound)
+        self._staged = staged = session.staged
+        self._ins = {
+            i: staged.inputs[i]
+            for i, p in enumerate(session.inputs)
+            if p.name in self.inputs and i in staged.inputs
+        }
+        self._outs = {
+            i: staged.outputs[i]
+            for i, p in enumerate(session.outputs)
+            if p.name in self.outputs and staged.outputs.get(i) and staged.outputs[i].is_slot
+        }
+        copies = staged.steps(self._ins.values()), staged.steps(self._outs.values())
+        _, self._code, _ = staged.function.code.stages(*copies)
+        self.absent = frozenset[Operation](
+            p.task for p in (*self._ins.values(), *self._outs.values())
+        )
+
+    def run(self, inputs: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The outputs by name: bound ones as the device arrays that they were bound to. `inputs`
+        are those that are not bound. Raises GeError as `Session.run` does."""
+        session, function = self.session, self._staged.function
+        given = dict(inputs or {})
+        if twice := next((n for n in given if n in self.inputs), None):
+            raise GeError(f"input '{twice}' is bound", hint="write to its device array instead")
+        given |= {n: a.memory for n, a in self.inputs.items()}
+        arrays = check_inputs(session.inputs, given, session.cast_inputs)
+        start = time.perf_counter()
+        with function.device.lock:
+            outs = [None if (a := self.outputs.get(p.name)) is None else a.memory
+                    for p in session.outputs]  # fmt: skip
+            registers = function.registers(arrays, outs)
+            for places in (self._staged.inputs, self._staged.outputs):
+                for register, array in self._staged.memory(places).items():
+                    registers[register] = array
+            for i, place in self._ins.items():
+                view = arrays[i].view()
+                view.flags.writeable = False
+                registers[function.register(place.value)] = view
+            for i, place in self._outs.items():
+                shape = shape_of(place.value)
+                registers[function.register(place.value)] = _memory(outs[i]).reshape(shape)
+            function.execute(registers, self._code)
+            numbers = [i for i in range(len(outs)) if i not in self._outs]
+            bound = [a.memory for a in (*self.inputs.values(), *self.outputs.values())]
+            results = dict(zip(numbers, function.results(registers, numbers, *bound), strict=True))
+        observe(self, time.perf_counter() - start)
+        named: dict[str, Any] = {}
+        for i, port in enumerate(session.outputs):
+            named[port.name] = results.get(i)
+            if (array := self.outputs.get(port.name)) is not None:
+                if i in results:
+                    np.copyto(array.memory, results[i])
+                named[port.name] = array
+        return named
+
+    @property
+    def timeline(self) -> "Timeline":
+        """The simulated run, without the copies of what is bound."""
+        return timeline_of(self)
+
+
+def _memory(array: Array | None) -> Array:
+    assert array is not None
+    return array
