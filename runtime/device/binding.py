@@ -26,7 +26,6 @@ from ge.runtime.device.ports import check_inputs, check_outputs, unknown_name
 from ge.runtime.profile.profiler import observe, timeline_of
 
 if TYPE_CHECKING:
-    from ge.runtime.clock.timeline import Timeline
     from ge.runtime.device.session import Session
 
 
@@ -114,9 +113,9 @@ class Binding:
         return named
 
     @property
-    def timeline(self) -> "Timeline":
-        """The simulated run, without the copies of what is bound."""
-        return timeline_of(self)
+    def latency_us(self) -> float:
+        """The simulated time of a run, without the copies of what is bound."""
+        return timeline_of(self).latency_us
 
 
 def _memory(array: Array | None) -> Array:

@@ -10,12 +10,12 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
+from ge.dialects.npu_task.places import Place, input_places, output_places
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.executable import Registers
 from ge.runtime.device.function import Function
 from ge.runtime.device.memory import POISON, Device
-from ge.dialects.npu_task.places import Place, input_places, output_places
 
 Memory: TypeAlias = Mapping[int, Array]  # register of a slot -> its memory
 

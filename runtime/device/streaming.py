@@ -52,6 +52,7 @@ class Ended:
 def run_many(
     session: "Session", batches: Iterable[Any], prefetch: int
 ) -> Generator[dict[str, Array]]:
+    """The outputs of each batch; see the top."""
     stream = Stream(session, iter(batches), prefetch)
     stream.start()
     try:
