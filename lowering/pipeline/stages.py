@@ -183,7 +183,7 @@ def quantization(options: Options) -> Passes:
     if not SCHEMES[scheme].activation_bits:
         return [smooth, *insertion]
     equalize = EqualizeChannelsPass(scheme=scheme)
-    search = SearchRangesPass("", scheme, options.ranges, target)
+    search = SearchRangesPass("", scheme, options.ranges, target, skip)
     if SCHEMES[scheme].is_float:
         return [CalibratePass(), *insertion]
     if SCHEMES[scheme].is_dynamic:
