@@ -43,6 +43,7 @@ PASSES = {
         lower-quantization quantize-cache search-ranges smooth-activations
     """,
     "transforms.schedule": "assign-streams split-launches",
+    "transforms.state": "mark-state update-state",
     "lowering.levels": "verify-level verify-plan verify-schedule",
     "lowering.steps": " ".join(level.step for level in Level),
 }
