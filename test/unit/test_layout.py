@@ -60,6 +60,9 @@ ROOMS: dict[str, set[str]] = {
     "transforms/schedule": {
         "dialects", "runtime/clock", "runtime/costs", "transforms/analysis",
     },
+    "transforms/state": {
+        "dialects", "transforms/analysis", "transforms/graph", "transforms/memory",
+    },
     "lowering/text": {"dialects", "runtime/data"},
     "lowering/onnx": {"dialects", "runtime/data", "runtime/kernels", "lowering/text"},
     "lowering/steps": {"dialects", "runtime/costs", "transforms/analysis"},

@@ -31,7 +31,7 @@ from ge.dialects.npu_task.ops import (
     TransferOp,
     WaitOp,
 )
-from ge.dialects.npu_task.program_info import IO, NO_REUSE, ORDER
+from ge.dialects.npu_task.program_info import NO_REUSE, ORDER, STATE, is_outside_arena
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.types import Dense, Shape, array_ints, byte_size, shape_of
 from ge.dialects.targets.target import TARGET, Target
@@ -120,7 +120,9 @@ class Binding(Buffers):
             case RecordOp() | WaitOp() | ReinterpretCastOp() | YieldOp():
                 pass
             case SlotOp():
-                self.allocate(op.result, op.result.type, op.segment.data == "io")
+                buffer = self.allocate(op.result, op.result.type, op.segment.data == "io")
+                if STATE in op.attributes:
+                    self.outlives(op, buffer)
             case AllocOp():
                 self.add(new := op.clone())
                 self.buffers[op.memref] = new.memref
@@ -140,6 +142,12 @@ class Binding(Buffers):
                 self.add(FuncReturnOp(*map(self.buffer, op.operands)))
             case _:
                 raise error_at(op, f"{op.name} is no op of a program")
+
+    def outlives(self, op: SlotOp, buffer: SSAValue) -> None:
+        """A slot stays from run to run: it is written before and after this one."""
+        assert isinstance(buffer.owner, AllocOp)
+        buffer.owner.attributes.update(op.attributes)
+        self.writes[op.result] = self.writes.get(op.result, 0) + 2
 
     def constant(self, op: ConstantOp) -> None:
         if isinstance(op.value, DenseIntOrFPElementsAttr) and byte_size(op.result.type) <= LIMIT:
@@ -244,13 +252,13 @@ def clean(block: Block) -> None:
     for op in reversed(list(block.ops)):
         if isinstance(op, LaunchOp):
             unread = all(
-                isinstance(v.owner, AllocOp) and IO not in v.owner.attributes and v.has_one_use()
+                isinstance(v.owner, AllocOp) and not is_outside_arena(v.owner) and v.has_one_use()
                 for v in op.outs
             )
             if unread and all(r.first_use is None for r in op.results):
                 op.detach()
                 op.erase()
         elif isinstance(op, AllocOp | ReinterpretCastOp | ConstantOp):
-            if op.results[0].first_use is None:
+            if op.results[0].first_use is None and STATE not in op.attributes:
                 op.detach()
                 op.erase()

@@ -34,9 +34,7 @@ class Fold(RewritePattern):
             replace(op, make, [make.dense(v) for v in values], rewriter)
 
 
-def simplify(
-    scope: ModuleOp | Region, families: Sequence[ModuleType], exact: bool = False
-) -> None:
+def simplify(scope: ModuleOp | Region, families: Sequence[ModuleType], exact: bool = False) -> None:
     """Apply the rules of `families`, with `exact` only those that keep every bit, until none
     matches; new ops are folded at once."""
     rules = [r for m in families for r in vars(m).values() if isinstance(r, LocalRule)]
