@@ -97,6 +97,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     check_changes(args.what_if, machine_of(args, loaded.module, options))
     compilation = lower_for(args, loaded, options)
+    loaded, compilation, inputs = bind(args, loaded, compilation, options, inputs)
     report = describe(loaded, compilation)
     outputs: dict[str, Array] = {}
     states: dict[str, Array] = {}
@@ -224,6 +225,30 @@ def lower_for(
     deciding = nullcontext() if options.precision == ORIGIN else decisions(loaded, options)
     with progress_bar() as progress, deciding:
         return lower_program(loaded, options, progress, goal)
+
+
+def bind(
+    args: argparse.Namespace,
+    loaded: "Program",
+    compilation: "Compilation | None",
+    options: "Options",
+    inputs: "dict[str, Array] | None",
+) -> "tuple[Program, Compilation | None, dict[str, Array] | None]":
+    """A program of unknown shapes at those of its inputs, or at the sizes given (unless
+    GE_STATIC_SHAPE=0), with the inputs."""
+    from ge.lowering.driver.binding import Binder, is_open
+    from ge.runtime.device.session import check_inputs, input_ports, main_of, random_inputs
+
+    if options.static_shape is False or not is_open(loaded.module):
+        return loaded, compilation, inputs
+    shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
+    if not args.timing_only:
+        if inputs is None:
+            inputs = random_inputs(loaded.module, args.seed, shapes, dims)
+        check_inputs(input_ports(main_of(loaded.module)), inputs)
+        shapes = {name: array.shape for name, array in inputs.items()}
+    bound = Binder(loaded, options).at(dims, shapes)
+    return bound, bound.compilation, inputs
 
 
 def describe(loaded: "Program", compilation: "Compilation | None") -> dict[str, Any]:
