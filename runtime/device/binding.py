@@ -13,6 +13,7 @@ bound array.
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,8 +21,8 @@ from xdsl.ir import Operation
 
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import is_static, shape_of
-from ge.runtime.data.arrays import Array
 from ge.runtime.device.device_array import DeviceArray
+from ge.runtime.device.executable import Registers
 from ge.runtime.device.ports import check_inputs, check_outputs, unknown_name
 from ge.runtime.profile.profiler import observe, timeline_of
 
@@ -58,15 +59,11 @@ class Binding:
         bound = check_inputs(ports, {n: a.memory for n, a in self.inputs.items()})
         check_outputs(session.outputs, {n: a.memory for n, a in self.outputs.items()}, bound)
         self._staged = staged = session.staged
-        self._ins = {
-            i: staged.inputs[i]
-            for i, p in enumerate(session.inputs)
-            if p.name in self.inputs and i in staged.inputs
-        }
+        numbers = ((session.argument_number(name), name) for name in self.inputs)
+        self._ins = {name: staged.inputs[i] for i, name in numbers if i in staged.inputs}
+        numbers = ((session.result_number(name), name) for name in self.outputs)
         self._outs = {
-            i: staged.outputs[i]
-            for i, p in enumerate(session.outputs)
-            if p.name in self.outputs and staged.outputs.get(i) and staged.outputs[i].is_slot
+            name: place for i, name in numbers if (place := staged.outputs.get(i)) and place.is_slot
         }
         copies = staged.steps(self._ins.values()), staged.steps(self._outs.values())
         _, self._code, _ = staged.function.code.stages(*copies)
@@ -83,41 +80,39 @@ class Binding:
             raise GeError(f"input '{twice}' is bound", hint="write to its device array instead")
         given |= {n: a.memory for n, a in self.inputs.items()}
         arrays = check_inputs(session.inputs, given, session.cast_inputs)
+        memory = [
+            None if a is None else a.memory for a in map(self.outputs.get, session.output_names)
+        ]
+        registers = function.registers(session.arguments(arrays), session.in_order(memory))
+        for places in (self._staged.inputs, self._staged.outputs):
+            for register, array in self._staged.memory(places).items():
+                registers[register] = array
+        for name, place in self._ins.items():
+            view = self.inputs[name].memory.view()
+            view.flags.writeable = False
+            registers[function.register(place.value)] = view
+        for name, place in self._outs.items():
+            shaped = self.outputs[name].memory.reshape(shape_of(place.value))
+            registers[function.register(place.value)] = shaped
+        results: dict[str, Any] = {}
         start = time.perf_counter()
-        with function.device.lock:
-            outs = [None if (a := self.outputs.get(p.name)) is None else a.memory
-                    for p in session.outputs]  # fmt: skip
-            registers = function.registers(arrays, outs)
-            for places in (self._staged.inputs, self._staged.outputs):
-                for register, array in self._staged.memory(places).items():
-                    registers[register] = array
-            for i, place in self._ins.items():
-                view = arrays[i].view()
-                view.flags.writeable = False
-                registers[function.register(place.value)] = view
-            for i, place in self._outs.items():
-                shape = shape_of(place.value)
-                registers[function.register(place.value)] = _memory(outs[i]).reshape(shape)
-            function.execute(registers, self._code)
-            numbers = [i for i in range(len(outs)) if i not in self._outs]
-            bound = [a.memory for a in (*self.inputs.values(), *self.outputs.values())]
-            results = dict(zip(numbers, function.results(registers, numbers, *bound), strict=True))
+        session.step(partial(self._compute, results=results), registers)
         observe(self, time.perf_counter() - start)
-        named: dict[str, Any] = {}
-        for i, port in enumerate(session.outputs):
-            named[port.name] = results.get(i)
-            if (array := self.outputs.get(port.name)) is not None:
-                if i in results:
-                    np.copyto(array.memory, results[i])
-                named[port.name] = array
-        return named
+        return {name: results[name] for name in session.output_names}
+
+    def _compute(self, registers: Registers, results: dict[str, Any]) -> None:
+        function, session = self._staged.function, self.session
+        function.execute(registers, self._code)
+        names = [name for name in session.output_names if name not in self._outs]
+        numbers = [session.result_number(name) for name in names]
+        bound = [a.memory for a in (*self.inputs.values(), *self.outputs.values())]
+        results |= zip(names, function.results(registers, numbers, *bound), strict=True)
+        for name, array in self.outputs.items():
+            if name in results:
+                np.copyto(array.memory, results[name])
+            results[name] = array
 
     @property
     def latency_us(self) -> float:
         """The simulated time of a run, without the copies of what is bound."""
         return timeline_of(self).latency_us
-
-
-def _memory(array: Array | None) -> Array:
-    assert array is not None
-    return array

@@ -18,6 +18,7 @@ from ge.runtime.device.executable import Code, Registers
 from ge.runtime.device.interleave import random_order
 from ge.runtime.device.interpreter import Translator
 from ge.runtime.device.memory import (
+    KEPT,
     POISON,
     Device,
     SegmentRange,
@@ -57,6 +58,7 @@ class Function:
         self._arguments = [self._translator.define(a) for a in block.args]
         self.code, self._results = self._translator.block(block)
         self._template = self._translator.template
+        self.states = self._translator.states
         if poison and timing is None:  # when a last use is over depends on the timing
             self._poison(func)
 
@@ -65,10 +67,9 @@ class Function:
     ) -> list[Array]:
         """The results, in arrays of `outputs` (contiguous, of the right types) or new ones.
         Arguments are not written to."""
-        with self.device.lock:
-            registers = self.registers(arguments, outputs)
-            self.execute(registers)
-            results = self.results(registers)
+        registers = self.registers(arguments, outputs)
+        self.execute(registers)
+        results = self.results(registers)
         for i, out in enumerate(outputs or ()):
             if out is not None:
                 np.copyto(out, results[i])  # nothing where it is that memory
@@ -89,13 +90,16 @@ class Function:
         for slot, index in self._outputs.items():
             output = None if outputs is None else outputs[index]
             registers[self.register(slot)] = self.memory(slot, output)
-        for r, array in zip(self._arguments, arguments, strict=True):
-            registers[r] = array.view()
-            registers[r].flags.writeable = False
+        for number, array in enumerate(arguments):
+            self.set_argument(registers, number, array)
         return registers
 
+    def set_argument(self, registers: Registers, number: int, array: Array) -> None:
+        registers[self._arguments[number]] = view = array.view()
+        view.flags.writeable = False
+
     def execute(self, registers: Registers, code: Code | None = None) -> None:
-        """Run all steps, or those of a part of the code. The caller holds the device's lock."""
+        """Run all steps, or those of a part of the code."""
         if self.device.poison:
             self.device.poison_all()
         if self.timing is not None:
@@ -132,10 +136,11 @@ class Function:
         slots: dict[int, SlotOp] = {}
         for op in func.walk():
             if isinstance(op, SlotOp):
-                slots[self._translator.use(op.result)] = op
+                if op.segment.data != KEPT:
+                    slots[self._translator.use(op.result)] = op
             elif isinstance(op, ReinterpretCastOp):
                 origin = owner_of(op.source).owner
-                if isinstance(origin, SlotOp):
+                if isinstance(origin, SlotOp) and origin.segment.data != KEPT:
                     slots[self._translator.use(op.result)] = origin
         touched = [(*i.reads, *i.writes) for i in self.code.instructions]
         spans: dict[SlotOp, tuple[int, int]] = {}

@@ -9,12 +9,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
-from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 
 from ge.dialects.npu_task.memory import MemoryView
 from ge.dialects.npu_task.ops import SlotOp
@@ -24,7 +24,11 @@ from ge.runtime.data.arrays import Array
 from ge.runtime.data.machine import WITHOUT_MEMORY, require_memory
 from ge.runtime.data.packing import is_packed, packed, unpacked
 
+if TYPE_CHECKING:
+    from ge.runtime.device.state import DeviceState
+
 POISON = 0xFF
+KEPT = "state"  # the segment whose bytes stay from run to run
 
 Bytes = NDArray[np.uint8]
 
@@ -101,11 +105,11 @@ def loaded(value: Array | PackedView) -> Array:
 
 
 class Device:
-    """Segments of device memory by name. Who runs on it holds its lock."""
+    """Segments of device memory by name, and the states that are kept there."""
 
     def __init__(self, sizes: dict[str, int] | None = None, poison: bool = False) -> None:
         self.sizes, self.poison = sizes or {}, poison
-        self.lock = Lock()
+        self.states: dict[Operation, DeviceState] = {}
         require_memory(sum(self.sizes.values()), "the program", hint=WITHOUT_MEMORY)
         self.pools: dict[str, Bytes] = {n: np.empty(s, np.uint8) for n, s in self.sizes.items()}
         if poison:
@@ -131,8 +135,9 @@ class Device:
         return self.pools[extent.segment][extent.start : extent.end]
 
     def poison_all(self) -> None:
-        for pool in self.pools.values():
-            pool.fill(POISON)
+        for name, pool in self.pools.items():
+            if name != KEPT:
+                pool.fill(POISON)
 
 
 def extent_of(op: SlotOp) -> SegmentRange:

@@ -6,28 +6,31 @@ from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from ge.dialects.graph.ports import dims_of, name_of
+from ge.dialects.graph.state import STATE
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.element_types import type_name
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, Shape, shape_text
-from ge.runtime.data.arrays import Array, dtype_of
+from ge.runtime.data.arrays import Array, dtype_of, native
 from ge.runtime.device.casting import converted
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
     """An input or output of a module. `dims` are the symbolic names of its dimensions, "" where
-    a dimension has none; dimensions of the same name have the same size."""
+    a dimension has none; dimensions of the same name have the same size. `state`: the output that
+    an input is in the next run, "" for an input of the caller."""
 
     name: str
     element: Attribute
     shape: Shape
     dims: tuple[str, ...]
+    state: str = ""
 
     def __str__(self) -> str:
         sizes = [
@@ -46,7 +49,9 @@ def ports(
         element, shape = data_type(t)
         name = name_of(table)
         text = f"{default}{i}" if name is None else name
-        result.append(Port(text, element, shape, dims_of(table, len(shape))))
+        becomes = table.get(STATE)
+        state = becomes.data if isinstance(becomes, StringAttr) else ""
+        result.append(Port(text, element, shape, dims_of(table, len(shape)), state))
     return result
 
 
@@ -79,7 +84,7 @@ def check_inputs(
         if port.name not in values:
             problems.append(f"input '{port.name}' is missing")
             continue
-        array = _native(values[port.name], port.element)
+        array = native(values[port.name], dtype_of(port.element))
         if cast:
             array = converted(array, dtype_of(port.element), port.name)
         if problem := _mismatch(port, array, sizes):
@@ -113,16 +118,6 @@ def check_outputs(
             raise GeError(f"the array for output '{port.name}' shares memory with another one")
         others.append(array)
     return arrays
-
-
-def _native(value: Any, element: Attribute) -> Array:
-    array = np.asarray(value, order="C")
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
-    dtype = dtype_of(element)
-    if dtype.isbuiltin != 1 and array.dtype == np.dtype((np.void, dtype.itemsize)):
-        array = array.view(dtype)  # what numpy.load makes of the types of ml_dtypes
-    return array
 
 
 def _mismatch(port: Port, array: Array, sizes: dict[str, tuple[int, str]]) -> str | None:

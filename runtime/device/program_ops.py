@@ -9,19 +9,21 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ge.dialects.graph import control as graph
 from ge.dialects.npu_task import control
 from ge.dialects.npu_task import ops as task
 from ge.dialects.npu_task.attributes import data_type, is_dynamic
 from ge.dialects.npu_task.memory import BlockMove, is_writable, moves, owner_of, source_of, view_of
+from ge.dialects.npu_task.program_info import STATE
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, numel, shape_of
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.device.executable import Code, Registers, Step
 from ge.runtime.device.interpreter import Translator, checker, translates
 from ge.runtime.device.memory import PackedRow, PackedView, extent_of, loaded, strided_view
+from ge.runtime.device.state import DeviceState
 
 
 @translates(task.ConstantOp)
@@ -96,8 +98,19 @@ def translate_slot(t: Translator, op: task.SlotOp) -> None:
         return
     view = t.device.view(extent_of(op), dtype_of(element), shape)
     t.constant(op.result, view)
+    if STATE in op.attributes:
+        state_of(t, op, view)
     if isinstance(view, PackedView):
         t.packed.add(t.use(op.result))
+
+
+def state_of(t: Translator, op: Operation, memory: Array | PackedView) -> DeviceState:
+    """The state of a slot or an allocation: one for all functions of the device."""
+    state = t.device.states.get(op)
+    if state is None:
+        state = t.device.states[op] = DeviceState.of(op, memory, t.device.poison)
+    t.states.append(state)
+    return state
 
 
 def bound_outputs(block: Block) -> dict[SSAValue, int]:
@@ -115,6 +128,10 @@ def bound_outputs(block: Block) -> dict[SSAValue, int]:
 
 @translates(AllocOp)
 def translate_alloc(t: Translator, op: AllocOp) -> None:
+    if STATE in op.attributes:
+        element, shape = data_type(op.memref.type)
+        t.constant(op.memref, state_of(t, op, np.empty(shape, dtype_of(element))).memory)
+        return
     reason = "a buffer of dynamic shape is made by the launch that computes the shape"
     t.allocate(op, op.memref, reason)
 

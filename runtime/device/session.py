@@ -4,11 +4,12 @@ The module may be at any level; all levels give the same numbers.
 """
 
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import cached_property
 from math import prod
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
+from ge.dialects.graph.state import Typed, state_pairs
 from ge.dialects.npu_task.program_info import STREAMS
 from ge.dialects.support.element_types import is_unsigned
 from ge.dialects.support.environment import switch
@@ -31,9 +33,12 @@ from ge.runtime.data.machine import machine_bytes
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.binding import Binding
 from ge.runtime.device.device_array import DeviceArray
+from ge.runtime.device.executable import Registers
 from ge.runtime.device.function import Function
-from ge.runtime.device.ports import check_inputs, check_outputs, input_ports, output_ports
+from ge.runtime.device.memory import loaded
+from ge.runtime.device.ports import Port, check_inputs, check_outputs, input_ports, output_ports
 from ge.runtime.device.staged import Staged
+from ge.runtime.device.state import DeviceState, HostState, State
 from ge.runtime.device.streaming import run_many
 from ge.runtime.profile.profiler import observe
 
@@ -66,9 +71,11 @@ class Prepared:
 class Session:
     """A loaded module. With `poison`, device memory that holds no live value is garbage, so that
     a wrong memory plan gives wrong numbers. With `sanitize`, the program's plan and schedule are
-    proved first (`runtime/check`), and memory is poisoned; None: as GE_SANITIZE says. With
-    `cast_inputs`, inputs of other floats or integers than the module's are converted. Raises
-    GeError when the module cannot be run, or is not safe."""
+    proved first (`runtime/check`), and memory is poisoned; None: as GE_SANITIZE says. `state`:
+    names of inputs (regular expressions) and of the outputs that they are in the next run; the
+    session keeps them, as it keeps what the module says is state. With `cast_inputs`, inputs of
+    other floats or integers than the module's are converted. Raises GeError when the module cannot
+    be run, or is not safe."""
 
     absent: frozenset[Operation] = frozenset()  # no task is left out
 
@@ -79,6 +86,7 @@ class Session:
         target: Target | str = DEFAULT_TARGET,
         poison: bool = False,
         sanitize: bool | None = None,
+        state: Mapping[str, str] | None = None,
         cast_inputs: bool = False,
     ) -> None:
         main = main_of(module)
@@ -90,21 +98,33 @@ class Session:
             require_schedule(module, with_races=False)  # which the plan's proof has looked for
         self.module = module
         self.target = Target.load(target) if isinstance(target, str) else target
-        self.inputs, self.outputs = input_ports(main), output_ports(main)
+        arguments, results = input_ports(main), output_ports(main)
+        kept = host_states(arguments, results, state or {})
+        self._arguments, self._results = [p.name for p in arguments], [p.name for p in results]
+        self._kept = kept
+        becomes = {s.result for s in kept}
+        self.inputs = [p for p in arguments if all(p.name != s.name for s in kept)]
+        self.outputs = [p for p in results if p.name not in becomes]
         for what, names in (("inputs", self.input_names), ("outputs", self.output_names)):
             if len(set(names)) < len(names):
                 twice = next(n for n in names if names.count(n) > 1)
                 raise GeError(f"two {what} are called '{twice}'", hint="give each its own name")
         self._weights: Payload = Prepared({} if payload is None else payload, module)
-        self.cast_inputs = cast_inputs
         self._function = Function(module, main, self._weights, poison or sanitize)
+        self.state = State((*kept, *self._function.states))
+        self.cast_inputs = cast_inputs
+        self.lock = Lock()  # of who runs
         self._queue: ThreadPoolExecutor | None = None
 
     @cached_property
     def staged(self) -> Staged:
-        """The same program in stages, on the same device."""
-        main, device = main_of(self.module), self._function.device
-        return Staged(self.module, main, self._weights, device)
+        """The same program in stages, on the same device. What becomes state of modules of tensors
+        is known when the run before has computed."""
+        main, kept = main_of(self.module), [(s.name, s.result) for s in self._kept]
+        arguments = {self._arguments.index(name) for name, _ in kept}
+        results = {self._results.index(result) for _, result in kept}
+        device = self._function.device
+        return Staged(self.module, main, self._weights, device, arguments, results)
 
     @property
     def input_names(self) -> list[str]:
@@ -122,10 +142,57 @@ class Session:
         ill-typed arrays and for what fails while running."""
         arrays = check_inputs(self.inputs, inputs, self.cast_inputs)
         places = None if outputs is None else check_outputs(self.outputs, outputs, arrays)
-        start = time.perf_counter()
-        results = self._function.run(arrays, places)
-        observe(self, time.perf_counter() - start)
-        return dict(zip(self.output_names, results, strict=True))
+        with self.lock:
+            self.state.require()
+            start = time.perf_counter()
+            results = self._call(self._function, arrays, places)
+            seconds = time.perf_counter() - start
+            for kept in self._kept:
+                kept.fill(results.pop(kept.result))
+            self.state.advance()
+        observe(self, seconds)
+        return results
+
+    def _call(
+        self,
+        function: Function,
+        inputs: Sequence[Array],
+        places: Sequence[Array | None] | None = None,
+    ) -> dict[str, Array]:
+        """Run a function on inputs and on the state that the session keeps."""
+        outputs = None if places is None else self.in_order(places)
+        results = function.run(self.arguments(inputs), outputs)
+        return dict(zip(self._results, results, strict=True))
+
+    def arguments(self, inputs: Sequence[Array]) -> list[Array]:
+        """The arguments of @main: inputs, and the state that the session keeps."""
+        values = dict(zip(self.input_names, inputs, strict=True))
+        values |= {s.name: s.value for s in self._kept}
+        return [values[name] for name in self._arguments]
+
+    def in_order(self, outputs: Sequence[Array | None]) -> list[Array | None]:
+        """The arrays for the results of @main, None for what becomes state."""
+        given = dict(zip(self.output_names, outputs, strict=True))
+        return [given.get(name) for name in self._results]
+
+    def argument_number(self, name: str) -> int:
+        return self._arguments.index(name)
+
+    def result_number(self, name: str) -> int:
+        return self._results.index(name)
+
+    def step(self, compute: Callable[[Registers], None], registers: Registers) -> None:
+        """A run by registers of `staged`, which holds the lock while it computes."""
+        function = self.staged.function
+        with self.lock:
+            self.state.require()
+            for kept in self._kept:
+                number = self.argument_number(kept.name)
+                function.set_argument(registers, number, kept.value)
+            compute(registers)
+            for kept in self._kept:
+                kept.fill(function.results(registers, [self.result_number(kept.result)])[0])
+            self.state.advance()
 
     def run_async(
         self, inputs: Mapping[str, Any], outputs: Mapping[str, Array] | None = None
@@ -159,17 +226,41 @@ class Session:
     def fuzz_schedule(self, inputs: Mapping[str, Any], runs: int, seed: int = 0) -> None:
         """Run the program in so many random legal timings (see `interleave.py`). Raises GeError
         that names the run and the output when one is not bit-identical to that of `run`."""
-        arrays = check_inputs(self.inputs, inputs)
-        want = [w.tobytes() for w in self._function.run(arrays)]
+        arrays = check_inputs(self.inputs, inputs, self.cast_inputs)
+        self.state.require()
+        states = [loaded(s.memory).copy() for s in self._function.states]
+        want = {name: w.tobytes() for name, w in self._call(self._function, arrays).items()}
+        restore(self._function.states, states)
         timing = np.random.default_rng(seed)
         function = Function(self.module, main_of(self.module), self._weights, timing=timing)
         for number in range(runs):
-            for name, bits, got in zip(self.output_names, want, function.run(arrays), strict=True):
-                if got.tobytes() != bits:
+            restore(function.states, states)
+            for name, got in self._call(function, arrays).items():
+                if got.tobytes() != want[name]:
                     raise GeError(
                         f"output '{name}' has other bits in random timing {number} of seed {seed}",
                         hint="--sanitize tells which tasks race",
                     )
+
+
+def host_states(
+    arguments: Sequence[Port], results: Sequence[Port], patterns: Mapping[str, str]
+) -> list[HostState]:
+    """The arguments that are state, as the module says, or by patterns."""
+    typed = [[Typed(p.name, p.element, p.shape) for p in ports] for ports in (arguments, results)]
+    pairs = state_pairs(patterns, typed[0], typed[1])
+    pairs |= {p.name: p.state for p in arguments if p.state}
+    shapes = {p.name: p.shape for p in results}
+    return [
+        HostState(p.name, p.element, p.shape, shapes[pairs[p.name]], pairs[p.name])
+        for p in arguments
+        if p.name in pairs
+    ]
+
+
+def restore(states: Sequence[DeviceState], arrays: Sequence[Array]) -> None:
+    for state, array in zip(states, arrays, strict=True):
+        state.restore(array)
 
 
 def random_inputs(
@@ -182,7 +273,7 @@ def random_inputs(
     0 or 1 (so that they are valid indices). Unknown dimensions come from `shapes` (by input),
     from `dims` (by symbolic name), else they are 1. Raises GeError for what does not fit."""
     rng = np.random.default_rng(seed)
-    expected = input_ports(main_of(module))
+    expected = [p for p in input_ports(main_of(module)) if not p.state]
     sizes = dict(dims or {})
     for port in expected:
         for size, name in zip((shapes or {}).get(port.name, ()), port.dims, strict=False):

@@ -1,9 +1,10 @@
 """A program in three stages: what copies its inputs to the device, what computes, and what copies
 its outputs back. Each run brings its own memory for inputs and outputs, so the stages of different
 runs may overlap: the next inputs arrive, and the last outputs leave, while the device computes.
+What computes uses the memory of the device, and is alone there.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -21,12 +22,21 @@ Memory: TypeAlias = Mapping[int, Array]  # register of a slot -> its memory
 
 
 class Staged:
-    """The stages of a function, which share a device with others: only `compute` uses what is not
-    of the run alone."""
+    """The stages of a function, which shares a device with others."""
 
-    def __init__(self, module: ModuleOp, func: FuncOp, payload: Payload, device: Device) -> None:
+    def __init__(
+        self,
+        module: ModuleOp,
+        func: FuncOp,
+        payload: Payload,
+        device: Device,
+        arguments: Collection[int] = (),
+        results: Collection[int] = (),
+    ) -> None:
+        """`arguments` and `results` with these numbers are copied when it computes."""
         block = func.body.block
-        self.inputs, self.outputs = input_places(block), output_places(block)
+        self.inputs = {i: p for i, p in input_places(block).items() if i not in arguments}
+        self.outputs = {i: p for i, p in output_places(block).items() if i not in results}
         places = (*self.inputs.values(), *self.outputs.values())
         slots = [p.value for p in places if p.is_slot]
         self.function = Function(module, func, payload, device.poison, slots, device)
@@ -59,13 +69,10 @@ class Staged:
     def compute(self, registers: Registers, memory: Memory) -> None:
         """Compute the outputs on the device. `memory` is that of their slots."""
         self._place(registers, memory)
-        function = self.function
-        with function.device.lock:
-            function.execute(registers, self._compute)
-            for i, array in zip(
-                self._computed, function.results(registers, self._computed), strict=True
-            ):
-                registers[function.result_register(i)] = array
+        self.function.execute(registers, self._compute)
+        results = self.function.results(registers, self._computed)
+        for i, array in zip(self._computed, results, strict=True):
+            registers[self.function.result_register(i)] = array
 
     def unload(self, registers: Registers, memory: Memory) -> list[Array]:
         """Copy the outputs back: all outputs, in order."""

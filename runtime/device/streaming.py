@@ -13,6 +13,7 @@ inside of the caller's iterable ends when that returns.
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 from time import perf_counter
@@ -59,7 +60,7 @@ def run_many(
         while isinstance(batch := stream.computed.get(), Batch):
             results = session.staged.unload(batch.registers, batch.memory)
             stream.free_outputs.put(batch.memory)
-            yield dict(zip(session.output_names, results, strict=True))
+            yield {name: results[number] for name, number in stream.numbers}
         if batch.error is not None:
             raise batch.error
     finally:
@@ -79,6 +80,7 @@ class Stream:
         for _ in range(prefetch):
             self.free_inputs.put(self.staged.memory(self.staged.inputs))
             self.free_outputs.put(self.staged.memory(self.staged.outputs))
+        self.numbers = [(name, session.result_number(name)) for name in session.output_names]
         self.stopped = self.reading = False
         self.feeder = _thread(self.feed, "ge feed")
         self.computer = _thread(self.compute, "ge compute")
@@ -94,7 +96,8 @@ class Stream:
                 arrays = self.reader.read(batch[0], number)
                 if (memory := self.free_inputs.get()) is None:
                     return
-                self.loaded.put(Batch(number, self.staged.load(arrays, memory), memory))
+                registers = self.staged.load(self.session.arguments(arrays), memory)
+                self.loaded.put(Batch(number, registers, memory))
                 number += 1
             self.loaded.put(Ended())
         except BaseException as e:  # the caller's thread raises it
@@ -115,7 +118,7 @@ class Stream:
                 return
             try:
                 start = perf_counter()
-                self.staged.compute(batch.registers, memory)
+                self.session.step(partial(self.staged.compute, memory=memory), batch.registers)
                 observe(self.session, perf_counter() - start)
             except BaseException as e:
                 self.computed.put(Ended(of_batch(e, batch.number)))

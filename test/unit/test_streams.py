@@ -14,6 +14,7 @@ from ge.dialects.support.errors import GeError
 from ge.lowering.driver.compiler import load, lower
 from ge.lowering.pipeline.options import Options
 from ge.runtime.data.arrays import Array
+from ge.runtime.device.device_array import DeviceArray
 from ge.runtime.device.session import Session, random_inputs
 from ge.runtime.device.staged import Staged
 from ge.runtime.profile.profiler import Profiler
@@ -131,10 +132,10 @@ def test_stages_overlap(text: Path, monkeypatch: pytest.MonkeyPatch):
     computing, read = threading.Event(), threading.Event()
     compute = Staged.compute
 
-    def slow(self: Staged, *args: Any) -> None:
+    def slow(self: Staged, *args: Any, **memory: Any) -> None:
         computing.set()
         assert read.wait(10), "no batch is read while one is computed"
-        compute(self, *args)
+        compute(self, *args, **memory)
         log.append("computed")
 
     def batches() -> Iterator[dict[str, Array]]:
@@ -218,11 +219,11 @@ def test_the_first_error_comes_out(text: Path, monkeypatch: pytest.MonkeyPatch):
     session, calls = session_of(text), list[int]()
     compute = Staged.compute
 
-    def failing(self: Staged, *args: Any) -> None:
+    def failing(self: Staged, *args: Any, **memory: Any) -> None:
         calls.append(len(calls))
         if len(calls) == 2:
             raise GeError("the device is on fire", "here")
-        compute(self, *args)
+        compute(self, *args, **memory)
 
     monkeypatch.setattr(Staged, "compute", failing)
     results: list[Any] = []
@@ -345,3 +346,37 @@ def test_what_would_lose_its_range_is_refused(text: Path, name: str, value: Arra
         session.run({**batch_of(1), name: value})
     with pytest.raises(GeError, match=f"batch 1: {message}"):
         list(session.run_many([batch_of(1), {**batch_of(1), name: value}]))
+
+
+# ---- state -----------------------------------------------------------------------------------
+
+COUNTER = """
+func.func @main(%s: tensor<4xf32> {graph.name = "s"}, %x: tensor<4xf32> {graph.name = "x"})
+    -> (tensor<4xf32> {graph.name = "y"}, tensor<4xf32> {graph.name = "t"}) {
+  %0 = graph.add %s, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %1 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %1, %0 : tensor<4xf32>, tensor<4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("kept", ["tensors", "host", "device"])
+def test_state_goes_from_batch_to_batch(tmp_path: Path, kept: str):
+    """Kept by the session, of tensors or of a program's arguments, or in the device's memory."""
+    path = tmp_path / "counter.mlir"
+    state = ', graph.state = "t"' if kept == "device" else ""
+    path.write_text(COUNTER.replace('"s"}', f'"s"{state}}}'))
+    loaded = load(str(path))
+    if kept != "tensors":
+        lower(loaded.module, Options())
+    patterns = {} if kept == "device" else {"s": "t"}
+    session = Session(loaded.module, loaded.payload, poison=True, state=patterns)
+    batches = [{"x": np.full(4, n, np.float32)} for n in range(1, 4)]
+    session.run(batches[0])
+    for got, batch in zip(session.run_many(batches), batches, strict=True):
+        same(got, {"y": np.exp(batch["x"])})
+    assert session.state["s"].tolist() == [7.0] * 4
+    session.bind({"x": DeviceArray.of(batches[2]["x"])}).run()
+    assert session.state["s"].tolist() == [10.0] * 4
+    assert session.run_async(batches[0]).result(10)
+    assert session.state["s"].tolist() == [11.0] * 4
