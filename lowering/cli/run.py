@@ -169,7 +169,8 @@ def load_model(
         inputs = read_npz(args.inputs, [p.name for p in ports])
         check_inputs(ports, inputs)
         open_dims = any(size < 0 for p in ports for size in p.shape)
-        if open_dims and options.static_shape is not False and args.input.endswith(".onnx"):
+        fixed = options.static_shape is not False and not any(options.gears)
+        if open_dims and fixed and args.input.endswith(".onnx"):
             shapes = {n: a.shape for n, a in inputs.items()}
             loaded = load(args.input, shapes, dims, options.plugins)
     if args.random_weights:

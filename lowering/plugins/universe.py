@@ -43,6 +43,7 @@ PASSES = {
         lower-quantization quantize-cache search-ranges smooth-activations
     """,
     "transforms.schedule": "assign-streams split-launches",
+    "transforms.shapes": "expand-gears",
     "lowering.levels": "verify-level verify-plan verify-schedule",
     "lowering.steps": " ".join(level.step for level in Level),
 }

@@ -31,6 +31,7 @@ from ge.runtime.data.arrays import Array, dtype_of, kind_of
 from ge.runtime.data.machine import machine_bytes
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.function import Function
+from ge.runtime.device.gears import GearTable
 from ge.runtime.profile.profiler import observe
 
 
@@ -126,6 +127,7 @@ class Session:
             if len(set(names)) < len(names):
                 twice = next(n for n in names if names.count(n) > 1)
                 raise GeError(f"two {what} are called '{twice}'", hint="give each its own name")
+        self.gears = GearTable.of(main, [p.dims for p in self.inputs])
         self._weights: Payload = Prepared({} if payload is None else payload, module)
         self._function = Function(module, main, self._weights, poison or sanitize)
 
@@ -144,11 +146,18 @@ class Session:
         `share_io` copies neither inputs nor outputs. Raises GeError for missing, unknown or
         ill-typed arrays and for what fails while running."""
         arrays = check_inputs(self.inputs, inputs)
+        self._check_gear(arrays)
         places = None if outputs is None else check_outputs(self.outputs, outputs, arrays)
         start = time.perf_counter()
         results = self._function.run(arrays, places)
         observe(self, time.perf_counter() - start)
         return dict(zip(self.output_names, results, strict=True))
+
+    def _check_gear(self, arrays: Sequence[Array]) -> None:
+        """Raises GeError for sizes that the program has no body for."""
+        if self.gears is not None and not self.gears.takes_others:
+            if (sizes := self.gears.sizes([a.shape for a in arrays])) not in self.gears.rows:
+                raise self.gears.missing(sizes)
 
     def fuzz_schedule(self, inputs: Mapping[str, Any], runs: int, seed: int = 0) -> None:
         """Run the program in so many random legal timings (see `interleave.py`). Raises GeError
@@ -254,14 +263,18 @@ def random_inputs(
 ) -> dict[str, Array]:
     """Seeded random inputs of the right types: standard normal floats, integers and truth values
     0 or 1 (so that they are valid indices). Unknown dimensions come from `shapes` (by input),
-    from `dims` (by symbolic name), else they are 1. Raises GeError for what does not fit."""
+    from `dims` (by symbolic name), else they are those of the largest gear, or 1. Raises GeError
+    for what does not fit."""
     rng = np.random.default_rng(seed)
-    expected = input_ports(main_of(module))
+    main = main_of(module)
+    expected = input_ports(main)
     sizes = dict(dims or {})
     for port in expected:
         for size, name in zip((shapes or {}).get(port.name, ()), port.dims, strict=False):
             if name:
                 sizes.setdefault(name, size)
+    if table := GearTable.of(main, [p.dims for p in expected]):
+        sizes |= table.largest(sizes)
     arrays: dict[str, Array] = {}
     for port in expected:
         known = (shapes or {}).get(port.name)

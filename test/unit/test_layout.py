@@ -57,6 +57,7 @@ ROOMS: dict[str, set[str]] = {
     "transforms/schedule": {
         "dialects", "runtime/clock", "runtime/costs", "transforms/analysis",
     },
+    "transforms/shapes": {"dialects", "transforms/analysis", "transforms/graph"},
     "lowering/text": {"dialects", "runtime/data"},
     "lowering/onnx": {"dialects", "runtime/data", "runtime/kernels", "lowering/text"},
     "lowering/steps": {"dialects", "runtime/costs", "transforms/analysis"},
