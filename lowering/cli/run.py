@@ -46,6 +46,9 @@ def build_parser() -> ArgumentParser:
     add("--inputs", metavar="X.npz", help="input arrays by name (default: seeded random ones)")
     add("--outputs", metavar="Y.npz", help="where the output arrays go (default: only figures of "
         "them are printed)")  # fmt: skip
+    add("--load-state", metavar="S.npz", help="state that the run begins with, by names of "
+        "inputs (default: zeros)")  # fmt: skip
+    add("--save-state", metavar="S.npz", help="where the state goes that the run leaves")
     add("--random-weights", action="store_true", help="random values for weights that are missing")
     add("--seed", type=argument(whole(0)), default=0, metavar="N",
         help="seed of random inputs and weights (default 0)")  # fmt: skip
@@ -82,8 +85,11 @@ def run(arguments: Sequence[str]) -> int:
     args = build_parser().parse_args(arguments)
     options = options_from(args)
     check_flags(args)
-    written = (args.outputs, args.trace, args.op_summary, args.op_statistic, args.report)
-    sources = [args.input, options.target, *options.plugins, args.inputs or args.input]
+    written = (
+        args.outputs, args.save_state, args.trace, args.op_summary, args.op_statistic, args.report
+    )  # fmt: skip
+    read = (args.input, args.inputs, args.load_state)
+    sources = [options.target, *options.plugins, *(path for path in read if path is not None)]
     check_writable([path for path in written if path is not None], sources)
     loaded, inputs = load_model(args, options)
     options = replace(
@@ -93,12 +99,15 @@ def run(arguments: Sequence[str]) -> int:
     compilation = lower_for(args, loaded, options)
     report = describe(loaded, compilation)
     outputs: dict[str, Array] = {}
+    states: dict[str, Array] = {}
     if not args.timing_only:
-        outputs, report["numerics"] = compute(args, loaded, options, inputs)
+        outputs, states, report["numerics"] = compute(args, loaded, options, inputs)
     timeline = time_of(args, loaded.module, options)
     with Outputs([*sources, *files_of(loaded.payload)]) as out:
         if args.outputs:
             out.npz(args.outputs, outputs)
+        if args.save_state:
+            out.npz(args.save_state, states)
         if timeline is not None:
             report["time"] = write_profile(args, out, loaded.module, timeline, report["model"])
         if args.report:
@@ -113,6 +122,7 @@ def check_flags(args: argparse.Namespace) -> None:
 
     numeric = {
         "--outputs": args.outputs, "--poison": args.poison,
+        "--load-state": args.load_state, "--save-state": args.save_state,
         "--sanitize": flag_value(args, "sanitize"), "--fuzz-schedule": args.fuzz_schedule,
     }  # fmt: skip
     for flag, value in numeric.items() if args.timing_only else ():
@@ -165,7 +175,7 @@ def load_model(
     loaded = load(args.input, shapes, dims, options.plugins)
     inputs = None
     if args.inputs:
-        ports = input_ports(main_of(loaded.module))
+        ports = [p for p in input_ports(main_of(loaded.module)) if not p.state]
         inputs = read_npz(args.inputs, [p.name for p in ports])
         check_inputs(ports, inputs)
         open_dims = any(size < 0 for p in ports for size in p.shape)
@@ -236,8 +246,9 @@ def compute(
     loaded: "Program",
     options: "Options",
     inputs: "Mapping[str, Array] | None",
-) -> tuple["dict[str, Array]", dict[str, Any]]:
-    """Run the module on the inputs, or on random ones. Also the `numerics` part of the report."""
+) -> tuple["dict[str, Array]", "dict[str, Array]", dict[str, Any]]:
+    """Run the module on the inputs, or on random ones: the outputs, the state that the run leaves,
+    and the `numerics` part of the report."""
     import time
 
     from ge.runtime.check.schedule import useless_events
@@ -250,9 +261,12 @@ def compute(
     sanitize = flag_value(args, "sanitize")  # None: as the environment says
     target = machine_of(args, module, options)
     session = Session(module, payload, target, args.poison, sanitize)
+    if args.load_state:
+        session.state.load(args.load_state)
     start = time.perf_counter()
     outputs = session.run(inputs)
     seconds = time.perf_counter() - start
+    states = {name: session.state[name] for name in session.state.names}
     figures = {name: statistics(array) for name, array in outputs.items()}
     numerics = {"seconds": seconds, "outputs": figures}
     if args.fuzz_schedule:
@@ -263,7 +277,7 @@ def compute(
         for note in useless_events(module):
             print(f"note: {note}", file=sys.stderr)
         print("memory plan and schedule are safe", file=sys.stderr)
-    return outputs, numerics
+    return outputs, states, numerics
 
 
 def wants_time(args: argparse.Namespace) -> bool:

@@ -56,6 +56,8 @@ from ge.transforms.rewriting.passes import PassSequence
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
 from ge.transforms.schedule.split_launches import SplitLaunchesPass
 from ge.transforms.shapes.expand_gears import ExpandGearsPass
+from ge.transforms.state.mark_state import MarkStatePass
+from ge.transforms.state.update_state import UpdateStatePass
 
 # Steps of the search for the smallest packing at memory level 3: about 6 seconds
 SEARCH_LONG = 30_000
@@ -131,6 +133,7 @@ def to_quantized(options: Options) -> Passes:
     pruned = options.outputs or options.drop_unused_inputs
     return [
         *([PruneOutputsPass(options.outputs, options.drop_unused_inputs)] if pruned else []),
+        *([MarkStatePass(options.state)] if options.state else []),
         ShareEqualWeightsPass(),
         InferShapesPass(),
         FoldConstantsPass(),
@@ -184,7 +187,7 @@ def quantization(options: Options) -> Passes:
     if not SCHEMES[scheme].activation_bits:
         return [smooth, *insertion]
     equalize = EqualizeChannelsPass(scheme=scheme)
-    search = SearchRangesPass("", scheme, options.ranges, target)
+    search = SearchRangesPass("", scheme, options.ranges, target, skip)
     if SCHEMES[scheme].is_float:
         return [CalibratePass(), *insertion]
     if SCHEMES[scheme].is_dynamic:
@@ -259,7 +262,7 @@ def to_tasks(options: Options, remedies: Remedies) -> Passes:
 
 
 def to_buffers(options: Options, remedies: Remedies) -> Passes:
-    passes: Passes = [BufferizeTasksPass(options.share_io)]
+    passes: Passes = [BufferizeTasksPass(options.share_io), UpdateStatePass()]
     if options.memory:
         passes += [WritePartsPass(), OverwriteOperandsPass(no_reuse=options.no_reuse)]
     if options.pieces:

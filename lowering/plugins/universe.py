@@ -44,6 +44,7 @@ PASSES = {
     """,
     "transforms.schedule": "assign-streams split-launches",
     "transforms.shapes": "expand-gears",
+    "transforms.state": "mark-state update-state",
     "lowering.levels": "verify-level verify-plan verify-schedule",
     "lowering.steps": " ".join(level.step for level in Level),
 }

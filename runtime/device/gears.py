@@ -9,37 +9,45 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument
 
 from ge.dialects.graph import gears as graph
+from ge.dialects.graph.ports import argument_attributes, dims_of, name_of
 from ge.dialects.npu_task import control
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import shape_of
 
 
 @dataclass(frozen=True)
 class GearTable:
-    """Rows of sizes of named dimensions, and where each is: number of an input, and axis."""
+    """Rows of sizes of named dimensions, and where each is: name of an input, and axis."""
 
     names: Sequence[str]
-    places: Sequence[tuple[int, int]]
+    places: Sequence[tuple[str, int]]
     rows: Sequence[tuple[int, ...]]
     takes_others: bool  # whether a branch takes what no row has
 
     @classmethod
-    def of(cls, func: FuncOp, dims: Sequence[Sequence[str]]) -> "GearTable | None":
-        """The table of a function whose inputs have dimensions of these names; None: it has no
-        gears."""
+    def of(cls, func: FuncOp) -> "GearTable | None":
+        """The table of a function; None: it has no gears."""
         for op in func.body.block.ops:
-            if isinstance(op, graph.MapIndexOp | control.MapIndexOp):
-                if not all(isinstance(v, BlockArgument) for v in op.inputs):
-                    return None
-                places = [(v.index, a) for v, a in zip(op.inputs, op.measured, strict=True)
-                          if isinstance(v, BlockArgument)]  # fmt: skip
-                names = [dims[i][axis] or f"input {i}[{axis}]" for i, axis in places]
-                users = (use.operation for use in op.result.uses)
-                branches = max((len(u.regions) for u in users), default=0)
-                return cls(names, places, op.rows, branches > len(op.rows))
+            if not isinstance(op, graph.MapIndexOp | control.MapIndexOp):
+                continue
+            if not all(isinstance(v, BlockArgument) for v in op.inputs):
+                return None
+            names: list[str] = []
+            places: list[tuple[str, int]] = []
+            for value, axis in zip(op.inputs, op.measured, strict=True):
+                assert isinstance(value, BlockArgument)
+                table = argument_attributes(func, value.index)
+                name = name_of(table) or f"arg{value.index}"
+                dims = dims_of(table, len(shape_of(value)))
+                names.append(dims[axis] or f"{name}[{axis}]")
+                places.append((name, axis))
+            users = (use.operation for use in op.result.uses)
+            branches = max((len(u.regions) for u in users), default=0)
+            return cls(names, places, op.rows, branches > len(op.rows))
         return None
 
-    def sizes(self, shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
-        return tuple(shapes[i][axis] for i, axis in self.places)
+    def sizes(self, shapes: Mapping[str, Sequence[int]]) -> tuple[int, ...]:
+        return tuple(shapes[name][axis] for name, axis in self.places)
 
     def listed(self, row: Sequence[int]) -> str:
         return ", ".join(f"{n}={size}" for n, size in zip(self.names, row, strict=True))

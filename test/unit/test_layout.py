@@ -58,6 +58,9 @@ ROOMS: dict[str, set[str]] = {
         "dialects", "runtime/clock", "runtime/costs", "transforms/analysis",
     },
     "transforms/shapes": {"dialects", "transforms/analysis", "transforms/graph"},
+    "transforms/state": {
+        "dialects", "transforms/analysis", "transforms/graph", "transforms/memory",
+    },
     "lowering/text": {"dialects", "runtime/data"},
     "lowering/onnx": {"dialects", "runtime/data", "runtime/kernels", "lowering/text"},
     "lowering/steps": {"dialects", "runtime/costs", "transforms/analysis"},

@@ -15,9 +15,8 @@ from itertools import product
 from math import prod
 
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute
 
-from ge.dialects.graph.ports import dims_of, name_of
+from ge.dialects.graph.ports import argument_attributes, dims_of, name_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, shape_of
 
@@ -70,12 +69,8 @@ def fail(number: int, message: str, hint: str = "") -> GeError:
 # ---- the dynamic dimensions ------------------------------------------------------------------
 
 
-def attributes_of(func: FuncOp, index: int) -> Mapping[str, Attribute]:
-    return {} if func.arg_attrs is None else func.arg_attrs.data[index].data
-
-
 def input_name(func: FuncOp, index: int) -> str:
-    return name_of(attributes_of(func, index)) or f"arg{index}"
+    return name_of(argument_attributes(func, index)) or f"arg{index}"
 
 
 def dynamic_dims(func: FuncOp) -> dict[str, list[Place]]:
@@ -84,7 +79,7 @@ def dynamic_dims(func: FuncOp) -> dict[str, list[Place]]:
     result: dict[str, list[Place]] = {}
     for i, arg in enumerate(func.body.block.args):
         shape = shape_of(arg)
-        names = dims_of(attributes_of(func, i), len(shape))
+        names = dims_of(argument_attributes(func, i), len(shape))
         for axis, (size, name) in enumerate(zip(shape, names, strict=True)):
             if size == DYNAMIC:
                 result.setdefault(name or f"{input_name(func, i)}[{axis}]", []).append((i, axis))
