@@ -97,12 +97,13 @@ def run(arguments: Sequence[str]) -> int:
     )
     check_changes(args.what_if, machine_of(args, loaded.module, options))
     compilation = lower_for(args, loaded, options)
+    loaded, compilation, inputs = bind(args, loaded, compilation, options, inputs)
     report = describe(loaded, compilation)
     outputs: dict[str, Array] = {}
     states: dict[str, Array] = {}
     if not args.timing_only:
         outputs, states, report["numerics"] = compute(args, loaded, options, inputs)
-    timeline = time_of(args, loaded.module, options)
+    timeline = time_of(args, loaded.module, options, inputs)
     with Outputs([*sources, *files_of(loaded.payload)]) as out:
         if args.outputs:
             out.npz(args.outputs, outputs)
@@ -227,6 +228,30 @@ def lower_for(
         return lower_program(loaded, options, progress, goal)
 
 
+def bind(
+    args: argparse.Namespace,
+    loaded: "Program",
+    compilation: "Compilation | None",
+    options: "Options",
+    inputs: "dict[str, Array] | None",
+) -> "tuple[Program, Compilation | None, dict[str, Array] | None]":
+    """A program of unknown shapes at those of its inputs, or at the sizes given (unless
+    GE_STATIC_SHAPE=0), with the inputs."""
+    from ge.lowering.driver.binding import Binder, is_open
+    from ge.runtime.device.session import check_inputs, input_ports, main_of, random_inputs
+
+    if options.static_shape is False or not is_open(loaded.module):
+        return loaded, compilation, inputs
+    shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
+    if not args.timing_only:
+        if inputs is None:
+            inputs = random_inputs(loaded.module, args.seed, shapes, dims)
+        check_inputs(input_ports(main_of(loaded.module)), inputs)
+        shapes = {name: array.shape for name, array in inputs.items()}
+    bound = Binder(loaded, options).at(dims, shapes)
+    return bound, bound.compilation, inputs
+
+
 def describe(loaded: "Program", compilation: "Compilation | None") -> dict[str, Any]:
     """The report so far: what the compiler knows, without the parts that are not known."""
     from ge.lowering.driver.program import count_launches, memory_figures
@@ -286,15 +311,27 @@ def wants_time(args: argparse.Namespace) -> bool:
     )
 
 
-def time_of(args: argparse.Namespace, module: "ModuleOp", options: "Options") -> "Timeline | None":
+def time_of(
+    args: argparse.Namespace,
+    module: "ModuleOp",
+    options: "Options",
+    inputs: "Mapping[str, Array] | None",
+) -> "Timeline | None":
+    """The time of a program, where that is asked for; of one with gears at the sizes given."""
     from ge.lowering.levels.level import level_of
     from ge.runtime.clock.clock import UnknownShapes, simulate
+    from ge.runtime.device.gears import GearTable
+    from ge.runtime.device.session import main_of
 
     required = wants_time(args)
     if not required and (not args.report or level_of(module) is not Level.PROGRAM):
         return None
     try:
-        return simulate(module, machine_of(args, module, options))
+        gears, taken = GearTable.of(main_of(module)), None
+        if gears is not None:
+            shapes = {n: a.shape for n, a in (inputs or {}).items()} or parse_shapes(args.shape)
+            taken = gears.chosen(shapes, parse_dims(args.dim))
+        return simulate(module, machine_of(args, module, options), taken)
     except UnknownShapes:
         if required:
             raise

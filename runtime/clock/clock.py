@@ -454,7 +454,9 @@ class Simulation:
             self.timeline.idled(IdleGap(engine, cause, self.now, then))
 
 
-def simulate(module: ModuleOp, target: Target) -> Timeline:
+def simulate(module: ModuleOp, target: Target, taken: int | None = None) -> Timeline:
     """When the tasks of a program run. Raises GeError for a module that is no program and for
     one whose shapes are known only at run time."""
-    return ProgramClock(module, target).main(module)
+    clock = ProgramClock(module, target)
+    clock.taken = taken
+    return clock.main(module)

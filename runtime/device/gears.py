@@ -60,6 +60,26 @@ class GearTable:
         ]  # fmt: skip
         return dict(zip(self.names, max(rows, key=prod), strict=True)) if rows else {}
 
-    def missing(self, sizes: Sequence[int]) -> GeError:
+    def chosen(self, shapes: Mapping[str, Sequence[int]], dims: Mapping[str, int]) -> int | None:
+        """The number of the gear that inputs of these shapes, or dimensions of these sizes, are of;
+        None where they do not say. Raises GeError where there is none."""
+        known = dict(dims)
+        for name, (port, axis) in zip(self.names, self.places, strict=True):
+            if port in shapes and axis < len(shapes[port]):
+                known.setdefault(name, shapes[port][axis])
+        if not known:
+            return None
+        if unknown := [n for n in known if n not in self.names]:
+            raise GeError(f"no dimension is called '{unknown[0]}'", hint=f"{', '.join(self.names)}")
+        fitting = [
+            i for i, row in enumerate(self.rows)
+            if all(known.get(n, size) == size for n, size in zip(self.names, row, strict=True))
+        ]  # fmt: skip
+        if not fitting:
+            raise self.missing(known)
+        return fitting[0] if len(fitting) == 1 else None
+
+    def missing(self, sizes: Mapping[str, int]) -> GeError:
         rows = "; ".join(map(self.listed, self.rows))
-        return GeError(f"no gear is for {self.listed(sizes)}", hint=f"the gears are {rows}")
+        given = ", ".join(f"{n}={size}" for n, size in sizes.items())
+        return GeError(f"no gear is for {given}", hint=f"the gears are {rows}")

@@ -195,7 +195,7 @@ class Session:
         """Raises GeError for sizes that the program has no body for."""
         if self.gears is not None and not self.gears.takes_others:
             if (sizes := self.gears.sizes(self._shapes(arrays))) not in self.gears.rows:
-                raise self.gears.missing(sizes)
+                raise self.gears.missing(dict(zip(self.gears.names, sizes, strict=True)))
 
     def fuzz_schedule(self, inputs: Mapping[str, Any], runs: int, seed: int = 0) -> None:
         """Run the program in so many random legal timings (see `interleave.py`). Raises GeError

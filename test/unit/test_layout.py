@@ -54,10 +54,12 @@ ROOMS: dict[str, set[str]] = {
         "dialects", "runtime/data", "runtime/kernels", "transforms/graph",
         "transforms/quantization", "transforms/rewriting",
     },
+    "transforms/shapes": {
+        "dialects", "runtime/costs", "runtime/data", "transforms/analysis", "transforms/graph",
+    },
     "transforms/schedule": {
         "dialects", "runtime/clock", "runtime/costs", "transforms/analysis",
     },
-    "transforms/shapes": {"dialects", "transforms/analysis", "transforms/graph"},
     "transforms/state": {
         "dialects", "transforms/analysis", "transforms/graph", "transforms/memory",
     },

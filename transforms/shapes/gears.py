@@ -9,7 +9,7 @@ The numbers of errors are those of GE.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -17,6 +17,7 @@ from math import prod
 from xdsl.dialects.func import FuncOp
 
 from ge.dialects.graph.ports import argument_attributes, dims_of, name_of
+from ge.dialects.support.dims import size_of, symbols
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, shape_of
 
@@ -86,12 +87,10 @@ def dynamic_dims(func: FuncOp) -> dict[str, list[Place]]:
     return result
 
 
-def base_of(name: str, names: Sequence[str]) -> tuple[str, int] | None:
-    """The dimension that this one is a number more, or less, than: `past + 1`."""
-    match = re.fullmatch(r"(.+?) *([+-]) *(\d{1,9})", name)
-    if match is None or match[1] not in names:
-        return None
-    return match[1], int(match[2] + match[3])
+def follows(name: str, names: Collection[str]) -> bool:
+    """Whether a dimension has the size that others decide (`past + 1`)."""
+    of = symbols(name)
+    return of != (name,) and all(n in names for n in of)
 
 
 # ---- what users write ------------------------------------------------------------------------
@@ -195,7 +194,7 @@ def gears_of(func: FuncOp, request: Request) -> Gears:
     if RANGES in func.attributes:
         raise fail(10040, "gears need dimensions that are -1, not ranges such as 1~10",
                    "drop the ranges, or the gears")  # fmt: skip
-    free = {n: places for n, places in dims.items() if base_of(n, list(dims)) is None}
+    free = {n: places for n, places in dims.items() if not follows(n, dims)}
     axes: list[Axis] = []
     options: list[list[tuple[int, ...]]] = []
     if request.batch:
@@ -247,16 +246,19 @@ def named_dims(
         raise fail(10045, f"gear 1 of {option} has {count} sizes; {len(rest)} are expected "
                    f"({', '.join(rest)}){total}")  # fmt: skip
     order = [n for _, n in sorted(places)]
-    bases = {n: base_of(n, list(dims)) or (n, 0) for n in dims}
     sizes: list[tuple[int, ...]] = []
     for position, row in enumerate(rows, 1):
         known: dict[str, int] = {}
         for name, value in zip(order, row, strict=True):
-            base, more = bases[name]
-            if known.setdefault(base, value - more) != value - more:
-                raise fail(10046, f"gear {position} of {option} has two sizes of '{base}': "
-                           f"{known[base]} and {value - more}")  # fmt: skip
-        sizes.append(tuple(known[n] for n in rest))
+            if known.setdefault(name, value) != value:
+                raise fail(10046, f"gear {position} of {option} has two sizes of '{name}': "
+                           f"{known[name]} and {value}")  # fmt: skip
+        own = {n: known[n] for n in rest}
+        for name, value in known.items():
+            if (size := size_of(name, own)) != value:
+                raise fail(10046, f"gear {position} of {option} has {value} for '{name}', which is "
+                           f"{size} there")  # fmt: skip
+        sizes.append(tuple(own.values()))
     return axes, sizes
 
 
@@ -276,11 +278,11 @@ def complete(
     column = {n: c for c, axis in enumerate(axes) for n in axis.names}
     every: list[tuple[int, ...]] = []
     for row in rows:
-        sizes: list[int] = []
-        for name in dims:
-            base, more = base_of(name, list(dims)) or (name, 0)
-            sizes.append(row[column[base]] + more)
-            if sizes[-1] < 0:
-                raise fail(10038, f"'{name}' is {sizes[-1]} where '{base}' is {row[column[base]]}")
-        every.append(tuple(sizes))
+        known = {n: row[c] for n, c in column.items()}
+        sizes = {n: known.get(n, size_of(n, known)) for n in dims}
+        for name, size in sizes.items():
+            if size is None or size < 1:
+                given = ", ".join(f"{n}={value}" for n, value in known.items())
+                raise fail(10038, f"'{name}' is {size} for {given}; sizes are at least 1")
+        every.append(tuple(n or 0 for n in sizes.values()))
     return Gears(dims, every)
