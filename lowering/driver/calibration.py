@@ -13,7 +13,12 @@ from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.quantization import Granular, QuantizeOp
-from ge.dialects.support.diagnostics import error_at, warning, without_remarks
+from ge.dialects.support.diagnostics import (
+    diagnostic_handler,
+    error_at,
+    warning,
+    without_remarks,
+)
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
@@ -199,7 +204,8 @@ def export_of(program: Program, options: Options, ctx: Context) -> Callable[[Out
         raise GeError("a model is exported to a file, not to standard output")
     module, payload, path = program.module.clone(), program.payload, options.export_qdq
     calibration = Calibration(calibration_at_hand().table)
-    run_quietly(to_quantized(options), module, program, options, ctx, calibration)
+    with diagnostic_handler(lambda _: None):  # the program itself tells all
+        run_quietly(to_quantized(options), module, program, options, ctx, calibration)
     if not options.quantize and not any(isinstance(op, Granular) for op in module.walk()):
         hint = "give --quantize int8 and --calibration X.npz"
         raise GeError("the model is not quantized: it has no QDQ form", program.path, hint)

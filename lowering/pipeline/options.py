@@ -223,6 +223,12 @@ class Options:
         False, "the device reads inputs and writes outputs where the caller has them",
         variable="GE_SHARE_IO", group=MEMORY,
     )  # fmt: skip
+    state: tuple[str, ...] = option(
+        (),
+        "inputs that are the last run's outputs, which the device keeps: regular expressions of "
+        "their names, each with the output that they become, in which \\1 stands for a group",
+        variable="GE_STATE", metavar="INPUT=OUTPUT,...", group=MODEL,
+    )  # fmt: skip
     print_liveness: bool = option(False, "print when each buffer is live, and where, in bytes")
     print_core_plans: bool = option(
         False, "print what each kernel keeps in the memories of a core, in bytes"
@@ -233,6 +239,22 @@ class Options:
         "compile a model with symbolic dimensions anew for the shapes of its inputs, and its "
         "program allocates dynamic values as it runs",
         variable="GE_STATIC_SHAPE", tools=(COMPILE, RUN), group=MODEL, read=environment.truth,
+    )  # fmt: skip
+    dynamic_batch: str = option(
+        "",
+        "gears: sizes of the first dimension of inputs, for each of which the program has a body "
+        "(1,2,4,8); the sizes of the other gear options are combined with them",
+        variable="GE_DYNAMIC_BATCH", metavar="N,...", tools=(COMPILE, RUN), group=MODEL,
+    )  # fmt: skip
+    dynamic_image_size: str = option(
+        "", 'gears: heights and widths of images ("224,224;512,512")',
+        variable="GE_DYNAMIC_IMAGE_SIZE", metavar="H,W;...", tools=(COMPILE, RUN), group=MODEL,
+    )  # fmt: skip
+    dynamic_dims: str = option(
+        "",
+        "gears: sizes of all other dynamic dimensions, in the order of the inputs, one for each "
+        'name or one for each -1 ("1,256;1,512")',
+        variable="GE_DYNAMIC_DIMS", metavar="N,...;...", tools=(COMPILE, RUN), group=MODEL,
     )  # fmt: skip
     cache_dir: str = option(
         "", "folder that keeps compiled programs by the hash of model and options",
@@ -281,6 +303,9 @@ class Options:
     )  # fmt: skip
 
     def __post_init__(self) -> None:
+        if isinstance(self.state, Mapping):  # as ge.Session takes it
+            pairs = cast("Mapping[str, str]", self.state).items()
+            object.__setattr__(self, "state", tuple(f"{name}={to}" for name, to in pairs))
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(field.default, str) and not isinstance(value, str | os.PathLike):
@@ -300,6 +325,10 @@ class Options:
                 raise GeError(f"{field.name} is one of {one_of}, not '{value}'")
         if self.memory_limit < 0:
             raise GeError(f"the memory limit is a number of bytes, not {self.memory_limit}")
+
+    @property
+    def gears(self) -> tuple[str, str, str]:
+        return self.dynamic_batch, self.dynamic_image_size, self.dynamic_dims
 
     @property
     def plugins(self) -> tuple[str, ...]:

@@ -16,10 +16,10 @@ becomes (`host` and `hbm` stand for the memory spaces `#npu_task<space host>`, .
 
 The device allocates values of dynamic shape: they are results of what computes them. Buffers marked
 `npu_task.io` are the model's inputs and outputs, which the arena does not hold. With `share-io` the
-function takes and returns buffers of the device.
+function takes and returns buffers of the device. State stays there: see `state_buffers.py`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -36,15 +36,18 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.func import ReturnOp as FuncReturnOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.dialects.tensor import EmptyOp
-from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
+from ge.dialects.graph.control import CaseOp as GraphCaseOp
 from ge.dialects.graph.control import IfOp as GraphIfOp
 from ge.dialects.graph.control import LoopOp as GraphLoopOp
 from ge.dialects.graph.control import YieldOp as GraphYieldOp
-from ge.dialects.npu_task.attributes import HBM, HOST, SpaceAttr, is_dynamic
-from ge.dialects.npu_task.control import IfOp, LoopOp, YieldOp
-from ge.dialects.npu_task.memory import row_major
+from ge.dialects.graph.gears import AssumeShapeOp
+from ge.dialects.graph.gears import MapIndexOp as GraphMapIndexOp
+from ge.dialects.npu_task.attributes import HBM, HOST, SpaceAttr, is_dynamic, space_of
+from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp, YieldOp
+from ge.dialects.npu_task.memory import owner_of, row_major
 from ge.dialects.npu_task.ops import ConstantOp, CopyOp, LaunchOp, TransferOp, segments
 from ge.dialects.npu_task.program_info import IO
 from ge.dialects.support.diagnostics import error_at
@@ -56,6 +59,15 @@ from ge.dialects.support.types import (
     set_type,
     shape_of,
     tensor_type,
+)
+from ge.lowering.steps.state_buffers import (
+    StateArgument,
+    erase_ports,
+    is_state,
+    state_arguments,
+    state_buffer,
+    updates,
+    valid_part,
 )
 from ge.transforms.analysis.views import view_offsets, whole_of
 
@@ -83,6 +95,8 @@ class Bufferization:
     places: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     # Tensors whose buffers hold a result of the model
     outputs: set[SSAValue] = field(default_factory=set[SSAValue])
+    # The number of a result -> the buffer of the state that it becomes
+    states: dict[int, SSAValue] = field(default_factory=dict[int, SSAValue])
 
     # Ops on tensors, in order
     replaced: list[Operation] = field(default_factory=list[Operation])
@@ -92,9 +106,11 @@ class Bufferization:
         returned = block.last_op
         if not isinstance(returned, FuncReturnOp):
             raise error_at(func, "@main does not end in func.return")
-        self.outputs = {whole_of(v) for v in returned.operands}
+        states = state_arguments(func, returned)
+        kept = {s.result for s in states.values()}
+        self.outputs = {whole_of(v) for i, v in enumerate(returned.operands) if i not in kept}
         ops = list(block.ops)
-        block.insert_ops_before(tuple(self.inputs(block.args)), ops[0])
+        block.insert_ops_before(tuple(self.inputs(block.args, states)), ops[0])
         for op in ops:
             self.visit(op)
         for op in reversed(self.replaced):
@@ -105,14 +121,22 @@ class Bufferization:
                 cast.detach()
                 cast.erase()
         assert block.last_op is not None
+        erase_ports(func, states)
         results = [o.type for o in block.last_op.operands]
         func.properties["function_type"] = FunctionType.from_lists(list(block.arg_types), results)
 
-    def inputs(self, args: Sequence[SSAValue]) -> Iterator[Operation]:
+    def inputs(
+        self, args: Sequence[SSAValue], states: Mapping[SSAValue, StateArgument]
+    ) -> Iterator[Operation]:
         for arg in args:
             device = buffer_type(arg)
+            if arg in states:
+                yield from self.state(arg, states[arg])
+                continue
             set_type(arg, device if self.share_io else buffer_type(arg, HOST))
             if self.share_io:
+                self.buffers[arg] = arg
+            elif is_dynamic(device) and all(isinstance(u.operation, FROM_HOST) for u in arg.uses):
                 self.buffers[arg] = arg
             elif is_dynamic(device):
                 transfer = TransferOp(arg, device)
@@ -123,6 +147,18 @@ class Bufferization:
                 self.buffers[arg] = alloc.memref
                 yield alloc
                 yield CopyOp(arg, alloc.memref)
+
+    def state(self, arg: SSAValue, state: StateArgument) -> Iterator[Operation]:
+        """The buffer of a state, and that of what the model reads of it."""
+        kept = state_buffer(arg, state)
+        self.states[state.result] = self.buffers[arg] = kept.memref
+        yield kept
+        if shape_of(arg) != state.shape:
+            view, alloc = valid_part(kept.memref, shape_of(arg)), _alloc(buffer_type(arg))
+            self.buffers[arg] = alloc.memref
+            yield view
+            yield alloc
+            yield CopyOp(view.result, alloc.memref)
 
     def visit(self, op: Operation) -> None:
         assert op.parent is not None
@@ -141,8 +177,12 @@ class Bufferization:
                 return self.constant(op)
             case LaunchOp():
                 return self.launch(op)
-            case GraphIfOp():
+            case GraphIfOp() | GraphCaseOp():
                 return self.branch(op)
+            case GraphMapIndexOp():
+                return self.map_index(op)
+            case AssumeShapeOp():
+                return self.assumed(op)
             case GraphLoopOp():
                 return self.loop(op)
             case FuncReturnOp():
@@ -200,27 +240,50 @@ class Bufferization:
 
     # ---- control flow
 
-    def branch(self, op: GraphIfOp) -> Iterator[Operation]:
-        """Both branches write static results into the same buffers; dynamic ones are returned."""
+    def map_index(self, op: GraphMapIndexOp) -> Iterator[Operation]:
+        new = MapIndexOp.create(
+            operands=[self.buffers[v] for v in op.inputs],
+            result_types=[buffer_type(op.result, HOST)],
+            properties=dict(op.properties),
+        )
+        self.buffers[op.result] = new.result
+        yield new
+
+    def assumed(self, op: AssumeShapeOp) -> Iterator[Operation]:
+        """A static copy of a dynamic buffer: of an input, where the device has it."""
+        source = self.buffers[op.input]
+        alloc = _alloc(buffer_type(op.result), io=isinstance(op.input, BlockArgument))
+        alloc.memref.name_hint = op.result.name_hint or op.input.name_hint
+        self.buffers[op.result] = alloc.memref
+        yield alloc
+        yield CopyOp(source, alloc.memref)
+
+    def branch(self, op: GraphIfOp | GraphCaseOp) -> Iterator[Operation]:
+        """All branches write static results into the same buffers; dynamic ones are returned, from
+        a case to the host where nothing else is done with them."""
         static = [r for r in op.outputs if not is_dynamic(r.type)]
         dynamic = [r for r in op.outputs if is_dynamic(r.type)]
         for result in static:
             yield from self.allocate(result)
         outs = [self.buffers[r] for r in static]
         targets = [None if is_dynamic(r.type) else self.buffers[r] for r in op.outputs]
-        types = [buffer_type(r) for r in op.outputs]
-        then, otherwise = op.then_region, op.else_region
-        for region in (then, otherwise):
+        types = [buffer_type(r, self.space_of_result(r)) for r in op.outputs]
+        regions = tuple(op.regions)
+        for region in regions:
+            last = region.block.last_op
+            assert last is not None
+            self.outputs |= {
+                whole_of(v) for v, t in zip(last.operands, types, strict=True)
+                if t.memory_space == HOST
+            }  # fmt: skip
             self.region(region, targets, types)
             op.detach_region(region)
-        new = IfOp(
-            self.buffers[op.condition],
-            outs,
-            [buffer_type(r) for r in dynamic],
-            [t is not None for t in targets],
-            then,
-            otherwise,
-        )
+        head, order = self.buffers[op.operands[0]], [t is not None for t in targets]
+        returned = [t for r, t in zip(op.outputs, types, strict=True) if is_dynamic(r.type)]
+        if isinstance(op, GraphCaseOp):
+            new = CaseOp(head, outs, returned, order, regions)
+        else:
+            new = IfOp(head, outs, returned, order, *regions)
         self.buffers.update(zip(dynamic, new.results_, strict=True))
         yield new
 
@@ -294,10 +357,23 @@ class Bufferization:
         block.insert_op_before(new, last)
         self.replaced.append(last)
 
+    def space_of_result(self, result: SSAValue) -> SpaceAttr:
+        """Where a branch leaves a result."""
+        is_returned = all(isinstance(use.operation, FuncReturnOp) for use in result.uses)
+        by_case = isinstance(result.owner, GraphCaseOp) and is_dynamic(result.type)
+        return HOST if by_case and is_returned and not self.share_io else HBM
+
     def results(self, op: FuncReturnOp) -> Iterator[Operation]:
         returned: list[SSAValue] = []
-        for value in op.operands:
+        kept: dict[SSAValue, SSAValue] = {}
+        for i, value in enumerate(op.operands):
             buffer = self.buffers[value]
+            if i in self.states:
+                kept[self.states[i]] = buffer
+                continue
+            if space_of(buffer.type) == HOST and not isinstance(buffer, BlockArgument):
+                returned.append(buffer)
+                continue
             t = _in_space(buffer, HBM if self.share_io else HOST)
             if self.share_io and (is_dynamic(t) or self.is_output(buffer)):
                 returned.append(buffer)
@@ -310,6 +386,8 @@ class Bufferization:
                 returned.append(alloc.memref)
                 yield alloc
                 yield CopyOp(buffer, alloc.memref)
+        moved = (v for v in kept.values() if is_state(owner_of(v).owner))
+        yield from updates(kept, {v: _alloc(_in_space(v, HBM)) for v in moved})
         yield FuncReturnOp(*returned)
 
     def is_output(self, buffer: SSAValue) -> bool:
@@ -320,7 +398,10 @@ class Bufferization:
 
 
 # What computes its static results into buffers that it is given
-COMPUTED = (LaunchOp, GraphIfOp, GraphLoopOp)
+COMPUTED = (LaunchOp, GraphIfOp, GraphCaseOp, GraphLoopOp)
+
+# What takes an input of dynamic shape where the host has it
+FROM_HOST = (AssumeShapeOp, GraphMapIndexOp)
 
 
 def _alloc(t: MemRefType[Attribute], io: bool = False) -> AllocOp:

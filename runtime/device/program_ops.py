@@ -16,12 +16,14 @@ from ge.dialects.npu_task import control
 from ge.dialects.npu_task import ops as task
 from ge.dialects.npu_task.attributes import data_type, is_dynamic
 from ge.dialects.npu_task.memory import BlockMove, is_writable, moves, owner_of, source_of, view_of
+from ge.dialects.npu_task.program_info import STATE
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, numel, shape_of
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.device.executable import Code, Registers, Step
 from ge.runtime.device.interpreter import Translator, checker, translates
 from ge.runtime.device.memory import PackedRow, PackedView, extent_of, loaded, strided_view
+from ge.runtime.device.state import DeviceState
 
 
 @translates(task.ConstantOp)
@@ -96,6 +98,8 @@ def translate_slot(t: Translator, op: task.SlotOp) -> None:
         return
     view = t.device.view(extent_of(op), dtype_of(element), shape)
     t.constant(op.result, view)
+    if STATE in op.attributes:
+        t.states.append(DeviceState.of(op, view, t.device.poison))
     if isinstance(view, PackedView):
         t.packed.add(t.use(op.result))
 
@@ -115,6 +119,12 @@ def bound_outputs(block: Block) -> dict[SSAValue, int]:
 
 @translates(AllocOp)
 def translate_alloc(t: Translator, op: AllocOp) -> None:
+    if STATE in op.attributes:
+        element, shape = data_type(op.memref.type)
+        memory = np.empty(shape, dtype_of(element))
+        t.constant(op.memref, memory)
+        t.states.append(DeviceState.of(op, memory, t.device.poison))
+        return
     reason = "a buffer of dynamic shape is made by the launch that computes the shape"
     t.allocate(op, op.memref, reason)
 
@@ -243,9 +253,13 @@ def _captured(t: Translator, code: Code, block: Block) -> set[int]:
     return {*code.read(), *results} - {*code.written(), *t.uses(block.args)}
 
 
-@translates(graph.IfOp, control.IfOp)
-def translate_if(t: Translator, op: graph.IfOp | control.IfOp) -> None:
-    condition = t.use(op.condition)
+Branching: TypeAlias = graph.IfOp | graph.CaseOp | control.IfOp | control.CaseOp
+
+
+@translates(graph.IfOp, graph.CaseOp, control.IfOp, control.CaseOp)
+def translate_branch(t: Translator, op: Branching) -> None:
+    head = t.use(op.operands[0])
+    is_if = isinstance(op, graph.IfOp | control.IfOp)
     blocks = [region.block for region in op.regions]
     codes = [t.block(block)[0] for block in blocks]
     ends = [_BlockEnd(t, block) for block in blocks]
@@ -254,12 +268,27 @@ def translate_if(t: Translator, op: graph.IfOp | control.IfOp) -> None:
     writes = tuple(t.define(r) for r in op.results)
 
     def branch(registers: Registers) -> None:
-        side = 0 if registers[condition].item() else 1
+        side = int(registers[head].item())
+        if is_if:
+            side = 0 if side else 1
+        elif not 0 <= side < len(codes):
+            raise GeError(f"there is no branch {side} of {len(codes)}")
         codes[side].run(registers)
         for w, check, value in zip(writes, checks, ends[side](registers), strict=True):
             registers[w] = check(value)
 
     t.emit(op, branch, (*t.uses(op.operands), *inner), writes)
+
+
+@translates(control.MapIndexOp)
+def translate_map_index(t: Translator, op: control.MapIndexOp) -> None:
+    reads, result = t.uses(op.inputs), t.define(op.result)
+
+    def find(registers: Registers) -> None:
+        row = op.row_of([registers[r].shape for r in reads])
+        registers[result] = np.array(row, np.int64)
+
+    t.emit(op, find, reads, (result,))
 
 
 class _Loop:

@@ -16,7 +16,7 @@ from typing import TypeGuard
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.control import IfOp, LoopOp
+from ge.dialects.graph.control import Control
 from ge.dialects.graph.elementwise import CastOp
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
 from ge.dialects.support.element_types import is_float, is_narrow
@@ -49,7 +49,7 @@ def dequantized(value: SSAValue) -> DequantizeOp | None:
 def is_given(value: SSAValue) -> bool:
     """Whether no launch of its block defines a value: an input, what a branch or loop results in,
     and views of them."""
-    return isinstance(whole_of(value).owner, Block | IfOp | LoopOp)
+    return isinstance(whole_of(value).owner, Block | Control)
 
 
 def dequantize_for_each_user(block: Block) -> None:

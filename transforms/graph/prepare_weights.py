@@ -35,7 +35,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
-from ge.dialects.graph.control import IfOp, LoopOp
+from ge.dialects.graph.control import Control
 from ge.dialects.graph.convolution import Convolution
 from ge.dialects.graph.elementwise import AddOp
 from ge.dialects.graph.indexing import Picking
@@ -98,7 +98,7 @@ def constant_expressions(block: Block, limit: int, stored: bool) -> dict[Operati
     without those that dequantize weights and tables for their users."""
     expressions: dict[Operation, None] = {}
     for op in block.walk():
-        if op.parent is not block and not isinstance(op.parent_op(), IfOp | LoopOp):
+        if op.parent is not block and not isinstance(op.parent_op(), Control):
             continue
         if isinstance(op, ConstantOp):
             expressions[op] = None

@@ -17,14 +17,15 @@ becomes
 Two buffers share bytes only where every use of one happens before the first write of the other
 (see `liveness.py`); `packing.py` computes the offsets. Where that takes more bytes than program
 order has live at one time, the offsets follow program order, and events keep tasks in it. Inputs
-and outputs of the model have bytes of their own in the "io" segment; buffers of dynamic shape stay
-with the device's allocator. Figures of the plan are attributes of the function:
-`npu_task.arena_bytes`, `npu_task.lower_bound_bytes` (the most that is live at one time),
-`npu_task.no_reuse_bytes`, `npu_task.weight_bytes` and `npu_task.io_bytes`.
+and outputs of the model have bytes of their own in the "io" segment, which the gears of a case
+share, and so has state in the "state" segment; buffers of dynamic shape stay with the device's
+allocator. Figures of the plan are attributes of the function: `npu_task.arena_bytes`,
+`npu_task.lower_bound_bytes` (the most that is live at one time), `npu_task.no_reuse_bytes`,
+`npu_task.weight_bytes` and `npu_task.io_bytes`; where there is state also `npu_task.state_bytes`.
 """
 
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -32,12 +33,12 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ge.dialects.npu_task.ops import ConstantOp, SlotOp
-from ge.dialects.npu_task.program_info import IO, NO_REUSE, PINNED, state
+from ge.dialects.npu_task.program_info import IO, NO_REUSE, PINNED, STATE, VALID, state
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, byte_size
@@ -82,8 +83,11 @@ class Planner:
     def plan(self, func: FuncOp, pinned: Collection[AllocOp] = ()) -> None:
         """Give each buffer of @main its bytes, `pinned` ones after those that are shared, and state
         the figures."""
-        io = [op for op in func.walk() if isinstance(op, AllocOp) and IO in op.attributes]
-        io_offsets, io_bytes = self.apart(io)
+        allocs = [op for op in func.walk() if isinstance(op, AllocOp)]
+        io = [op for op in allocs if IO in op.attributes]
+        kept = [op for op in allocs if STATE in op.attributes]
+        io_offsets, io_bytes = self.inputs_and_outputs(func.body.block, io)
+        kept_offsets, kept_bytes = self.apart(kept)
         pinned_offsets, pinned_bytes = self.apart(pinned)
         liveness = Liveness(
             func.body.block, streams_of(func), lambda op: in_arena(op) and op not in pinned
@@ -99,6 +103,9 @@ class Planner:
             print(table, file=sys.stderr)
         for op, offset in zip(io, io_offsets, strict=True):
             replace_by_slot(op, "io", offset)
+        for op, offset in zip(kept, kept_offsets, strict=True):
+            slot = replace_by_slot(op, "state", offset)
+            slot.attributes.update({name: op.attributes[name] for name in (STATE, VALID)})
         for life, offset in zip(liveness.buffers, offsets, strict=True):
             replace_by_slot(life.op, "arena", offset)
         for life in liveness.unused:
@@ -114,6 +121,7 @@ class Planner:
             weight_bytes=self.weight_bytes(func),
             io_bytes=io_bytes,
             alignment=self.alignment,
+            **({"state_bytes": kept_bytes} if kept else {}),
         )
 
     def weight_bytes(self, func: FuncOp) -> int:
@@ -135,6 +143,18 @@ class Planner:
         except GeError:  # more events than the target has
             return best
         return packing
+
+    def inputs_and_outputs(self, body: Block, allocs: Sequence[AllocOp]) -> tuple[list[int], int]:
+        """Offsets that share nothing, but that branches of a case share what is after those of the
+        function; and how many bytes all take."""
+        ends: dict[Block, int] = {}
+        placed: dict[AllocOp, int] = {}
+        for alloc in sorted(allocs, key=lambda op: op.parent is not body):
+            assert alloc.parent is not None
+            placed[alloc] = ends.get(alloc.parent, ends.get(body, 0))
+            size = align_up(byte_size(alloc.memref.type), self.alignment)
+            ends[alloc.parent] = placed[alloc] + size
+        return [placed[op] for op in allocs], max(ends.values(), default=0)
 
     def apart(self, allocs: Iterable[AllocOp]) -> tuple[list[int], int]:
         """Offsets that share nothing, and the sum of the sizes."""
