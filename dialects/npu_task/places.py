@@ -19,7 +19,7 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.npu_task.attributes import HOST, space_of
-from ge.dialects.npu_task.control import IfOp, LoopOp
+from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp
 from ge.dialects.npu_task.memory import access, owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import CopyOp, SlotOp, TransferOp
 from ge.dialects.support.types import numel, shape_of
@@ -97,10 +97,10 @@ def writers(value: SSAValue) -> Iterator[Operation]:
         op = use.operation
         if isinstance(op, ReinterpretCastOp):
             yield from writers(op.result)
-        elif isinstance(op, IfOp | LoopOp):
-            if value in (op.outs if isinstance(op, IfOp) else (*op.carried, *op.scans)):
+        elif isinstance(op, LoopOp):
+            if value in (*op.carried, *op.scans):
                 yield op
-        elif value in access(op).writes:
+        elif value in (op.outs if isinstance(op, IfOp | CaseOp) else access(op).writes):
             yield op
 
 

@@ -20,7 +20,6 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from ge.dialects.npu_task.control import IfOp, LoopOp
 from ge.dialects.npu_task.places import Place, input_places, output_places
 from ge.dialects.npu_task.program_info import figure
 from ge.dialects.support.errors import GeError
@@ -70,14 +69,16 @@ class Runs:
         )
 
 
-def simulate_runs(module: ModuleOp, target: Target, runs: int, prefetch: int) -> Runs:
-    """Simulate so many runs. Raises GeError for what cannot be timed, and where the target has no
-    memory for so many sets of inputs and outputs."""
-    one = simulate(module, target)
+def simulate_runs(
+    module: ModuleOp, target: Target, runs: int, prefetch: int, one: Timeline | None = None
+) -> Runs:
+    """Simulate so many runs. `one`: the timeline of a single one, if known. Raises GeError for what
+    cannot be timed, and where the target has no memory for so many sets of inputs and outputs."""
+    one = one or simulate(module, target)
     main = main_function(module)
     assert main is not None
     block = main.body.block
-    if any(isinstance(op, IfOp | LoopOp) for op in block.ops):
+    if any(op.regions for op in block.ops):
         one.notes.append("branches and loops: runs do not overlap")
         inputs, outputs = list[Place](), list[Place]()
     else:

@@ -79,7 +79,7 @@ class Binding:
         if twice := next((n for n in given if n in self.inputs), None):
             raise GeError(f"input '{twice}' is bound", hint="write to its device array instead")
         given |= {n: a.memory for n, a in self.inputs.items()}
-        arrays = check_inputs(session.inputs, given, session.cast_inputs)
+        arrays = session.checked(given)
         memory = [
             None if a is None else a.memory for a in map(self.outputs.get, session.output_names)
         ]

@@ -23,7 +23,7 @@ from ge.dialects.support.element_types import is_unsigned
 from ge.dialects.support.environment import switch
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions
-from ge.dialects.support.types import DYNAMIC
+from ge.dialects.support.types import DYNAMIC, Shape
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
 from ge.runtime.check.memory import require_safe
@@ -35,6 +35,7 @@ from ge.runtime.device.binding import Binding
 from ge.runtime.device.device_array import DeviceArray
 from ge.runtime.device.executable import Registers
 from ge.runtime.device.function import Function
+from ge.runtime.device.gears import GearTable
 from ge.runtime.device.memory import loaded
 from ge.runtime.device.ports import Port, check_inputs, check_outputs, input_ports, output_ports
 from ge.runtime.device.staged import Staged
@@ -109,6 +110,7 @@ class Session:
             if len(set(names)) < len(names):
                 twice = next(n for n in names if names.count(n) > 1)
                 raise GeError(f"two {what} are called '{twice}'", hint="give each its own name")
+        self.gears = GearTable.of(main)
         self._weights: Payload = Prepared({} if payload is None else payload, module)
         self._function = Function(module, main, self._weights, poison or sanitize)
         self.state = State((*kept, *self._function.states))
@@ -140,7 +142,7 @@ class Session:
         """The outputs by name, in arrays of `outputs` or new ones. A program that was compiled with
         `share_io` copies neither inputs nor outputs. Raises GeError for missing, unknown or
         ill-typed arrays and for what fails while running."""
-        arrays = check_inputs(self.inputs, inputs, self.cast_inputs)
+        arrays = self.checked(inputs)
         places = None if outputs is None else check_outputs(self.outputs, outputs, arrays)
         with self.lock:
             self.state.require()
@@ -223,10 +225,25 @@ class Session:
         between runs. Raises GeError for names and arrays that do not fit."""
         return Binding(self, inputs or {}, outputs or {})
 
+    def _shapes(self, arrays: Sequence[Array]) -> dict[str, Shape]:
+        return {p.name: a.shape for p, a in zip(self.inputs, arrays, strict=True)}
+
+    def checked(self, inputs: Mapping[str, Any]) -> list[Array]:
+        """The inputs in order. Raises GeError for those that the program does not take."""
+        arrays = check_inputs(self.inputs, inputs, self.cast_inputs)
+        self._check_gear(arrays)
+        return arrays
+
+    def _check_gear(self, arrays: Sequence[Array]) -> None:
+        """Raises GeError for sizes that the program has no body for."""
+        if self.gears is not None and not self.gears.takes_others:
+            if (sizes := self.gears.sizes(self._shapes(arrays))) not in self.gears.rows:
+                raise self.gears.missing(dict(zip(self.gears.names, sizes, strict=True)))
+
     def fuzz_schedule(self, inputs: Mapping[str, Any], runs: int, seed: int = 0) -> None:
         """Run the program in so many random legal timings (see `interleave.py`). Raises GeError
         that names the run and the output when one is not bit-identical to that of `run`."""
-        arrays = check_inputs(self.inputs, inputs, self.cast_inputs)
+        arrays = self.checked(inputs)
         self.state.require()
         states = [loaded(s.memory).copy() for s in self._function.states]
         want = {name: w.tobytes() for name, w in self._call(self._function, arrays).items()}
@@ -271,14 +288,18 @@ def random_inputs(
 ) -> dict[str, Array]:
     """Seeded random inputs of the right types: standard normal floats, integers and truth values
     0 or 1 (so that they are valid indices). Unknown dimensions come from `shapes` (by input),
-    from `dims` (by symbolic name), else they are 1. Raises GeError for what does not fit."""
+    from `dims` (by symbolic name), else they are those of the largest gear, or 1. Raises GeError
+    for what does not fit."""
     rng = np.random.default_rng(seed)
-    expected = [p for p in input_ports(main_of(module)) if not p.state]
+    main = main_of(module)
+    expected = [p for p in input_ports(main) if not p.state]
     sizes = dict(dims or {})
     for port in expected:
         for size, name in zip((shapes or {}).get(port.name, ()), port.dims, strict=False):
             if name:
                 sizes.setdefault(name, size)
+    if table := GearTable.of(main):
+        sizes |= table.largest(sizes)
     arrays: dict[str, Array] = {}
     for port in expected:
         known = (shapes or {}).get(port.name)

@@ -24,7 +24,6 @@ import numpy as np
 from ge.dialects.support.errors import GeError
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.executable import Registers
-from ge.runtime.device.ports import Port, check_inputs
 from ge.runtime.device.staged import Memory
 from ge.runtime.profile.profiler import observe
 
@@ -72,7 +71,7 @@ class Stream:
 
     def __init__(self, session: "Session", batches: Iterator[Any], prefetch: int) -> None:
         self.session, self.batches, self.staged = session, batches, session.staged
-        self.reader = BatchReader(session.inputs, session.cast_inputs)
+        self.reader = BatchReader(session)
         self.free_inputs: SimpleQueue[Memory | None] = SimpleQueue()
         self.free_outputs: SimpleQueue[Memory | None] = SimpleQueue()
         self.loaded: SimpleQueue[Batch | Ended] = SimpleQueue()
@@ -157,9 +156,8 @@ class BatchReader:
     """Reads batches: arrays by name, or in the order of the inputs (a tuple, a list, or the one
     array of a model with one input); tensors of torch and others that have `numpy()` too."""
 
-    def __init__(self, inputs: Sequence[Port], cast: bool) -> None:
-        self.inputs, self.cast = inputs, cast
-        self.names = [p.name for p in inputs]
+    def __init__(self, session: "Session") -> None:
+        self.session, self.names = session, session.input_names
         self.known: list[tuple[np.dtype[Any], tuple[int, ...]]] = []  # of the batch before
 
     def read(self, batch: Any, number: int) -> list[Array]:
@@ -167,7 +165,7 @@ class BatchReader:
             values = self.named(batch)
             arrays = self.as_before(values)
             if arrays is None:
-                arrays = check_inputs(self.inputs, values, self.cast)
+                arrays = self.session.checked(values)
                 self.known = [(a.dtype, a.shape) for a in arrays]
             return arrays
         except GeError as e:
@@ -179,7 +177,7 @@ class BatchReader:
             return {name: as_array(value, name) for name, value in named.items()}
         values = cast("Sequence[Any]", batch if isinstance(batch, tuple | list) else (batch,))
         if len(values) != len(self.names):
-            listing = ", ".join(map(str, self.inputs)) or "none"
+            listing = ", ".join(map(str, self.session.inputs)) or "none"
             hint = f"the inputs are {listing}; a batch is a dict by these names, or in this order"
             raise GeError(f"{len(values)} arrays for {len(self.names)} inputs", hint=hint)
         return {n: as_array(v, n) for n, v in zip(self.names, values, strict=True)}

@@ -41,7 +41,7 @@ def timeline_of(session: "Session | Binding") -> "Timeline":
     """A simulated run. Raises GeError for a module that is no program."""
     from ge.runtime.clock.clock import simulate
 
-    return simulate(session.module, session.target, session.absent)
+    return simulate(session.module, session.target, absent=session.absent)
 
 
 _listening: ContextVar[list["Profiler"]] = ContextVar("profilers", default=[])  # of all threads
