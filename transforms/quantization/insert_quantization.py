@@ -148,6 +148,8 @@ class Insertion:
                 remarks.applied(RULE, layer.op, f"'{layer.name}' in {name}{why}")
 
     def reason_to_skip(self, layer: Layer) -> str:
+        if calibration_at_hand().keeps(layer.op):
+            return "keep_dtype names it"
         texts = [layer.name, layer.op.name, *all_names(layer.op)]
         texts += [self.names[layer.op.operands[i]] for i in layer.activations]
         for pattern in self.skip:
