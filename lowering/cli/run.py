@@ -103,7 +103,7 @@ def run(arguments: Sequence[str]) -> int:
     states: dict[str, Array] = {}
     if not args.timing_only:
         outputs, states, report["numerics"] = compute(args, loaded, options, inputs)
-    timeline = time_of(args, loaded.module, options)
+    timeline = time_of(args, loaded.module, options, inputs)
     with Outputs([*sources, *files_of(loaded.payload)]) as out:
         if args.outputs:
             out.npz(args.outputs, outputs)
@@ -180,7 +180,8 @@ def load_model(
         inputs = read_npz(args.inputs, [p.name for p in ports])
         check_inputs(ports, inputs)
         open_dims = any(size < 0 for p in ports for size in p.shape)
-        if open_dims and options.static_shape is not False and args.input.endswith(".onnx"):
+        fixed = options.static_shape is not False and not any(options.gears)
+        if open_dims and fixed and args.input.endswith(".onnx"):
             shapes = {n: a.shape for n, a in inputs.items()}
             loaded = load(args.input, shapes, dims, options.plugins)
     if args.random_weights:
@@ -310,15 +311,27 @@ def wants_time(args: argparse.Namespace) -> bool:
     )
 
 
-def time_of(args: argparse.Namespace, module: "ModuleOp", options: "Options") -> "Timeline | None":
+def time_of(
+    args: argparse.Namespace,
+    module: "ModuleOp",
+    options: "Options",
+    inputs: "Mapping[str, Array] | None",
+) -> "Timeline | None":
+    """The time of a program, where that is asked for; of one with gears at the sizes given."""
     from ge.lowering.levels.level import level_of
     from ge.runtime.clock.clock import UnknownShapes, simulate
+    from ge.runtime.device.gears import GearTable
+    from ge.runtime.device.session import main_of
 
     required = wants_time(args)
     if not required and (not args.report or level_of(module) is not Level.PROGRAM):
         return None
     try:
-        return simulate(module, machine_of(args, module, options))
+        gears, taken = GearTable.of(main_of(module)), None
+        if gears is not None:
+            shapes = {n: a.shape for n, a in (inputs or {}).items()} or parse_shapes(args.shape)
+            taken = gears.chosen(shapes, parse_dims(args.dim))
+        return simulate(module, machine_of(args, module, options), taken)
     except UnknownShapes:
         if required:
             raise

@@ -41,6 +41,7 @@ from ge.runtime.data.weights import Payload, open_payload, payload_path, weights
 from ge.transforms.precision import outcome
 from ge.transforms.precision.modes import ORIGIN
 from ge.transforms.rewriting.counts import disabling
+from ge.transforms.shapes.gears import Request, gears_of
 
 
 @contextmanager
@@ -146,6 +147,8 @@ def lower_verified(
     if first is not Level.GRAPH and (options.outputs or options.drop_unused_inputs):
         hint = f"the module is at the {first} level"
         raise GeError("outputs and inputs are pruned at the graph level only", hint=hint)
+    if any(options.gears):
+        check_gears(module, options, first)
     levels = first.path_to(last)
     check_switches(options, universe(*options.plugins).all_passes)
     watching = list(instrumentations)
@@ -265,6 +268,16 @@ def lower_program(
             error.add_note(REPRODUCER + reproduce(lambda saving: run(reload().module, [saving])))
         raise
     return program.compilation
+
+
+def check_gears(module: ModuleOp, options: Options, level: Level) -> None:
+    """Raises GeError for gears that do not fit the inputs, before any work is done for them."""
+    if level is not Level.GRAPH:
+        raise GeError(
+            "gears are made of a graph", hint=f"the module is at the {level} level: compile anew"
+        )
+    if (main := main_function(module)) is not None:
+        gears_of(main, Request(*options.gears))
 
 
 def require_static(module: ModuleOp, path: str) -> None:

@@ -258,6 +258,22 @@ class Options:
         "program allocates dynamic values as it runs",
         variable="GE_STATIC_SHAPE", tools=(COMPILE, RUN), group=MODEL, read=environment.truth,
     )  # fmt: skip
+    dynamic_batch: str = option(
+        "",
+        "gears: sizes of the first dimension of inputs, for each of which the program has a body "
+        "(1,2,4,8); the sizes of the other gear options are combined with them",
+        variable="GE_DYNAMIC_BATCH", metavar="N,...", tools=(COMPILE, RUN), group=MODEL,
+    )  # fmt: skip
+    dynamic_image_size: str = option(
+        "", 'gears: heights and widths of images ("224,224;512,512")',
+        variable="GE_DYNAMIC_IMAGE_SIZE", metavar="H,W;...", tools=(COMPILE, RUN), group=MODEL,
+    )  # fmt: skip
+    dynamic_dims: str = option(
+        "",
+        "gears: sizes of all other dynamic dimensions, in the order of the inputs, one for each "
+        'name or one for each -1 ("1,256;1,512")',
+        variable="GE_DYNAMIC_DIMS", metavar="N,...;...", tools=(COMPILE, RUN), group=MODEL,
+    )  # fmt: skip
     cache_dir: str = option(
         "", "folder that keeps compiled programs by the hash of model and options",
         variable="GE_CACHE_DIR", metavar="DIR", group="what comes out", in_program=False,
@@ -334,6 +350,10 @@ class Options:
             return kept(text) if name == "keep_dtype" else names(text)
         except ValueError as e:
             raise GeError(f"{name} is {e}, not '{text}'") from None
+
+    @property
+    def gears(self) -> tuple[str, str, str]:
+        return self.dynamic_batch, self.dynamic_image_size, self.dynamic_dims
 
     @property
     def plugins(self) -> tuple[str, ...]:

@@ -253,9 +253,13 @@ def _captured(t: Translator, code: Code, block: Block) -> set[int]:
     return {*code.read(), *results} - {*code.written(), *t.uses(block.args)}
 
 
-@translates(graph.IfOp, control.IfOp)
-def translate_if(t: Translator, op: graph.IfOp | control.IfOp) -> None:
-    condition = t.use(op.condition)
+Branching: TypeAlias = graph.IfOp | graph.CaseOp | control.IfOp | control.CaseOp
+
+
+@translates(graph.IfOp, graph.CaseOp, control.IfOp, control.CaseOp)
+def translate_branch(t: Translator, op: Branching) -> None:
+    head = t.use(op.operands[0])
+    is_if = isinstance(op, graph.IfOp | control.IfOp)
     blocks = [region.block for region in op.regions]
     codes = [t.block(block)[0] for block in blocks]
     ends = [_BlockEnd(t, block) for block in blocks]
@@ -264,12 +268,27 @@ def translate_if(t: Translator, op: graph.IfOp | control.IfOp) -> None:
     writes = tuple(t.define(r) for r in op.results)
 
     def branch(registers: Registers) -> None:
-        side = 0 if registers[condition].item() else 1
+        side = int(registers[head].item())
+        if is_if:
+            side = 0 if side else 1
+        elif not 0 <= side < len(codes):
+            raise GeError(f"there is no branch {side} of {len(codes)}")
         codes[side].run(registers)
         for w, check, value in zip(writes, checks, ends[side](registers), strict=True):
             registers[w] = check(value)
 
     t.emit(op, branch, (*t.uses(op.operands), *inner), writes)
+
+
+@translates(control.MapIndexOp)
+def translate_map_index(t: Translator, op: control.MapIndexOp) -> None:
+    reads, result = t.uses(op.inputs), t.define(op.result)
+
+    def find(registers: Registers) -> None:
+        row = op.row_of([registers[r].shape for r in reads])
+        registers[result] = np.array(row, np.int64)
+
+    t.emit(op, find, reads, (result,))
 
 
 class _Loop:

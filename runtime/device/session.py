@@ -32,6 +32,7 @@ from ge.runtime.data.arrays import Array, dtype_of, kind_of, native
 from ge.runtime.data.machine import machine_bytes
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.function import Function
+from ge.runtime.device.gears import GearTable
 from ge.runtime.device.memory import loaded
 from ge.runtime.device.state import DeviceState, HostState, State
 from ge.runtime.profile.profiler import observe
@@ -142,6 +143,7 @@ class Session:
             if len(set(names)) < len(names):
                 twice = next(n for n in names if names.count(n) > 1)
                 raise GeError(f"two {what} are called '{twice}'", hint="give each its own name")
+        self.gears = GearTable.of(main)
         self._weights: Payload = Prepared({} if payload is None else payload, module)
         self._function = Function(module, main, self._weights, poison or sanitize)
         self.state = State((*kept, *self._function.states))
@@ -161,6 +163,7 @@ class Session:
         `share_io` copies neither inputs nor outputs. Raises GeError for missing, unknown or
         ill-typed arrays and for what fails while running."""
         arrays = check_inputs(self.inputs, inputs)
+        self._check_gear(arrays)
         places = None if outputs is None else check_outputs(self.outputs, outputs, arrays)
         self.state.require()
         start = time.perf_counter()
@@ -184,6 +187,15 @@ class Session:
         outputs = [given.get(name) for name in self._results] if places else None
         results = function.run([values[name] for name in self._arguments], outputs)
         return dict(zip(self._results, results, strict=True))
+
+    def _shapes(self, arrays: Sequence[Array]) -> dict[str, Shape]:
+        return {p.name: a.shape for p, a in zip(self.inputs, arrays, strict=True)}
+
+    def _check_gear(self, arrays: Sequence[Array]) -> None:
+        """Raises GeError for sizes that the program has no body for."""
+        if self.gears is not None and not self.gears.takes_others:
+            if (sizes := self.gears.sizes(self._shapes(arrays))) not in self.gears.rows:
+                raise self.gears.missing(dict(zip(self.gears.names, sizes, strict=True)))
 
     def fuzz_schedule(self, inputs: Mapping[str, Any], runs: int, seed: int = 0) -> None:
         """Run the program in so many random legal timings (see `interleave.py`). Raises GeError
@@ -303,14 +315,18 @@ def random_inputs(
 ) -> dict[str, Array]:
     """Seeded random inputs of the right types: standard normal floats, integers and truth values
     0 or 1 (so that they are valid indices). Unknown dimensions come from `shapes` (by input),
-    from `dims` (by symbolic name), else they are 1. Raises GeError for what does not fit."""
+    from `dims` (by symbolic name), else they are those of the largest gear, or 1. Raises GeError
+    for what does not fit."""
     rng = np.random.default_rng(seed)
-    expected = [p for p in input_ports(main_of(module)) if not p.state]
+    main = main_of(module)
+    expected = [p for p in input_ports(main) if not p.state]
     sizes = dict(dims or {})
     for port in expected:
         for size, name in zip((shapes or {}).get(port.name, ()), port.dims, strict=False):
             if name:
                 sizes.setdefault(name, size)
+    if table := GearTable.of(main):
+        sizes |= table.largest(sizes)
     arrays: dict[str, Array] = {}
     for port in expected:
         known = (shapes or {}).get(port.name)

@@ -20,7 +20,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.graph.attention import AttentionLike
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.control import IfOp, LoopOp
+from ge.dialects.graph.control import Control
 from ge.dialects.graph.convolution import Convolution, DeformConvOp
 from ge.dialects.graph.creation import RangeOp
 from ge.dialects.graph.elementwise import (
@@ -103,7 +103,7 @@ class Decisions:
         ops = list(self.magnitudes.main.body.block.ops)
         sensitive, calibration = dict(self._sensitive(ops)), calibration_at_hand()
         for op in ops:
-            if isinstance(op, IfOp | LoopOp):
+            if isinstance(op, Control):
                 self.kept[op] = "what is in a branch or loop stays f32"
             elif isinstance(op, DequantizeOp) and not self.mode.mixed:
                 self.values.update(r for r in op.results if r not in self.magnitudes.constants)

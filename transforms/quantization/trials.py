@@ -29,6 +29,7 @@ from ge.transforms.quantization.data import (
     calibrating,
     calibration_at_hand,
 )
+from ge.transforms.quantization.embeddings import Embedding, embeddings
 from ge.transforms.quantization.facts import LayerFacts
 from ge.transforms.quantization.layer_samples import canonical
 from ge.transforms.quantization.layers import Layer, layers
@@ -70,6 +71,14 @@ class Trials:
     @cached_property
     def layers(self) -> dict[str, Layer]:
         return {layer.name: layer for layer in layers(self.main)}
+
+    @cached_property
+    def embeddings(self) -> dict[str, Embedding]:
+        return {e.name: e for e in embeddings(self.main, list(self.layers.values()))}
+
+    def op_of(self, name: str) -> Operation:
+        """The op of a layer, or of an embedding."""
+        return (self.layers.get(name) or self.embeddings[name]).op
 
     @cached_property
     def wanted(self) -> Arrays:
