@@ -20,6 +20,7 @@ from ge.dialects.graph import (
     creation,
     detection,
     elementwise,
+    gears,
     image,
     indexing,
     linear,
@@ -38,8 +39,8 @@ from ge.dialects.support.modules import attributes_of, ops_of
 
 FAMILIES: tuple[ModuleType, ...] = (
     activation, attention, cache, constant, control, convolution, creation, detection, elementwise,
-    image, indexing, linear, normalization, pooling, quantization, recurrent, reduction, shape,
-    signal, slicing, trigonometry,
+    gears, image, indexing, linear, normalization, pooling, quantization, recurrent, reduction,
+    shape, signal, slicing, trigonometry,
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 
 from xdsl.ir import Attribute
 
+from ge.dialects.support.dims import size_of, symbols
 from ge.dialects.support.element_types import type_name
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, Shape, shape_text
@@ -110,10 +111,10 @@ def split_capacity(text: str) -> tuple[str, int]:
 def steps_beyond(name: str, symbol: str) -> int | None:
     """How much larger a dimension is than another one, by its name: 1 for `past + 1` and `past`;
     None where it is another one."""
-    if name == symbol:
-        return 0
-    match = re.fullmatch(rf"{re.escape(symbol)}\s*\+\s*(\d+)", name)
-    return None if match is None else int(match[1])
+    if symbols(name) != (symbol,):
+        return None
+    first, second = (size_of(name, {symbol: n}) for n in (0, 1))
+    return first if first is not None and second == first + 1 else None
 
 
 def _no_input(pattern: str, names: Sequence[str]) -> GeError:

@@ -41,6 +41,7 @@ from ge.runtime.data.weights import Payload, open_payload, payload_path, weights
 from ge.transforms.precision import outcome
 from ge.transforms.precision.modes import ORIGIN
 from ge.transforms.rewriting.counts import disabling
+from ge.transforms.shapes.gears import Request, gears_of
 
 
 @contextmanager
@@ -104,6 +105,9 @@ def decisions(program: Program, options: Options) -> AbstractContextManager[obje
             given = "calibration" if options.calibration else "an accuracy"
             what = f"there is {given}, but no scheme: the model stays float"
             warning(program.module, f"{what}; give --quantize int8 too")
+        if options.keep_dtype:
+            what = "all keep their types without --precision and --quantize"
+            warning(program.module, f"keep_dtype has nothing to do: {what}")
         return nullcontext()
     if options.accuracy and not options.quantize:
         what = "an accuracy is kept by quantized layers, and there is no scheme"
@@ -143,6 +147,8 @@ def lower_verified(
     if first is not Level.GRAPH and (options.outputs or options.drop_unused_inputs):
         hint = f"the module is at the {first} level"
         raise GeError("outputs and inputs are pruned at the graph level only", hint=hint)
+    if any(options.gears):
+        check_gears(module, options, first)
     levels = first.path_to(last)
     check_switches(options, universe(*options.plugins).all_passes)
     watching = list(instrumentations)
@@ -180,9 +186,9 @@ def load(
     plugins: Sequence[str] = (),
 ) -> Program:
     """Read a model (`.onnx`) or a module of any level (`.mlir`, or "-" for standard input).
-    `shapes` and `dims` fix inputs by name and symbolic dimensions of an ONNX model; `plugins` are
-    files with dialects, and with ONNX ops. Raises GeError, ParseError or VerifyException for what
-    cannot be read or is not valid."""
+    `shapes` and `dims` fix inputs by name and symbolic dimensions of an ONNX model (a program is
+    bound to them: `binding.py`); `plugins` are files with dialects, and with ONNX ops. Raises
+    GeError, ParseError or VerifyException for what cannot be read or is not valid."""
     ctx = context(plugins)
     reload = None
     if path != "-":
@@ -193,9 +199,10 @@ def load(
         with paused_collector():
             imported = import_file(path, shapes, dims)
         return Program(imported.module, imported.payload, path, reload=reload)
-    if shapes or dims:
-        raise GeError("--shape and --dim are for .onnx models", path, "import the model anew")
     module = parse_module(ctx, read_source(path))
+    if (shapes or dims) and level_of(module).depth < Level.BUFFERS.depth:
+        what = "--shape and --dim are for .onnx models and for programs"
+        raise GeError(what, path, "import the model anew")
     verify(module)
     payload = open_payload(module, text_folder(module, Path(path)))
     return Program(module, payload, path, reload=reload)
@@ -261,6 +268,16 @@ def lower_program(
             error.add_note(REPRODUCER + reproduce(lambda saving: run(reload().module, [saving])))
         raise
     return program.compilation
+
+
+def check_gears(module: ModuleOp, options: Options, level: Level) -> None:
+    """Raises GeError for gears that do not fit the inputs, before any work is done for them."""
+    if level is not Level.GRAPH:
+        raise GeError(
+            "gears are made of a graph", hint=f"the module is at the {level} level: compile anew"
+        )
+    if (main := main_function(module)) is not None:
+        gears_of(main, Request(*options.gears))
 
 
 def require_static(module: ModuleOp, path: str) -> None:

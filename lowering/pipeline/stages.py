@@ -1,6 +1,6 @@
 """The default pipeline: the passes of each level, as objects."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from xdsl.passes import ModulePass
@@ -55,6 +55,8 @@ from ge.transforms.quantization.schemes import SCHEMES
 from ge.transforms.rewriting.passes import PassSequence
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
 from ge.transforms.schedule.split_launches import SplitLaunchesPass
+from ge.transforms.shapes.bind_dims import BindDimsPass
+from ge.transforms.shapes.expand_gears import ExpandGearsPass
 from ge.transforms.state.mark_state import MarkStatePass
 from ge.transforms.state.update_state import UpdateStatePass
 
@@ -91,6 +93,16 @@ def stages(options: Options, remedies: Remedies | None = None) -> dict[Level, Pa
         passes[level].insert(0 if level is Level.FUSED else len(passes[level]), cls())
     disabled = options.fusion_disable
     return {level: list(enabled(ps, disabled)) for level, ps in passes.items()}
+
+
+def bound_stages(options: Options, shapes: Mapping[str, Sequence[int]]) -> dict[Level, Passes]:
+    """The passes from a program whose inputs are of unknown shapes to one whose have these."""
+    path = stages(options)
+    bind = BindDimsPass(
+        shapes=tuple(f"{n}={'x'.join(map(str, shape))}" for n, shape in shapes.items())
+    )
+    buffers = [p for p in path[Level.BUFFERS] if not isinstance(p, BufferizeTasksPass)]
+    return {Level.BUFFERS: [bind, *buffers], Level.PROGRAM: path[Level.PROGRAM]}
 
 
 def enabled(passes: Iterable[ModulePass], disabled: Collection[str]) -> Iterator[ModulePass]:
@@ -196,7 +208,7 @@ def quantization(options: Options) -> Passes:
     if not SCHEMES[scheme].activation_bits:
         return [smooth, *insertion]
     equalize = EqualizeChannelsPass(scheme=scheme)
-    search = SearchRangesPass("", scheme, options.ranges, target)
+    search = SearchRangesPass("", scheme, options.ranges, target, skip)
     if SCHEMES[scheme].is_float:
         return [CalibratePass(), *insertion]
     if SCHEMES[scheme].is_dynamic:
@@ -250,7 +262,8 @@ def to_fused(options: Options, remedies: Remedies) -> Passes:
         ]
         if recomputes(options, remedies) and remedies.elementwise:
             fusion.insert(0, RecomputeElementwisePass())
-    return [*fusion, *([ExtractConcatsPass()] if options.memory else [])]
+    gears = [ExpandGearsPass(*options.gears)] if any(options.gears) else []
+    return [*fusion, *gears, *([ExtractConcatsPass()] if options.memory else [])]
 
 
 def recomputes(options: Options, remedies: Remedies) -> bool:
@@ -305,7 +318,7 @@ def to_program(options: Options, remedies: Remedies) -> Passes:
 # Passes that a program cannot do without, where the options have them run
 REQUIRED = frozenset(
     (
-        *("prune-outputs", "infer-shapes", "prepare-weights", "lower-to-tasks"),
+        *("expand-gears", "prune-outputs", "infer-shapes", "prepare-weights", "lower-to-tasks"),
         *("bufferize-tasks", "spill-buffers", "assign-streams", "verify-level"),
         *("plan-memory", "assign-offsets", "check-capacity", "certify-plan"),
     )

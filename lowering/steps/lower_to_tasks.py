@@ -30,7 +30,8 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import PHASE
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
-from ge.dialects.graph.control import IfOp, LoopOp, YieldOp
+from ge.dialects.graph.control import CaseOp, IfOp, LoopOp, YieldOp
+from ge.dialects.graph.gears import AssumeShapeOp, MapIndexOp
 from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, ReturnOp
 from ge.dialects.support.diagnostics import error_at
@@ -38,14 +39,15 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense, constant_value
 from ge.dialects.targets.target import DEFAULT_TARGET, Target, record_target
-from ge.lowering.steps.engines import choose_engine, is_unranked
 from ge.runtime.costs.tiling import choose_tiling
+from ge.transforms.analysis.engines import choose_engine, is_unranked
 from ge.transforms.analysis.views import view_offsets
 
 # Constants in the text up to this size become part of the kernels that read them
 SMALL_BYTES = 1024
 
-CONTROL = (IfOp, LoopOp, YieldOp, FuncReturnOp)  # what keeps its form at this level
+# What keeps its form at this level
+CONTROL = (IfOp, CaseOp, LoopOp, YieldOp, MapIndexOp, AssumeShapeOp, FuncReturnOp)
 
 
 def small_constant(value: SSAValue) -> Dense | None:

@@ -54,6 +54,9 @@ ROOMS: dict[str, set[str]] = {
         "dialects", "runtime/data", "runtime/kernels", "transforms/graph",
         "transforms/quantization", "transforms/rewriting",
     },
+    "transforms/shapes": {
+        "dialects", "runtime/costs", "runtime/data", "transforms/analysis", "transforms/graph",
+    },
     "transforms/schedule": {
         "dialects", "runtime/clock", "runtime/costs", "transforms/analysis",
     },
