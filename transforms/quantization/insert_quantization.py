@@ -143,7 +143,7 @@ class Insertion:
             facts = calibration.facts(layer.name, layer.op)
             name = calibration.table.layers.get(layer.name, self.scheme.name)
             scheme = SCHEMES.get(name)
-            reason = self.reason_to_skip(self.texts(layer))
+            reason = self.reason_to_skip(layer.op, self.texts(layer))
             if not reason:
                 reason = self.reason_to_keep(layer, scheme) if scheme else f"the table says {name}"
             if reason or scheme is None:
@@ -161,7 +161,7 @@ class Insertion:
     def add_table(self, embedding: Embedding) -> None:
         op, calibration = embedding.op, calibration_at_hand()
         name = calibration.table.layers.get(embedding.name, self.scheme.name)
-        reason = self.reason_to_skip(embedding.texts())
+        reason = self.reason_to_skip(op, embedding.texts())
         if not reason and (name not in SCHEMES or not SCHEMES[name].has_tables):
             reason = f"{name} has no tables" if name in SCHEMES else f"the table says {name}"
         facts = calibration.facts(embedding.name, op)
@@ -182,7 +182,9 @@ class Insertion:
         inputs = (self.names[layer.op.operands[i]] for i in layer.activations)
         return [layer.name, layer.op.name, *all_names(layer.op), *inputs]
 
-    def reason_to_skip(self, texts: Sequence[str]) -> str:
+    def reason_to_skip(self, op: Operation, texts: Sequence[str]) -> str:
+        if calibration_at_hand().keeps(op):
+            return "keep_dtype names it"
         for pattern in self.skip:
             if any(map(pattern.search, texts)):
                 self.matched.add(pattern)

@@ -23,7 +23,12 @@ from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.attention_layers import BITS, integers_us
 from ge.transforms.quantization.calibrate import range_of
 from ge.transforms.quantization.correct_bias import correct_bias
-from ge.transforms.quantization.data import Calibration, Samples, calibrating
+from ge.transforms.quantization.data import (
+    Calibration,
+    Samples,
+    calibrating,
+    calibration_at_hand,
+)
 from ge.transforms.quantization.embeddings import Embedding, embeddings
 from ge.transforms.quantization.facts import LayerFacts
 from ge.transforms.quantization.layer_samples import canonical
@@ -103,7 +108,8 @@ class Trials:
         """A copy, quantized but for layers that have another precision, with biases corrected by
         these or all samples; and what each layer is."""
         table, copy = Table(layers=dict(precisions)), self.main.clone()
-        calibration = Calibration(table, samples or self.samples)
+        kept = calibration_at_hand().kept
+        calibration = Calibration(table, samples or self.samples, kept=kept)
         with diagnostics.without_remarks(), remarks.collecting(), calibrating(calibration):
             self.insert(copy)
             correct_bias(copy, calibration)
