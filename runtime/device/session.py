@@ -32,7 +32,7 @@ from ge.runtime.data.arrays import Array, dtype_of, kind_of, native
 from ge.runtime.data.machine import machine_bytes
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.function import Function
-from ge.runtime.device.gears import GearTable
+from ge.runtime.device.gears import Cut, GearTable
 from ge.runtime.device.memory import loaded
 from ge.runtime.device.state import DeviceState, HostState, State
 from ge.runtime.profile.profiler import observe
@@ -163,11 +163,13 @@ class Session:
         `share_io` copies neither inputs nor outputs. Raises GeError for missing, unknown or
         ill-typed arrays and for what fails while running."""
         arrays = check_inputs(self.inputs, inputs)
-        self._check_gear(arrays)
+        fitted, cut = self._fitted(arrays)
         places = None if outputs is None else check_outputs(self.outputs, outputs, arrays)
         self.state.require()
         start = time.perf_counter()
-        results = self._call(self._function, arrays, places)
+        results = self._call(self._function, fitted, places if cut is None else None)
+        if cut is not None:
+            results = cut(results, outputs or {})
         observe(self, time.perf_counter() - start)
         for kept in self._kept:
             kept.fill(results.pop(kept.result))
@@ -188,19 +190,17 @@ class Session:
         results = function.run([values[name] for name in self._arguments], outputs)
         return dict(zip(self._results, results, strict=True))
 
-    def _shapes(self, arrays: Sequence[Array]) -> dict[str, Shape]:
-        return {p.name: a.shape for p, a in zip(self.inputs, arrays, strict=True)}
-
-    def _check_gear(self, arrays: Sequence[Array]) -> None:
-        """Raises GeError for sizes that the program has no body for."""
-        if self.gears is not None and not self.gears.takes_others:
-            if (sizes := self.gears.sizes(self._shapes(arrays))) not in self.gears.rows:
-                raise self.gears.missing(dict(zip(self.gears.names, sizes, strict=True)))
+    def _fitted(self, arrays: list[Array]) -> tuple[list[Array], Cut | None]:
+        """Inputs of the sizes of a gear, where the program has some, and what cuts the outputs.
+        Raises GeError for sizes that no gear takes."""
+        if self.gears is None:
+            return arrays, None
+        return self.gears.fitted(arrays, self.input_names, [p.dims for p in self.inputs])
 
     def fuzz_schedule(self, inputs: Mapping[str, Any], runs: int, seed: int = 0) -> None:
         """Run the program in so many random legal timings (see `interleave.py`). Raises GeError
         that names the run and the output when one is not bit-identical to that of `run`."""
-        arrays = check_inputs(self.inputs, inputs)
+        arrays, _ = self._fitted(check_inputs(self.inputs, inputs))
         self.state.require()
         states = [loaded(s.memory).copy() for s in self._function.states]
         want = {name: w.tobytes() for name, w in self._call(self._function, arrays).items()}
