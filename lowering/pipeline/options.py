@@ -112,6 +112,17 @@ def bound(text: str) -> str:
     return text
 
 
+def kept(text: str) -> tuple[str, ...]:
+    """Names, or the lines of a file."""
+    if not os.path.isfile(text):
+        return names(text)
+    try:
+        with open(text, encoding="utf-8") as file:
+            return tuple(filter(None, map(str.strip, file)))
+    except (OSError, UnicodeDecodeError):
+        raise ValueError("a file with a name on each line") from None
+
+
 @dataclass(frozen=True)
 class Options:
     """Options of the compiler."""
@@ -190,6 +201,13 @@ class Options:
         "clip constants that f16 does not hold to its largest number, where else what uses them "
         "would stay f32",
         variable="GE_PRECISION_CLIP", tools=(COMPILE, RUN), group=QUANTIZATION,
+    )  # fmt: skip
+    keep_dtype: tuple[str, ...] = option(
+        (),
+        "nodes that keep their element type under --precision and --quantize: names in the model, "
+        "OpType::Softmax for all of a type, or a file with one of these on each line",
+        variable="GE_KEEP_DTYPE", metavar="NAME,...", tools=(COMPILE, RUN, CALIBRATE),
+        group=QUANTIZATION, read=kept,
     )  # fmt: skip
     accuracy: str = option(
         "",
@@ -310,10 +328,11 @@ class Options:
             value = getattr(self, field.name)
             if isinstance(field.default, str) and not isinstance(value, str | os.PathLike):
                 raise GeError(f"{field.name} is a text, not {value!r}")
+            if isinstance(value, os.PathLike):
+                value = os.fspath(cast("os.PathLike[str]", value))
+                object.__setattr__(self, field.name, value)
             if isinstance(field.default, tuple) and isinstance(value, str):
-                object.__setattr__(self, field.name, names(value))
-            elif isinstance(value, os.PathLike):
-                object.__setattr__(self, field.name, os.fspath(cast("os.PathLike[str]", value)))
+                object.__setattr__(self, field.name, self._listed(field.name, value))
         try:
             object.__setattr__(self, "precision", mode_name(self.precision))
         except ValueError as e:
@@ -325,6 +344,12 @@ class Options:
                 raise GeError(f"{field.name} is one of {one_of}, not '{value}'")
         if self.memory_limit < 0:
             raise GeError(f"the memory limit is a number of bytes, not {self.memory_limit}")
+
+    def _listed(self, name: str, text: str) -> tuple[str, ...]:
+        try:
+            return kept(text) if name == "keep_dtype" else names(text)
+        except ValueError as e:
+            raise GeError(f"{name} is {e}, not '{text}'") from None
 
     @property
     def gears(self) -> tuple[str, str, str]:
