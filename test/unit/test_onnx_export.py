@@ -155,6 +155,23 @@ def test_recurrent_layers(tmp_path: Path):
     assert all(np.array_equal(want[n], got[n]) for n in names)
 
 
+def test_codes_with_a_sign_whose_scales_are_computed(tmp_path: Path):
+    """For any number of rows: no zero point states the type."""
+    text = """func.func @main(%x: tensor<?x8xf32> {graph.name = "x"}) -> tensor<?x8xf32> {
+      %w = graph.constant dense<[[1.0, -0.5, 0.25, 3.0, 1.5, -1.0, 2.0, 0.5]]> : tensor<1x8xf32>
+      %e = graph.constant dense<1.0> : tensor<8x1xf32>
+      %v = graph.mul %e, %w : (tensor<8x1xf32>, tensor<1x8xf32>) -> tensor<8x8xf32>
+      %0 = graph.matmul %x, %v : (tensor<?x8xf32>, tensor<8x8xf32>) -> tensor<?x8xf32>
+      func.return %0 : tensor<?x8xf32>
+    }"""
+    path, x = tmp_path / "q.onnx", normal(5, 8, seed=1)
+    program = ge.compile(str(module_of(text, tmp_path)), quantize="dynamic", export_qdq=path)
+    session = ge.Session(program.module, program.payload)
+    (ours,) = session.run({"x": x}).values()
+    onnx.checker.check_model(str(path), full_check=True)
+    assert decibels(ours.astype(np.float64), reference(path, x)) > 60
+
+
 def test_names_and_shapes_are_kept(model: Path, data: Path, tmp_path: Path):
     path = tmp_path / "q.onnx"
     ge.quantize(str(model), data, export_qdq=path)
