@@ -213,10 +213,10 @@ def export_of(program: Program, options: Options, ctx: Context) -> Callable[[Out
         raise GeError("the model is not quantized: it has no QDQ form", program.path, hint)
     if path.endswith(".mlir"):
         return lambda out: write_module(out, path, module, payload, locations=True)
-    from ge.lowering.onnx.export.exporter import export_model
+    from ge.lowering.onnx.export.exporter import model_and_weights, write_model
 
-    model = export_model(module, payload, program.name).SerializeToString()
-    return lambda out: out.bytes(path, model)
+    model = model_and_weights(module, payload, program.name)
+    return lambda out: write_model(out, path, *model)
 
 
 def largest_value(module: ModuleOp) -> int:
