@@ -7,7 +7,7 @@
 import dataclasses
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, lru_cache
@@ -21,6 +21,7 @@ from xdsl.ir import Operation
 from ge.dialects.support.choices import ROUNDINGS
 from ge.dialects.support.element_types import ELEMENT_TYPES
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import align_up
 from ge.dialects.targets import DEFAULT_TARGET
 
 # element types that matmuls may have a rate of their own for
@@ -165,6 +166,15 @@ class Target:
     @property
     def cycles_per_us(self) -> float:
         return self.clock_ghz * 1e3
+
+    def constants_bytes(self, sizes: Iterable[int], alignment: int) -> int:
+        """Bytes that constants take. They lie one behind the other: first those that are multiples
+        of `alignment`, or long enough for the full rate, each at a multiple of it; then all others,
+        which gain nothing from that, at multiples of `core_alignment`."""
+        short, total = min(self.core_alignment, alignment), 0
+        for size in sizes:
+            total += align_up(size, alignment if size >= self.full_rate_bytes else short)
+        return align_up(total, alignment)
 
 
 @cache
