@@ -1,12 +1,13 @@
 """A function of a module, ready to run: its code, its constants in place, its device memory."""
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import ReinterpretCastOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.memory import owner_of
@@ -26,6 +27,8 @@ from ge.runtime.device.memory import (
     loaded,
 )
 from ge.runtime.device.program_ops import bound_outputs
+
+Driver: TypeAlias = Callable[[Callable[[Operation | None], None]], None]
 
 
 class Function:
@@ -57,10 +60,14 @@ class Function:
             self._poison(func)
 
     def run(
-        self, arguments: Sequence[Array], outputs: Sequence[Array | None] | None = None
+        self,
+        arguments: Sequence[Array],
+        outputs: Sequence[Array | None] | None = None,
+        driver: Driver | None = None,
     ) -> list[Array]:
         """The results, in arrays of `outputs` (contiguous, of the right types) or new ones.
-        Arguments are not written to."""
+        Arguments are not written to. A `driver` is given a function that runs the ops up to one,
+        and calls it when it wants them to run."""
         registers = self._template.copy()
         for slot, index in self._outputs.items():
             output = None if outputs is None else outputs[index]
@@ -74,7 +81,12 @@ class Function:
             for code in self._translator.codes:
                 code.order = random_order(code, self.timing)
         with np.errstate(all="ignore"):
-            self.code.run(registers)
+            if driver is None:
+                self.code.run(registers)
+            else:
+                run_until = self.code.stepper(registers)
+                driver(run_until)
+                run_until(None)
         owners = {id(pool) for pool in self.device.pools.values()}
         results: list[Array] = []
         for array in (loaded(registers[r]) for r in self._results):

@@ -30,7 +30,7 @@ from ge.runtime.check.schedule import require_schedule
 from ge.runtime.data.arrays import Array, dtype_of, kind_of
 from ge.runtime.data.machine import machine_bytes
 from ge.runtime.data.weights import Payload
-from ge.runtime.device.function import Function
+from ge.runtime.device.function import Driver, Function
 from ge.runtime.profile.profiler import observe
 
 
@@ -138,15 +138,19 @@ class Session:
         return [p.name for p in self.outputs]
 
     def run(
-        self, inputs: Mapping[str, Any], outputs: Mapping[str, Array] | None = None
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Array] | None = None,
+        driver: Driver | None = None,
     ) -> dict[str, Array]:
         """The outputs by name, in arrays of `outputs` or new ones. A program that was compiled with
-        `share_io` copies neither inputs nor outputs. Raises GeError for missing, unknown or
-        ill-typed arrays and for what fails while running."""
+        `share_io` copies neither inputs nor outputs. A `driver` (a host, see `runtime/host`)
+        decides when ops run. Raises GeError for missing, unknown or ill-typed arrays and for what
+        fails while running."""
         arrays = check_inputs(self.inputs, inputs)
         places = None if outputs is None else check_outputs(self.outputs, outputs, arrays)
         start = time.perf_counter()
-        results = self._function.run(arrays, places)
+        results = self._function.run(arrays, places, driver)
         observe(self, time.perf_counter() - start)
         return dict(zip(self.output_names, results, strict=True))
 
