@@ -271,10 +271,10 @@ def check_spaces(source: Attribute, target: Attribute) -> None:
 @irdl_op_definition
 class SlotOp(GeOp):
     """A buffer at a byte offset of a segment of device memory: "arena" (activations and workspaces,
-    reused) or "io" (the model's inputs and outputs)."""
+    reused), "io" (the model's inputs and outputs) or "state" (what stays from run to run)."""
 
     name = "npu_task.slot"
-    segment = choice_def("segment", ("arena", "io"))
+    segment = choice_def("segment", ("arena", "io", "state"))
     offset = prop_def(IntegerAttr[I64])
     result = result_def(MemRefType)
     traits = traits_def(Pure())

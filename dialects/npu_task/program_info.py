@@ -21,6 +21,8 @@ ORDER = "npu_task.order"
 # of buffers
 IO = "npu_task.io"  # an input or output of the model
 PINNED = "npu_task.pinned"  # shares no memory with others
+STATE = "npu_task.state"  # the name of what it keeps from run to run
+VALID = "npu_task.valid"  # the shape of the part of a state that holds values when a run begins
 
 FIGURES = (
     "streams", "events", "arena_bytes", "lower_bound_bytes", "no_reuse_bytes", "weight_bytes",
@@ -29,6 +31,11 @@ FIGURES = (
 """What every program states: `npu_task.` and one of these."""
 
 NAMED = {TARGET: "a target", ORDER: "an order"}
+
+
+def is_outside_arena(buffer: Operation) -> bool:
+    """Whether an allocation is an input, an output or state of the model."""
+    return IO in buffer.attributes or STATE in buffer.attributes
 
 
 def figure(func: Operation, name: str) -> int | None:
@@ -43,7 +50,7 @@ def state(func: Operation, **figures: int) -> None:
 
 def type_errors(func: Operation) -> Iterator[str]:
     """One message for each attribute of a function that is of the wrong type."""
-    counts = (*(f"npu_task.{name}" for name in FIGURES), CAP, SPILLED, RECOMPUTED)
+    counts = (*(f"npu_task.{name}" for name in (*FIGURES, "state_bytes")), CAP, SPILLED, RECOMPUTED)
     for name, attr in func.attributes.items():
         if name in counts:
             if not _is_count(attr):

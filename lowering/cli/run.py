@@ -46,6 +46,9 @@ def build_parser() -> ArgumentParser:
     add("--inputs", metavar="X.npz", help="input arrays by name (default: seeded random ones)")
     add("--outputs", metavar="Y.npz", help="where the output arrays go (default: only figures of "
         "them are printed)")  # fmt: skip
+    add("--load-state", metavar="S.npz", help="state that the run begins with, by names of "
+        "inputs (default: zeros)")  # fmt: skip
+    add("--save-state", metavar="S.npz", help="where the state goes that the run leaves")
     add("--random-weights", action="store_true", help="random values for weights that are missing")
     add("--seed", type=argument(whole(0)), default=0, metavar="N",
         help="seed of random inputs and weights (default 0)")  # fmt: skip
@@ -82,8 +85,11 @@ def run(arguments: Sequence[str]) -> int:
     args = build_parser().parse_args(arguments)
     options = options_from(args)
     check_flags(args)
-    written = (args.outputs, args.trace, args.op_summary, args.op_statistic, args.report)
-    sources = [args.input, options.target, *options.plugins, args.inputs or args.input]
+    written = (
+        args.outputs, args.save_state, args.trace, args.op_summary, args.op_statistic, args.report
+    )  # fmt: skip
+    read = (args.input, args.inputs, args.load_state)
+    sources = [options.target, *options.plugins, *(path for path in read if path is not None)]
     check_writable([path for path in written if path is not None], sources)
     loaded, inputs = load_model(args, options)
     options = replace(
@@ -91,14 +97,18 @@ def run(arguments: Sequence[str]) -> int:
     )
     check_changes(args.what_if, machine_of(args, loaded.module, options))
     compilation = lower_for(args, loaded, options)
+    loaded, compilation, inputs = bind(args, loaded, compilation, options, inputs)
     report = describe(loaded, compilation)
     outputs: dict[str, Array] = {}
+    states: dict[str, Array] = {}
     if not args.timing_only:
-        outputs, report["numerics"] = compute(args, loaded, options, inputs)
+        outputs, states, report["numerics"] = compute(args, loaded, options, inputs)
     timeline = time_of(args, loaded.module, options)
     with Outputs([*sources, *files_of(loaded.payload)]) as out:
         if args.outputs:
             out.npz(args.outputs, outputs)
+        if args.save_state:
+            out.npz(args.save_state, states)
         if timeline is not None:
             report["time"] = write_profile(args, out, loaded.module, timeline, report["model"])
         if args.report:
@@ -113,6 +123,7 @@ def check_flags(args: argparse.Namespace) -> None:
 
     numeric = {
         "--outputs": args.outputs, "--poison": args.poison,
+        "--load-state": args.load_state, "--save-state": args.save_state,
         "--sanitize": flag_value(args, "sanitize"), "--fuzz-schedule": args.fuzz_schedule,
     }  # fmt: skip
     for flag, value in numeric.items() if args.timing_only else ():
@@ -165,7 +176,7 @@ def load_model(
     loaded = load(args.input, shapes, dims, options.plugins)
     inputs = None
     if args.inputs:
-        ports = input_ports(main_of(loaded.module))
+        ports = [p for p in input_ports(main_of(loaded.module)) if not p.state]
         inputs = read_npz(args.inputs, [p.name for p in ports])
         check_inputs(ports, inputs)
         open_dims = any(size < 0 for p in ports for size in p.shape)
@@ -216,6 +227,30 @@ def lower_for(
         return lower_program(loaded, options, progress, goal)
 
 
+def bind(
+    args: argparse.Namespace,
+    loaded: "Program",
+    compilation: "Compilation | None",
+    options: "Options",
+    inputs: "dict[str, Array] | None",
+) -> "tuple[Program, Compilation | None, dict[str, Array] | None]":
+    """A program of unknown shapes at those of its inputs, or at the sizes given (unless
+    GE_STATIC_SHAPE=0), with the inputs."""
+    from ge.lowering.driver.binding import Binder, is_open
+    from ge.runtime.device.session import check_inputs, input_ports, main_of, random_inputs
+
+    if options.static_shape is False or not is_open(loaded.module):
+        return loaded, compilation, inputs
+    shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
+    if not args.timing_only:
+        if inputs is None:
+            inputs = random_inputs(loaded.module, args.seed, shapes, dims)
+        check_inputs(input_ports(main_of(loaded.module)), inputs)
+        shapes = {name: array.shape for name, array in inputs.items()}
+    bound = Binder(loaded, options).at(dims, shapes)
+    return bound, bound.compilation, inputs
+
+
 def describe(loaded: "Program", compilation: "Compilation | None") -> dict[str, Any]:
     """The report so far: what the compiler knows, without the parts that are not known."""
     from ge.lowering.driver.program import count_launches, memory_figures
@@ -235,8 +270,9 @@ def compute(
     loaded: "Program",
     options: "Options",
     inputs: "Mapping[str, Array] | None",
-) -> tuple["dict[str, Array]", dict[str, Any]]:
-    """Run the module on the inputs, or on random ones. Also the `numerics` part of the report."""
+) -> tuple["dict[str, Array]", "dict[str, Array]", dict[str, Any]]:
+    """Run the module on the inputs, or on random ones: the outputs, the state that the run leaves,
+    and the `numerics` part of the report."""
     import time
 
     from ge.runtime.check.schedule import useless_events
@@ -249,9 +285,12 @@ def compute(
     sanitize = flag_value(args, "sanitize")  # None: as the environment says
     target = machine_of(args, module, options)
     session = Session(module, payload, target, args.poison, sanitize)
+    if args.load_state:
+        session.state.load(args.load_state)
     start = time.perf_counter()
     outputs = session.run(inputs)
     seconds = time.perf_counter() - start
+    states = {name: session.state[name] for name in session.state.names}
     figures = {name: statistics(array) for name, array in outputs.items()}
     numerics = {"seconds": seconds, "outputs": figures}
     if args.fuzz_schedule:
@@ -262,7 +301,7 @@ def compute(
         for note in useless_events(module):
             print(f"note: {note}", file=sys.stderr)
         print("memory plan and schedule are safe", file=sys.stderr)
-    return outputs, numerics
+    return outputs, states, numerics
 
 
 def wants_time(args: argparse.Namespace) -> bool:

@@ -180,9 +180,9 @@ def load(
     plugins: Sequence[str] = (),
 ) -> Program:
     """Read a model (`.onnx`) or a module of any level (`.mlir`, or "-" for standard input).
-    `shapes` and `dims` fix inputs by name and symbolic dimensions of an ONNX model; `plugins` are
-    files with dialects, and with ONNX ops. Raises GeError, ParseError or VerifyException for what
-    cannot be read or is not valid."""
+    `shapes` and `dims` fix inputs by name and symbolic dimensions of an ONNX model (a program is
+    bound to them: `binding.py`); `plugins` are files with dialects, and with ONNX ops. Raises
+    GeError, ParseError or VerifyException for what cannot be read or is not valid."""
     ctx = context(plugins)
     reload = None
     if path != "-":
@@ -193,9 +193,10 @@ def load(
         with paused_collector():
             imported = import_file(path, shapes, dims)
         return Program(imported.module, imported.payload, path, reload=reload)
-    if shapes or dims:
-        raise GeError("--shape and --dim are for .onnx models", path, "import the model anew")
     module = parse_module(ctx, read_source(path))
+    if (shapes or dims) and level_of(module).depth < Level.BUFFERS.depth:
+        what = "--shape and --dim are for .onnx models and for programs"
+        raise GeError(what, path, "import the model anew")
     verify(module)
     payload = open_payload(module, text_folder(module, Path(path)))
     return Program(module, payload, path, reload=reload)

@@ -33,6 +33,7 @@ MEMORY_KEYS = (
     "no_reuse_bytes",
     "weight_bytes",
     "io_bytes",
+    "state_bytes",
 )
 
 

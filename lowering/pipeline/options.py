@@ -223,6 +223,12 @@ class Options:
         False, "the device reads inputs and writes outputs where the caller has them",
         variable="GE_SHARE_IO", group=MEMORY,
     )  # fmt: skip
+    state: tuple[str, ...] = option(
+        (),
+        "inputs that are the last run's outputs, which the device keeps: regular expressions of "
+        "their names, each with the output that they become, in which \\1 stands for a group",
+        variable="GE_STATE", metavar="INPUT=OUTPUT,...", group=MODEL,
+    )  # fmt: skip
     print_liveness: bool = option(False, "print when each buffer is live, and where, in bytes")
     print_core_plans: bool = option(
         False, "print what each kernel keeps in the memories of a core, in bytes"
@@ -281,6 +287,9 @@ class Options:
     )  # fmt: skip
 
     def __post_init__(self) -> None:
+        if isinstance(self.state, Mapping):  # as ge.Session takes it
+            pairs = cast("Mapping[str, str]", self.state).items()
+            object.__setattr__(self, "state", tuple(f"{name}={to}" for name, to in pairs))
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(field.default, str) and not isinstance(value, str | os.PathLike):

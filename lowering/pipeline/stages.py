@@ -1,6 +1,6 @@
 """The default pipeline: the passes of each level, as objects."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from xdsl.passes import ModulePass
@@ -55,6 +55,9 @@ from ge.transforms.quantization.schemes import SCHEMES
 from ge.transforms.rewriting.passes import PassSequence
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
 from ge.transforms.schedule.split_launches import SplitLaunchesPass
+from ge.transforms.shapes.bind_dims import BindDimsPass
+from ge.transforms.state.mark_state import MarkStatePass
+from ge.transforms.state.update_state import UpdateStatePass
 
 # Steps of the search for the smallest packing at memory level 3: about 6 seconds
 SEARCH_LONG = 30_000
@@ -89,6 +92,16 @@ def stages(options: Options, remedies: Remedies | None = None) -> dict[Level, Pa
         passes[level].insert(0 if level is Level.FUSED else len(passes[level]), cls())
     disabled = options.fusion_disable
     return {level: list(enabled(ps, disabled)) for level, ps in passes.items()}
+
+
+def bound_stages(options: Options, shapes: Mapping[str, Sequence[int]]) -> dict[Level, Passes]:
+    """The passes from a program whose inputs are of unknown shapes to one whose have these."""
+    path = stages(options)
+    bind = BindDimsPass(
+        shapes=tuple(f"{n}={'x'.join(map(str, shape))}" for n, shape in shapes.items())
+    )
+    buffers = [p for p in path[Level.BUFFERS] if not isinstance(p, BufferizeTasksPass)]
+    return {Level.BUFFERS: [bind, *buffers], Level.PROGRAM: path[Level.PROGRAM]}
 
 
 def enabled(passes: Iterable[ModulePass], disabled: Collection[str]) -> Iterator[ModulePass]:
@@ -130,6 +143,7 @@ def to_quantized(options: Options) -> Passes:
     pruned = options.outputs or options.drop_unused_inputs
     return [
         *([PruneOutputsPass(options.outputs, options.drop_unused_inputs)] if pruned else []),
+        *([MarkStatePass(options.state)] if options.state else []),
         ShareEqualWeightsPass(),
         InferShapesPass(),
         FoldConstantsPass(),
@@ -183,7 +197,7 @@ def quantization(options: Options) -> Passes:
     if not SCHEMES[scheme].activation_bits:
         return [smooth, *insertion]
     equalize = EqualizeChannelsPass(scheme=scheme)
-    search = SearchRangesPass("", scheme, options.ranges, target)
+    search = SearchRangesPass("", scheme, options.ranges, target, skip)
     if SCHEMES[scheme].is_float:
         return [CalibratePass(), *insertion]
     if SCHEMES[scheme].is_dynamic:
@@ -257,7 +271,7 @@ def to_tasks(options: Options, remedies: Remedies) -> Passes:
 
 
 def to_buffers(options: Options, remedies: Remedies) -> Passes:
-    passes: Passes = [BufferizeTasksPass(options.share_io)]
+    passes: Passes = [BufferizeTasksPass(options.share_io), UpdateStatePass()]
     if options.memory:
         passes += [WritePartsPass(), OverwriteOperandsPass(no_reuse=options.no_reuse)]
     if options.pieces:

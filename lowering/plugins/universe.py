@@ -42,7 +42,9 @@ PASSES = {
         calibrate choose-precision correct-bias equalize-channels insert-quantization
         lower-quantization quantize-cache search-ranges smooth-activations
     """,
+    "transforms.shapes": "bind-dims",
     "transforms.schedule": "assign-streams split-launches",
+    "transforms.state": "mark-state update-state",
     "lowering.levels": "verify-level verify-plan verify-schedule",
     "lowering.steps": " ".join(level.step for level in Level),
 }

@@ -16,10 +16,10 @@ becomes (`host` and `hbm` stand for the memory spaces `#npu_task<space host>`, .
 
 The device allocates values of dynamic shape: they are results of what computes them. Buffers marked
 `npu_task.io` are the model's inputs and outputs, which the arena does not hold. With `share-io` the
-function takes and returns buffers of the device.
+function takes and returns buffers of the device. State stays there: see `state_buffers.py`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -44,7 +44,7 @@ from ge.dialects.graph.control import LoopOp as GraphLoopOp
 from ge.dialects.graph.control import YieldOp as GraphYieldOp
 from ge.dialects.npu_task.attributes import HBM, HOST, SpaceAttr, is_dynamic
 from ge.dialects.npu_task.control import IfOp, LoopOp, YieldOp
-from ge.dialects.npu_task.memory import row_major
+from ge.dialects.npu_task.memory import owner_of, row_major
 from ge.dialects.npu_task.ops import ConstantOp, CopyOp, LaunchOp, TransferOp, segments
 from ge.dialects.npu_task.program_info import IO
 from ge.dialects.support.diagnostics import error_at
@@ -56,6 +56,15 @@ from ge.dialects.support.types import (
     set_type,
     shape_of,
     tensor_type,
+)
+from ge.lowering.steps.state_buffers import (
+    StateArgument,
+    erase_ports,
+    is_state,
+    state_arguments,
+    state_buffer,
+    updates,
+    valid_part,
 )
 from ge.transforms.analysis.views import view_offsets, whole_of
 
@@ -83,6 +92,8 @@ class Bufferization:
     places: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     # Tensors whose buffers hold a result of the model
     outputs: set[SSAValue] = field(default_factory=set[SSAValue])
+    # The number of a result -> the buffer of the state that it becomes
+    states: dict[int, SSAValue] = field(default_factory=dict[int, SSAValue])
 
     # Ops on tensors, in order
     replaced: list[Operation] = field(default_factory=list[Operation])
@@ -92,9 +103,11 @@ class Bufferization:
         returned = block.last_op
         if not isinstance(returned, FuncReturnOp):
             raise error_at(func, "@main does not end in func.return")
-        self.outputs = {whole_of(v) for v in returned.operands}
+        states = state_arguments(func, returned)
+        kept = {s.result for s in states.values()}
+        self.outputs = {whole_of(v) for i, v in enumerate(returned.operands) if i not in kept}
         ops = list(block.ops)
-        block.insert_ops_before(tuple(self.inputs(block.args)), ops[0])
+        block.insert_ops_before(tuple(self.inputs(block.args, states)), ops[0])
         for op in ops:
             self.visit(op)
         for op in reversed(self.replaced):
@@ -105,12 +118,18 @@ class Bufferization:
                 cast.detach()
                 cast.erase()
         assert block.last_op is not None
+        erase_ports(func, states)
         results = [o.type for o in block.last_op.operands]
         func.properties["function_type"] = FunctionType.from_lists(list(block.arg_types), results)
 
-    def inputs(self, args: Sequence[SSAValue]) -> Iterator[Operation]:
+    def inputs(
+        self, args: Sequence[SSAValue], states: Mapping[SSAValue, StateArgument]
+    ) -> Iterator[Operation]:
         for arg in args:
             device = buffer_type(arg)
+            if arg in states:
+                yield from self.state(arg, states[arg])
+                continue
             set_type(arg, device if self.share_io else buffer_type(arg, HOST))
             if self.share_io:
                 self.buffers[arg] = arg
@@ -123,6 +142,18 @@ class Bufferization:
                 self.buffers[arg] = alloc.memref
                 yield alloc
                 yield CopyOp(arg, alloc.memref)
+
+    def state(self, arg: SSAValue, state: StateArgument) -> Iterator[Operation]:
+        """The buffer of a state, and that of what the model reads of it."""
+        kept = state_buffer(arg, state)
+        self.states[state.result] = self.buffers[arg] = kept.memref
+        yield kept
+        if shape_of(arg) != state.shape:
+            view, alloc = valid_part(kept.memref, shape_of(arg)), _alloc(buffer_type(arg))
+            self.buffers[arg] = alloc.memref
+            yield view
+            yield alloc
+            yield CopyOp(view.result, alloc.memref)
 
     def visit(self, op: Operation) -> None:
         assert op.parent is not None
@@ -296,8 +327,12 @@ class Bufferization:
 
     def results(self, op: FuncReturnOp) -> Iterator[Operation]:
         returned: list[SSAValue] = []
-        for value in op.operands:
+        kept: dict[SSAValue, SSAValue] = {}
+        for i, value in enumerate(op.operands):
             buffer = self.buffers[value]
+            if i in self.states:
+                kept[self.states[i]] = buffer
+                continue
             t = _in_space(buffer, HBM if self.share_io else HOST)
             if self.share_io and (is_dynamic(t) or self.is_output(buffer)):
                 returned.append(buffer)
@@ -310,6 +345,8 @@ class Bufferization:
                 returned.append(alloc.memref)
                 yield alloc
                 yield CopyOp(buffer, alloc.memref)
+        moved = (v for v in kept.values() if is_state(owner_of(v).owner))
+        yield from updates(kept, {v: _alloc(_in_space(v, HBM)) for v in moved})
         yield FuncReturnOp(*returned)
 
     def is_output(self, buffer: SSAValue) -> bool:

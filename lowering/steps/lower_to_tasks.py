@@ -38,8 +38,8 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense, constant_value
 from ge.dialects.targets.target import DEFAULT_TARGET, Target, record_target
-from ge.lowering.steps.engines import choose_engine, is_unranked
 from ge.runtime.costs.tiling import choose_tiling
+from ge.transforms.analysis.engines import choose_engine, is_unranked
 from ge.transforms.analysis.views import view_offsets
 
 # Constants in the text up to this size become part of the kernels that read them

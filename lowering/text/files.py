@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, TextIO
-from zipfile import ZipFile
 
 from ge.dialects.support.errors import GeError
 
@@ -105,18 +104,9 @@ class Outputs:
             raise _cannot_write(path, e) from None
 
     def npz(self, path: Path | str, arrays: Mapping[str, "Array"]) -> None:
-        import numpy as np
+        from ge.runtime.data.npz import write_npz
 
-        def write(file: BinaryIO) -> None:
-            # not np.savez: it takes names as keyword arguments, of which `file` is its own
-            with ZipFile(file, "w", allowZip64=True) as archive:
-                for name, array in arrays.items():
-                    if array.dtype.isbuiltin != 1:  # numpy does not read float8_e5m2 back
-                        array = array.view((np.void, array.itemsize))
-                    with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                        np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
-
-        self.binary(path, write)
+        self.binary(path, lambda file: write_npz(file, arrays))
 
     def json(self, path: Path | str, value: Any) -> None:
         self.text(path, json.dumps(value, indent=2) + "\n")

@@ -29,8 +29,11 @@ def slots(func: FuncOp, segment: str) -> list[SlotOp]:
     return [op for op in func.walk() if isinstance(op, SlotOp) and op.segment.data == segment]
 
 
+SEGMENTS = ("arena", "io", "weight", "state")
+
+
 def footprint(func: FuncOp) -> int:
-    return sum(figure(func, f"{name}_bytes") or 0 for name in ("arena", "io", "weight"))
+    return sum(figure(func, f"{name}_bytes") or 0 for name in SEGMENTS)
 
 
 def check_figures(module: ModuleOp, target: Target) -> list[Problem]:
@@ -41,7 +44,7 @@ def check_figures(module: ModuleOp, target: Target) -> list[Problem]:
         return problems
     problems += [Problem("figure", text, main) for text in _sums(main, target)]
     if (total := footprint(main)) > target.hbm_bytes:
-        parts = ", ".join(f"{n} {figure(main, f'{n}_bytes')}" for n in ("arena", "io", "weight"))
+        parts = ", ".join(f"{n} {figure(main, f'{n}_bytes') or 0}" for n in SEGMENTS)
         text = f"the program takes {total} bytes ({parts}), {target.name} has {target.hbm_bytes}"
         problems.append(Problem("capacity", text, main))
     return [*problems, *_weights(main), *_pinned(module, main)]
@@ -64,14 +67,15 @@ def _sums(main: FuncOp, target: Target) -> Iterator[str]:
     def size(t: Attribute) -> int:
         return align_up(byte_size(t), alignment)
 
-    arena, io = slots(main, "arena"), slots(main, "io")
+    arena, io, kept = (slots(main, name) for name in ("arena", "io", "state"))
     constants = [op for op in main.walk() if isinstance(op, ConstantOp)]
     for name, value in (
         ("no_reuse_bytes", sum(size(op.result.type) for op in arena)),
         ("weight_bytes", sum(size(op.result.type) for op in constants)),
         ("io_bytes", max((op.offset.value.data + size(op.result.type) for op in io), default=0)),
+        ("state_bytes", sum(size(op.result.type) for op in kept)),
     ):
-        if (stated := figure(main, name)) != value:
+        if (stated := figure(main, name) or 0) != value:
             yield f"{name} is stated as {stated}, but the program has {value}"
 
 

@@ -9,6 +9,7 @@ barriers order the tasks (`happens_before.py`). It reports
   they are the same elements of both;
 - slots and views out of bounds, offsets that are not aligned, misuse of buffers (`rules.py`);
 - loops that never end, or whose iterations are not as many as a scan buffer has rows;
+- state that a run reads or leaves unwritten, or that others write to (`state.py`);
 - tasks on no stream, and waits for events that were not recorded since the last barrier.
 
 Without races every run gives the numbers of the run in program order, and in that each read
@@ -62,6 +63,7 @@ from ge.dialects.support.types import shape_of
 from ge.runtime.check.byte_history import Bytes, History, Runs, runs_of
 from ge.runtime.check.happens_before import HappensBefore, Item
 from ge.runtime.check.problems import Problem, name_of, placed, require_none
+from ge.runtime.check.state import check_states, name_of_state, states_of, valid_region
 
 # Where bytes are: a segment ("arena", "io"), or a buffer that has no place in one
 Memory = str | SSAValue
@@ -162,6 +164,36 @@ class Checker:
             self.report("bounds", op, text)
         if low % (alignment := max(self.figure("alignment", 1), 1)):
             self.report("alignment", op, f"offset {low} is no multiple of {alignment}")
+
+    # ---- state
+
+    def begin_states(self) -> None:
+        """State holds values before the first task."""
+        for op in states_of(self.func):
+            if (region := valid_region(op)) is not None:
+                task, base = self.new_task(op), op.offset.value.data
+                memory = self.memories.setdefault(op.segment.data, Bytes())
+                for box in region.boxes:
+                    for runs in runs_of(Box(box.low + base, box.width, box.dims)):
+                        memory.write(History(op.result, task), *runs)
+        self.epoch += 1
+
+    def end_states(self) -> None:
+        """State holds values of its own after the last task."""
+        for op in states_of(self.func):
+            span, name = self.span(op.result, op), name_of_state(op)
+            memory = self.memories.setdefault(span.memory, Bytes())
+            for low, high, pitch, width in span.runs:
+                missing = (high - low) // pitch * width
+                for part, size in memory.parts(low, high, pitch, width):
+                    missing -= size
+                    if part.history.buffer is not op.result:
+                        writer = self.tasks[part.history.writer].op
+                        text = f"{placed(writer)} writes over state '{name}', which is not its own"
+                        self.report("state", writer, text)
+                if missing:
+                    text = f"state '{name}' is not all written when the run ends"
+                    self.report("state", op, text)
 
     # ---- what a task does to memory
 
@@ -376,8 +408,10 @@ def check_plan(module: ModuleOp, order: HappensBefore | None = None) -> list[Pro
     checker = Checker(main, kernels, order or HappensBefore(main))
     for message in misuses(main):
         checker.report("buffer", main, message)
+    checker.begin_states()
     checker.walk(main.body.block)
-    return list(checker.problems)
+    checker.end_states()
+    return [*checker.problems, *check_states(main)]
 
 
 def require_safe(module: ModuleOp) -> None:

@@ -26,7 +26,7 @@ from xdsl.ir import Operation, SSAValue
 from ge.dialects.npu_task.attributes import HBM, is_dynamic
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import RecordOp, SlotOp, WaitOp
-from ge.dialects.npu_task.program_info import CAP, IO, figure
+from ge.dialects.npu_task.program_info import CAP, figure, is_outside_arena
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, byte_size
 from ge.dialects.targets.target import Target, target_for
@@ -56,7 +56,7 @@ def arena_buffers(op: Operation) -> Iterator[SSAValue]:
             owner = buffer.owner
             if isinstance(owner, SlotOp) and owner.segment.data == "arena":
                 yield buffer
-            elif isinstance(owner, AllocOp) and IO not in owner.attributes:
+            elif isinstance(owner, AllocOp) and not is_outside_arena(owner):
                 if owner.memref.type.memory_space == HBM and not is_dynamic(owner.memref.type):
                     yield buffer
 

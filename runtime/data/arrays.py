@@ -53,6 +53,17 @@ def contiguous(x: Array) -> Array:
     return x if x.flags.c_contiguous else x.copy()
 
 
+def native(value: Any, dtype: np.dtype[Any]) -> Array:
+    """A contiguous array of a value in this machine's byte order; of `dtype` what numpy.load makes
+    of the types of ml_dtypes."""
+    array = np.asarray(value, order="C")
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if dtype.isbuiltin != 1 and array.dtype == np.dtype((np.void, dtype.itemsize)):
+        array = array.view(dtype)
+    return array
+
+
 def dtype_of(element: Attribute) -> np.dtype[Any]:
     """Raises GeError for a type ge does not compute with."""
     try:

@@ -1,11 +1,11 @@
-"""Reads arrays by name from a .npz file that a user gives."""
+"""Arrays by name in .npz files: those that users give are read with care."""
 
 import zipfile
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -38,6 +38,16 @@ def read_npz(path: str | Path, names: Collection[str]) -> dict[str, Array]:
             except _BROKEN as e:
                 raise GeError(f"array '{name}' cannot be read: {_text(e)}", str(path)) from None
     return arrays
+
+
+def write_npz(file: BinaryIO, arrays: Mapping[str, Array]) -> None:
+    """Not by np.savez, which takes names as keyword arguments: `file` is its own."""
+    with zipfile.ZipFile(file, "w", allowZip64=True) as archive:
+        for name, array in arrays.items():
+            if array.dtype.isbuiltin != 1:  # numpy does not read float8_e5m2 back
+                array = array.view((np.void, array.itemsize))
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
 def _array(archive: Any, name: str) -> Array:

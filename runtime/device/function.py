@@ -18,6 +18,7 @@ from ge.runtime.data.weights import Payload
 from ge.runtime.device.interleave import random_order
 from ge.runtime.device.interpreter import Translator
 from ge.runtime.device.memory import (
+    KEPT,
     POISON,
     Device,
     SegmentRange,
@@ -56,6 +57,7 @@ class Function:
         self._arguments = [self._translator.define(a) for a in block.args]
         self.code, self._results = self._translator.block(block)
         self._template = self._translator.template
+        self.states = self._translator.states
         if poison and timing is None:  # when a last use is over depends on the timing
             self._poison(func)
 
@@ -113,10 +115,11 @@ class Function:
         slots: dict[int, SlotOp] = {}
         for op in func.walk():
             if isinstance(op, SlotOp):
-                slots[self._translator.use(op.result)] = op
+                if op.segment.data != KEPT:
+                    slots[self._translator.use(op.result)] = op
             elif isinstance(op, ReinterpretCastOp):
                 origin = owner_of(op.source).owner
-                if isinstance(origin, SlotOp):
+                if isinstance(origin, SlotOp) and origin.segment.data != KEPT:
                     slots[self._translator.use(op.result)] = origin
         touched = [(*i.reads, *i.writes) for i in self.code.instructions]
         spans: dict[SlotOp, tuple[int, int]] = {}

@@ -44,6 +44,7 @@ from ge.runtime.device.executable import (
     reuse_operands,
 )
 from ge.runtime.device.memory import Device, PackedView
+from ge.runtime.device.state import DeviceState
 
 OpT = TypeVar("OpT", bound=Operation)
 Handler = Callable[["Translator", Any], None]
@@ -113,6 +114,7 @@ class Translator:
         self.types: list[Attribute] = []  # the type of each register
         self.constants: set[int] = set()
         self.packed: set[int] = set()  # constants that are `PackedView`s
+        self.states: list[DeviceState] = []
         self.bound: set[SSAValue] = set()  # slots whose memory each run brings with it
         self.code = Code()
         self.codes: list[Code] = []  # the codes of all blocks outside of kernels

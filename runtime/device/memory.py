@@ -24,6 +24,7 @@ from ge.runtime.data.machine import WITHOUT_MEMORY, require_memory
 from ge.runtime.data.packing import is_packed, packed, unpacked
 
 POISON = 0xFF
+KEPT = "state"  # the segment whose bytes stay from run to run
 
 Bytes = NDArray[np.uint8]
 
@@ -129,8 +130,9 @@ class Device:
         return self.pools[extent.segment][extent.start : extent.end]
 
     def poison_all(self) -> None:
-        for pool in self.pools.values():
-            pool.fill(POISON)
+        for name, pool in self.pools.items():
+            if name != KEPT:
+                pool.fill(POISON)
 
 
 def extent_of(op: SlotOp) -> SegmentRange:

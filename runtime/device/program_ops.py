@@ -16,12 +16,14 @@ from ge.dialects.npu_task import control
 from ge.dialects.npu_task import ops as task
 from ge.dialects.npu_task.attributes import data_type, is_dynamic
 from ge.dialects.npu_task.memory import BlockMove, is_writable, moves, owner_of, source_of, view_of
+from ge.dialects.npu_task.program_info import STATE
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, numel, shape_of
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.device.executable import Code, Registers, Step
 from ge.runtime.device.interpreter import Translator, checker, translates
 from ge.runtime.device.memory import PackedRow, PackedView, extent_of, loaded, strided_view
+from ge.runtime.device.state import DeviceState
 
 
 @translates(task.ConstantOp)
@@ -96,6 +98,8 @@ def translate_slot(t: Translator, op: task.SlotOp) -> None:
         return
     view = t.device.view(extent_of(op), dtype_of(element), shape)
     t.constant(op.result, view)
+    if STATE in op.attributes:
+        t.states.append(DeviceState.of(op, view, t.device.poison))
     if isinstance(view, PackedView):
         t.packed.add(t.use(op.result))
 
@@ -115,6 +119,12 @@ def bound_outputs(block: Block) -> dict[SSAValue, int]:
 
 @translates(AllocOp)
 def translate_alloc(t: Translator, op: AllocOp) -> None:
+    if STATE in op.attributes:
+        element, shape = data_type(op.memref.type)
+        memory = np.empty(shape, dtype_of(element))
+        t.constant(op.memref, memory)
+        t.states.append(DeviceState.of(op, memory, t.device.poison))
+        return
     reason = "a buffer of dynamic shape is made by the launch that computes the shape"
     t.allocate(op, op.memref, reason)
 

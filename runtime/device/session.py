@@ -11,11 +11,12 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from ge.dialects.graph.ports import dims_of, name_of
+from ge.dialects.graph.state import STATE, Typed, state_pairs
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.program_info import STREAMS
 from ge.dialects.support.element_types import is_unsigned, type_name
@@ -27,22 +28,30 @@ from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
 from ge.runtime.check.memory import require_safe
 from ge.runtime.check.schedule import require_schedule
-from ge.runtime.data.arrays import Array, dtype_of, kind_of
+from ge.runtime.data.arrays import Array, dtype_of, kind_of, native
 from ge.runtime.data.machine import machine_bytes
 from ge.runtime.data.weights import Payload
+<<<<<<< HEAD
 from ge.runtime.device.function import Driver, Function
+=======
+from ge.runtime.device.function import Function
+from ge.runtime.device.memory import loaded
+from ge.runtime.device.state import DeviceState, HostState, State
+>>>>>>> main
 from ge.runtime.profile.profiler import observe
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
     """An input or output of a module. `dims` are the symbolic names of its dimensions, "" where
-    a dimension has none; dimensions of the same name have the same size."""
+    a dimension has none; dimensions of the same name have the same size. `state`: the output that
+    an input is in the next run, "" for an input of the caller."""
 
     name: str
     element: Attribute
     shape: Shape
     dims: tuple[str, ...]
+    state: str = ""
 
     def __str__(self) -> str:
         sizes = [
@@ -61,7 +70,9 @@ def ports(
         element, shape = data_type(t)
         name = name_of(table)
         text = f"{default}{i}" if name is None else name
-        result.append(Port(text, element, shape, dims_of(table, len(shape))))
+        becomes = table.get(STATE)
+        state = becomes.data if isinstance(becomes, StringAttr) else ""
+        result.append(Port(text, element, shape, dims_of(table, len(shape)), state))
     return result
 
 
@@ -101,8 +112,10 @@ class Prepared:
 class Session:
     """A loaded module. With `poison`, device memory that holds no live value is garbage, so that
     a wrong memory plan gives wrong numbers. With `sanitize`, the program's plan and schedule are
-    proved first (`runtime/check`), and memory is poisoned; None: as GE_SANITIZE says. Raises
-    GeError when the module cannot be run, or is not safe."""
+    proved first (`runtime/check`), and memory is poisoned; None: as GE_SANITIZE says. `state`:
+    names of inputs (regular expressions) and of the outputs that they are in the next run; the
+    session keeps them, as it keeps what the module says is state. Raises GeError when the module
+    cannot be run, or is not safe."""
 
     def __init__(
         self,
@@ -111,6 +124,7 @@ class Session:
         target: Target | str = DEFAULT_TARGET,
         poison: bool = False,
         sanitize: bool | None = None,
+        state: Mapping[str, str] | None = None,
     ) -> None:
         main = main_of(module)
         planned = STREAMS in main.attributes
@@ -121,13 +135,20 @@ class Session:
             require_schedule(module, with_races=False)  # which the plan's proof has looked for
         self.module = module
         self.target = Target.load(target) if isinstance(target, str) else target
-        self.inputs, self.outputs = input_ports(main), output_ports(main)
+        arguments, results = input_ports(main), output_ports(main)
+        kept = host_states(arguments, results, state or {})
+        self._arguments, self._results = [p.name for p in arguments], [p.name for p in results]
+        self._kept = kept
+        becomes = {s.result for s in kept}
+        self.inputs = [p for p in arguments if all(p.name != s.name for s in kept)]
+        self.outputs = [p for p in results if p.name not in becomes]
         for what, names in (("inputs", self.input_names), ("outputs", self.output_names)):
             if len(set(names)) < len(names):
                 twice = next(n for n in names if names.count(n) > 1)
                 raise GeError(f"two {what} are called '{twice}'", hint="give each its own name")
         self._weights: Payload = Prepared({} if payload is None else payload, module)
         self._function = Function(module, main, self._weights, poison or sanitize)
+        self.state = State((*kept, *self._function.states))
 
     @property
     def input_names(self) -> list[str]:
@@ -149,25 +170,68 @@ class Session:
         fails while running."""
         arrays = check_inputs(self.inputs, inputs)
         places = None if outputs is None else check_outputs(self.outputs, outputs, arrays)
+        self.state.require()
         start = time.perf_counter()
-        results = self._function.run(arrays, places, driver)
+        results = self._call(self._function, arrays, places, driver)
         observe(self, time.perf_counter() - start)
-        return dict(zip(self.output_names, results, strict=True))
+        for kept in self._kept:
+            kept.fill(results.pop(kept.result))
+        self.state.advance()
+        return results
+
+    def _call(
+        self,
+        function: Function,
+        inputs: Sequence[Array],
+        places: Sequence[Array | None] | None = None,
+        driver: Driver | None = None,
+    ) -> dict[str, Array]:
+        """Run a function on inputs and on the state that the session keeps."""
+        values = dict(zip(self.input_names, inputs, strict=True))
+        values |= {s.name: s.value for s in self._kept}
+        given = dict(zip(self.output_names, places or (), strict=False))
+        outputs = [given.get(name) for name in self._results] if places else None
+        results = function.run([values[name] for name in self._arguments], outputs, driver)
+        return dict(zip(self._results, results, strict=True))
 
     def fuzz_schedule(self, inputs: Mapping[str, Any], runs: int, seed: int = 0) -> None:
         """Run the program in so many random legal timings (see `interleave.py`). Raises GeError
         that names the run and the output when one is not bit-identical to that of `run`."""
         arrays = check_inputs(self.inputs, inputs)
-        want = [w.tobytes() for w in self._function.run(arrays)]
+        self.state.require()
+        states = [loaded(s.memory).copy() for s in self._function.states]
+        want = {name: w.tobytes() for name, w in self._call(self._function, arrays).items()}
+        restore(self._function.states, states)
         timing = np.random.default_rng(seed)
         function = Function(self.module, main_of(self.module), self._weights, timing=timing)
         for number in range(runs):
-            for name, bits, got in zip(self.output_names, want, function.run(arrays), strict=True):
-                if got.tobytes() != bits:
+            restore(function.states, states)
+            for name, got in self._call(function, arrays).items():
+                if got.tobytes() != want[name]:
                     raise GeError(
                         f"output '{name}' has other bits in random timing {number} of seed {seed}",
                         hint="--sanitize tells which tasks race",
                     )
+
+
+def host_states(
+    arguments: Sequence[Port], results: Sequence[Port], patterns: Mapping[str, str]
+) -> list[HostState]:
+    """The arguments that are state, as the module says, or by patterns."""
+    typed = [[Typed(p.name, p.element, p.shape) for p in ports] for ports in (arguments, results)]
+    pairs = state_pairs(patterns, typed[0], typed[1])
+    pairs |= {p.name: p.state for p in arguments if p.state}
+    shapes = {p.name: p.shape for p in results}
+    return [
+        HostState(p.name, p.element, p.shape, shapes[pairs[p.name]], pairs[p.name])
+        for p in arguments
+        if p.name in pairs
+    ]
+
+
+def restore(states: Sequence[DeviceState], arrays: Sequence[Array]) -> None:
+    for state, array in zip(states, arrays, strict=True):
+        state.restore(array)
 
 
 # ---- inputs ----------------------------------------------------------------------------------
@@ -188,7 +252,7 @@ def check_inputs(expected: Sequence[Port], values: Mapping[str, Any]) -> list[Ar
         if port.name not in values:
             problems.append(f"input '{port.name}' is missing")
             continue
-        array = _native(values[port.name], port.element)
+        array = native(values[port.name], dtype_of(port.element))
         if problem := _mismatch(port, array, sizes):
             problems.append(problem)
         arrays.append(array)
@@ -222,16 +286,6 @@ def check_outputs(
     return arrays
 
 
-def _native(value: Any, element: Attribute) -> Array:
-    array = np.asarray(value, order="C")
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
-    dtype = dtype_of(element)
-    if dtype.isbuiltin != 1 and array.dtype == np.dtype((np.void, dtype.itemsize)):
-        array = array.view(dtype)  # what numpy.load makes of the types of ml_dtypes
-    return array
-
-
 def _mismatch(port: Port, array: Array, sizes: dict[str, tuple[int, str]]) -> str | None:
     """What is wrong with an input. `sizes` holds the symbolic dimensions of the inputs before."""
     if array.dtype != dtype_of(port.element):
@@ -260,7 +314,7 @@ def random_inputs(
     0 or 1 (so that they are valid indices). Unknown dimensions come from `shapes` (by input),
     from `dims` (by symbolic name), else they are 1. Raises GeError for what does not fit."""
     rng = np.random.default_rng(seed)
-    expected = input_ports(main_of(module))
+    expected = [p for p in input_ports(main_of(module)) if not p.state]
     sizes = dict(dims or {})
     for port in expected:
         for size, name in zip((shapes or {}).get(port.name, ()), port.dims, strict=False):

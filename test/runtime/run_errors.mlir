@@ -31,7 +31,7 @@
 // RUN: not ge-run %s --level graph --timing-only 2>&1 | filecheck %s --check-prefix=LEVEL
 // LEVEL: error: time is known at the program level only, not at graph
 // RUN: not ge-run %s --timing-only 2>&1 | filecheck %s --check-prefix=DYNAMIC
-// DYNAMIC: error: {{[0-9]+}} tasks have shapes that are known only at run time, the first is {{.+}}; fix the model's shapes with --shape, --dim or --inputs
+// DYNAMIC: error: the sizes of 'rows' are not known; give them, as in --dim rows=8
 // RUN: not ge-run %s --target 911 2>&1 | filecheck %s --check-prefix=TARGET
 // TARGET: error: unknown target '911'
 

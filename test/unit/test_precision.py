@@ -13,8 +13,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from xdsl.dialects.builtin import f16, f32, i8
 from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
 
 import ge
+from ge.dialects.graph.elementwise import MinimumOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import LayerNormOp
 from ge.dialects.graph.quantization import DequantizeOp
@@ -191,6 +193,26 @@ def test_constants_are_clipped_on_request(tmp_path: Path):
     wrong, program = error(path, x, precision="fp16", precision_clip=True)
     assert wrong < 2e-3
     assert "s" not in kept(program) or "'s' reaches" in kept(program)["s"]
+
+
+def test_what_is_clipped_for_no_op_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    infer = MinimumOp.infer
+
+    def of_f32(op: MinimumOp) -> Sequence[Attribute]:
+        if element_type(op.lhs) != f32:
+            raise VerifyException("there is no such kernel")
+        return infer(op)
+
+    weights = {"w": normal(D, D) / 6, "c": np.full(D, 1e6), "d": np.full(D, -1e6)}
+    nodes = [("MatMul", "x w", "m"), ("Min", "m c", "s"), ("Max", "s d", "y")]
+    path = str(save(tmp_path / "m.onnx", nodes, weights, (2, D)))
+    options = Options(precision="fp16", precision_clip=True, fusion="off")
+    report = compile_file(path, options, until="graph").report()["precision"]
+    assert report["clipped"] == {"c": 1e6, "d": 1e6}
+    monkeypatch.setattr(MinimumOp, "infer", of_f32)
+    report = compile_file(path, options, until="graph").report()["precision"]
+    assert report["kept"][0]["why"] == "graph.minimum takes no f16"
+    assert report["clipped"] == {"d": 1e6}
 
 
 # ---- with quantization -------------------------------------------------------------------------

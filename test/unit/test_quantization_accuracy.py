@@ -26,7 +26,7 @@ from ge.dialects.support.functions import main_function
 from ge.lowering.driver.compiler import context
 from ge.lowering.driver.program import count_layers
 from ge.runtime.data.arrays import Array
-from ge.transforms.quantization import layer_samples
+from ge.transforms.quantization import layer_samples, search_ranges
 from ge.transforms.quantization.calibrate import CalibratePass, range_of
 from ge.transforms.quantization.correct_bias import CorrectBiasPass, Estimate
 from ge.transforms.quantization.data import Calibration, Samples, calibrating
@@ -44,6 +44,7 @@ from ge.transforms.quantization.schemes import SCHEMES, scheme_of
 from ge.transforms.quantization.search_ranges import SearchRangesPass
 from ge.transforms.quantization.smooth_activations import SmoothActivationsPass
 from ge.transforms.quantization.table import parsed
+from ge.transforms.quantization.trials import Trials
 
 CHUNK = 8
 IMAGE = Tensor(CHUNK, 3, 6, 6)
@@ -309,6 +310,24 @@ def test_ranges_of_values_without_tails_stay_and_the_table_has_them() -> None:
     bounds = range_of(main_of(module).args[0])
     assert bounds == c.table.ranges["in0"]
     assert bounds == pytest.approx((-1, 1), abs=0.01)
+
+
+def test_ranges_are_tried_without_the_layers_that_stay_float(monkeypatch: pytest.MonkeyPatch):
+    def formula(x: Expr) -> Expr:
+        return (x @ x.lift(normal(8, 8, seed=1))).tanh() @ x.lift(normal(8, 4, seed=2))
+
+    tried: list[list[str]] = []
+
+    def noise(trials: Trials) -> float:
+        tried.append([facts.scheme for facts in trials.quantized({})[1].values()])
+        return 0.0
+
+    monkeypatch.setattr(Trials, "whole_noise", noise)
+    monkeypatch.setattr(search_ranges, "LEAST_GAIN", 100)  # any range is tried
+    search = SearchRangesPass(method="percentile:99", skip=("in0",))
+    calibration = Calibration(samples=samples_of(normal(64, 5, 8, seed=3)))
+    apply(written(formula, ROWS), calibration, CalibratePass(), search)
+    assert tried == [["float", "int8"]] * 2
 
 
 # ---- what is kept of samples ---------------------------------------------------------------------

@@ -8,13 +8,13 @@ from xdsl.rewriter import Rewriter
 
 from ge.dialects.npu_task.attributes import HBM, is_dynamic
 from ge.dialects.npu_task.memory import Task, access
-from ge.dialects.npu_task.program_info import IO
+from ge.dialects.npu_task.program_info import is_outside_arena
 from ge.dialects.support.types import align_up, byte_size
 
 
 def in_arena(op: object) -> bool:
     """Whether an op allocates a buffer that the arena will hold: of the device, of a known size."""
-    if not isinstance(op, AllocOp) or IO in op.attributes:
+    if not isinstance(op, AllocOp) or is_outside_arena(op):
         return False
     return op.memref.type.memory_space == HBM and not is_dynamic(op.memref.type)
 

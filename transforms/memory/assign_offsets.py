@@ -17,10 +17,11 @@ becomes
 Two buffers share bytes only where every use of one happens before the first write of the other
 (see `liveness.py`); `packing.py` computes the offsets. Where that takes more bytes than program
 order has live at one time, the offsets follow program order, and events keep tasks in it. Inputs
-and outputs of the model have bytes of their own in the "io" segment; buffers of dynamic shape stay
-with the device's allocator. Figures of the plan are attributes of the function:
-`npu_task.arena_bytes`, `npu_task.lower_bound_bytes` (the most that is live at one time),
-`npu_task.no_reuse_bytes`, `npu_task.weight_bytes` and `npu_task.io_bytes`.
+and outputs of the model have bytes of their own in the "io" segment, and so has state in the
+"state" segment; buffers of dynamic shape stay with the device's allocator. Figures of the plan are
+attributes of the function: `npu_task.arena_bytes`, `npu_task.lower_bound_bytes` (the most that is
+live at one time), `npu_task.no_reuse_bytes`, `npu_task.weight_bytes` and `npu_task.io_bytes`; where
+there is state also `npu_task.state_bytes`.
 """
 
 import sys
@@ -37,7 +38,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ge.dialects.npu_task.ops import ConstantOp, SlotOp
-from ge.dialects.npu_task.program_info import IO, NO_REUSE, PINNED, state
+from ge.dialects.npu_task.program_info import IO, NO_REUSE, PINNED, STATE, VALID, state
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, byte_size
@@ -82,8 +83,11 @@ class Planner:
     def plan(self, func: FuncOp, pinned: Collection[AllocOp] = ()) -> None:
         """Give each buffer of @main its bytes, `pinned` ones after those that are shared, and state
         the figures."""
-        io = [op for op in func.walk() if isinstance(op, AllocOp) and IO in op.attributes]
+        allocs = [op for op in func.walk() if isinstance(op, AllocOp)]
+        io = [op for op in allocs if IO in op.attributes]
+        kept = [op for op in allocs if STATE in op.attributes]
         io_offsets, io_bytes = self.apart(io)
+        kept_offsets, kept_bytes = self.apart(kept)
         pinned_offsets, pinned_bytes = self.apart(pinned)
         liveness = Liveness(
             func.body.block, streams_of(func), lambda op: in_arena(op) and op not in pinned
@@ -99,6 +103,9 @@ class Planner:
             print(table, file=sys.stderr)
         for op, offset in zip(io, io_offsets, strict=True):
             replace_by_slot(op, "io", offset)
+        for op, offset in zip(kept, kept_offsets, strict=True):
+            slot = replace_by_slot(op, "state", offset)
+            slot.attributes.update({name: op.attributes[name] for name in (STATE, VALID)})
         for life, offset in zip(liveness.buffers, offsets, strict=True):
             replace_by_slot(life.op, "arena", offset)
         for life in liveness.unused:
@@ -114,6 +121,7 @@ class Planner:
             weight_bytes=self.weight_bytes(func),
             io_bytes=io_bytes,
             alignment=self.alignment,
+            **({"state_bytes": kept_bytes} if kept else {}),
         )
 
     def weight_bytes(self, func: FuncOp) -> int:

@@ -33,15 +33,17 @@ def check_capacity(func: FuncOp, target: Target, limit: int) -> None:
     """Raises OverLimitError for more than `limit` bytes (0: no limit), or than the target has."""
     names = ("arena_bytes", "weight_bytes", "io_bytes", "lower_bound_bytes", "alignment")
     arena, weights, io, bound, alignment = (plan_figure(func, name) for name in names)
-    room = target.hbm_bytes - weights - io
+    kept = figure(func, "state_bytes") or 0
+    room = target.hbm_bytes - weights - io - kept
     most = min(room, limit or room)
     if arena <= most:
         return
     message = f"the arena needs {arena} bytes, its limit is {limit}"
     if arena > room:
+        states = f", state {kept}" if kept else ""
         message = (
-            f"the program needs {arena + weights + io} bytes (arena {arena}, weights {weights}, "
-            f"inputs and outputs {io}), {target.name} has {target.hbm_bytes}"
+            f"the program needs {arena + weights + io + kept} bytes (arena {arena}, weights "
+            f"{weights}, inputs and outputs {io}{states}), {target.name} has {target.hbm_bytes}"
         )
     if weights > target.hbm_bytes:
         peak, has = [], size_text(target.hbm_bytes)

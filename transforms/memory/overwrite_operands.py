@@ -35,7 +35,7 @@ from ge.dialects.npu_task.attributes import HBM, is_dynamic
 from ge.dialects.npu_task.control import LoopOp, YieldOp
 from ge.dialects.npu_task.memory import LOOP_ARGUMENTS, owner_of, row_major
 from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp
-from ge.dialects.npu_task.program_info import IO
+from ge.dialects.npu_task.program_info import IO, STATE
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import array_ints, element_type, numel, shape_of
 from ge.transforms.analysis.aliasing import ops_by_block
@@ -166,7 +166,7 @@ class Overwriting:
 
     def may_move(self, op: Operation | Block, task: Operation) -> TypeGuard[AllocOp]:
         """Whether an op allocates, in the block of a task, a buffer that may share bytes."""
-        if not isinstance(op, AllocOp) or op.parent is not task.parent:
+        if not isinstance(op, AllocOp) or op.parent is not task.parent or STATE in op.attributes:
             return False
         return op.memref.type.memory_space == HBM and op not in self.pinned
 

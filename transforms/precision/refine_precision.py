@@ -79,9 +79,10 @@ class Refinement:
                 for i, value in enumerate(user.operands):
                     if value in self.were_f32:
                         user.operands[i] = self.widened(value)
-        for value in self.down.values():
-            if isinstance(value.owner, Operation) and not value.uses:
-                erase(value.owner)
+        for value, narrow in self.down.items():
+            if isinstance(narrow.owner, Operation) and not narrow.uses:
+                self.decisions.clipped.pop(value, None)
+                erase(narrow.owner)
 
     def refine(self, op: TensorOp) -> bool:
         """Give an op narrow operands and results; False, and nothing is changed, where it does not

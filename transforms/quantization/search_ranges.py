@@ -112,13 +112,18 @@ def choices(
 
 
 def search_ranges(
-    main: FuncOp, calibration: Calibration, scheme: Scheme, method: RangeMethod, target: Target
+    main: FuncOp,
+    calibration: Calibration,
+    scheme: Scheme,
+    method: RangeMethod,
+    target: Target,
+    skip: Sequence[str] = (),
 ) -> None:
     """Write the best ranges to the activations of layers and to the table. Those of another method
     than search stay min-max, all of them, where the outputs have less noise with that."""
     assert calibration.samples is not None
     chosen = choices(main, calibration, scheme, method)
-    insert = partial(insert_quantization, scheme=scheme, target=target)
+    insert = partial(insert_quantization, scheme=scheme, target=target, skip=skip)
     trials = Trials(main, calibration.samples, insert, target.requantize)
     whole = {v: widened(*reader.bounds, 1.0, ANY) for v, (reader, _) in chosen.items()}
     ranges = {v: choice[0] for v, (_, choice) in chosen.items()}
@@ -145,17 +150,19 @@ def search_ranges(
 class SearchRangesPass(CalibratedPass):
     """Choose the ranges of activations by the errors of layers, where there are samples.
     `scheme`: of activations and weights, int8 or int16; `method`: search, minmax, average, kl or
-    percentile:99.99; `target`: what multiplies; `data`: a file with samples (.npz), else what is at
-    hand."""
+    percentile:99.99; `target`: what multiplies; `skip`: layers that stay float, as
+    insert-quantization has it; `data`: a file with samples (.npz), else what is at hand."""
 
     name = NAME
 
     scheme: str = INT8
     method: str = SEARCH
     target: str = DEFAULT_TARGET
+    skip: tuple[str, ...] = ()
 
     def run(self, main: FuncOp, calibration: Calibration) -> None:
         method = range_method_of(self.method)
         if calibration.samples is not None and method.name != MINMAX:
             target = Target.load(self.target)
-            search_ranges(main, calibration, scheme_of(self.scheme), method, target)
+            scheme = scheme_of(self.scheme)
+            search_ranges(main, calibration, scheme, method, target, self.skip)

@@ -16,7 +16,7 @@ from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.npu_task.attributes import Engine, is_dynamic
 from ge.dialects.npu_task.memory import owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
-from ge.dialects.npu_task.program_info import IO
+from ge.dialects.npu_task.program_info import is_outside_arena
 from ge.dialects.support.interfaces import split_axes
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import numel, shape_of
@@ -138,7 +138,9 @@ class Group:
 
     def is_internal(self, buffer: SSAValue) -> bool:
         """Whether only the group uses a buffer, all of it in each of its launches."""
-        if buffer not in self.written or IO in getattr(buffer.owner, "attributes", {}):
+        if not isinstance(owner := buffer.owner, Operation):
+            return False
+        if buffer not in self.written or is_outside_arena(owner):
             return False
         (span,) = self.touched[buffer]
         members = set[Operation](self.members)

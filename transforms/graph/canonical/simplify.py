@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, Region
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
@@ -34,12 +34,12 @@ class Fold(RewritePattern):
             replace(op, make, [make.dense(v) for v in values], rewriter)
 
 
-def simplify(module: ModuleOp, families: Sequence[ModuleType], exact: bool = False) -> None:
+def simplify(scope: ModuleOp | Region, families: Sequence[ModuleType], exact: bool = False) -> None:
     """Apply the rules of `families`, with `exact` only those that keep every bit, until none
     matches; new ops are folded at once."""
     rules = [r for m in families for r in vars(m).values() if isinstance(r, LocalRule)]
     patterns = [r for r in rules if r.exact or not exact]
-    for kind, times in rewrite(module, [Fold(), *patterns]).items():
+    for kind, times in rewrite(scope, [Fold(), *patterns]).items():
         for name in kind.names if issubclass(kind, LocalRule) else ():
             count(name, times, times)
 

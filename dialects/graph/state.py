@@ -1,0 +1,106 @@
+"""State: an input that is the last run's output and stays on the device between runs.
+
+    func.func @main(%past: ... {graph.name = "past", graph.state = "present"}) -> (... {graph.name
+        = "present"})
+
+The output has the input's shape, or is larger along one axis: rows were appended to what was read.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from xdsl.ir import Attribute
+
+from ge.dialects.support.element_types import type_name
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import DYNAMIC, Shape, shape_text
+
+STATE = "graph.state"  # of an argument: the name of the result that it is in the next run
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A named input or output."""
+
+    name: str
+    element: Attribute
+    shape: Shape
+
+    def __str__(self) -> str:
+        return f"'{self.name}' of {type_name(self.element)} {shape_text(self.shape)}"
+
+
+def state_pairs(
+    patterns: Mapping[str, str] | Sequence[str],
+    inputs: Sequence[Typed],
+    outputs: Sequence[Typed],
+) -> dict[str, str]:
+    """Input -> the output that it becomes, by patterns: regular expressions of whole names of
+    inputs, each with the output's name, in which `\\1` stands for a group (as texts: with = between
+    them). Raises GeError for a pattern that fits nothing, and for types that do not fit."""
+    pairs: dict[str, str] = {}
+    by_name = {o.name: o for o in outputs}
+    for expression, template in _parsed(patterns):
+        matches = [(i, m) for i in inputs if (m := expression.fullmatch(i.name))]
+        if not matches:
+            raise _no_input(expression.pattern, [i.name for i in inputs])
+        for port, match in matches:
+            try:
+                name = match.expand(template)
+            except (re.error, IndexError) as e:
+                raise GeError(f"state '{template}' is no name of an output: {e}") from None
+            if name not in by_name:
+                raise GeError(f"state '{port.name}' becomes no output '{name}'",
+                              hint=_near(name, [*by_name], "outputs"))  # fmt: skip
+            if (other := pairs.get(port.name, name)) != name:
+                outs = f"'{other}' and '{name}'"
+                raise GeError(f"input '{port.name}' has two states: it becomes {outs}")
+            if (first := next((i for i, o in pairs.items() if o == name), port.name)) != port.name:
+                raise GeError(f"output '{name}' is the state of two inputs, '{first}' and "
+                              f"'{port.name}'")  # fmt: skip
+            growing_axis(port, by_name[name])
+            pairs[port.name] = name
+    return pairs
+
+
+def growing_axis(port: Typed, becomes: Typed) -> int | None:
+    """The axis along which a state grows from run to run; None for one that keeps its shape.
+    Raises GeError for an input and an output that are no state."""
+    a, b = port.shape, becomes.shape
+    grown = [i for i, (m, n) in enumerate(zip(a, b, strict=False)) if m != n or m == n == DYNAMIC]
+    fits = port.element == becomes.element and len(a) == len(b)
+    known = [i for i in grown if DYNAMIC not in (a[i], b[i])]
+    if not fits or len(known) > 1 or any(a[i] > b[i] for i in known):
+        hint = "a state keeps its type, or gets rows along one axis"
+        raise GeError(f"state {port} does not fit output {becomes}", hint=hint)
+    return known[0] if known else None
+
+
+def _parsed(
+    patterns: Mapping[str, str] | Sequence[str],
+) -> Iterator[tuple[re.Pattern[str], str]]:
+    texts = patterns.items() if isinstance(patterns, Mapping) else map(split_pattern, patterns)
+    for pattern, template in texts:
+        try:
+            yield re.compile(pattern), template
+        except re.error as e:
+            raise GeError(f"state '{pattern}' is no regular expression: {e}") from None
+
+
+def split_pattern(text: str) -> tuple[str, str]:
+    pattern, equals, template = text.rpartition("=")
+    if not equals or not pattern or not template:
+        raise GeError(f"state '{text}': expected INPUT=OUTPUT")
+    return pattern, template
+
+
+def _no_input(pattern: str, names: Sequence[str]) -> GeError:
+    return GeError(f"state '{pattern}' is no input", hint=_near(pattern, names, "inputs"))
+
+
+def _near(name: str, names: Sequence[str], what: str) -> str:
+    if near := get_close_matches(name.replace("\\", ""), names, 1):
+        return f"did you mean '{near[0]}'?"
+    return f"{what}: {', '.join(names) or 'none'}"

@@ -1,0 +1,91 @@
+"""Programs of unknown shapes, at known ones: bound, planned, and kept by their sizes."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+
+from ge.dialects.npu_task.attributes import is_dynamic
+from ge.dialects.support.functions import main_function
+from ge.dialects.support.types import Shape
+from ge.dialects.targets.target import TARGET
+from ge.lowering.driver.compiler import context, paused_collector
+from ge.lowering.driver.program import Compilation, Program, count_launches, memory_figures
+from ge.lowering.driver.stepper import Stepper
+from ge.lowering.levels.level import Level, level_of
+from ge.lowering.pipeline.options import Options
+from ge.lowering.pipeline.stages import bound_stages
+from ge.runtime.data.weights import Payload, weights_at_hand
+from ge.transforms.shapes.sizes import argument_shapes, inputs_of
+
+MOST_KEPT = 64  # bound programs
+
+
+def is_open(module: ModuleOp) -> bool:
+    """Whether a module is a program, or on buffers, with inputs of unknown shapes."""
+    main = main_function(module)
+    if main is None or level_of(module).depth < Level.BUFFERS.depth:
+        return False
+    return any(is_dynamic(t) for t in main.function_type.inputs.data)
+
+
+def options_of(module: ModuleOp, options: Options) -> Options:
+    """The options, with the target that a program was compiled for."""
+    main = main_function(module)
+    name = None if main is None else main.attributes.get(TARGET)
+    return replace(options, target=name.data) if isinstance(name, StringAttr) else options
+
+
+@dataclass
+class Binder:
+    """Makes programs of known shapes from one of unknown ones."""
+
+    program: Program
+    options: Options
+    bound: "OrderedDict[tuple[Shape, ...], Program]" = field(
+        default_factory=OrderedDict[tuple[Shape, ...], Program]
+    )
+
+    def at(
+        self, dims: Mapping[str, int], shapes: Mapping[str, Sequence[int]] | None = None
+    ) -> Program:
+        """The program where dimensions have these sizes and inputs these shapes. Raises GeError for
+        sizes that are missing or do not fit."""
+        main = main_function(self.program.module)
+        assert main is not None
+        wanted = tuple(argument_shapes(main, dims, shapes))
+        program = self.bound.pop(wanted, None)
+        if program is None:
+            program = self.made(wanted)
+        self.bound[wanted] = program
+        while len(self.bound) > MOST_KEPT:
+            self.bound.popitem(last=False)
+        return program
+
+    def made(self, wanted: Sequence[Shape]) -> Program:
+        start = time.perf_counter()
+        program = self.program
+        main = main_function(program.module)
+        assert main is not None
+        shapes = {n: s for (n, _, _), s in zip(inputs_of(main), wanted, strict=True)}
+        module = program.module.clone()
+        compilation = lower_bound(module, shapes, self.options, program.payload)
+        compilation.seconds = time.perf_counter() - start
+        return Program(module, program.payload, program.path, compilation)
+
+
+def lower_bound(
+    module: ModuleOp, shapes: Mapping[str, Shape], options: Options, payload: Payload
+) -> Compilation:
+    """Bind the inputs of a program to shapes, in place, and plan it."""
+    options = options_of(module, options)
+    compilation = Compilation(options)
+    stepper = Stepper(options, context(options.plugins), [])
+    with paused_collector(), weights_at_hand(payload):
+        stepper.run(module, (Level.BUFFERS, Level.PROGRAM), bound_stages(options, shapes))
+    compilation.passes = stepper.records
+    compilation.ops = {"launches": count_launches(module)}
+    compilation.memory = memory_figures(module)
+    return compilation

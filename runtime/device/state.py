@@ -1,0 +1,220 @@
+"""What stays on the device from run to run: `session.state`.
+
+    session.state["past"]               a copy of what the next run reads
+    session.state["past"] = array       sets it
+    session.state.reset()               zeros again, as when the session was made
+    session.state.save("s.npz")         and .load("s.npz")
+
+A program keeps state in a segment of its memory; of a module of tensors, where it is arguments and
+results of the function, the session keeps the arrays. State that grows has rows along an axis that
+hold values, and others that do not yet.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Attribute, Operation
+
+from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.npu_task.program_info import STATE, VALID
+from ge.dialects.support.element_types import type_name
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import DYNAMIC, Shape, array_ints, shape_text
+from ge.runtime.data.arrays import Array, dtype_of, native
+from ge.runtime.data.npz import read_npz, write_npz
+from ge.runtime.device.memory import POISON, PackedView, loaded
+
+
+@dataclass
+class StateValue(ABC):
+    """One state. `reads`: the shape that a run reads; `becomes`: the shape that it leaves."""
+
+    name: str
+    element: Attribute
+    reads: Shape
+    becomes: Shape
+
+    @property
+    def axis(self) -> int | None:
+        """The one along which it grows."""
+        pairs = enumerate(zip(self.reads, self.becomes, strict=True))
+        return next((i for i, (a, b) in pairs if a != b), None)
+
+    @abstractmethod
+    def read(self) -> Array: ...
+
+    @abstractmethod
+    def fill(self, value: Array) -> None: ...
+
+    @abstractmethod
+    def shape(self) -> Shape:
+        """Of what it holds now."""
+
+    def write(self, value: Any) -> None:
+        """Raises GeError for an array that is no value of the state."""
+        array = native(value, dtype_of(self.element))
+        most = self.becomes
+        fits = array.ndim == len(most) and all(
+            n == m or m == DYNAMIC or (i == self.axis and n <= m)
+            for i, (n, m) in enumerate(zip(array.shape, most, strict=False))
+        )
+        if array.dtype != dtype_of(self.element) or not fits:
+            given = f"{array.dtype} {shape_text(array.shape)}"
+            want = f"{type_name(self.element)} {shape_text(self.reads)}"
+            raise GeError(f"state '{self.name}' is {want}, not {given}")
+        self.fill(array)
+
+    def reset(self) -> None:
+        sizes = [0 if n == DYNAMIC else n for n in self.reads]
+        self.fill(np.zeros(sizes, dtype_of(self.element)))
+
+    def require(self) -> None:
+        """Raises GeError where a run cannot read what the state holds."""
+        shape = self.shape()
+        pairs = zip(shape, self.reads, strict=True)
+        if any(n not in (m, DYNAMIC) and m != DYNAMIC for n, m in pairs):
+            have = shape_text(shape)
+            want = shape_text(self.reads)
+            hint = "reset the state, or write to it what the next run is to read"
+            raise GeError(f"state '{self.name}' has {have}, and the program reads {want}",
+                          hint=hint)  # fmt: skip
+
+    @abstractmethod
+    def advance(self) -> None:
+        """A run has been."""
+
+
+@dataclass
+class DeviceState(StateValue):
+    """State in the memory of the device."""
+
+    memory: Array | PackedView
+    poison: bool = False
+    rows: int = 0  # along the axis, that hold values
+
+    @classmethod
+    def of(cls, op: Operation, memory: Array | PackedView, poison: bool) -> "DeviceState":
+        """The state of a slot or an allocation."""
+        name, valid = op.attributes[STATE], op.attributes.get(VALID)
+        element, shape = data_type(op.results[0].type)
+        reads = shape if valid is None else array_ints(valid)
+        state = cls(getattr(name, "data", str(name)), element, reads, shape, memory, poison)
+        state.reset()
+        return state
+
+    def shape(self) -> Shape:
+        axis = self.axis
+        return tuple(self.rows if i == axis else n for i, n in enumerate(self.becomes))
+
+    def read(self) -> Array:
+        return loaded(self.memory)[tuple(map(slice, self.shape()))].copy()
+
+    def fill(self, value: Array) -> None:
+        whole = np.zeros(self.becomes, value.dtype)
+        if self.poison:
+            whole.reshape(-1).view(np.uint8).fill(POISON)
+        whole[tuple(map(slice, value.shape))] = value
+        self.restore(whole)
+        self.rows = 0 if self.axis is None else value.shape[self.axis]
+
+    def advance(self) -> None:
+        self.rows = 0 if self.axis is None else self.becomes[self.axis]
+
+    def restore(self, whole: Array) -> None:
+        """Fill all of the memory."""
+        if isinstance(self.memory, PackedView):
+            self.memory.store(whole)
+        else:
+            np.copyto(self.memory, whole)
+
+
+@dataclass
+class HostState(StateValue):
+    """State of a module of tensors: an argument that is the last run's result."""
+
+    result: str = ""
+    value: Array = field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        self.reset()
+
+    def shape(self) -> Shape:
+        return self.value.shape
+
+    def read(self) -> Array:
+        return self.value.copy()
+
+    def fill(self, value: Array) -> None:
+        self.value = value.copy()
+
+    def advance(self) -> None:
+        pass  # the session fills it with the result
+
+
+class State:
+    """The states of a session by name."""
+
+    def __init__(self, values: Iterable[StateValue]) -> None:
+        self.values = {v.name: v for v in values}
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.values)
+
+    def value(self, name: str) -> StateValue:
+        """Raises GeError for a name that no state has."""
+        if name not in self.values:
+            near = get_close_matches(name, self.names, 1)
+            names = ", ".join(self.names) or "none"
+            hint = f"did you mean '{near[0]}'?" if near else f"states: {names}"
+            raise GeError(f"there is no state '{name}'", hint=hint)
+        return self.values[name]
+
+    def __getitem__(self, name: str) -> Array:
+        return self.value(name).read()
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.value(name).write(value)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def reset(self) -> None:
+        """All states are zeros, and those that grow begin anew."""
+        for value in self.values.values():
+            value.reset()
+
+    def save(self, path: str | Path) -> None:
+        with open(path, "wb") as file:
+            write_npz(file, {name: self[name] for name in self.names})
+
+    def load(self, path: str | Path) -> None:
+        """Raises GeError for a file that does not have each state."""
+        arrays = read_npz(path, self.names)
+        if missing := [name for name in self.names if name not in arrays]:
+            raise GeError(f"'{path}' has no state '{missing[0]}'")
+        self.write(arrays)
+
+    def write(self, arrays: Mapping[str, Any]) -> None:
+        """All of them, or none where one does not fit."""
+        before = {name: self[name] for name in arrays}
+        try:
+            for name, array in arrays.items():
+                self[name] = array
+        except GeError:
+            for name, array in before.items():
+                self[name] = array
+            raise
+
+    def require(self) -> None:
+        for value in self.values.values():
+            value.require()
+
+    def advance(self) -> None:
+        for value in self.values.values():
+            value.advance()

@@ -1,0 +1,167 @@
+"""Programs of unknown shapes at known ones: numbers, plan and proof, control flow, bad sizes."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from ge.dialects.npu_task.attributes import is_dynamic
+from ge.dialects.npu_task.control import IfOp, LoopOp
+from ge.dialects.npu_task.memory import Task
+from ge.dialects.support.dims import size_of, symbols
+from ge.dialects.support.errors import GeError
+from ge.lowering.driver.binding import Binder
+from ge.lowering.driver.compiler import context, lower
+from ge.lowering.driver.program import Program
+from ge.lowering.pipeline.options import Options
+from ge.lowering.text.reading import Source, parse_module
+from ge.runtime.check.proof import check_program
+from ge.runtime.device.session import Session
+
+
+def program(text: str) -> Program:
+    module = parse_module(context(), Source("test", text))
+    lower(module, Options())
+    return Program(module, {}, "test.mlir")
+
+
+def bound(text: str, **dims: int) -> tuple[ModuleOp, ModuleOp]:
+    """The program, and the program at these sizes, which is proved."""
+    open_ = program(text)
+    module = Binder(open_, Options()).at(dims).module
+    assert not check_program(module, None).problems
+    return open_.module, module
+
+
+def same_numbers(modules: tuple[ModuleOp, ModuleOp], inputs: Mapping[str, object]) -> None:
+    want, got = (Session(m, poison=True).run(inputs) for m in modules)
+    for name, array in want.items():
+        np.testing.assert_array_equal(got[name], array)
+
+
+def dynamic(module: ModuleOp) -> int:
+    """How many values of the program are of unknown shape."""
+    values = (v for op in module.walk() if isinstance(op, Task | IfOp | LoopOp) for v in op.results)
+    return sum(is_dynamic(v.type) for v in values)
+
+
+HEAD = """func.func @main(%x: tensor<?x4xf32> {graph.name = "x", graph.dims = ["n", ""]},
+                %c: tensor<i1> {graph.name = "c"}, %k: tensor<i64> {graph.name = "k"})"""
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+def test_a_branch_of_shapes_that_are_now_known_has_a_buffer():
+    modules = bound(HEAD + """ -> (tensor<?x4xf32> {graph.name = "y"}) {
+      %y = graph.if %c : tensor<i1> -> (tensor<?x4xf32>) {
+        %0 = graph.exp %x : (tensor<?x4xf32>) -> tensor<?x4xf32>
+        graph.yield %0 : tensor<?x4xf32>
+      } else {
+        graph.yield %x : tensor<?x4xf32>
+      }
+      func.return %y : tensor<?x4xf32>
+    }""", n=3)  # fmt: skip
+    assert dynamic(modules[0])
+    assert not dynamic(modules[1])
+    for c in (True, False):
+        same_numbers(modules, {"x": X, "c": np.array(c), "k": np.array(0)})
+
+
+def test_a_branch_that_sizes_decide_is_taken():
+    modules = bound(HEAD + """ -> (tensor<?x4xf32> {graph.name = "y"}) {
+      %n = graph.shape_of %x end 1 : tensor<?x4xf32> -> tensor<1xi64>
+      %s = graph.squeeze %n axes [0] : tensor<1xi64> -> tensor<i64>
+      %two = graph.constant dense<2> : tensor<i64>
+      %big = graph.compare "gt" %s, %two : (tensor<i64>, tensor<i64>) -> tensor<i1>
+      %y = graph.if %big : tensor<i1> -> (tensor<?x4xf32>) {
+        %0 = graph.exp %x : (tensor<?x4xf32>) -> tensor<?x4xf32>
+        graph.yield %0 : tensor<?x4xf32>
+      } else {
+        graph.yield %x : tensor<?x4xf32>
+      }
+      func.return %y : tensor<?x4xf32>
+    }""", n=3)  # fmt: skip
+    assert not any(isinstance(op, IfOp) for op in modules[1].walk())
+    same_numbers(modules, {"x": X, "c": np.array(True), "k": np.array(0)})
+
+
+def test_a_loop_carries_known_shapes_in_buffers_and_stacks_rows():
+    modules = bound(HEAD + """
+        -> (tensor<?x4xf32> {graph.name = "y"}, tensor<?x?x4xf32> {graph.name = "z"}) {
+      %n = graph.shape_of %x end 1 : tensor<?x4xf32> -> tensor<1xi64>
+      %s = graph.squeeze %n axes [0] : tensor<1xi64> -> tensor<i64>
+      %y, %z = graph.loop (%i, %go) trip %s : tensor<i64>
+          carry (%a : tensor<?x4xf32> = %x : tensor<?x4xf32>)
+          -> (tensor<?x4xf32>, tensor<?x?x4xf32>) {
+        %0 = graph.add %a, %x : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4xf32>
+        graph.yield %go, %0, %0 : tensor<i1>, tensor<?x4xf32>, tensor<?x4xf32>
+      }
+      func.return %y, %z : tensor<?x4xf32>, tensor<?x?x4xf32>
+    }""", n=3)  # fmt: skip
+    assert not dynamic(modules[1])
+    same_numbers(modules, {"x": X, "c": np.array(True), "k": np.array(0)})
+
+
+def test_what_grows_in_a_loop_stays_with_the_device():
+    modules = bound(HEAD + """ -> (tensor<?x4xf32> {graph.name = "y"}) {
+      %y = graph.loop (%i, %go) trip %k : tensor<i64>
+          carry (%a : tensor<?x4xf32> = %x : tensor<?x4xf32>) -> (tensor<?x4xf32>) {
+        %0 = graph.concat %a, %x axis 0 : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4xf32>
+        graph.yield %go, %0 : tensor<i1>, tensor<?x4xf32>
+      }
+      func.return %y : tensor<?x4xf32>
+    }""", n=3)  # fmt: skip
+    assert dynamic(modules[1])
+    same_numbers(modules, {"x": X, "c": np.array(True), "k": np.array(2)})
+
+
+def test_what_depends_on_data_stays_with_the_device():
+    modules = bound(HEAD + """ -> (tensor<2x?xi64> {graph.name = "y"}) {
+      %e = graph.exp %x : (tensor<?x4xf32>) -> tensor<?x4xf32>
+      %y = graph.nonzero %e : tensor<?x4xf32> -> tensor<2x?xi64>
+      func.return %y : tensor<2x?xi64>
+    }""", n=3)  # fmt: skip
+    assert dynamic(modules[1]) == 2  # the indices, and their copy to the host
+    same_numbers(modules, {"x": X, "c": np.array(True), "k": np.array(0)})
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("past + 1", 8), ("2*past-past", 7), ("(past+1)//2", 4), ("other", None), ("past +", None)],
+)
+def test_names_of_dimensions_may_be_expressions(name: str, size: int | None):
+    assert size_of(name, {"past": 7}) == size
+    assert symbols(name) == (("past",) if size else (name,))
+
+
+@pytest.mark.parametrize(
+    ("dims", "message"),
+    [
+        ({}, "the sizes of 'n', 'p' are not known"),
+        ({"n": 2}, "the sizes of 'p' are not known"),
+        ({"n": 2, "p": 3, "q": 1}, "there is no dimension 'q'"),
+        ({"n": 2, "p": 3, "p + 1": 5}, "dimension 'p \\+ 1' is 5, and follows to be 4"),
+    ],
+)
+def test_bad_sizes_are_named(dims: dict[str, int], message: str):
+    text = """func.func @main(%x: tensor<?x?xf32> {graph.name = "x", graph.dims = ["n", "p + 1"]})
+        -> (tensor<?x?xf32> {graph.name = "y"}) {
+      %0 = graph.exp %x : (tensor<?x?xf32>) -> tensor<?x?xf32>
+      func.return %0 : tensor<?x?xf32>
+    }"""
+    binder = Binder(program(text), Options())
+    with pytest.raises(GeError, match=message):
+        binder.at(dims)
+
+
+def test_programs_are_kept_by_their_shapes():
+    text = """func.func @main(%x: tensor<?x?xf32> {graph.name = "x"})
+        -> (tensor<?x?xf32> {graph.name = "y"}) {
+      %0 = graph.exp %x : (tensor<?x?xf32>) -> tensor<?x?xf32>
+      func.return %0 : tensor<?x?xf32>
+    }"""
+    binder = Binder(program(text), Options())
+    first = binder.at({"x[0]": 2, "x[1]": 3})
+    assert binder.at({}, {"x": (2, 3)}) is first
+    assert binder.at({}, {"x": (2, 4)}) is not first

@@ -1,0 +1,133 @@
+"""Branches and loops of a program that is bound to sizes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute, Block, Region, SSAValue
+
+from ge.dialects.npu_task.attributes import data_type, is_dynamic
+from ge.dialects.npu_task.control import IfOp, LoopOp, YieldOp
+from ge.dialects.npu_task.memory import LOOP_ARGUMENTS
+from ge.dialects.npu_task.ops import CopyOp
+from ge.dialects.support.types import DYNAMIC, array_ints, shape_of
+from ge.transforms.shapes.buffers import Buffers, buffer_type
+
+
+def joined(a: SSAValue | Attribute, b: SSAValue) -> MemRefType[Attribute]:
+    """The type of a buffer that takes both values."""
+    shape = data_type(a.type if isinstance(a, SSAValue) else a)[1]
+    pairs = zip(shape, shape_of(b), strict=True)
+    return buffer_type(b, shape=tuple(x if x == y else DYNAMIC for x, y in pairs))
+
+
+@dataclass
+class ControlFlow:
+    """What is carried, stacked, or comes out of a branch, has a buffer of its own where its shape
+    is known now, and stays a value else."""
+
+    binding: Buffers
+    copy_ops: Callable[[Block], None]  # adds what the ops of a block become
+
+    def region(self, old: Region, types: Sequence[Attribute] = ()) -> tuple[Block, list[SSAValue]]:
+        """The block of a region, for arguments of these types, and what it yields."""
+        binding, block, last = self.binding, Block(arg_types=types), old.block.last_op
+        assert last is not None
+        for arg, mine in zip(old.block.args, block.args, strict=True):
+            binding.buffers[arg] = mine
+        around, binding.block = binding.block, block
+        at = binding.at
+        self.copy_ops(old.block)
+        values = [binding.buffer(v) for v in last.operands]
+        binding.add(YieldOp(*values))
+        binding.block, binding.at = around, at
+        return block, values
+
+    def branch(self, op: IfOp) -> None:
+        binding = self.binding
+        condition = binding.buffer(op.condition)
+        (then, first), (otherwise, second) = map(self.region, (op.then, op.otherwise))
+        fixed, passed = iter(op.outs), iter(op.results_)
+        outs: list[SSAValue] = []
+        dynamic: list[tuple[SSAValue, Attribute]] = []
+        order: list[bool] = []
+        for a, b, static in zip(first, second, array_ints(op.order), strict=True):
+            t = joined(a, b)
+            order.append(bool(static) or not is_dynamic(t))
+            if static:
+                outs.append(binding.place(next(fixed)))
+            elif order[-1]:
+                result = next(passed)
+                outs.append(binding.allocate(result, t, result in binding.outputs))
+            else:
+                dynamic.append((next(passed), t))
+        types = [t for _, t in dynamic]
+        new = IfOp(condition, outs, types, order, Region(then), Region(otherwise))
+        binding.add(new)
+        binding.buffers.update(zip((v for v, _ in dynamic), new.results_, strict=True))
+
+    def loop(self, op: LoopOp) -> None:
+        binding, old_order = self.binding, array_ints(op.order)
+        fixed, inits = iter(op.carried), iter(op.inits)
+        starts = [
+            binding.place(next(fixed)) if static else binding.buffer(next(inits))
+            for static in old_order
+        ]
+        body, values, types = self.fixpoint(op, starts)
+        order = [bool(s) or not is_dynamic(t) for s, t in zip(old_order, types, strict=True)]
+        results = iter(op.results_)
+        carried: list[SSAValue] = []
+        moving: list[SSAValue] = []
+        dynamic: list[tuple[SSAValue, Attribute]] = []
+        for start, t, was, static in zip(starts, types, old_order, order, strict=True):
+            if was:
+                carried.append(start)
+            elif static:
+                result = next(results)
+                carried.append(binding.allocate(result, t, result in binding.outputs))
+                binding.add(CopyOp(start, carried[-1]))
+            else:
+                moving.append(start)
+                dynamic.append((next(results), t))
+        rounds = self.rounds(op)
+        stacks, scans = iter(op.scans), list[SSAValue]()
+        stacked: list[bool] = []
+        for value, was in zip(values[1 + len(order) :], array_ints(op.stacked), strict=True):
+            t = buffer_type(value, shape=(rounds, *shape_of(value)))
+            stacked.append(bool(was) or not is_dynamic(t))
+            if was:
+                scans.append(binding.place(next(stacks)))
+            elif stacked[-1]:
+                result = next(results)
+                scans.append(binding.allocate(result, t, result in binding.outputs))
+            else:
+                dynamic.append((next(results), t))
+        new = LoopOp(
+            None if op.trip is None else binding.buffer(op.trip),
+            None if op.condition is None else binding.buffer(op.condition),
+            carried, moving, scans, order, stacked, [t for _, t in dynamic], Region(body),
+        )  # fmt: skip
+        binding.add(new)
+        binding.buffers.update(zip((v for v, _ in dynamic), new.results_, strict=True))
+
+    def fixpoint(
+        self, op: LoopOp, starts: Sequence[SSAValue]
+    ) -> tuple[Block, list[SSAValue], list[MemRefType[Attribute]]]:
+        """The body for the most precise types of carried values that hold in every round."""
+        first = [buffer_type(a) for a in op.body.block.args[:LOOP_ARGUMENTS]]
+        types = [buffer_type(v) for v in starts]
+        while True:
+            body, values = self.region(op.body, [*first, *types])
+            wider = [joined(t, v) for t, v in zip(types, values[1 : 1 + len(types)], strict=True)]
+            if wider == types:
+                return body, values, types
+            types = wider
+
+    def rounds(self, op: LoopOp) -> int:
+        """The number of iterations where it is known."""
+        trip = None if op.trip is None else self.binding.elements(op.trip)
+        last = op.body.block.last_op
+        going = last is not None and last.operands[0] is op.body.block.args[1]
+        if trip is None or op.condition is not None or not going:
+            return DYNAMIC
+        return max(int(trip.item()), 0)

@@ -1,0 +1,118 @@
+"""The kernels of a program that is bound to sizes: each is made once for equal operands."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
+
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.npu_task.attributes import is_dynamic
+from ge.dialects.npu_task.ops import KernelOp, ReturnOp
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import Shape, constant_value, element_type, tensor
+from ge.dialects.targets.target import Target
+from ge.runtime.costs.tiling import choose_tiling
+from ge.runtime.data.arrays import Array, array_of
+from ge.transforms.analysis.engines import choose_engine
+from ge.transforms.shapes.specialize import Body, Surroundings, specialize
+
+
+@dataclass
+class Launch:
+    """What the launch of a kernel becomes for operands of known types."""
+
+    body: Body
+    dynamic: Sequence[bool]  # whether the kernel's results were dynamic
+    # Op that computes -> its kernel, and the operands of the launch
+    kernels: dict[Operation, tuple[str, list[SSAValue]]] = field(
+        default_factory=dict[Operation, tuple[str, list[SSAValue]]]
+    )
+    constants: dict[SSAValue, Array] = field(default_factory=dict[SSAValue, Array])
+
+    @property
+    def returned(self) -> Sequence[SSAValue]:
+        last = self.body.block.last_op
+        assert last is not None
+        return last.operands
+
+
+class Kernels:
+    """The kernels of a module, and those that take their place."""
+
+    def __init__(self, module: ModuleOp, target: Target) -> None:
+        self.target = target
+        self.old = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
+        self.new: dict[str, KernelOp] = {}
+        self.launches: dict[object, Launch] = {}
+
+    def launch(
+        self,
+        name: str,
+        shapes: Sequence[Shape],
+        known: Mapping[int, Array],
+        around: Surroundings,
+    ) -> Launch:
+        """The launch of a kernel on operands of these shapes, `known` ones being constants. Raises
+        VerifyException for shapes that it does not take."""
+        values = tuple((i, a.dtype.str, a.shape, a.tobytes()) for i, a in sorted(known.items()))
+        key = name, tuple(shapes), values, around
+        if (launch := self.launches.get(key)) is None:
+            launch = self.launches[key] = self.make(self.old[name], shapes, known, around)
+        return launch
+
+    def make(
+        self,
+        kernel: KernelOp,
+        shapes: Sequence[Shape],
+        known: Mapping[int, Array],
+        around: Surroundings,
+    ) -> Launch:
+        args = kernel.body.block.args
+        types = [tensor(s, element_type(a)) for s, a in zip(shapes, args, strict=True)]
+        body = specialize(kernel, types, known, around)
+        launch = Launch(body, [is_dynamic(t) for t in kernel.output_types])
+        for op in body.block.ops:
+            if isinstance(op, ConstantOp):
+                value = constant_value(op.result)
+                if value is not None:
+                    launch.constants[op.result] = array_of(value)
+            elif isinstance(op, TensorOp) and op not in body.views:
+                launch.kernels[op] = self.outline(kernel, op)
+        return launch
+
+    def outline(self, kernel: KernelOp, op: TensorOp) -> tuple[str, list[SSAValue]]:
+        """The name of the kernel of an op, and the operands of its launches."""
+        inputs = [v for v in dict.fromkeys(op.operands) if not isinstance(v.owner, ConstantOp)]
+        block = Block(arg_types=[v.type for v in inputs])
+        inside: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
+        for value in dict.fromkeys(op.operands):
+            if isinstance(value.owner, ConstantOp):
+                block.add_op(constant := value.owner.clone())
+                inside[value] = constant.result
+        block.add_op(new := op.clone(inside))
+        new.location = kernel.location
+        block.add_op(ReturnOp(*new.results))
+        dynamic = any(is_dynamic(v.type) for v in (*op.operands, *op.results))
+        engine = kernel.engine.data if dynamic else choose_engine(new)
+        name = self.new_name(kernel.sym_name.data)
+        made = KernelOp(name, engine, choose_tiling(new, engine, self.target), block)
+        made.location = kernel.location
+        self.new[name] = made
+        return name, inputs
+
+    def new_name(self, name: str) -> str:
+        number, new = 0, name
+        while new in self.new or (number and new in self.old):
+            number += 1
+            new = f"{name}_{number}"
+        return new
+
+    def replace(self, main: FuncOp) -> None:
+        """Put the new kernels in the place of the old ones, before `main`."""
+        for kernel in self.old.values():
+            Rewriter.erase_op(kernel)
+        assert main.parent is not None
+        main.parent.insert_ops_before(tuple(self.new.values()), main)
