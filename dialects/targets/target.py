@@ -79,6 +79,7 @@ class Target:
     host_copy_us: float = 3.0  # asking for a copy
     host_issue_us: float = 3.0  # asking for a launch
     host_handoff_us: float = 1.0  # one thread wakes another
+    host_sync_us: float = 10.0  # learning from the device what comes next
     host_capture_us: float = 2.0  # making a captured task ready to be replayed
     host_update_us: float = 5.0  # writing a captured task anew
     host_replay_us: float = 10.0  # asking for all captured tasks

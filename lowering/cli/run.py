@@ -17,6 +17,7 @@ from ge.lowering.cli.arguments import (
     options_from,
 )
 from ge.lowering.cli.command_line import ArgumentParser
+from ge.lowering.cli.dispatch import add_dispatch_arguments, check_dispatch_flags, feed
 from ge.lowering.levels.level import Level
 from ge.lowering.text.values import parse_dims, parse_shapes, whole
 
@@ -63,6 +64,8 @@ def build_parser() -> ArgumentParser:
         "cube, vector, host_link, launch, or a field of the target (a rate, a time)")  # fmt: skip
     add("--report", metavar="R.json", help="all figures as JSON; times in us, sizes in bytes")
 
+    add_dispatch_arguments(parser)
+
     add = parser.section("how it is compiled, where it is not yet")
     add("--level", choices=[*Level], help="lower to this level first (default: the program for a "
         "model and for timing, else the module runs as it is)")  # fmt: skip
@@ -97,13 +100,19 @@ def run(arguments: Sequence[str]) -> int:
     )
     check_changes(args.what_if, machine_of(args, loaded.module, options))
     compilation = lower_for(args, loaded, options)
+    growing = loaded
     loaded, compilation, inputs = bind(args, loaded, compilation, options, inputs)
     report = describe(loaded, compilation)
     outputs: dict[str, Array] = {}
     states: dict[str, Array] = {}
     if not args.timing_only:
         outputs, states, report["numerics"] = compute(args, loaded, options, inputs)
-    timeline = time_of(args, loaded.module, options)
+    timeline = None
+    if args.dispatch:
+        target = machine_of(args, loaded.module, options)
+        fed = growing if args.grow else loaded
+        report["dispatch"], timeline = feed(args, fed, options, target, inputs)
+    timeline = timeline or time_of(args, loaded.module, options)
     with Outputs([*sources, *files_of(loaded.payload)]) as out:
         if args.outputs:
             out.npz(args.outputs, outputs)
@@ -121,10 +130,12 @@ def run(arguments: Sequence[str]) -> int:
 def check_flags(args: argparse.Namespace) -> None:
     from ge.dialects.support.errors import GeError
 
+    check_dispatch_flags(args)
     numeric = {
         "--outputs": args.outputs, "--poison": args.poison,
         "--load-state": args.load_state, "--save-state": args.save_state,
-        "--sanitize": flag_value(args, "sanitize"), "--fuzz-schedule": args.fuzz_schedule,
+        "--sanitize": flag_value(args, "sanitize") and not args.dispatch,
+        "--fuzz-schedule": args.fuzz_schedule,
     }  # fmt: skip
     for flag, value in numeric.items() if args.timing_only else ():
         if value:
@@ -306,8 +317,9 @@ def compute(
 
 def wants_time(args: argparse.Namespace) -> bool:
     return bool(
-        args.timing_only or args.trace or args.op_summary or args.op_statistic or args.what_if
-    )
+        args.timing_only or args.dispatch or args.trace
+        or args.op_summary or args.op_statistic or args.what_if
+    )  # fmt: skip
 
 
 def time_of(args: argparse.Namespace, module: "ModuleOp", options: "Options") -> "Timeline | None":

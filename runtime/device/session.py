@@ -31,13 +31,9 @@ from ge.runtime.check.schedule import require_schedule
 from ge.runtime.data.arrays import Array, dtype_of, kind_of, native
 from ge.runtime.data.machine import machine_bytes
 from ge.runtime.data.weights import Payload
-<<<<<<< HEAD
 from ge.runtime.device.function import Driver, Function
-=======
-from ge.runtime.device.function import Function
 from ge.runtime.device.memory import loaded
 from ge.runtime.device.state import DeviceState, HostState, State
->>>>>>> main
 from ge.runtime.profile.profiler import observe
 
 

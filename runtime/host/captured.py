@@ -61,9 +61,7 @@ class CapturedCall(Call):
             if count:
                 self.prelaunch(0, number, unit)
                 us = self.target.host_update_us * count
-                self.add(0, Kind.LAUNCH, us, unit, number).reads = (
-                    self._arguments(number), self._blocks[number],
-                )  # fmt: skip
+                self.add(0, Kind.LAUNCH, us, unit, number).reads = self._reads(number)
                 self.counts.updates += count
         self.counts.replays += 1
         self.replay(0, last)

@@ -1,7 +1,9 @@
 """What calls on one device share: streams, rings of tiling buffers, and workspace."""
 
-from collections.abc import Hashable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -43,14 +45,12 @@ class Ring:
 
     blocks: int
     holders: list[Hashable] = field(default_factory=list[Hashable])
-    readers: list[object] = field(default_factory=list[object])  # who is the last to read a block
     _next: int = 0
 
     def __post_init__(self) -> None:
         if self.blocks < 1:
             raise GeError(f"a ring has at least one block, not {self.blocks}")
         self.holders = [None] * self.blocks
-        self.readers = [None] * self.blocks
 
     def take(self, holder: Hashable) -> int:
         block, self._next = self._next, (self._next + 1) % self.blocks
@@ -62,26 +62,64 @@ class Ring:
         return self.holders.index(holder) if holder in self.holders else None
 
 
+class Recorder(ABC):
+    """Takes what is issued to a stream instead of the device."""
+
+    @abstractmethod
+    def called(self, pack: Any) -> None: ...
+
+    @abstractmethod
+    def record(self, operation: Any, pack: Any, run: Callable[[Any], None]) -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class Stream:
+    number: int
+    recorder: Recorder | None = None
+
+
 class Context:
-    """`workspace` grows to the most that a call asked for; all calls share it, since they run one
-    after the other."""
+    """What is issued goes to the `current` stream. `workspace` grows to the most that a call asked
+    for; all calls share it, since they run one after the other."""
 
     def __init__(self, streams: int = 1, ring_blocks: int = RING_BLOCKS) -> None:
         if streams < 1:
             raise GeError(f"a context has at least one stream, not {streams}")
-        self.streams = streams
+        self.streams = [Stream(i) for i in range(streams)]
+        self.current = self.streams[0]
         self.tilings = Ring(ring_blocks)
-        self.launched: list[str] = []  # what ran, in order
         self.grown = 0  # how often the workspace was made larger
         self._workspace: Bytes = np.empty(0, np.uint8)
+
+    def stream(self, number: int) -> Stream:
+        if not 0 <= number < len(self.streams):
+            raise GeError(f"there is no stream {number}, the context has {len(self.streams)}")
+        return self.streams[number]
 
     def workspace(self, size: int) -> Workspace:
         """At least so many bytes, aligned as the device wants it."""
         if size > self._workspace.size:
+            self._refuse_in_capture("the workspace grows")
             require_memory(size, "the workspace")
             self.grown += 1
             self._workspace = np.empty(-(-size // ALIGNMENT) * ALIGNMENT, np.uint8)
         return Workspace(self._workspace)
 
-    def issue(self, name: str) -> None:
-        self.launched.append(name)
+    def synchronize(self) -> None:
+        """Wait for all that was issued; the emulated device is never late."""
+        self._refuse_in_capture("the host waits for the device")
+
+    def issue(self, operation: Any, pack: Any, run: Callable[[Any], None]) -> None:
+        """Run a launch on the current stream, or have it recorded there."""
+        if self.current.recorder is None:
+            run(pack)
+        else:
+            self.current.recorder.record(operation, pack, run)
+
+    def _refuse_in_capture(self, what: str) -> None:
+        for stream in self.streams:
+            if stream.recorder is not None:
+                raise GeError(
+                    f"{what} while stream {stream.number} is captured",
+                    hint="do that before the capture",
+                )

@@ -21,7 +21,7 @@ from ge.runtime.host.kernel_cache import Found
 from ge.runtime.host.modes import Mode
 from ge.runtime.host.operation import SetupOutcome
 from ge.runtime.host.program import Unit
-from ge.runtime.host.schedule import Block, HostTask, Kind, Schedule, TilingCopy
+from ge.runtime.host.schedule import EARLIER, Block, HostTask, Kind, Schedule, TilingCopy
 from ge.runtime.host.threads import run_stages
 
 ARGUMENT_BUFFERS = 2
@@ -62,15 +62,21 @@ class Call:
         target: Target,
         counts: Counts,
         perform: Perform | None = None,
+        waits: bool = False,
     ) -> None:
+        """`waits`: the host learns from the device what comes, so all before is to be done."""
         self.mode, self.units, self.context, self.counts = mode, units, context, counts
         self.target, self.perform = target, perform
         tasks = sum(len(unit.leaves) for unit in units)
         self.schedule = Schedule(mode.threads, tasks)
-        self._blocks: list[Block] = []  # of each unit, where its tilings are
+        self._blocks: list[tuple[Block, int]] = []  # of each unit: its tilings, and who wrote them
+        self._copies: dict[int, TilingCopy] = {}  # unit -> the copy of its tilings
+        self._writers: dict[int, int] = {}  # block -> the unit that wrote it
         self._stale: list[bool] = []  # whether they are yet to be copied to the device
+        self._readers: dict[int, tuple[int, ...]] = {}  # block -> the launches that read it
         self._last: list[dict[int, HostTask]] = [{} for _ in mode.threads]  # unit -> last task
-        self._readers: dict[int, int] = {}  # block -> the last task of this call that reads it
+        if waits:
+            self.add(0, Kind.SYNCHRONISATION, target.host_sync_us, units[0], 0)
 
     def run(self) -> Schedule:
         stages = [self.setup, self.prelaunch, self.launch]
@@ -79,7 +85,9 @@ class Call:
         threads = len(self.mode.threads)
         groups = [[s] for s in stages[: threads - 1]] + [stages[threads - 1 :]]
         work = [self._stage(place, group) for place, group in enumerate(groups)]
-        run_stages(work, self.units, self.context.tilings.blocks if threads < 3 else ARGUMENT_BUFFERS)
+        run_stages(
+            work, self.units, self.context.tilings.blocks if threads < 3 else ARGUMENT_BUFFERS
+        )
         return self.schedule
 
     def _stage(
@@ -131,14 +139,17 @@ class Call:
             block = number if self.mode.captured else ring.take(holder)
             task = self.add(thread, Kind.TILING, us, unit, number)
             task.writes = ("tiling", block)
+            self._writers[block] = number
             if block in self._readers:
-                task.until = (self._readers[block],)
-        self._blocks.append(("tiling", block))
-        if unit.launches:
-            self._readers[block] = unit.launches[-1].number
+                task.until = self._readers[block]
+        self._blocks.append((("tiling", block), self._writers.get(block, EARLIER)))
+        before = () if self._stale[number] else self._readers.get(block, ())
+        self._readers[block] = (*before, *(leaf.number for leaf in unit.launches))
 
     def prelaunch(self, thread: int, number: int, unit: Unit) -> None:
         launches = unit.launches
+        if not launches:
+            return
         us = self.target.host_arguments_us * len(launches)
         filled = self.add(thread, Kind.ARGUMENTS, us, unit, number)
         filled.writes = self._arguments(number)
@@ -148,13 +159,17 @@ class Call:
             copy = self.add(thread, Kind.COPY, self.target.host_copy_us, unit, number)
             device = self.schedule.device_tasks + len(self.schedule.copies)
             copy.issues, copy.reads = (device,), (self._blocks[number],)
-            numbers = tuple(leaf.number for leaf in launches)
+            numbers = [leaf.number for leaf in launches]
             size = TILING_BYTES * len(launches)
-            self.schedule.copies.append(TilingCopy(device, size, self._blocks[number], numbers))
+            new = TilingCopy(device, size, self._blocks[number][0], numbers)
+            self.schedule.copies.append(new)
+            self._copies[number] = new
+        elif (writer := self._blocks[number][1]) in self._copies:
+            self._copies[writer].launches += [leaf.number for leaf in launches]
 
     def launch(self, thread: int, number: int, unit: Unit) -> None:
         t = self.target
-        reads = (self._arguments(number), self._blocks[number])
+        reads = self._reads(number)
         for leaf in unit.leaves:
             if leaf.signature is None:
                 task = self.add(thread, Kind.COPY, t.host_copy_us, unit, number)
@@ -169,9 +184,7 @@ class Call:
         """Record the launches of a unit, nothing runs yet; behind the last unit all are replayed.
         The arguments of all units are kept."""
         us = (self.target.host_issue_us + self.target.host_capture_us) * len(unit.leaves)
-        self.add(thread, Kind.LAUNCH, us, unit, number).reads = (
-            self._arguments(number), self._blocks[number],
-        )  # fmt: skip
+        self.add(thread, Kind.LAUNCH, us, unit, number).reads = self._reads(number)
         if number + 1 == len(self.units):
             self.replay(thread, number)
 
@@ -183,6 +196,11 @@ class Call:
         if self.perform is not None:
             for leaf in leaves:
                 self.perform(leaf.op)
+
+    def _reads(self, number: int) -> tuple[tuple[Block, int], ...]:
+        if not self.units[number].launches:
+            return ()
+        return (self._arguments(number), number), self._blocks[number]
 
     def _arguments(self, number: int) -> Block:
         return "arguments", number if self.mode.captured else number % ARGUMENT_BUFFERS

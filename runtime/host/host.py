@@ -1,14 +1,18 @@
 """A host that calls programs in one of the modes: numbers, time, and what the call came to."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from ge.dialects.npu_task.control import YieldOp
+from ge.dialects.support.diagnostics import listing
 from ge.dialects.support.errors import GeError
+from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
+from ge.runtime.check.host_queues import host_problems
 from ge.runtime.clock.clock import simulate, stated
 from ge.runtime.clock.issue import Issue
 from ge.runtime.clock.timeline import Timeline
@@ -19,7 +23,7 @@ from ge.runtime.host.context import RING_BLOCKS, Context
 from ge.runtime.host.dispatch import Call, Counts
 from ge.runtime.host.host_clock import CAUSES, HOST_CAUSES, HostClock, idle_gaps
 from ge.runtime.host.kernel_cache import GLOBAL_SLOTS, LOCAL_SLOTS, MOST_SLOTS, KernelCaches
-from ge.runtime.host.modes import MODES, SUNK, Mode
+from ge.runtime.host.modes import SUNK, Mode, modes
 from ge.runtime.host.program import Leaves, Operations, Unit, mark_growing
 from ge.runtime.host.schedule import Schedule
 
@@ -31,6 +35,7 @@ class HostOptions:
     local_slots: int = LOCAL_SLOTS
     global_slots: int = GLOBAL_SLOTS
     ring_blocks: int = RING_BLOCKS
+    sanitize: bool = False  # prove what the threads do (`runtime/check/host_queues.py`)
 
     def __post_init__(self) -> None:
         for name, least in (("local_slots", 0), ("global_slots", 0), ("ring_blocks", 1)):
@@ -87,6 +92,11 @@ class Host:
         self.captured: dict[int, CapturedTasks] = {}
         self._units: dict[Operation, Sequence[Unit]] = {}
 
+    @classmethod
+    def of(cls, mode: str, target: str = DEFAULT_TARGET, **options: Any) -> "Host":
+        """A host in the mode of a name. Raises GeError for an unknown one."""
+        return cls(modes(mode)[0], Target.load(target), HostOptions(**options))
+
     def call(
         self, program: HostProgram, inputs: Mapping[str, Any] | None = None, timed: bool = True
     ) -> Called:
@@ -106,12 +116,13 @@ class Host:
         else:
             clock = HostClock(program.module, self.target, call.plan)
             timeline = clock.main(program.module)
+            timeline.host_threads = self.mode.threads
         return Called(outputs, timeline, call.schedules, call.counts)
 
     def expect_growth(self, small: HostProgram, large: HostProgram) -> None:
         """State that calls differ in size as these two programs do: what differs is no part of the
         keys of tilings. Raises GeError for programs of different structure."""
-        for one, other in zip(_epochs(small), _epochs(large), strict=True):
+        for one, other in zip(epochs(small), epochs(large), strict=True):
             mark_growing(self.units(small, one), self.units(large, other))
 
     def units(self, program: HostProgram, ops: Sequence[Operation]) -> Sequence[Unit]:
@@ -134,7 +145,7 @@ class _ProgramCall:
 
     def drive(self, run_until: Callable[[Operation | None], None]) -> None:
         """Have the threads run the program's ops."""
-        for ops in _epochs(self.program):
+        for ops in epochs(self.program):
             self._known[ops[0]] = self._dispatch(ops, run_until)
 
     def plan(self, ops: Sequence[Operation]) -> Schedule:
@@ -146,17 +157,33 @@ class _ProgramCall:
     ) -> Schedule:
         host = self.host
         units = host.units(self.program, ops)
-        facts = (host.mode, units, host.context, host.target, self.counts, perform)
+        waits = bool(self.schedules)
+        facts = (host.mode, units, host.context, host.target, self.counts, perform, waits)
         if host.mode.captured:
             # Captured tasks belong to a place in the program, whatever its size
             schedule = CapturedCall(*facts).run_with(host.captured, len(self.schedules))
         else:
             schedule = Call(*facts).run()
         self.schedules.append(schedule)
+        if host.options.sanitize and not isinstance(ops[-1], YieldOp):
+            require_sound(schedule, ops)
         return schedule
 
 
-def _epochs(program: HostProgram) -> list[list[Operation]]:
+def require_sound(schedule: Schedule, ops: Sequence[Operation]) -> None:
+    """Raises GeError for a schedule that is not proved."""
+    if problems := host_problems(schedule, _from_to(ops[0], ops[-1])):
+        raise GeError(f"the host's queues are not safe: {listing(problems)}")
+
+
+def _from_to(first: Operation, last: Operation) -> Iterator[Operation]:
+    op: Operation | None = first
+    while op is not None:
+        yield op
+        op = None if op is last else op.next_op
+
+
+def epochs(program: HostProgram) -> list[list[Operation]]:
     """The tasks of the program that are outside of control flow, from barrier to barrier."""
     epochs: list[list[Operation]] = [[]]
     for item in stated(program.block):
@@ -165,13 +192,3 @@ def _epochs(program: HostProgram) -> list[list[Operation]]:
         else:
             epochs.append([])
     return [ops for ops in epochs if ops]
-
-
-def host_of(mode: str, target: Target, options: HostOptions | None = None) -> Host:
-    """A host in the mode of a name. Raises GeError for an unknown one."""
-    from ge.runtime.host.modes import modes
-
-    return Host(modes(mode)[0], target, options or HostOptions())
-
-
-assert MODES

@@ -20,7 +20,7 @@ from xdsl.ir import Operation
 from ge.dialects.npu_task.ops import RecordOp
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.clock import ProgramClock, Simulation, TaskBuilder
-from ge.runtime.clock.timeline import DMA_IN, DMA_OUT, IdleGap, Task, Timeline
+from ge.runtime.clock.timeline import COMPUTE, DMA_IN, DMA_OUT, IdleGap, Task, Timeline
 from ge.runtime.costs.cost import link_time
 from ge.runtime.costs.pipes import TaskTime
 from ge.runtime.host.schedule import HostTask, Kind, Schedule
@@ -40,6 +40,15 @@ class HostClock(ProgramClock):
     def __init__(self, module: ModuleOp, target: Target, plan: Planner) -> None:
         super().__init__(module, target)
         self.plan = plan
+
+    def main(self, module: ModuleOp) -> Timeline:
+        timeline = super().main(module)
+        timeline.gaps = list(idle_gaps(timeline))
+        total = dict.fromkeys(CAUSES, 0.0)
+        for gap in timeline.gaps:
+            total[gap.cause] += gap.end_us - gap.start_us
+        timeline.gaps_us = {engine: total for engine in COMPUTE}
+        return timeline
 
     def run(self, builder: TaskBuilder, host_driven: bool) -> Timeline:
         if not builder.tasks:
@@ -82,19 +91,15 @@ def _task(kind: str, engine: str, stream: int, time: TaskTime) -> Task:
     )  # fmt: skip
 
 
-def is_host(task: Task) -> bool:
-    return task.stream < 0
-
-
 class HostSimulation(Simulation):
     def __init__(self, tasks: Sequence[Task], target: Target) -> None:
         super().__init__(tasks, target, host_driven=False)
-        self.free["host"] += len({t.stream for t in tasks if is_host(t)})
+        self.free["host"] += len({t.stream for t in tasks if not t.on_device})
 
     def launch(self, i: int) -> None:
         task = self.tasks[i]
         task.ready_us = self.now
-        heappush(self.launching, (self.now + (not is_host(task)) * self.target.launch_us, i))
+        heappush(self.launching, (self.now + (task.on_device) * self.target.launch_us, i))
 
     def bounds(self) -> tuple[float, float]:
         return 0.0, 0.0
@@ -118,7 +123,7 @@ def idle_gaps(timeline: Timeline) -> Iterator[IdleGap]:
 
 
 def _computes(task: Task) -> bool:
-    return not is_host(task) and task.engine not in (DMA_IN, DMA_OUT)
+    return task.on_device and task.engine not in (DMA_IN, DMA_OUT)
 
 
 def _causes(task: Task, since: float, launch_us: float) -> Iterator[IdleGap]:
@@ -137,18 +142,18 @@ def _causes(task: Task, since: float, launch_us: float) -> Iterator[IdleGap]:
             break
     for cause, start, end in spent:
         if end > (start := max(start, since)):
-            yield IdleGap("device", cause, start, end)
+            yield IdleGap(COMPUTE[0], cause, start, end)
 
 
 def _waits(task: Task, launch_us: float) -> Iterator[tuple[str, float, float]]:
     """What a task waited for between the time when it was ready and its start."""
-    if not is_host(task):
+    if task.on_device:
         started = min(task.ready_us + launch_us, task.start_us)
         yield START, task.ready_us, started
         yield TRANSFER, started, task.start_us  # another copy
 
 
 def _cause(before: Task) -> str:
-    if is_host(before):
+    if not before.on_device:
         return before.kind.partition(" ")[0]
     return str(Kind.COPY) if before.kind == TILINGS else TRANSFER

@@ -40,6 +40,9 @@ class TensorDesc:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
 
 
+Descs = tuple[tuple[TensorDesc, ...], tuple[TensorDesc, ...]]  # of inputs and outputs
+
+
 @dataclass(slots=True)
 class VariantPack:
     """The tensors of a call: arrays, or descriptions of them where nothing is computed."""
@@ -48,7 +51,7 @@ class VariantPack:
     outputs: Sequence[Array | TensorDesc]
 
     @property
-    def descs(self) -> tuple[tuple[TensorDesc, ...], tuple[TensorDesc, ...]]:
+    def descs(self) -> Descs:
         return tuple(map(_desc, self.inputs)), tuple(map(_desc, self.outputs))
 
 
@@ -115,6 +118,12 @@ class Operation(ABC):
 
     def prelaunch(self, pack: VariantPack, workspace: Workspace, context: Context) -> None:
         """Check what only the arrays tell."""
+        self.check_arrays(pack)
+        if context.current.recorder is not None:
+            context.current.recorder.called(pack)
+
+    def check_arrays(self, pack: VariantPack) -> None:
+        """Raises GeError where there are descriptions for arrays."""
         for value in (*pack.inputs, *pack.outputs):
             if isinstance(value, TensorDesc):
                 raise GeError(f"operation '{self.name}' has a description {value} for an array")
@@ -134,8 +143,10 @@ class Operation(ABC):
         return self.caches.find(self._local, self.name, (self.name, sizes), sizes)
 
     def launch(self, pack: VariantPack, workspace: Workspace, context: Context) -> None:
+        context.issue(self, pack, self._run)
+
+    def _run(self, pack: VariantPack) -> None:
         arrays = [v for v in pack.inputs if not isinstance(v, TensorDesc)]
-        context.issue(self.name)
         results = self.compute(*arrays)
         values = (results,) if isinstance(results, np.ndarray) else tuple(results)
         if len(values) != len(pack.outputs):

@@ -8,7 +8,7 @@ for sizes, wired the same way) are calls of one graph.
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp, TensorType
@@ -22,7 +22,7 @@ from ge.dialects.support.element_types import type_name
 from ge.dialects.support.errors import GeError
 from ge.runtime.host import operation as host
 from ge.runtime.host.kernel_cache import KernelCaches, Lookup
-from ge.runtime.host.operation import GraphOperation, Node, TensorDesc, VariantPack
+from ge.runtime.host.operation import Descs, GraphOperation, Node, TensorDesc, VariantPack
 
 MOST_PERIODS = 64  # lengths of layers that are tried
 
@@ -71,10 +71,10 @@ class KernelOperation(host.Operation):
         super().__init__(signature.kind, caches)
         self.structure = signature.structure
         self.growing: set[int] = set()
-        self.variants: dict[Hashable, Signature] = {}
+        self.variants: dict[Descs, Signature] = {}
 
     def infer(self, inputs: Sequence[TensorDesc]) -> Sequence[TensorDesc]:
-        for ins, outs in self.variants:  # pyright: ignore[reportGeneralTypeIssues]
+        for ins, outs in self.variants:
             if ins == tuple(inputs):
                 return outs
         raise GeError(f"operation '{self.name}' has no kernel for {', '.join(map(str, inputs))}")
@@ -186,6 +186,8 @@ class Operations:
 
     def alone(self, leaves: Sequence[Leaf], fresh: bool = False) -> list[Unit]:
         """A unit for each launch, with an operation of its own; `fresh`: a new one."""
+        if all(leaf.signature is None for leaf in leaves):
+            return [self._graph("part", [], [*leaves])]
         groups = _with_copies(leaves, [leaf for leaf in leaves if leaf.signature is not None])
         units: list[Unit] = []
         for place, (leaf, group) in enumerate(groups):
@@ -206,6 +208,8 @@ class Operations:
     def graphs(self, leaves: Sequence[Leaf]) -> list[Unit]:
         """A unit for each layer, and for what is between layers."""
         launches = [leaf for leaf in leaves if leaf.signature is not None]
+        if not launches:
+            return [self._graph("part", [], [*leaves])]
         keys = [self._number(leaf) for leaf in launches]
         parts: list[tuple[str, int, int]] = []
         end = 0
@@ -240,7 +244,8 @@ class Operations:
         pack = VariantPack([desc_of(v) for v in tensors], [])
         graph.packs[pack.descs] = packs
         for node, leaf, inner in zip(graph.nodes, launches, packs, strict=True):
-            assert isinstance(node.operation, KernelOperation) and leaf.signature is not None
+            assert isinstance(node.operation, KernelOperation)
+            assert leaf.signature is not None
             node.operation.variants[inner.descs] = leaf.signature
         return Unit(graph, pack, group)
 
@@ -290,9 +295,7 @@ class ProgramGraph(GraphOperation):
         return 0
 
 
-def _with_copies(
-    leaves: Sequence[Leaf], ends: Sequence[Leaf]
-) -> list[tuple[Leaf, list[Leaf]]]:
+def _with_copies(leaves: Sequence[Leaf], ends: Sequence[Leaf]) -> list[tuple[Leaf, list[Leaf]]]:
     """The leaves in groups that end with these; what is left is in the last one."""
     groups: list[tuple[Leaf, list[Leaf]]] = []
     group: list[Leaf] = []
@@ -326,8 +329,6 @@ def _kernels(unit: Unit) -> Iterator[tuple[KernelOperation, Signature]]:
         else [unit.operation]
     )
     for operation, leaf in zip(operations, unit.launches, strict=True):
-        assert isinstance(operation, KernelOperation) and leaf.signature is not None
+        assert isinstance(operation, KernelOperation)
+        assert leaf.signature is not None
         yield operation, leaf.signature
-
-
-Perform = Callable[[Operation], None]

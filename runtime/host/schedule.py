@@ -1,4 +1,5 @@
-"""What the threads of a host do in a call, as data: the clock times it, `runtime/check` proves it."""
+"""What the threads of a host do in a call, as data: the clock times it, `runtime/check` proves
+it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ class Kind(StrEnum):
 
 Block = tuple[str, int]  # of a ring of buffers: its name, and the number of the block
 
+EARLIER = -1
+
 
 @dataclass(slots=True, eq=False)
 class HostTask:
@@ -32,7 +35,8 @@ class HostTask:
     until: tuple[int, ...] = ()  # tasks of the device that must be done before
     issues: tuple[int, ...] = ()  # tasks that the device may start when this is done
     writes: Block | None = None
-    reads: tuple[Block, ...] = ()
+    # With the unit that has written it in this call; `EARLIER`: it is there from a call before
+    reads: tuple[tuple[Block, int], ...] = ()
 
 
 @dataclass(slots=True)
@@ -42,7 +46,7 @@ class TilingCopy:
     number: int  # among the tasks of the device, after those of the program
     bytes: int
     block: Block
-    launches: tuple[int, ...]
+    launches: list[int]
 
 
 @dataclass

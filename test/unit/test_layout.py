@@ -30,7 +30,8 @@ ROOMS: dict[str, set[str]] = {
         "dialects", "runtime/check", "runtime/data", "runtime/kernels", "runtime/profile",
     },
     "runtime/host": {
-        "dialects", "runtime/clock", "runtime/costs", "runtime/data", "runtime/device",
+        "dialects", "runtime/check", "runtime/clock", "runtime/costs", "runtime/data",
+        "runtime/device",
     },
     "runtime/profile": {"dialects", "runtime/clock", "runtime/device"},
     "transforms/rewriting": {
