@@ -19,6 +19,7 @@ from ge.dialects.graph import (
     creation,
     detection,
     elementwise,
+    gears,
     image,
     indexing,
     linear,
@@ -36,9 +37,9 @@ from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.support.modules import attributes_of, ops_of
 
 FAMILIES: tuple[ModuleType, ...] = (
-    activation, attention, constant, control, convolution, creation, detection, elementwise, image,
-    indexing, linear, normalization, pooling, quantization, recurrent, reduction, shape, signal,
-    slicing, trigonometry,
+    activation, attention, constant, control, convolution, creation, detection, elementwise, gears,
+    image, indexing, linear, normalization, pooling, quantization, recurrent, reduction, shape,
+    signal, slicing, trigonometry,
 )  # fmt: skip
 
 

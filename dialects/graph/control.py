@@ -1,13 +1,14 @@
-"""Control flow: `graph.if` and `graph.loop` hold regions of graph ops and see the values around
-them. They have no kernels: the interpreter runs their regions.
+"""Control flow: `graph.if`, `graph.case` and `graph.loop` hold regions of graph ops and see the
+values around them. They have no kernels: the interpreter runs their regions.
 
-The results of two branches, and a loop's carried values, have the most precise type that covers all
+The results of branches, and a loop's carried values, have the most precise type that covers all
 their sources: dimensions that differ become `?`; where even the ranks differ it is unranked
 (`tensor<*xf32>`), which ops that need a rank refuse.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, cast
+from functools import reduce
+from typing import ClassVar, TypeAlias, cast
 
 from xdsl.dialects.builtin import TensorType, UnrankedTensorType, i1, i64
 from xdsl.ir import Attribute, Region, SSAValue
@@ -19,6 +20,7 @@ from xdsl.irdl import (
     region_def,
     traits_def,
     var_operand_def,
+    var_region_def,
     var_result_def,
 )
 from xdsl.parser import Parser, UnresolvedOperand
@@ -90,7 +92,7 @@ class YieldOp(GeOp):
     name = "graph.yield"
     values = var_operand_def()
     traits = lazy_traits_def(
-        lambda: (IsTerminator(), ReturnLike(), Pure(), HasParent(IfOp, LoopOp))
+        lambda: (IsTerminator(), ReturnLike(), Pure(), HasParent(IfOp, CaseOp, LoopOp))
     )
     assembly_format = "attr-dict ($values^ `:` type($values))?"
 
@@ -131,18 +133,67 @@ class IfOp(TensorOp):
 
     def infer(self) -> Sequence[Attribute]:
         check_single(self.condition, i1, "the condition")
-        a = yielded(self.then_region, "the first branch")
-        b = yielded(self.else_region, "the second branch")
-        if self.then_region.block.args or self.else_region.block.args:
-            raise VerifyException("a branch has no arguments; it sees the values around it")
-        if len(a) != len(b):
-            raise VerifyException(f"the branches yield {len(a)} and {len(b)} values")
-        return [
-            join(x.type, y.type, f"result {i}") for i, (x, y) in enumerate(zip(a, b, strict=True))
-        ]
+        return joined(self.regions)
 
     def static_work(self) -> Work:
         raise ValueError("only the branch that is taken costs something")
+
+
+def joined(branches: Sequence[Region]) -> Sequence[Attribute]:
+    """The types that cover what each of the branches yields."""
+    names = ("the first branch", "the second branch")
+    rows: list[Sequence[SSAValue]] = []
+    for i, region in enumerate(branches):
+        rows.append(yielded(region, names[i] if i < len(names) else f"branch {i}"))
+        if region.block.args:
+            raise VerifyException("a branch has no arguments; it sees the values around it")
+        if len(rows[-1]) != len(rows[0]):
+            raise VerifyException(f"the branches yield {len(rows[0])} and {len(rows[-1])} values")
+    return [
+        reduce(lambda a, b, i=i: join(a, b, f"result {i}"), (v.type for v in values))
+        for i, values in enumerate(zip(*rows, strict=True))
+    ]
+
+
+@irdl_op_definition
+class CaseOp(TensorOp):
+    """The values of the branch with the number `index`.
+
+    %y = graph.case %i : tensor<i64> -> (tensor<4xf32>) {
+      graph.yield %a : tensor<4xf32>
+    }, {
+      graph.yield %b : tensor<4xf32>
+    }
+    """
+
+    name = "graph.case"
+    index = operand_def()
+    outputs = var_result_def()
+    branches = var_region_def("single_block")
+    TAKES_STORED: ClassVar = True
+    traits = traits_def(RecursiveMemoryEffect(), RecursivelySpeculatable())
+    assembly_format = (
+        "$index `:` type($index) `->` `(` type($outputs) `)` attr-dict-with-keyword $branches"
+    )
+
+    def infer(self) -> Sequence[Attribute]:
+        check_single(self.index, i64, "the index")
+        if not self.branches:
+            raise VerifyException("a case has at least one branch")
+        return joined(self.branches)
+
+    def static_work(self) -> Work:
+        raise ValueError("only the branch that is taken costs something")
+
+
+Branching: TypeAlias = IfOp | CaseOp
+
+
+def branch_of(op: Branching, value: int) -> Region | None:
+    """The branch that is taken for a value of the condition or index; None: there is none."""
+    if isinstance(op, IfOp):
+        return op.then_region if value else op.else_region
+    return op.branches[value] if 0 <= value < len(op.branches) else None
 
 
 @irdl_op_definition
@@ -279,6 +330,9 @@ class LoopOp(TensorOp):
         printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
         printer.print_region(self.body, print_entry_block_args=False)
+
+
+Control: TypeAlias = IfOp | CaseOp | LoopOp
 
 
 def _is_true(constant: tuple[int, ...] | None) -> bool:

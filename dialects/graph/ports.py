@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 # of an argument or result
@@ -31,3 +32,7 @@ def dims_of(table: Mapping[str, Attribute], rank: int) -> tuple[str, ...]:
 
 def port(name: str) -> dict[str, Attribute]:
     return {NAME: StringAttr(name)}
+
+
+def argument_attributes(func: FuncOp, index: int) -> Mapping[str, Attribute]:
+    return {} if func.arg_attrs is None else func.arg_attrs.data[index].data

@@ -12,13 +12,17 @@ from xdsl.irdl import (
     opt_operand_def,
     prop_def,
     region_def,
+    result_def,
+    traits_def,
     var_operand_def,
+    var_region_def,
     var_result_def,
 )
-from xdsl.traits import HasParent, IsTerminator
+from xdsl.traits import HasParent, IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.npu_task.attributes import HBM, data_type, fits, space_of
+from ge.dialects.npu_task.attributes import HBM, HOST, data_type, fits, space_of
+from ge.dialects.support.index_map import IndexMap
 from ge.dialects.support.operation import GeOp
 from ge.dialects.support.types import DYNAMIC, array_ints
 
@@ -29,7 +33,7 @@ class YieldOp(GeOp):
 
     name = "npu_task.yield"
     values = var_operand_def(MemRefType)
-    traits = lazy_traits_def(lambda: (IsTerminator(), HasParent(IfOp, LoopOp)))
+    traits = lazy_traits_def(lambda: (IsTerminator(), HasParent(IfOp, CaseOp, LoopOp)))
     assembly_format = "($values^ `:` type($values))? attr-dict"
 
     def __init__(self, *values: SSAValue):
@@ -84,12 +88,79 @@ class IfOp(GeOp):
         _check_memory(self.outs, self.results)
         _check_order(self.order, "order", len(self.outs), len(self.results))
         for region in (self.then, self.otherwise):
-            values = _yielded(region, "a branch")
-            if len(values) != len(self.order):
-                raise VerifyException(
-                    f"a branch yields {len(values)} values, {len(self.order)} are expected"
-                )
-            _check_fit(values, self.order, self.outs, self.results)
+            _check_branch(self, region)
+
+
+@irdl_op_definition
+class MapIndexOp(IndexMap):
+    """The number of the gear that buffers have the sizes of, on the host, which knows sizes before
+    anything is copied: see `dialects/support/index_map.py`."""
+
+    name = "npu_task.map_index"
+    result = result_def(MemRefType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$inputs `axes` $axes `table` $table attr-dict `:` functional-type($inputs, $result)"
+    )
+
+    def verify_(self) -> None:
+        self.check()
+        if data_type(self.result.type) != (i64, ()) or space_of(self.result.type) != HOST:
+            raise VerifyException(f"the index is one i64 of the host, not {self.result.type}")
+
+
+@irdl_op_definition
+class CaseOp(GeOp):
+    """Runs the branch with the number `index`, a buffer of one i64, of the host where the sizes of
+    inputs decide: then the program of each branch is sunk. Otherwise as `npu_task.if`; results may
+    also be in the host's memory.
+
+        %n = npu_task.case %i : memref<i64, ...> -> memref<?xf32, ...> order [0] {
+          npu_task.yield %a : ...
+        }, {
+          npu_task.yield %b : ...
+        }
+    """
+
+    name = "npu_task.case"
+    index = operand_def(MemRefType)
+    outs = var_operand_def(MemRefType)
+    order = prop_def(DenseArrayBase.constr(i64))
+    results_ = var_result_def(MemRefType)
+    branches = var_region_def("single_block")
+    assembly_format = (
+        "$index `:` type($index) (`outs` `(` $outs^ `:` type($outs) `)`)? "
+        "(`->` type($results_)^)? `order` $order attr-dict-with-keyword $branches"
+    )
+
+    def __init__(
+        self,
+        index: SSAValue,
+        outs: Sequence[SSAValue],
+        results: Sequence[Attribute],
+        order: Sequence[bool],
+        branches: Sequence[Region],
+    ):
+        super().__init__(
+            operands=[index, outs],
+            result_types=[results],
+            properties={"order": flags(order)},
+            regions=[branches],
+        )
+
+    @property
+    def is_decided_by_host(self) -> bool:
+        return space_of(self.index.type) == HOST
+
+    def verify_(self) -> None:
+        if not self.is_decided_by_host:
+            _check_single(self.index, i64, "the index")
+        _check_memory(self.outs, ())
+        _check_order(self.order, "order", len(self.outs), len(self.results))
+        if not self.branches:
+            raise VerifyException("a case has at least one branch")
+        for region in self.branches:
+            _check_branch(self, region)
 
 
 @irdl_op_definition
@@ -180,6 +251,13 @@ class LoopOp(GeOp):
         _check_fit(values[1 + carried :], self.stacked, self.scans, stacks, row=True)
 
 
+def _check_branch(op: IfOp | CaseOp, region: Region) -> None:
+    values = _yielded(region, "a branch")
+    if len(values) != len(op.order):
+        raise VerifyException(f"a branch yields {len(values)} values, {len(op.order)} are expected")
+    _check_fit(values, op.order, op.outs, op.results)
+
+
 def flags(values: Sequence[bool]) -> DenseArrayBase:
     return DenseArrayBase.from_list(i64, [int(v) for v in values])
 
@@ -214,7 +292,8 @@ def _check_type(value: SSAValue, target: Attribute, row: bool = False) -> None:
     element, shape = data_type(target)
     if row and not shape:
         raise VerifyException(f"{target} has no rows")
-    if not fits(value.type, MemRefType(element, shape[row:])) or space_of(value.type) != HBM:
+    space = space_of(target) or HBM
+    if not fits(value.type, MemRefType(element, shape[row:])) or space_of(value.type) != space:
         raise VerifyException(f"{value.type} does not fit into {'a row of ' * row}{target}")
 
 

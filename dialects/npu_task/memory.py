@@ -32,7 +32,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.boxes import Box, boxes_of
-from ge.dialects.npu_task.control import IfOp, LoopOp, YieldOp
+from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp, YieldOp
 from ge.dialects.npu_task.ops import ConstantOp, CopyOp, LaunchOp, SlotOp, TransferOp
 from ge.dialects.support.element_types import bitwidth, elements_per_byte
 from ge.dialects.support.types import Shape, array_ints
@@ -261,6 +261,10 @@ def access(op: Operation) -> Effects:
             return Effects((op.source,), (), (op.result,))
         case IfOp():
             return Effects((op.condition,))
+        case CaseOp():
+            return Effects((op.index,))
+        case MapIndexOp():
+            return Effects((), (), op.results)  # of sizes, not of elements
         case LoopOp():
             heads = [v for v in (op.trip, op.condition) if v is not None]
             return Effects((*heads, *op.inits))
@@ -284,7 +288,7 @@ class BlockMove(NamedTuple):
 def moves(op: YieldOp) -> Iterator[BlockMove]:
     """Of the values that a block yields, in order."""
     parent = op.parent_op()
-    if isinstance(parent, IfOp):
+    if isinstance(parent, IfOp | CaseOp):
         yield from _moves(op.values, parent.order, parent.outs, row=False)
     elif isinstance(parent, LoopOp):
         carried = len(parent.order)

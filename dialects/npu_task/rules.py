@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import HBM, HOST, data_type, is_dynamic, space_of
-from ge.dialects.npu_task.control import IfOp, LoopOp
+from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp
 from ge.dialects.npu_task.memory import is_writable, owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import ConstantOp, CopyOp, LaunchOp, TransferOp
 from ge.dialects.support.element_types import bitwidth, storage_bytes
@@ -38,7 +38,7 @@ def misuses(op: Operation) -> Iterator[str]:
             yield from _written(op, (op.target,))
         case TransferOp():
             yield from _new(op.results)
-        case IfOp():
+        case IfOp() | CaseOp():
             yield from _written(op, op.outs)
             yield from _new(op.results)
         case LoopOp():

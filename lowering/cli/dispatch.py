@@ -104,7 +104,8 @@ class Feeding:
         from ge.dialects.support.errors import GeError
         from ge.lowering.driver.binding import is_open
         from ge.lowering.text.values import did_you_mean
-        from ge.runtime.device.session import input_ports, main_of
+        from ge.runtime.device.ports import input_ports
+        from ge.runtime.device.session import main_of
 
         ports = input_ports(main_of(loaded.module))
         known = sorted({name for port in ports for name in port.dims if name})

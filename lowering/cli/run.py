@@ -62,6 +62,10 @@ def build_parser() -> ArgumentParser:
     add("--what-if", action="append", default=[], metavar="NAME=2x",
         help="also the time on a target that differs in one respect: hbm_bandwidth, l2_bandwidth, "
         "cube, vector, host_link, launch, or a field of the target (a rate, a time)")  # fmt: skip
+    add("--runs", type=argument(whole(1)), default=0, metavar="N", help="also simulate N runs that "
+        "overlap, as Session.run_many has them; --trace then shows these")  # fmt: skip
+    add("--prefetch", type=argument(whole(1)), default=2, metavar="P",
+        help="batches whose inputs are on the device or on the way (default 2)")  # fmt: skip
     add("--report", metavar="R.json", help="all figures as JSON; times in us, sizes in bytes")
 
     add_dispatch_arguments(parser)
@@ -112,7 +116,7 @@ def run(arguments: Sequence[str]) -> int:
         target = machine_of(args, loaded.module, options)
         fed = growing if args.grow else loaded
         report["dispatch"], timeline = feed(args, fed, options, target, inputs)
-    timeline = timeline or time_of(args, loaded.module, options)
+    timeline = timeline or time_of(args, loaded.module, options, inputs)
     with Outputs([*sources, *files_of(loaded.payload)]) as out:
         if args.outputs:
             out.npz(args.outputs, outputs)
@@ -191,7 +195,8 @@ def load_model(
         inputs = read_npz(args.inputs, [p.name for p in ports])
         check_inputs(ports, inputs)
         open_dims = any(size < 0 for p in ports for size in p.shape)
-        if open_dims and options.static_shape is not False and args.input.endswith(".onnx"):
+        fixed = options.static_shape is not False and not any(options.gears)
+        if open_dims and fixed and args.input.endswith(".onnx"):
             shapes = {n: a.shape for n, a in inputs.items()}
             loaded = load(args.input, shapes, dims, options.plugins)
     if args.random_weights:
@@ -317,20 +322,37 @@ def compute(
 
 def wants_time(args: argparse.Namespace) -> bool:
     return bool(
-        args.timing_only or args.dispatch or args.trace
-        or args.op_summary or args.op_statistic or args.what_if
-    )  # fmt: skip
+        args.timing_only
+        or args.dispatch
+        or args.trace
+        or args.op_summary
+        or args.op_statistic
+        or args.what_if
+        or args.runs
+    )
 
 
-def time_of(args: argparse.Namespace, module: "ModuleOp", options: "Options") -> "Timeline | None":
+def time_of(
+    args: argparse.Namespace,
+    module: "ModuleOp",
+    options: "Options",
+    inputs: "Mapping[str, Array] | None",
+) -> "Timeline | None":
+    """The time of a program, where that is asked for; of one with gears at the sizes given."""
     from ge.lowering.levels.level import level_of
     from ge.runtime.clock.clock import UnknownShapes, simulate
+    from ge.runtime.device.gears import GearTable
+    from ge.runtime.device.session import main_of
 
     required = wants_time(args)
     if not required and (not args.report or level_of(module) is not Level.PROGRAM):
         return None
     try:
-        return simulate(module, machine_of(args, module, options))
+        gears, taken = GearTable.of(main_of(module)), None
+        if gears is not None:
+            shapes = {n: a.shape for n, a in (inputs or {}).items()} or parse_shapes(args.shape)
+            taken = gears.chosen(shapes, parse_dims(args.dim))
+        return simulate(module, machine_of(args, module, options), taken)
     except UnknownShapes:
         if required:
             raise
@@ -345,12 +367,16 @@ def write_profile(
     model: str,
 ) -> dict[str, Any]:
     """Write what is asked for; print the figures for people. The `time` part of the report."""
+    from ge.runtime.clock.runs import simulate_runs
     from ge.runtime.profile import tables as profiler
     from ge.runtime.profile.trace import chrome_trace
     from ge.runtime.profile.what_if import what_if
 
+    several = None
+    if args.runs:
+        several = simulate_runs(module, timeline.target, args.runs, args.prefetch, timeline)
     if args.trace:
-        out.json(args.trace, chrome_trace(timeline))
+        out.json(args.trace, chrome_trace(timeline if several is None else several.timeline))
     if args.op_summary:
         rows = profiler.op_summary(timeline, model)
         out.text(args.op_summary, profiler.csv_text(profiler.OP_SUMMARY, rows))
@@ -359,6 +385,9 @@ def write_profile(
         out.text(args.op_statistic, profiler.csv_text(profiler.OP_STATISTIC, rows))
     report = profiler.time_report(timeline)
     print(profiler.summary_table(timeline, report), file=sys.stderr)
+    if several is not None:
+        report["runs"] = several.report()
+        print(several, file=sys.stderr)
     if changes := what_if(module, timeline.target, timeline.latency_us, args.what_if):
         report["what_if"] = [dataclasses.asdict(w) for w in changes]
         print(*changes, sep="\n", file=sys.stderr)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from ge.dialects.npu_task.attributes import is_dynamic
+from ge.dialects.npu_task.control import MapIndexOp
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import Shape
 from ge.dialects.targets.target import TARGET
@@ -24,11 +25,12 @@ MOST_KEPT = 64  # bound programs
 
 
 def is_open(module: ModuleOp) -> bool:
-    """Whether a module is a program, or on buffers, with inputs of unknown shapes."""
+    """Whether a module is a program, or on buffers, with inputs of unknown shapes and no gears."""
     main = main_function(module)
     if main is None or level_of(module).depth < Level.BUFFERS.depth:
         return False
-    return any(is_dynamic(t) for t in main.function_type.inputs.data)
+    has_gears = any(isinstance(op, MapIndexOp) for op in main.body.block.ops)
+    return not has_gears and any(is_dynamic(t) for t in main.function_type.inputs.data)
 
 
 def options_of(module: ModuleOp, options: Options) -> Options:

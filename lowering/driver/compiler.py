@@ -41,6 +41,7 @@ from ge.runtime.data.weights import Payload, open_payload, payload_path, weights
 from ge.transforms.precision import outcome
 from ge.transforms.precision.modes import ORIGIN
 from ge.transforms.rewriting.counts import disabling
+from ge.transforms.shapes.gears import Request, gears_of
 
 
 @contextmanager
@@ -104,6 +105,9 @@ def decisions(program: Program, options: Options) -> AbstractContextManager[obje
             given = "calibration" if options.calibration else "an accuracy"
             what = f"there is {given}, but no scheme: the model stays float"
             warning(program.module, f"{what}; give --quantize int8 too")
+        if options.keep_dtype:
+            what = "all keep their types without --precision and --quantize"
+            warning(program.module, f"keep_dtype has nothing to do: {what}")
         return nullcontext()
     if options.accuracy and not options.quantize:
         what = "an accuracy is kept by quantized layers, and there is no scheme"
@@ -143,6 +147,8 @@ def lower_verified(
     if first is not Level.GRAPH and (options.outputs or options.drop_unused_inputs):
         hint = f"the module is at the {first} level"
         raise GeError("outputs and inputs are pruned at the graph level only", hint=hint)
+    if any(options.gears):
+        check_gears(module, options, first)
     levels = first.path_to(last)
     check_switches(options, universe(*options.plugins).all_passes)
     watching = list(instrumentations)
@@ -262,6 +268,16 @@ def lower_program(
             error.add_note(REPRODUCER + reproduce(lambda saving: run(reload().module, [saving])))
         raise
     return program.compilation
+
+
+def check_gears(module: ModuleOp, options: Options, level: Level) -> None:
+    """Raises GeError for gears that do not fit the inputs, before any work is done for them."""
+    if level is not Level.GRAPH:
+        raise GeError(
+            "gears are made of a graph", hint=f"the module is at the {level} level: compile anew"
+        )
+    if (main := main_function(module)) is not None:
+        gears_of(main, Request(*options.gears))
 
 
 def require_static(module: ModuleOp, path: str) -> None:

@@ -74,11 +74,11 @@ def legality() -> Mapping[Level, Legality]:
     from xdsl.dialects.tensor import EmptyOp
 
     from ge.dialects.fused_op import FusedOps
-    from ge.dialects.graph import Graph
+    from ge.dialects.graph import Graph, gears
     from ge.dialects.graph import control as graph
     from ge.dialects.graph.constant import ConstantOp
     from ge.dialects.npu_task import ops as npu
-    from ge.dialects.npu_task.control import IfOp, LoopOp, YieldOp
+    from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp, YieldOp
     from ge.dialects.npu_task.program_info import STREAMS
     from ge.lowering.levels import rules as r
     from ge.lowering.levels.rules import Rules
@@ -86,16 +86,19 @@ def legality() -> Mapping[Level, Legality]:
 
     graph_ops = frozenset({*Graph.operations, ReturnOp})
     fused_ops = graph_ops.union(FusedOps.operations)
-    control = {graph.IfOp, graph.LoopOp, graph.YieldOp, ReturnOp}
+    sizes_alone = {gears.MapIndexOp, gears.AssumeShapeOp}  # what no launch computes
+    control = {graph.IfOp, graph.CaseOp, graph.LoopOp, graph.YieldOp, *sizes_alone, ReturnOp}
     kernel = (fused_ops - control) | {npu.ReturnOp}
     views = set(filter(may_be_view, Graph.operations))
     tasks = control | views | {npu.LaunchOp, npu.ConstantOp, EmptyOp}
-    buffers = {npu.LaunchOp, npu.ConstantOp, npu.CopyOp, npu.TransferOp, IfOp, LoopOp,
-               YieldOp, AllocOp, ReinterpretCastOp, ReturnOp}  # fmt: skip
+    buffers = {npu.LaunchOp, npu.ConstantOp, npu.CopyOp, npu.TransferOp, IfOp, CaseOp,
+               LoopOp, MapIndexOp, YieldOp, AllocOp, ReinterpretCastOp, ReturnOp}  # fmt: skip
     tensors = TensorType, UnrankedTensorType
     sizes: Rules = {ConstantOp: (r.constant_size,)}
     kernels: Rules = {**sizes, npu.KernelOp: (r.kernel_fits,), npu.ConstantOp: (r.constant_size,)}
-    on_buffers: Rules = dict.fromkeys((IfOp, LoopOp, ReinterpretCastOp, AllocOp), (r.on_buffers,))
+    on_buffers: Rules = dict.fromkeys(
+        (IfOp, CaseOp, LoopOp, ReinterpretCastOp, AllocOp), (r.on_buffers,)
+    )
     return {
         Level.GRAPH: Legality(graph_ops, tensors, sizes),
         Level.FUSED: Legality(fused_ops, tensors, sizes),

@@ -112,6 +112,17 @@ def bound(text: str) -> str:
     return text
 
 
+def kept(text: str) -> tuple[str, ...]:
+    """Names, or the lines of a file."""
+    if not os.path.isfile(text):
+        return names(text)
+    try:
+        with open(text, encoding="utf-8") as file:
+            return tuple(filter(None, map(str.strip, file)))
+    except (OSError, UnicodeDecodeError):
+        raise ValueError("a file with a name on each line") from None
+
+
 @dataclass(frozen=True)
 class Options:
     """Options of the compiler."""
@@ -191,6 +202,13 @@ class Options:
         "would stay f32",
         variable="GE_PRECISION_CLIP", tools=(COMPILE, RUN), group=QUANTIZATION,
     )  # fmt: skip
+    keep_dtype: tuple[str, ...] = option(
+        (),
+        "nodes that keep their element type under --precision and --quantize: names in the model, "
+        "OpType::Softmax for all of a type, or a file with one of these on each line",
+        variable="GE_KEEP_DTYPE", metavar="NAME,...", tools=(COMPILE, RUN, CALIBRATE),
+        group=QUANTIZATION, read=kept,
+    )  # fmt: skip
     accuracy: str = option(
         "",
         "what the outputs shall keep on the samples (snr>=25 dB, cos>=0.999): the fewest and "
@@ -239,6 +257,22 @@ class Options:
         "compile a model with symbolic dimensions anew for the shapes of its inputs, and its "
         "program allocates dynamic values as it runs",
         variable="GE_STATIC_SHAPE", tools=(COMPILE, RUN), group=MODEL, read=environment.truth,
+    )  # fmt: skip
+    dynamic_batch: str = option(
+        "",
+        "gears: sizes of the first dimension of inputs, for each of which the program has a body "
+        "(1,2,4,8); the sizes of the other gear options are combined with them",
+        variable="GE_DYNAMIC_BATCH", metavar="N,...", tools=(COMPILE, RUN), group=MODEL,
+    )  # fmt: skip
+    dynamic_image_size: str = option(
+        "", 'gears: heights and widths of images ("224,224;512,512")',
+        variable="GE_DYNAMIC_IMAGE_SIZE", metavar="H,W;...", tools=(COMPILE, RUN), group=MODEL,
+    )  # fmt: skip
+    dynamic_dims: str = option(
+        "",
+        "gears: sizes of all other dynamic dimensions, in the order of the inputs, one for each "
+        'name or one for each -1 ("1,256;1,512")',
+        variable="GE_DYNAMIC_DIMS", metavar="N,...;...", tools=(COMPILE, RUN), group=MODEL,
     )  # fmt: skip
     cache_dir: str = option(
         "", "folder that keeps compiled programs by the hash of model and options",
@@ -294,10 +328,11 @@ class Options:
             value = getattr(self, field.name)
             if isinstance(field.default, str) and not isinstance(value, str | os.PathLike):
                 raise GeError(f"{field.name} is a text, not {value!r}")
+            if isinstance(value, os.PathLike):
+                value = os.fspath(cast("os.PathLike[str]", value))
+                object.__setattr__(self, field.name, value)
             if isinstance(field.default, tuple) and isinstance(value, str):
-                object.__setattr__(self, field.name, names(value))
-            elif isinstance(value, os.PathLike):
-                object.__setattr__(self, field.name, os.fspath(cast("os.PathLike[str]", value)))
+                object.__setattr__(self, field.name, self._listed(field.name, value))
         try:
             object.__setattr__(self, "precision", mode_name(self.precision))
         except ValueError as e:
@@ -309,6 +344,16 @@ class Options:
                 raise GeError(f"{field.name} is one of {one_of}, not '{value}'")
         if self.memory_limit < 0:
             raise GeError(f"the memory limit is a number of bytes, not {self.memory_limit}")
+
+    def _listed(self, name: str, text: str) -> tuple[str, ...]:
+        try:
+            return kept(text) if name == "keep_dtype" else names(text)
+        except ValueError as e:
+            raise GeError(f"{name} is {e}, not '{text}'") from None
+
+    @property
+    def gears(self) -> tuple[str, str, str]:
+        return self.dynamic_batch, self.dynamic_image_size, self.dynamic_dims
 
     @property
     def plugins(self) -> tuple[str, ...]:

@@ -56,6 +56,7 @@ from ge.transforms.rewriting.passes import PassSequence
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
 from ge.transforms.schedule.split_launches import SplitLaunchesPass
 from ge.transforms.shapes.bind_dims import BindDimsPass
+from ge.transforms.shapes.expand_gears import ExpandGearsPass
 from ge.transforms.state.mark_state import MarkStatePass
 from ge.transforms.state.update_state import UpdateStatePass
 
@@ -251,7 +252,8 @@ def to_fused(options: Options, remedies: Remedies) -> Passes:
         ]
         if recomputes(options, remedies) and remedies.elementwise:
             fusion.insert(0, RecomputeElementwisePass())
-    return [*fusion, *([ExtractConcatsPass()] if options.memory else [])]
+    gears = [ExpandGearsPass(*options.gears)] if any(options.gears) else []
+    return [*fusion, *gears, *([ExtractConcatsPass()] if options.memory else [])]
 
 
 def recomputes(options: Options, remedies: Remedies) -> bool:
@@ -306,7 +308,7 @@ def to_program(options: Options, remedies: Remedies) -> Passes:
 # Passes that a program cannot do without, where the options have them run
 REQUIRED = frozenset(
     (
-        *("prune-outputs", "infer-shapes", "prepare-weights", "lower-to-tasks"),
+        *("expand-gears", "prune-outputs", "infer-shapes", "prepare-weights", "lower-to-tasks"),
         *("bufferize-tasks", "spill-buffers", "assign-streams", "verify-level"),
         *("plan-memory", "assign-offsets", "check-capacity", "certify-plan"),
     )

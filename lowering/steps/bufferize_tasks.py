@@ -36,14 +36,17 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.func import ReturnOp as FuncReturnOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.dialects.tensor import EmptyOp
-from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
+from ge.dialects.graph.control import CaseOp as GraphCaseOp
 from ge.dialects.graph.control import IfOp as GraphIfOp
 from ge.dialects.graph.control import LoopOp as GraphLoopOp
 from ge.dialects.graph.control import YieldOp as GraphYieldOp
-from ge.dialects.npu_task.attributes import HBM, HOST, SpaceAttr, is_dynamic
-from ge.dialects.npu_task.control import IfOp, LoopOp, YieldOp
+from ge.dialects.graph.gears import AssumeShapeOp
+from ge.dialects.graph.gears import MapIndexOp as GraphMapIndexOp
+from ge.dialects.npu_task.attributes import HBM, HOST, SpaceAttr, is_dynamic, space_of
+from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp, YieldOp
 from ge.dialects.npu_task.memory import owner_of, row_major
 from ge.dialects.npu_task.ops import ConstantOp, CopyOp, LaunchOp, TransferOp, segments
 from ge.dialects.npu_task.program_info import IO
@@ -133,6 +136,8 @@ class Bufferization:
             set_type(arg, device if self.share_io else buffer_type(arg, HOST))
             if self.share_io:
                 self.buffers[arg] = arg
+            elif is_dynamic(device) and all(isinstance(u.operation, FROM_HOST) for u in arg.uses):
+                self.buffers[arg] = arg
             elif is_dynamic(device):
                 transfer = TransferOp(arg, device)
                 self.buffers[arg] = transfer.result
@@ -172,8 +177,12 @@ class Bufferization:
                 return self.constant(op)
             case LaunchOp():
                 return self.launch(op)
-            case GraphIfOp():
+            case GraphIfOp() | GraphCaseOp():
                 return self.branch(op)
+            case GraphMapIndexOp():
+                return self.map_index(op)
+            case AssumeShapeOp():
+                return self.assumed(op)
             case GraphLoopOp():
                 return self.loop(op)
             case FuncReturnOp():
@@ -231,27 +240,50 @@ class Bufferization:
 
     # ---- control flow
 
-    def branch(self, op: GraphIfOp) -> Iterator[Operation]:
-        """Both branches write static results into the same buffers; dynamic ones are returned."""
+    def map_index(self, op: GraphMapIndexOp) -> Iterator[Operation]:
+        new = MapIndexOp.create(
+            operands=[self.buffers[v] for v in op.inputs],
+            result_types=[buffer_type(op.result, HOST)],
+            properties=dict(op.properties),
+        )
+        self.buffers[op.result] = new.result
+        yield new
+
+    def assumed(self, op: AssumeShapeOp) -> Iterator[Operation]:
+        """A static copy of a dynamic buffer: of an input, where the device has it."""
+        source = self.buffers[op.input]
+        alloc = _alloc(buffer_type(op.result), io=isinstance(op.input, BlockArgument))
+        alloc.memref.name_hint = op.result.name_hint or op.input.name_hint
+        self.buffers[op.result] = alloc.memref
+        yield alloc
+        yield CopyOp(source, alloc.memref)
+
+    def branch(self, op: GraphIfOp | GraphCaseOp) -> Iterator[Operation]:
+        """All branches write static results into the same buffers; dynamic ones are returned, from
+        a case to the host where nothing else is done with them."""
         static = [r for r in op.outputs if not is_dynamic(r.type)]
         dynamic = [r for r in op.outputs if is_dynamic(r.type)]
         for result in static:
             yield from self.allocate(result)
         outs = [self.buffers[r] for r in static]
         targets = [None if is_dynamic(r.type) else self.buffers[r] for r in op.outputs]
-        types = [buffer_type(r) for r in op.outputs]
-        then, otherwise = op.then_region, op.else_region
-        for region in (then, otherwise):
+        types = [buffer_type(r, self.space_of_result(r)) for r in op.outputs]
+        regions = tuple(op.regions)
+        for region in regions:
+            last = region.block.last_op
+            assert last is not None
+            self.outputs |= {
+                whole_of(v) for v, t in zip(last.operands, types, strict=True)
+                if t.memory_space == HOST
+            }  # fmt: skip
             self.region(region, targets, types)
             op.detach_region(region)
-        new = IfOp(
-            self.buffers[op.condition],
-            outs,
-            [buffer_type(r) for r in dynamic],
-            [t is not None for t in targets],
-            then,
-            otherwise,
-        )
+        head, order = self.buffers[op.operands[0]], [t is not None for t in targets]
+        returned = [t for r, t in zip(op.outputs, types, strict=True) if is_dynamic(r.type)]
+        if isinstance(op, GraphCaseOp):
+            new = CaseOp(head, outs, returned, order, regions)
+        else:
+            new = IfOp(head, outs, returned, order, *regions)
         self.buffers.update(zip(dynamic, new.results_, strict=True))
         yield new
 
@@ -325,6 +357,12 @@ class Bufferization:
         block.insert_op_before(new, last)
         self.replaced.append(last)
 
+    def space_of_result(self, result: SSAValue) -> SpaceAttr:
+        """Where a branch leaves a result."""
+        is_returned = all(isinstance(use.operation, FuncReturnOp) for use in result.uses)
+        by_case = isinstance(result.owner, GraphCaseOp) and is_dynamic(result.type)
+        return HOST if by_case and is_returned and not self.share_io else HBM
+
     def results(self, op: FuncReturnOp) -> Iterator[Operation]:
         returned: list[SSAValue] = []
         kept: dict[SSAValue, SSAValue] = {}
@@ -332,6 +370,9 @@ class Bufferization:
             buffer = self.buffers[value]
             if i in self.states:
                 kept[self.states[i]] = buffer
+                continue
+            if space_of(buffer.type) == HOST and not isinstance(buffer, BlockArgument):
+                returned.append(buffer)
                 continue
             t = _in_space(buffer, HBM if self.share_io else HOST)
             if self.share_io and (is_dynamic(t) or self.is_output(buffer)):
@@ -357,7 +398,10 @@ class Bufferization:
 
 
 # What computes its static results into buffers that it is given
-COMPUTED = (LaunchOp, GraphIfOp, GraphLoopOp)
+COMPUTED = (LaunchOp, GraphIfOp, GraphCaseOp, GraphLoopOp)
+
+# What takes an input of dynamic shape where the host has it
+FROM_HOST = (AssumeShapeOp, GraphMapIndexOp)
 
 
 def _alloc(t: MemRefType[Attribute], io: bool = False) -> AllocOp:

@@ -30,7 +30,8 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import PHASE
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
-from ge.dialects.graph.control import IfOp, LoopOp, YieldOp
+from ge.dialects.graph.control import CaseOp, IfOp, LoopOp, YieldOp
+from ge.dialects.graph.gears import AssumeShapeOp, MapIndexOp
 from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, ReturnOp
 from ge.dialects.support.diagnostics import error_at
@@ -45,7 +46,8 @@ from ge.transforms.analysis.views import view_offsets
 # Constants in the text up to this size become part of the kernels that read them
 SMALL_BYTES = 1024
 
-CONTROL = (IfOp, LoopOp, YieldOp, FuncReturnOp)  # what keeps its form at this level
+# What keeps its form at this level
+CONTROL = (IfOp, CaseOp, LoopOp, YieldOp, MapIndexOp, AssumeShapeOp, FuncReturnOp)
 
 
 def small_constant(value: SSAValue) -> Dense | None:

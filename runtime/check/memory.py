@@ -35,7 +35,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.boxes import Box
-from ge.dialects.npu_task.control import IfOp, LoopOp, YieldOp
+from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, YieldOp
 from ge.dialects.npu_task.memory import (
     EVERYTHING,
     FOREVER,
@@ -281,7 +281,7 @@ class Checker:
                     self.check_slot(op)
                 case AllocOp():
                     self.memories.pop(op.memref, None)
-                case IfOp():
+                case IfOp() | CaseOp():
                     self.branch(op)
                 case LoopOp():
                     self.loop(op)
@@ -327,13 +327,16 @@ class Checker:
         for memory, content in self.memories.items():
             self.memories[memory] = content.merged(other.get(memory, Bytes()))
 
-    def branch(self, op: IfOp) -> None:
-        self.barrier(op, access(op).reads, ())
-        before = self.state()
-        self.walk(op.then.block)
-        after, self.memories = self.memories, before
-        self.walk(op.otherwise.block)
-        self.join(after)
+    def branch(self, op: IfOp | CaseOp) -> None:
+        by_host = isinstance(op, CaseOp) and op.is_decided_by_host
+        self.barrier(op, () if by_host else access(op).reads, ())
+        before, ends = self.state(), list[dict[Memory, Bytes]]()
+        for region in op.regions:
+            self.memories = {memory: content.copy() for memory, content in before.items()}
+            self.walk(region.block)
+            ends.append(self.memories)
+        for end in ends[:-1]:
+            self.join(end)
         self.barrier(op, (), op.results)
 
     def end(self, op: YieldOp) -> None:

@@ -10,7 +10,8 @@
   are idle before and after a branch and between iterations.
 - `cost.py` models a task's time in isolation, with what L2 has of its operands when it is issued
   (`l2.py`). Tasks that run together share the bandwidths of HBM and of L2 (`sharing.py`).
-- Of a branch the longer side counts, and what it leaves in L2. A loop counts as often as its
+- Where the host takes a branch by the sizes of inputs, its tasks are in the device's queue.
+- Of a branch the longest side counts, and what it leaves in L2. A loop counts as often as its
   constant trip count says, each iteration like the first; without one it counts once.
   `Timeline.notes` says where that happened.
 
@@ -20,7 +21,7 @@ nothing of these (`sync`: issue by the host, barriers).
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 from xdsl.dialects.builtin import ModuleOp
@@ -28,8 +29,8 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.npu_task import ops as task
-from ge.dialects.npu_task.attributes import HOST
-from ge.dialects.npu_task.control import IfOp, LoopOp, YieldOp
+from ge.dialects.npu_task.attributes import HOST, is_dynamic
+from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, YieldOp
 from ge.dialects.npu_task.memory import ByteRegions, moves, trips
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.support.diagnostics import location_of
@@ -130,7 +131,7 @@ def stated(block: Block) -> Iterator[Issue | Operation]:
                 queue.record(op)
             case task.WaitOp():
                 queue.wait(op)
-            case IfOp() | LoopOp() | YieldOp():
+            case IfOp() | CaseOp() | LoopOp() | YieldOp():
                 queue = IssueQueue()
                 yield op
             case _:
@@ -145,13 +146,18 @@ class ProgramClock:
         module: ModuleOp,
         target: Target,
         issued: Mapping[Block, Sequence[Issue | Operation]] | None = None,
+        absent: Collection[Operation] = (),
     ) -> None:
-        """`issued`: the schedule, what the host issues in each block; None: that of the IR."""
-        self.target, self.issued = target, issued
+        """`issued`: the schedule, what the host issues in each block; None: that of the IR.
+        `absent`: tasks that do not run."""
+        self.target, self.issued, self.absent = target, issued, absent
         self.kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
         self.notes: list[str] = []
         self.regions = ByteRegions()
         self.traffic = Traffic(target.l2_bytes, self.regions)
+        # Of branches that the host takes by the sizes of inputs the one that counts, and all times
+        self.taken: int | None = None
+        self.branches: list[Timeline] = []
         self._known: dict[str, Launched] = {}
         self._unknown: list[Operation] = []
 
@@ -181,7 +187,7 @@ class ProgramClock:
                 continue
             result.append(self.run(builder, host_driven))
             builder = TaskBuilder(self.regions)
-            if isinstance(item, IfOp):
+            if isinstance(item, IfOp | CaseOp):
                 result.append(*self.branch(item))
             elif isinstance(item, LoopOp):
                 result.append(*self.loop(item))
@@ -202,6 +208,8 @@ class ProgramClock:
 
     def add(self, builder: TaskBuilder, issue: Issue) -> None:
         op = issue.op
+        if op in self.absent:
+            return
         if isinstance(op, LaunchOp):
             self.launch(builder, issue, op)
         else:
@@ -229,7 +237,7 @@ class ProgramClock:
 
     def copy(self, builder: TaskBuilder, issue: Issue, source: SSAValue, to: SSAValue) -> None:
         try:
-            size = byte_size(to.type)
+            size = byte_size(source.type if is_dynamic(to.type) else to.type)
         except ValueError:
             self._unknown.append(issue.op)
             return
@@ -251,15 +259,23 @@ class ProgramClock:
             if self.regions.of(value) != self.regions.of(place):
                 self.copy(builder, Issue(op, 0, []), value, place)
 
-    def branch(self, op: IfOp) -> tuple[Timeline, int]:
+    def branch(self, op: IfOp | CaseOp) -> tuple[Timeline, int]:
         before = self.traffic.cache
+        by_device = not (isinstance(op, CaseOp) and op.is_decided_by_host)
         sides: list[tuple[Timeline, L2Cache]] = []
-        for region in (op.then, op.otherwise):
+        for region in op.regions:
             self.traffic.cache = before.copy()
-            timeline = self.block(region.block, host_driven=True)
+            timeline = self.block(region.block, host_driven=by_device)
             sides.append((timeline, self.traffic.cache))
+        if not by_device:
+            self.branches = [timeline for timeline, _ in sides]
+        chosen = self.taken if not by_device and self.taken is not None else None
+        if chosen is not None:
+            longest, self.traffic.cache = sides[chosen]
+            return longest, 1
         longest, self.traffic.cache = max(sides, key=lambda side: side[0].latency_us)
-        self.notes.append(f"{str(location_of(op)) or op.name}: the longer branch is counted")
+        what = "longest" if len(sides) > 2 else "longer"
+        self.notes.append(f"{str(location_of(op)) or op.name}: the {what} branch is counted")
         return longest, 1
 
     def loop(self, op: LoopOp) -> tuple[Timeline, int]:
@@ -442,7 +458,14 @@ class Simulation:
             self.timeline.idled(IdleGap(engine, cause, self.now, then))
 
 
-def simulate(module: ModuleOp, target: Target) -> Timeline:
-    """When the tasks of a program run. Raises GeError for a module that is no program and for
-    one whose shapes are known only at run time."""
-    return ProgramClock(module, target).main(module)
+def simulate(
+    module: ModuleOp,
+    target: Target,
+    taken: int | None = None,
+    absent: Collection[Operation] = (),
+) -> Timeline:
+    """When the tasks of a program run, but for `absent` ones. Raises GeError for a module that is
+    no program and for one whose shapes are known only at run time."""
+    clock = ProgramClock(module, target, absent=absent)
+    clock.taken = taken
+    return clock.main(module)

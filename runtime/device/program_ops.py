@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ge.dialects.graph import control as graph
 from ge.dialects.npu_task import control
@@ -99,9 +99,18 @@ def translate_slot(t: Translator, op: task.SlotOp) -> None:
     view = t.device.view(extent_of(op), dtype_of(element), shape)
     t.constant(op.result, view)
     if STATE in op.attributes:
-        t.states.append(DeviceState.of(op, view, t.device.poison))
+        state_of(t, op, view)
     if isinstance(view, PackedView):
         t.packed.add(t.use(op.result))
+
+
+def state_of(t: Translator, op: Operation, memory: Array | PackedView) -> DeviceState:
+    """The state of a slot or an allocation: one for all functions of the device."""
+    state = t.device.states.get(op)
+    if state is None:
+        state = t.device.states[op] = DeviceState.of(op, memory, t.device.poison)
+    t.states.append(state)
+    return state
 
 
 def bound_outputs(block: Block) -> dict[SSAValue, int]:
@@ -121,9 +130,7 @@ def bound_outputs(block: Block) -> dict[SSAValue, int]:
 def translate_alloc(t: Translator, op: AllocOp) -> None:
     if STATE in op.attributes:
         element, shape = data_type(op.memref.type)
-        memory = np.empty(shape, dtype_of(element))
-        t.constant(op.memref, memory)
-        t.states.append(DeviceState.of(op, memory, t.device.poison))
+        t.constant(op.memref, state_of(t, op, np.empty(shape, dtype_of(element))).memory)
         return
     reason = "a buffer of dynamic shape is made by the launch that computes the shape"
     t.allocate(op, op.memref, reason)
@@ -253,9 +260,13 @@ def _captured(t: Translator, code: Code, block: Block) -> set[int]:
     return {*code.read(), *results} - {*code.written(), *t.uses(block.args)}
 
 
-@translates(graph.IfOp, control.IfOp)
-def translate_if(t: Translator, op: graph.IfOp | control.IfOp) -> None:
-    condition = t.use(op.condition)
+Branching: TypeAlias = graph.IfOp | graph.CaseOp | control.IfOp | control.CaseOp
+
+
+@translates(graph.IfOp, graph.CaseOp, control.IfOp, control.CaseOp)
+def translate_branch(t: Translator, op: Branching) -> None:
+    head = t.use(op.operands[0])
+    is_if = isinstance(op, graph.IfOp | control.IfOp)
     blocks = [region.block for region in op.regions]
     codes = [t.block(block)[0] for block in blocks]
     ends = [_BlockEnd(t, block) for block in blocks]
@@ -264,12 +275,27 @@ def translate_if(t: Translator, op: graph.IfOp | control.IfOp) -> None:
     writes = tuple(t.define(r) for r in op.results)
 
     def branch(registers: Registers) -> None:
-        side = 0 if registers[condition].item() else 1
+        side = int(registers[head].item())
+        if is_if:
+            side = 0 if side else 1
+        elif not 0 <= side < len(codes):
+            raise GeError(f"there is no branch {side} of {len(codes)}")
         codes[side].run(registers)
         for w, check, value in zip(writes, checks, ends[side](registers), strict=True):
             registers[w] = check(value)
 
     t.emit(op, branch, (*t.uses(op.operands), *inner), writes)
+
+
+@translates(control.MapIndexOp)
+def translate_map_index(t: Translator, op: control.MapIndexOp) -> None:
+    reads, result = t.uses(op.inputs), t.define(op.result)
+
+    def find(registers: Registers) -> None:
+        row = op.row_of([registers[r].shape for r in reads])
+        registers[result] = np.array(row, np.int64)
+
+    t.emit(op, find, reads, (result,))
 
 
 class _Loop:

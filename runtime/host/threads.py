@@ -1,6 +1,7 @@
 """Stages that work on items one after the other, each on a thread of its own."""
 
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from queue import Queue
 from threading import Event, Thread
 from typing import TypeVar
@@ -38,7 +39,10 @@ def run_stages(stages: Sequence[Stage[T]], items: Sequence[T], ahead: int) -> No
 
     for _ in range(ahead):
         ready[0].put(True)
-    threads = [Thread(target=work, args=(place,), daemon=True) for place in range(len(stages))]
+    threads = [  # each with the caller's context, which has what numpy makes of infinities
+        Thread(target=copy_context().run, args=(work, place), daemon=True)
+        for place in range(len(stages))
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -1,12 +1,14 @@
 """Kernels of quantize and dequantize: computed in float32 (float64 where an operand is, or where
 int32 values need it), rounded once. Weights are dequantized once."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from ge.dialects.graph import quantization as g
 from ge.dialects.support.element_types import is_float
+from ge.dialects.support.types import Shape
 from ge.runtime.data.arrays import Array, dtype_of, integer_limits
 from ge.runtime.kernels import Fn, array_kernel, kernel
 from ge.runtime.kernels.conversion import to_small_float
@@ -100,6 +102,21 @@ def fixed_point(scale: Array, rounding: str) -> tuple[Array, Array]:
     return np.where(rounded_up, multiplier // 2, multiplier), exponent.astype(np.int64) + rounded_up
 
 
+BLOCK = 1 << 16  # elements that are requantized at a time, and stay in the processor's cache
+
+
+def blocks(shape: Shape) -> Iterator[tuple[slice, ...]]:
+    """The parts of a larger array that have up to `BLOCK` elements in one run of memory."""
+    axis, inner = len(shape) - 1, 1
+    while inner * shape[axis] <= BLOCK:
+        inner *= shape[axis]
+        axis -= 1
+    step = BLOCK // inner
+    for outer in np.ndindex(*shape[:axis]):
+        for start in range(0, shape[axis], step):
+            yield (*(slice(i, i + 1) for i in outer), slice(start, start + step))
+
+
 MOST_SHIFT = 62  # products have 62 bits: a larger shift leaves less than a half of anything
 
 
@@ -164,6 +181,20 @@ def requantize(op: g.RequantizeOp) -> Fn:
     low, high = op.limits()
     axis = None if op.axis is None else op.axis.value.data
 
+    def compute(x: Array, scale: Array, offset: Array | None, zero_point: Array | None) -> Array:
+        shifted = x if offset is None or not offset.any() else subtracted(x, offset)
+        wide = np.float32 if rounding == "float32" else np.float64
+        if rounding == "float32" or is_exact_in_float64(shifted, scale, rounding):
+            factor = np.where(np.isfinite(scale), scale, 0)
+            y = np.asarray(np.multiply(shifted, factor, dtype=wide, casting="unsafe"))
+            np.rint(y, out=y)
+        else:
+            multiplier, exponent = fixed_point(scale, rounding)
+            y = ROUNDINGS[rounding](shifted.astype(np.int64), multiplier, exponent)
+        if zero_point is not None and zero_point.any():
+            y = y + y.dtype.type(int(zero_point.reshape(())))
+        return np.asarray(np.clip(y, low, high)).astype(to)
+
     def run(
         x: Array, scale: Array, offset: Array | None = None, zero_point: Array | None = None
     ) -> Array:
@@ -172,18 +203,14 @@ def requantize(op: g.RequantizeOp) -> Fn:
             assert axis is not None
             ones[axis] = -1
         scale = scale.reshape(ones)
-        shifted = x if offset is None or not offset.any() else subtracted(x, offset)
-        wide = np.float32 if rounding == "float32" else np.float64
-        if rounding == "float32" or is_exact_in_float64(shifted, scale, rounding):
-            factor = np.where(np.isfinite(scale), scale, 0)
-            y = np.asarray(np.multiply(shifted, factor, dtype=wide, casting="unsafe"))
-            y = np.asarray(np.rint(y))
-        else:
-            multiplier, exponent = fixed_point(scale, rounding)
-            y = ROUNDINGS[rounding](shifted.astype(np.int64), multiplier, exponent)
-        if zero_point is not None and zero_point.any():
-            y = y + y.dtype.type(int(zero_point.reshape(())))
-        return np.asarray(np.clip(y, low, high)).astype(to)
+        if x.size <= BLOCK:
+            return compute(x, scale, offset, zero_point)
+        out = np.empty(x.shape, to)
+        for some in blocks(x.shape):
+            own = zip(some, scale.shape, strict=False)
+            factors = scale[tuple(i if d > 1 else slice(None) for i, d in own)]
+            out[some] = compute(x[some], factors, offset, zero_point)
+        return out
 
     return run
 

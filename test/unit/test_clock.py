@@ -255,7 +255,7 @@ def test_the_longer_branch_counts() -> None:
 
 def test_what_cannot_be_timed() -> None:
     unknown = "memref<?x?xf16, #npu_task<space hbm>>"
-    with pytest.raises(UnknownShapes, match="2 tasks have shapes that are known only at run"):
+    with pytest.raises(UnknownShapes, match="1 tasks have shapes that are known only at run"):
         run(
             f"%d = npu_task.transfer %a on 0 : {BUFFER} to {unknown}",
             f"%e = npu_task.launch @unknown on 1 ins(%d : {unknown}) -> {unknown}",

@@ -17,6 +17,7 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.support.types import element_type
 from ge.lowering.driver.calibration import run_quietly
 from ge.lowering.driver.compiler import context, load
+from ge.lowering.onnx.export import writer
 from ge.lowering.onnx.export.exporter import export_model
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.stages import to_quantized
@@ -99,6 +100,59 @@ def layers_of(path: Path) -> list[Any]:
     lower_program(program, Options(), until="graph")
     main = next(iter(program.module.ops))
     return [op for op in main.walk() if isinstance(op, MatmulOp | ConvOp)]
+
+
+def test_weights_beyond_one_file_are_beside_it(
+    model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(writer, "SMALL", 64)
+    monkeypatch.setattr(writer, "MOST_BYTES", 500)
+    path, x = tmp_path / "q.onnx", normal(4, 3, 8, 8, seed=11)
+    program = ge.quantize(str(model), data, export_qdq=path)
+    tensors = onnx.load(path, load_external_data=False).graph.initializer
+    beside = [t for t in tensors if t.data_location == onnx.TensorProto.EXTERNAL]
+    assert {e.value for t in beside for e in t.external_data if e.key == "location"} == {
+        "q.onnx.data"
+    }
+    assert len(beside) >= 3
+    assert all(len(t.raw_data) < 64 for t in tensors)
+    onnx.checker.check_model(str(path), full_check=True)
+    assert np.array_equal(outputs(ge.compile(str(path)), x), outputs(program, x))
+
+
+def test_recurrent_layers(tmp_path: Path):
+    def layer(kind: str, gates: int, directions: int, **more: Any) -> onnx.NodeProto:
+        for i, shape in enumerate(((gates * 3, 4), (gates * 3, 3), (2 * gates * 3,))):
+            weights[f"{kind}{i}"] = normal(directions, *shape, seed=gates + i)
+        inputs = ["x", *(f"{kind}{i}" for i in range(3))]
+        results = [f"y{kind}{i}" for i in range(3 if kind == "LSTM" else 2)]
+        names.extend(results)
+        return onnx.helper.make_node(kind, inputs, results, hidden_size=3, **more)
+
+    names: list[str] = []
+    weights: dict[str, Array] = {}
+    both = {"direction": "bidirectional", "activation_alpha": [0.3], "activation_beta": [0.4, 0.1]}
+    functions = ["HardSigmoid", "Tanh", "Sigmoid", "Affine"]
+    nodes = [
+        layer("LSTM", 4, 1, direction="reverse", clip=0.5, input_forget=1),
+        layer("GRU", 3, 2, linear_before_reset=1, activations=functions, **both),
+        layer("RNN", 1, 1, activations=["LeakyRelu"]),
+    ]
+    info, number = onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT
+    graph = onnx.helper.make_graph(
+        nodes, "net", [info("x", number, (5, 2, 4))], [info(n, number, None) for n in names],
+        [onnx.numpy_helper.from_array(a, n) for n, a in weights.items()],
+    )  # fmt: skip
+    first, second = tmp_path / "a.onnx", tmp_path / "b.onnx"
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), first)
+    onnx.save(exported(first), second)
+    x = normal(5, 2, 4, seed=9)
+    want, got = (
+        ge.Session(p.module, p.payload).run({"x": x})
+        for p in (ge.compile(str(path), fusion="off") for path in (first, second))
+    )
+    assert all(np.array_equal(want[n], got[n]) for n in names)
 
 
 def test_names_and_shapes_are_kept(model: Path, data: Path, tmp_path: Path):
@@ -340,6 +394,21 @@ def test_an_op_without_a_form(op: str, types: str, reason: str, tmp_path: Path):
     assert op.split()[0] in message
     assert "m.mlir:2" in message
     assert "--export-qdq M.mlir" in message
+
+
+@pytest.mark.parametrize(
+    ("types", "result"),
+    [("i16 i8", "i64"), ("f8E4M3FN f8E4M3FN", "f32"), ("i16 i16", "i64")],
+)
+def test_products_that_onnx_does_not_have(types: str, result: str, tmp_path: Path):
+    a, b = (f"tensor<4x4x{t}>" for t in types.split())
+    text = f"""func.func @main(%x: {a}, %w: {b}) -> tensor<4x4x{result}> {{
+      %0 = graph.matmul %x, %w : ({a}, {b}) -> tensor<4x4x{result}> loc("fc")
+      func.return %0 : tensor<4x4x{result}>
+    }}"""
+    with pytest.raises(ge.GeError, match=r"a product of .* no quantize around it") as raised:
+        exported(module_of(text, tmp_path))
+    assert "fc" in str(raised.value)
 
 
 def test_weights_that_are_not_there(model: Path, tmp_path: Path):

@@ -168,3 +168,16 @@ def test_offset_saturates() -> None:
     x = np.array([2**31 - 1, -(2**31)], np.int32)
     got = requantized(x, np.array(2.0**-25, np.float64), "half_even", offset=-(2**30))
     assert got.tolist() == [64, -32]
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((2, 3, 40_000), 1), ((1, 70_000), 1), ((90_000, 2), 0)]
+)
+def test_large_arrays_in_blocks(shape: tuple[int, ...], axis: int) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(-(2**20), 2**20, shape, np.int32)
+    scale = rng.uniform(1e-5, 1e-3, shape[axis]).astype(np.float32)
+    by_axis = scale.reshape([-1 if i == axis else 1 for i in range(len(shape))])
+    want = np.rint(x * by_axis.astype(np.float64)) - 3
+    got = requantized(x, scale, "half_even", zero=-3, axis=axis)
+    assert (got == want.clip(-128, 127)).all()

@@ -147,6 +147,26 @@ def test_an_edited_table_is_obeyed(model: Path, data: Path, tmp_path: Path):
     assert kinds == [True, False]
 
 
+def test_a_table_without_the_ranges_of_most_layers(
+    model: Path, data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    table = tmp_path / "t.toml"
+    flags = ["--quantize", "int8", "--calibration", str(table), "--until", "graph"]
+    flags += ["--export-qdq", str(tmp_path / "q.mlir")]
+    table.write_text("[ranges]\nx = [-1.0, 1.0]\nflatten = [0.0, 1.0]\n")
+    assert ge_compile.main([str(model), *flags]) == 0
+    assert "no ranges" not in capfd.readouterr().err
+    table.write_text("[ranges]\nx = [-1.0, 1.0]\n")
+    assert ge_compile.main([str(model), *flags]) == 0
+    what = (
+        "t.toml has no ranges for 2 of 3 layers, which stay float: 'hidden', 'head'; make it anew"
+    )
+    assert capfd.readouterr().err.count(what) == 1
+    table.write_text('[layers]\nhidden = "float"\n' + table.read_text())
+    assert ge_compile.main([str(model), *flags]) == 0
+    assert "no ranges" not in capfd.readouterr().err
+
+
 def test_a_fixed_batch(tmp_path: Path, data: Path):
     model = save_model(tmp_path / "fixed.onnx", batch=1)
     x = normal(1, 3, 8, 8, seed=11)

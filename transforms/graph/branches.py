@@ -1,11 +1,11 @@
-"""Rules for `graph.if`, a function each; all of them keep every bit."""
+"""Rules for `graph.if` and `graph.case`, a function each; all of them keep every bit."""
 
 from collections.abc import Hashable
 
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Block, Operation, SSAValue
 
-from ge.dialects.graph.control import IfOp
+from ge.dialects.graph.control import Branching, IfOp, branch_of
 from ge.dialects.graph.elementwise import NotOp
 from ge.dialects.support.types import constant_ints, element_type
 from ge.transforms.graph.control_flow import end_of, inline, insert_before, move_before, replace_op
@@ -13,25 +13,24 @@ from ge.transforms.graph.share_common_subexpressions import Numbering
 from ge.transforms.rewriting.counts import count
 
 
-def take_known_branch(op: IfOp) -> bool:
-    """Inline the branch that is taken, if the condition is constant; whether it was.
+def take_known_branch(op: Branching) -> bool:
+    """Inline the branch that is taken, if the condition, or index, is constant; whether it was.
 
     %y = graph.if %true {                   %a = graph.exp %x
       %a = graph.exp %x          becomes    (%a in the place of %y)
       graph.yield %a
     } else { ... }
     """
-    known = constant_ints(op.condition)
-    if known is None:
+    known = constant_ints(op.operands[0])
+    if known is None or (branch := branch_of(op, known[0])) is None:
         return False
-    branch = op.then_region if known[0] else op.else_region
     replace_op(op, inline(branch.block, op, ()))
     count("take-known-branch")
     return True
 
 
-def hoist_common_ops(op: IfOp) -> None:
-    """Hoist what both branches compute.
+def hoist_common_ops(op: Branching) -> None:
+    """Hoist what all branches compute.
 
     %y = graph.if %c {                      %a = graph.exp %x
       %a = graph.exp %x                     %y = graph.if %c {
@@ -44,22 +43,22 @@ def hoist_common_ops(op: IfOp) -> None:
     """
     blocks = [region.block for region in op.regions]
     kinds = [{type(o) for o in block.ops if o.regions} for block in blocks]
-    in_both = kinds[0] & kinds[1]
+    in_all = kinds[0].intersection(*kinds[1:])
     numbering = Numbering()
 
     def numbered(block: Block) -> dict[Hashable, list[Operation]]:
         """The ops by what they compute from the values around the branches."""
         ops: dict[Hashable, list[Operation]] = {}
         for inner in block.ops:
-            if inner is block.last_op or (inner.regions and type(inner) not in in_both):
+            if inner is block.last_op or (inner.regions and type(inner) not in in_all):
                 continue
             ops.setdefault(numbering.visit(inner), []).append(inner)
         return ops
 
-    then, otherwise = (numbered(b) for b in blocks)
-    common = [key for key in otherwise if key in then]
+    *others, last = (numbered(b) for b in blocks)
+    common = [key for key in last if all(key in other for other in others)]
     for key in common:
-        first, *same = (*then[key], *otherwise[key])
+        first, *same = (o for ops in (*others, last) for o in ops[key])
         move_before(op, [first])
         for other in same:  # all of them: what is hoisted next may use any
             replace_op(other, first.results)
@@ -67,19 +66,19 @@ def hoist_common_ops(op: IfOp) -> None:
         count("hoist-common-ops", len(common), len(common))
 
 
-def use_equal_values(op: IfOp) -> None:
-    """A result for which both branches yield one value is that value; one that is true where the
+def use_equal_values(op: Branching) -> None:
+    """A result for which all branches yield one value is that value; one that is true where the
     condition holds and false elsewhere is the condition; two that are equal are one."""
-    then, otherwise = (end_of(region.block).operands for region in op.regions)
-    first: dict[tuple[SSAValue, SSAValue], SSAValue] = {}
-    for result, a, b in zip(op.results, then, otherwise, strict=True):
+    ends = [end_of(region.block).operands for region in op.regions]
+    first: dict[tuple[SSAValue, ...], SSAValue] = {}
+    for result, *values in zip(op.results, *ends, strict=True):
         if result.first_use is None:
             continue
-        value: SSAValue = first.setdefault((a, b), result)
-        if a is b:
-            value = a
-        elif value is result:
-            value = _as_condition(op, a, b) or result
+        value: SSAValue = first.setdefault(tuple(values), result)
+        if all(v is values[0] for v in values):
+            value = values[0]
+        elif value is result and isinstance(op, IfOp):
+            value = _as_condition(op, *values) or result
         if value is not result:
             result.replace_all_uses_with(value)
             count("use-equal-values")

@@ -1,5 +1,5 @@
 """What passes on graph ops share: moving, replacing and erasing ops, which ops are pure, and
-`graph.if` and `graph.loop` with fewer results or other limits."""
+`graph.if`, `graph.case` and `graph.loop` with fewer results or other limits."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
@@ -10,21 +10,19 @@ from xdsl.traits import Pure
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.control import IfOp, LoopOp, YieldOp
+from ge.dialects.graph.control import CaseOp, Control, LoopOp, YieldOp
 from ge.dialects.support.tensor_op import TensorOp
 from ge.runtime.data.arrays import Array, dense, type_of
 
 OpT = TypeVar("OpT", bound=TensorOp)
-ControlT = TypeVar("ControlT", bound=IfOp | LoopOp)
+ControlT = TypeVar("ControlT", bound=Control)
 
 
 @cache
 def is_pure(kind: type[Operation]) -> bool:
-    """Whether an op of this class may be erased if its results have no uses; for `graph.if` and
-    `graph.loop` this holds if their regions are pure."""
-    return issubclass(kind, IfOp | LoopOp | YieldOp) or any(
-        isinstance(t, Pure) for t in kind.traits
-    )
+    """Whether an op of this class may be erased if its results have no uses; for control flow
+    this holds if their regions are pure."""
+    return issubclass(kind, Control | YieldOp) or any(isinstance(t, Pure) for t in kind.traits)
 
 
 def nested_blocks(op: Operation) -> Iterator[Block]:
@@ -94,7 +92,7 @@ def keep_results(op: ControlT, indices: Collection[int]) -> ControlT:
         end = end_of(region.block)
         results = end.operands[conditions:]
         end.operands = [*end.operands[:conditions], *(results[i] for i in kept)]
-    operands: list[SSAValue | Sequence[SSAValue] | None] = [op.condition]
+    operands: list[SSAValue | Sequence[SSAValue] | None] = list(op.operands)
     if isinstance(op, LoopOp):
         body, carried = op.body.block, op.carried
         for i in reversed(range(len(carried))):
@@ -114,8 +112,9 @@ def _rebuilt(
     types: Sequence[Attribute],
 ) -> ControlT:
     regions = [op.detach_region(region) for region in tuple(op.regions)]
+    grouped = [regions] if isinstance(op, CaseOp) else regions
     new = type(op)(
-        operands=operands, result_types=[types], regions=regions, attributes=op.attributes
+        operands=operands, result_types=[types], regions=grouped, attributes=op.attributes
     )
     return insert_before(op, new)
 

@@ -23,7 +23,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from ge.dialects.fused_op import FusedOp
-from ge.dialects.graph.control import IfOp, LoopOp, YieldOp
+from ge.dialects.graph.control import Branching, Control, LoopOp, YieldOp
 from ge.transforms.graph.control_flow import end_of, erase, is_pure, keep_results
 from ge.transforms.rewriting.passes import FunctionPass
 
@@ -62,7 +62,7 @@ class _Live:
             self.op(value.op)
             if isinstance(value.op, LoopOp):
                 self.slot(value.op, value.index)
-            elif isinstance(value.op, IfOp):
+            elif isinstance(value.op, Branching):
                 ends = [end_of(region.block) for region in value.op.regions]
                 self.todo.extend(end.operands[value.index] for end in ends)
         elif isinstance(value, BlockArgument):
@@ -76,7 +76,7 @@ class _Live:
         if i < len(loop.carried):
             self.todo.append(loop.carried[i])
 
-    def results(self, op: IfOp | LoopOp) -> set[int]:
+    def results(self, op: Control) -> set[int]:
         """The live results of an op, and those of a loop whose arguments are live."""
         used = {i for i, r in enumerate(op.results) if r in self.values}
         if isinstance(op, LoopOp):
@@ -91,7 +91,7 @@ def eliminate_dead_code(block: Block) -> int:
     for op in block.walk():
         if not is_pure(type(op)) or op is block.last_op:
             live.mark(op)
-        elif op.parent is not block and not isinstance(op.parent_op(), IfOp | LoopOp | FusedOp):
+        elif op.parent is not block and not isinstance(op.parent_op(), Control | FusedOp):
             live.mark(op)
     return _sweep(block, live)
 
@@ -107,7 +107,7 @@ def _sweep(block: Block, live: _Live) -> int:
         elif isinstance(op, FusedOp):
             erased += eliminate_dead_code(op.block)
         else:
-            if isinstance(op, IfOp | LoopOp):
+            if isinstance(op, Control):
                 op = keep_results(op, live.results(op))
             erased += sum(_sweep(inner, live) for region in op.regions for inner in region.blocks)
         op = before

@@ -35,7 +35,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.control import IfOp, LoopOp, YieldOp
+from ge.dialects.graph.control import Branching, Control, IfOp, LoopOp, YieldOp
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import has_size, shape_of
 from ge.runtime.data.arrays import dense, type_of
@@ -88,7 +88,7 @@ class Simplifier:
         assert block is not None
         if self.known:
             self.replace_known(op)
-        if isinstance(op, IfOp):
+        if isinstance(op, Branching):
             inlined = self.branch(op)
         elif isinstance(op, LoopOp):
             inlined = self.loop(op)
@@ -100,12 +100,16 @@ class Simplifier:
             return after
         return block.first_op if before is None else before.next_op
 
-    def branch(self, op: IfOp) -> bool:
+    def branch(self, op: Branching) -> bool:
         """Simplify a branch; whether it was replaced."""
         if branches.take_known_branch(op):
             return True
-        for block, value in ((op.then_region.block, True), (op.else_region.block, False)):
-            self.inside(block, op.condition, value)
+        if isinstance(op, IfOp):
+            for block, value in ((op.then_region.block, True), (op.else_region.block, False)):
+                self.inside(block, op.condition, value)
+        else:
+            for region in op.branches:
+                self.block(region.block)
         branches.hoist_common_ops(op)
         infer_op(op)
         branches.use_equal_values(op)
@@ -173,7 +177,7 @@ def _goes_on(op: YieldOp, index: int) -> bool:
 
 def simplify_control_flow(func: FuncOp, limit: int) -> None:
     entry = func.body.block
-    if not any(isinstance(op, IfOp | LoopOp) for op in entry.ops):
+    if not any(isinstance(op, Control) for op in entry.ops):
         return
     hoist_constants(entry)
     Simplifier(entry, limit).block(entry)

@@ -17,15 +17,15 @@ becomes
 Two buffers share bytes only where every use of one happens before the first write of the other
 (see `liveness.py`); `packing.py` computes the offsets. Where that takes more bytes than program
 order has live at one time, the offsets follow program order, and events keep tasks in it. Inputs
-and outputs of the model have bytes of their own in the "io" segment, and so has state in the
-"state" segment; buffers of dynamic shape stay with the device's allocator. Figures of the plan are
-attributes of the function: `npu_task.arena_bytes`, `npu_task.lower_bound_bytes` (the most that is
-live at one time), `npu_task.no_reuse_bytes`, `npu_task.weight_bytes` and `npu_task.io_bytes`; where
-there is state also `npu_task.state_bytes`.
+and outputs of the model have bytes of their own in the "io" segment, which the gears of a case
+share, and so has state in the "state" segment; buffers of dynamic shape stay with the device's
+allocator. Figures of the plan are attributes of the function: `npu_task.arena_bytes`,
+`npu_task.lower_bound_bytes` (the most that is live at one time), `npu_task.no_reuse_bytes`,
+`npu_task.weight_bytes` and `npu_task.io_bytes`; where there is state also `npu_task.state_bytes`.
 """
 
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -33,7 +33,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -86,7 +86,7 @@ class Planner:
         allocs = [op for op in func.walk() if isinstance(op, AllocOp)]
         io = [op for op in allocs if IO in op.attributes]
         kept = [op for op in allocs if STATE in op.attributes]
-        io_offsets, io_bytes = self.apart(io)
+        io_offsets, io_bytes = self.inputs_and_outputs(func.body.block, io)
         kept_offsets, kept_bytes = self.apart(kept)
         pinned_offsets, pinned_bytes = self.apart(pinned)
         liveness = Liveness(
@@ -143,6 +143,18 @@ class Planner:
         except GeError:  # more events than the target has
             return best
         return packing
+
+    def inputs_and_outputs(self, body: Block, allocs: Sequence[AllocOp]) -> tuple[list[int], int]:
+        """Offsets that share nothing, but that branches of a case share what is after those of the
+        function; and how many bytes all take."""
+        ends: dict[Block, int] = {}
+        placed: dict[AllocOp, int] = {}
+        for alloc in sorted(allocs, key=lambda op: op.parent is not body):
+            assert alloc.parent is not None
+            placed[alloc] = ends.get(alloc.parent, ends.get(body, 0))
+            size = align_up(byte_size(alloc.memref.type), self.alignment)
+            ends[alloc.parent] = placed[alloc] + size
+        return [placed[op] for op in allocs], max(ends.values(), default=0)
 
     def apart(self, allocs: Iterable[AllocOp]) -> tuple[list[int], int]:
         """Offsets that share nothing, and the sum of the sizes."""

@@ -24,7 +24,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
-from ge.dialects.graph.control import IfOp, LoopOp
+from ge.dialects.graph.control import CaseOp, IfOp, LoopOp
 from ge.dialects.npu_task.ops import LaunchOp
 from ge.dialects.npu_task.program_info import ORDER
 from ge.dialects.support.errors import GeError
@@ -37,7 +37,7 @@ from ge.transforms.memory.orders import ORDERS, best_order
 
 PROGRAM = "program"
 
-TASKS = (LaunchOp, IfOp, LoopOp)
+TASKS = (LaunchOp, IfOp, CaseOp, LoopOp)
 """The ops that are reordered; constants, destinations and views move in front of their users."""
 
 

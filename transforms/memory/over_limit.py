@@ -3,7 +3,7 @@
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from ge.dialects.npu_task.control import IfOp, LoopOp
+from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp
 from ge.dialects.npu_task.ops import LaunchOp
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
@@ -57,7 +57,7 @@ def describe_peak(func: FuncOp, liveness: Liveness, alignment: int) -> list[str]
         )
     if rest := live[SHOWN:]:
         lines.append(f"{sum(b.bytes for b in rest)} bytes: {len(rest)} smaller buffers")
-    if isinstance(around := step.parent_op(), IfOp | LoopOp):
+    if isinstance(around := step.parent_op(), IfOp | CaseOp | LoopOp):
         lines.append(
             f"that is inside of {describe(around)}: what is made there is neither computed again "
             "nor taken to the host, and what is used there stays through all of it"

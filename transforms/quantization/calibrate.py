@@ -8,7 +8,7 @@ becomes
 
 The range of an argument of @main is an attribute of the argument. What the table has is taken from
 there; the rest is observed if samples are at hand, and added to the table. A value that is not
-finite for some sample has no range.
+finite for some sample has no range. A table without the ranges of most layers draws a warning.
 """
 
 from collections.abc import Collection, Mapping
@@ -24,9 +24,12 @@ from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.data import CalibratedPass, Calibration, Chunk
 from ge.transforms.quantization.layers import activations, layers
 from ge.transforms.quantization.observe import Observer, Step
-from ge.transforms.quantization.table import Range
+from ge.transforms.quantization.schemes import INT8, SCHEMES
+from ge.transforms.quantization.table import Range, Table
 
 RANGE = "graph.range"
+
+TOLD = 3  # names of layers in a warning
 
 
 # ---- the attribute ---------------------------------------------------------------------------
@@ -142,6 +145,26 @@ def calibrate(main: FuncOp, calibration: Calibration, again: bool = False) -> No
             set_range(value, table.set_range(name, extremes.low, extremes.high))
 
 
+def tell_missing(main: FuncOp, table: Table) -> None:
+    """Warn of a table that lacks the ranges of most layers that need them: it is an old one, or one
+    of another model. Those of a few may be missing by design."""
+    found = layers(main)
+    names = activations(found)
+    needed: dict[str, bool] = {}
+    for layer in found:
+        scheme = SCHEMES.get(table.layers.get(layer.name, INT8))
+        if scheme is not None and scheme.is_calibrated:
+            ranges = (table.range_of(names[layer.op.operands[i]]) for i in layer.activations)
+            needed[layer.name] = all(r is not None for r in ranges)
+    missing = [name for name, is_known in needed.items() if not is_known]
+    if 2 * len(missing) > len(needed):
+        first = ", ".join(f"'{name}'" for name in missing[:TOLD])
+        more = ", ..." if len(missing) > TOLD else ""
+        what = f"no ranges for {len(missing)} of {len(needed)} layers, which stay float"
+        hint = "make it anew by ge-calibrate, with this model and the options of ge-compile"
+        diagnostics.warning(main, f"{table.path} has {what}: {first}{more}; {hint}")
+
+
 def _op_of(value: SSAValue, main: FuncOp) -> Operation:
     return value.owner if isinstance(value.owner, Operation) else main
 
@@ -155,3 +178,5 @@ class CalibratePass(CalibratedPass):
 
     def run(self, main: FuncOp, calibration: Calibration) -> None:
         calibrate(main, calibration)
+        if calibration.table.path:
+            tell_missing(main, calibration.table)

@@ -15,7 +15,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.control import IfOp, LoopOp
+from ge.dialects.graph.control import Branching, LoopOp, branch_of
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
 from ge.runtime.data.arrays import Array
@@ -97,7 +97,7 @@ class Observer:
     def _run(self, op: Operation, operands: Sequence[Array], values: Environment) -> list[Array]:
         if isinstance(op, ConstantOp):
             return [self._evaluated.constant(op)]
-        if isinstance(op, IfOp):
+        if isinstance(op, Branching):
             return self._branch(op, values)
         if isinstance(op, LoopOp):
             return self._loop(op, values)
@@ -121,8 +121,10 @@ class Observer:
         assert isinstance(op, ConstantOp)
         return self._evaluated.constant(op)
 
-    def _branch(self, op: IfOp, values: Environment) -> list[Array]:
-        region = op.then_region if self._around(op.condition, values).item() else op.else_region
+    def _branch(self, op: Branching, values: Environment) -> list[Array]:
+        taken = int(self._around(op.operands[0], values).item())
+        if (region := branch_of(op, taken)) is None:
+            raise GeError(f"there is no branch {taken}", str(location_of(op)))
         return self._inside(region.block, values)
 
     def _loop(self, op: LoopOp, values: Environment) -> list[Array]:

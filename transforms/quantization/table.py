@@ -17,7 +17,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
@@ -39,8 +39,8 @@ def shortened(number: float) -> float:
 @dataclass
 class Table:
     """What was decided: `vectors` by pass and layer; `layers` has the scheme of those that
-    have their own, or "float". `nominal`:
-    the range of all activations where nothing can be observed."""
+    have their own, or "float". `nominal`: the range of all activations where nothing can be
+    observed. `path`: the file that it was read from."""
 
     model: str = ""
     ranges: dict[str, Range] = field(default_factory=dict[str, Range])
@@ -50,6 +50,7 @@ class Table:
     )
 
     nominal: Range | None = None
+    path: str = field(default="", compare=False)
 
     def range_of(self, name: str) -> Range | None:
         return self.ranges.get(name, self.nominal)
@@ -118,7 +119,7 @@ def read_table(path: str | Path) -> Table:
         reason = e.strerror if isinstance(e, OSError) else "it is no text"
         raise GeError(f"cannot read the table: {reason}", str(path)) from None
     try:
-        return parsed(text)
+        return replace(parsed(text), path=str(path))
     except (tomllib.TOMLDecodeError, ValueError) as e:
         raise GeError(f"this is no calibration table: {e}", str(path)) from None
 

@@ -40,6 +40,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.npu_task.attributes import HBM, HOST, Engine, number
+from ge.dialects.npu_task.control import CaseOp
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import CAP, state
 from ge.dialects.support.diagnostics import error_at
@@ -134,21 +135,30 @@ class StreamAssignment:
 
     def function(self, func: FuncOp) -> None:
         """Schedule all tasks of a function."""
-        parts = list(segments(func.body.block))
+        self.outermost(func.body.block)
+
+    def outermost(self, body: Block) -> None:
+        """Schedule the tasks of a block that the device runs without the host: of the function, or
+        of a branch that the host takes by the sizes of inputs."""
+        parts = list(segments(body))
         tasks = [p.tasks if isinstance(p, Segment) else [p] for p in parts]
 
         def size_of(buffer: SSAValue) -> int:
-            outermost = buffer.owner.parent is func.body.block
+            outermost = buffer.owner.parent is body
             return arena_bytes(buffer, self.target.hbm_alignment) if outermost else 0
 
         graph = buffer_graph(chain.from_iterable(tasks), size_of)
         live = list(windows(graph, map(len, tasks)))
-        self.cap = max(self.memory_limit, *(w.profile().peak for w in live))
+        self.cap = max(self.cap, self.memory_limit, *(w.profile().peak for w in live))
         for part, window in zip(parts, live, strict=True):
             if isinstance(part, Segment):
-                self.issue(func.body.block, part, self.schedule(part, window))
+                self.issue(body, part, self.schedule(part, window))
+            elif isinstance(part, CaseOp) and part.is_decided_by_host:
+                self.blocks.setdefault(body, []).append(part)
+                for region in part.branches:
+                    self.outermost(region.block)
             else:
-                self.inside(func.body.block, part)
+                self.inside(body, part)
 
     def inside(self, parent: Block, op: Operation) -> None:
         """Schedule the tasks of branches and loops in the order of the program."""

@@ -88,7 +88,7 @@ func.func @f(%c: tensor<i1>) {
 // -----
 
 func.func @f() {
-  // CHECK: 'graph.yield' expects parent op to be one of 'graph.if', 'graph.loop'
+  // CHECK: 'graph.yield' expects parent op to be one of 'graph.if', 'graph.case', 'graph.loop'
   graph.yield
 }
 
@@ -182,5 +182,61 @@ func.func @f(%x: tensor<2xf32>) {
   %y, %ys = graph.loop (%i, %go) trip %n : tensor<i64> carry (%s = %x : tensor<2xf32>) -> (tensor<2xf32>, tensor<4x2xf32>) {
     graph.yield %go, %s, %s : tensor<i1>, tensor<2xf32>, tensor<2xf32>
   }
+  return
+}
+
+// -----
+
+func.func @f(%i: tensor<i1>, %x: tensor<2xf32>) {
+  // CHECK: the index must be one i64, not tensor<i1>
+  %y = graph.case %i : tensor<i1> -> (tensor<2xf32>) {
+    graph.yield %x : tensor<2xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @f(%i: tensor<i64>, %x: tensor<2xf32>) {
+  // CHECK: the branches yield 1 and 0 values
+  %y = graph.case %i : tensor<i64> -> (tensor<2xf32>) {
+    graph.yield %x : tensor<2xf32>
+  } {
+    graph.yield %x : tensor<2xf32>
+  } {
+    graph.yield
+  }
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?xf32>) {
+  // CHECK: row 1 has 2 sizes for 1 inputs
+  %i = graph.map_index %x axes [0] table [array<i64: 1>, array<i64: 1, 2>] : (tensor<?xf32>) -> tensor<i64>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?xf32>) {
+  // CHECK: the table has [2] twice
+  %i = graph.map_index %x axes [0] table [array<i64: 2>, array<i64: 2>] : (tensor<?xf32>) -> tensor<i64>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?xf32>) {
+  // CHECK: axis 1 is none of tensor<?xf32>, which has 1
+  %i = graph.map_index %x axes [1] table [array<i64: 2>] : (tensor<?xf32>) -> tensor<i64>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4xf32>) {
+  // CHECK: tensor<?x4xf32> has no shape [2, 5]
+  %y = graph.assume_shape %x shape [2, 5] : tensor<?x4xf32> -> tensor<2x5xf32>
   return
 }

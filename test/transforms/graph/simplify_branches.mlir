@@ -282,3 +282,54 @@ func.func @twice_in_a_branch(%c: tensor<i1>, %x: tensor<4xf32>) -> (tensor<4xf32
 // CHECK-NEXT:    graph.if
 // CHECK-NEXT:      graph.sin %[[N]]
 // CHECK-NOT:     graph.exp
+
+// -----
+
+// The branch of a constant index.
+func.func @case(%j: tensor<i64>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %i = graph.constant dense<1> : tensor<i64>
+  %0 = graph.case %i : tensor<i64> -> (tensor<4xf32>) {
+    %a = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+    graph.yield %a : tensor<4xf32>
+  } {
+    %a = graph.sin %x : (tensor<4xf32>) -> tensor<4xf32>
+    graph.yield %a : tensor<4xf32>
+  }
+  %1 = graph.case %j : tensor<i64> -> (tensor<4xf32>) {
+    %a = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+    graph.yield %a : tensor<4xf32>
+  } {
+    %a = graph.neg %x : (tensor<4xf32>) -> tensor<4xf32>
+    graph.yield %a : tensor<4xf32>
+  }
+  func.return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}
+// CHECK-LABEL: func.func @case(
+// CHECK:         %[[S:.*]] = graph.sin %x
+// CHECK:         %[[C:.*]] = graph.case
+// CHECK:         func.return %[[S]], %[[C]]
+
+// -----
+
+// What all branches compute is hoisted, what two of three compute is not; a value of all is itself.
+func.func @hoist_of_three(%i: tensor<i64>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0, %1 = graph.case %i : tensor<i64> -> (tensor<4xf32>, tensor<4xf32>) {
+    %a = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+    %b = graph.sin %a : (tensor<4xf32>) -> tensor<4xf32>
+    graph.yield %b, %a : tensor<4xf32>, tensor<4xf32>
+  } {
+    %a = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+    %b = graph.sin %a : (tensor<4xf32>) -> tensor<4xf32>
+    graph.yield %b, %a : tensor<4xf32>, tensor<4xf32>
+  } {
+    %a = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+    graph.yield %a, %a : tensor<4xf32>, tensor<4xf32>
+  }
+  func.return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}
+// CHECK-LABEL: func.func @hoist_of_three(
+// CHECK-NEXT:    %[[A:.*]] = graph.exp %x
+// CHECK-NEXT:    %[[C:.*]] = graph.case %i : tensor<i64> -> (tensor<4xf32>) {
+// CHECK-NEXT:      graph.sin %[[A]]
+// CHECK:           graph.sin %[[A]]
+// CHECK:         func.return %[[C]], %[[A]]

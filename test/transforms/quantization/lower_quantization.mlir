@@ -284,6 +284,26 @@ func.func @table(%i: tensor<3xi64>) -> tensor<3x4xf32> {
 
 // -----
 
+// The scales of its columns are those of columns of what is read; scales of its rows would have to be
+// read as well.
+func.func @scales_of_columns(%i: tensor<3x2xi64>) -> (tensor<3x2x4xf32>, tensor<3x2x4xf32>) {
+  %s = graph.constant #graph.weight<"s"> : tensor<4xf32>
+  %r = graph.constant #graph.weight<"r"> : tensor<9xf32>
+  %w = graph.constant #graph.weight<"w"> : tensor<9x4xi8>
+  %0 = graph.dequantize %w, %s {axis = 1 : i64} : (tensor<9x4xi8>, tensor<4xf32>) -> tensor<9x4xf32>
+  %1 = graph.gather %0, %i : (tensor<9x4xf32>, tensor<3x2xi64>) -> tensor<3x2x4xf32>
+  %2 = graph.dequantize %w, %r {axis = 0 : i64} : (tensor<9x4xi8>, tensor<9xf32>) -> tensor<9x4xf32>
+  %3 = graph.gather %2, %i axis -2 : (tensor<9x4xf32>, tensor<3x2xi64>) -> tensor<3x2x4xf32>
+  func.return %1, %3 : tensor<3x2x4xf32>, tensor<3x2x4xf32>
+}
+// CHECK-LABEL: func.func @scales_of_columns(
+// CHECK:         %0 = graph.gather %w, %i
+// CHECK-NEXT:    %1 = graph.dequantize %0, %s {axis = 2 : i64}
+// CHECK-NEXT:    %2 = graph.dequantize %w, %r
+// CHECK-NEXT:    %3 = graph.gather %2, %i
+
+// -----
+
 // Limits by channel are integers too.
 func.func @limits(%q: tensor<2x2xi32>) -> tensor<2x2xi8> {
   %s = graph.constant dense<0.5> : tensor<f32>

@@ -1,0 +1,185 @@
+"""Programs with a body for each of several sizes: what users ask for, numbers, memory, time."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ge
+from ge.dialects.npu_task.control import CaseOp
+from ge.dialects.support.errors import GeError
+from ge.runtime.check.memory import check_plan
+from ge.runtime.device.session import Session, random_inputs
+
+TEXT = """
+func.func @main(%x: tensor<?x?x8xf32> {graph.name = "x", graph.dims = ["batch", "length", ""]},
+                %m: tensor<?x?xf32> {graph.name = "m", graph.dims = ["batch", "length + 1"]})
+    -> (tensor<?x?x4xf32> {graph.name = "y"}, tensor<8x4xf32> {graph.name = "v"}) {
+  %w = graph.constant dense<0.5> : tensor<8x4xf32>
+  %0 = graph.matmul %x, %w : (tensor<?x?x8xf32>, tensor<8x4xf32>) -> tensor<?x?x4xf32>
+  %1 = graph.tanh %0 : (tensor<?x?x4xf32>) -> tensor<?x?x4xf32>
+  %2 = graph.reduce "sum" %m axes [1] : tensor<?x?xf32> -> tensor<?x1xf32>
+  %3 = graph.unsqueeze %2 axes [2] : tensor<?x1xf32> -> tensor<?x1x1xf32>
+  %4 = graph.add %1, %3 : (tensor<?x?x4xf32>, tensor<?x1x1xf32>) -> tensor<?x?x4xf32>
+  %5 = graph.exp %w : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  func.return %4, %5 : tensor<?x?x4xf32>, tensor<8x4xf32>
+}
+"""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    (tmp_path / "m.mlir").write_text(TEXT)
+    return str(tmp_path / "m.mlir")
+
+
+def of_inputs(tmp_path: Path, *types: str) -> str:
+    """A model with these inputs, that computes the exponential of the first."""
+    args = ", ".join(f"%a{i}: {t}" for i, t in enumerate(types))
+    first = types[0].partition(" ")[0]
+    path = tmp_path / "inputs.mlir"
+    path.write_text(
+        f"func.func @main({args}) -> {first} {{\n"
+        f"  %0 = graph.exp %a0 : ({first}) -> {first}\n  func.return %0 : {first}\n}}\n"
+    )
+    return str(path)
+
+
+def test_each_gear_has_the_numbers_of_the_static_program(model: str):
+    program = ge.compile(model, dynamic_dims="1,4;2,4;2,9")
+    assert check_plan(program.module) == []
+    session = Session(program.module, program.payload, sanitize=True)
+    largest: dict[str, int] = {}
+    for row in ((1, 4), (2, 4), (2, 9)):
+        text = TEXT
+        for name, size in (("?x?x8", f"{row[0]}x{row[1]}x8"), ("?x?x4", f"{row[0]}x{row[1]}x4")):
+            text = text.replace(name, size)
+        text = text.replace("%m: tensor<?x?xf32>", f"%m: tensor<{row[0]}x{row[1] + 1}xf32>")
+        text = text.replace("(tensor<?x1xf32>)", "(T)").replace("%m axes [1] : tensor<?x?xf32>",
+            f"%m axes [1] : tensor<{row[0]}x{row[1] + 1}xf32>")  # fmt: skip
+        text = text.replace("tensor<?x1xf32>", f"tensor<{row[0]}x1xf32>")
+        text = text.replace("(T)", f"(tensor<{row[0]}x1xf32>)").replace("?x1x1", f"{row[0]}x1x1")
+        Path(model).write_text(text)
+        static = ge.compile(model)
+        inputs = random_inputs(static.module, 3)
+        want = Session(static.module, static.payload).run(inputs)
+        got = session.run(inputs)
+        assert all(got[name].tobytes() == want[name].tobytes() for name in want), row
+        for key, value in static.compilation.memory.items():
+            largest[key] = max(value, largest.get(key, 0))
+    memory = program.compilation.memory
+    for key in ("peak_bytes", "io_bytes", "weight_bytes"):
+        assert memory[key] <= largest[key], key
+
+
+def test_sizes_of_no_gear_are_refused_with_the_gears(model: str):
+    program = ge.compile(model, dynamic_batch="1,2", dynamic_dims="4;9")
+    session = Session(program.module, program.payload)
+    x, m = np.zeros((3, 4, 8), np.float32), np.zeros((3, 5), np.float32)
+    with pytest.raises(GeError) as error:
+        session.run({"x": x, "m": m})
+    assert "no gear is for batch=3, length=4" in str(error.value)
+    assert "batch=1, length=4, length + 1=5; batch=1, length=9" in str(error.value)
+
+
+def test_random_inputs_are_those_of_the_largest_gear(model: str):
+    program = ge.compile(model, dynamic_dims="1,4;2,9;2,4")
+    assert random_inputs(program.module)["x"].shape == (2, 9, 8)
+    assert random_inputs(program.module, dims={"length": 4})["x"].shape == (2, 4, 8)
+
+
+def test_every_level_has_the_numbers(model: str):
+    inputs = random_inputs(ge.load(model).module, dims={"batch": 2, "length": 3, "length + 1": 4})
+    want = Session(ge.load(model).module).run(inputs)
+    for level in ("fused", "tasks", "buffers", "program"):
+        program = ge.load(model)
+        ge.lower(program.module, ge.Options(dynamic_dims="1,3;2,3"), until=level)
+        got = Session(program.module, program.payload).run(inputs)
+        assert all(np.allclose(got[n], want[n], rtol=1e-5) for n in want), level
+
+
+def test_branches_of_the_host_are_sunk(model: str):
+    from ge.dialects.targets.target import Target
+    from ge.runtime.clock.clock import ProgramClock
+
+    program = ge.compile(model, dynamic_dims="1,4;2,9")
+    clock = ProgramClock(program.module, Target.load("910b1"))
+    longest = clock.main(program.module)
+    assert len(clock.branches) == 2
+    assert longest.latency_us >= max(t.latency_us for t in clock.branches)
+    assert longest.latency_us < Target.load("910b1").host_launch_us * len(longest.tasks)
+    (case,) = (op for op in program.module.walk() if isinstance(op, CaseOp))
+    assert case.is_decided_by_host
+
+
+BATCH = 'tensor<?x4xf32> {graph.dims = ["n", ""]}'
+IMAGE = 'tensor<1x3x?x?xf32> {graph.dims = ["", "", "h", "w"]}'
+BOTH = 'tensor<?x?xf32> {graph.dims = ["n", "s"]}'
+
+
+@pytest.mark.parametrize(
+    ("options", "types", "message"),
+    [
+        ({"dynamic_dims": "1;;2"}, [BATCH], "E10011: gear 2 of --dynamic-dims is empty"),
+        ({"dynamic_batch": "1,x"}, [BATCH], "E10002: gear 2 of --dynamic-batch has 'x'"),
+        ({"dynamic_batch": "1,2", "dynamic_dims": "1,8;2,8"}, [BOTH],
+         "E10009: --dynamic-dims and --dynamic-batch both size 'n'"),
+        ({"dynamic_batch": "1,2"}, ["tensor<2x4xf32>"], "E10012: gears need dynamic dimensions"),
+        ({"dynamic_batch": "1,2"}, ["tensor<2x?xf32>"], "E10012: --dynamic-batch needs an input"),
+        ({"dynamic_image_size": "1,2;3,4"}, ["tensor<2x4xf32>"], "E10031: gears need dynamic"),
+        ({"dynamic_image_size": "1,2;3,4"}, [BATCH], "E10031: --dynamic-image-size needs an image"),
+        ({"dynamic_dims": "1;2"}, ["tensor<2x4xf32>"], "E10040: gears need dynamic dimensions"),
+        ({"dynamic_batch": "1,2"}, [BOTH], "E10018: dimension 's' is dynamic, and --dynamic-batch"),
+        ({"dynamic_batch": "1,2"}, ['tensor<?x?xf32> {graph.dims = ["n", "n"]}'],
+         "E10018: --dynamic-batch sizes the first dimension alone"),
+        ({"dynamic_image_size": "1,2;3,4"}, ['tensor<1x?x?x?xf32>'],
+         "E10019: --dynamic-image-size sizes height and width alone"),
+        ({"dynamic_image_size": "1,2;3,4"}, ['tensor<?x3x?x?xf32>'],
+         "E10019: dimension 'arg0[0]' is dynamic"),
+        ({"dynamic_batch": "8"}, [BATCH], "E10035: --dynamic-batch has 1 gear; at least 2"),
+        ({"dynamic_batch": ",".join(map(str, range(1, 102)))}, [BATCH],
+         "E10036: --dynamic-batch has 101 gears; at most 100"),
+        ({"dynamic_dims": "1,8;2"}, [BOTH], "E10037: gear 2 of --dynamic-dims has 1 sizes, and"),
+        ({"dynamic_image_size": "8;9"}, [IMAGE], "E10037: gear 1 of --dynamic-image-size has 1"),
+        ({"dynamic_batch": "1,0"}, [BATCH], "E10038: gear 2 of --dynamic-batch has 0; sizes are"),
+        ({"dynamic_batch": "1,-2"}, [BATCH], "E10038: gear 2 of --dynamic-batch has -2"),
+        ({"dynamic_dims": "1,8;2,8;1,8"}, [BOTH], "E10039: gear 3 of --dynamic-dims is 1,8, as"),
+        ({"dynamic_dims": "1;2"}, [BOTH], "E10045: gear 1 of --dynamic-dims has 1 sizes; 2 are"),
+        ({"dynamic_dims": "1,8,2,8;1,9,1,8"}, [BOTH, BOTH],
+         "E10046: gear 1 of --dynamic-dims has two sizes of 'n': 1 and 2"),
+        ({"dynamic_image_size": "1,2;3,4"}, ["tensor<1x?x?xf32>"],
+         "E10049: --dynamic-image-size is of images of 4 dimensions; input 'arg0' has 3"),
+    ],
+)  # fmt: skip
+def test_bad_gears_are_named(
+    options: dict[str, Any], types: list[str], message: str, tmp_path: Path
+):
+    with pytest.raises(GeError) as error:
+        ge.compile(of_inputs(tmp_path, *types), **options)
+    assert message in str(error.value)
+
+
+def test_ranges_and_gears_are_not_for_one_program(tmp_path: Path):
+    path = Path(of_inputs(tmp_path, BATCH))
+    text = path.read_text().replace(
+        "xf32> {\n", "xf32> attributes {graph.dim_ranges = {n = 1}} {\n"
+    )
+    path.write_text(text)
+    with pytest.raises(GeError, match="E10040: gears need dimensions that are -1, not ranges"):
+        ge.compile(str(path), dynamic_batch="1,2")
+
+
+def test_gears_are_made_of_graphs(tmp_path: Path):
+    program = ge.load(of_inputs(tmp_path, BATCH))
+    ge.lower(program.module, ge.Options(), until="tasks")
+    with pytest.raises(GeError, match="gears are made of a graph"):
+        ge.lower(program.module, ge.Options(dynamic_batch="1,2"))
+
+
+def test_sizes_may_be_one_for_each_dynamic_dimension(tmp_path: Path):
+    path = of_inputs(tmp_path, BOTH, BOTH)
+    program = ge.compile(path, dynamic_dims="1,8,1,8;2,8,2,8")
+    got = Session(program.module).run({"arg0": np.zeros((2, 8), np.float32),
+                                       "arg1": np.zeros((2, 8), np.float32)})  # fmt: skip
+    assert got["result0"].shape == (2, 8)

@@ -1,0 +1,187 @@
+"""A body for each gear: the sizes for which a dynamic program is compiled, one by one.
+
+    func.func @main(%x: tensor<?x64xf32> {graph.dims = ["batch", ""]}) -> tensor<?x32xf32> {
+      %w = graph.constant #graph.weight<"w"> : tensor<64x32xf32>
+      %0 = graph.matmul %x, %w : ... -> tensor<?x32xf32>
+      func.return %0
+    }
+becomes, for a batch of 1 or 8,
+    func.func @main(%x: tensor<?x64xf32> ...) -> tensor<?x32xf32> {
+      %w = graph.constant #graph.weight<"w"> : tensor<64x32xf32>
+      %gear = graph.map_index %x axes [0] table [array<i64: 1>, array<i64: 8>] : ...
+      %1 = graph.case %gear : tensor<i64> -> (tensor<?x32xf32>) {
+        %2 = graph.assume_shape %x shape [1, 64] : tensor<?x64xf32> -> tensor<1x64xf32>
+        %3 = graph.matmul %2, %w : ... -> tensor<1x32xf32>
+        graph.yield %3
+      } {
+        (the same for 8)
+      }
+      func.return %1
+    }
+
+It runs on the fused level, so that all that is decided on the graph is decided once. In a gear
+types are inferred again, and what follows from sizes alone (shape arithmetic) is computed. Weights
+stay outside, and so does what comes out equal in all gears. A program without gears, or without
+dynamic inputs, stays as it is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from ge.dialects.fused_op import CustomOp, FusedOp
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.control import CaseOp, LoopOp, YieldOp
+from ge.dialects.graph.gears import AssumeShapeOp, MapIndexOp
+from ge.dialects.support.functions import main_function
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import shape_of
+from ge.transforms.graph.branches import hoist_common_ops, use_equal_values
+from ge.transforms.graph.control_flow import erase, replace_op
+from ge.transforms.graph.eliminate_dead_code import eliminate_dead_code
+from ge.transforms.graph.fold_constants import fold_op
+from ge.transforms.graph.infer_shapes import infer_loop, infer_op, refresh_signature
+from ge.transforms.shapes.gears import Gears, Request, gears_of
+
+LIMIT = 1024  # bytes of what is computed from sizes
+
+
+def settle(block: Block, limit: int = LIMIT) -> None:
+    """Infer the types of a block whose operands have got others, and fold what follows."""
+    for op in list(block.ops):
+        if isinstance(op, FusedOp):
+            settle_fused(op, limit)
+            continue
+        if isinstance(op, LoopOp):
+            infer_loop(op)
+        for region in op.regions:
+            settle(region.block, limit)
+        if isinstance(op, TensorOp):
+            fold_op(op, limit)
+
+
+def settle_fused(op: FusedOp, limit: int) -> None:
+    """A fused op on operands of other types, without what is known of its body."""
+    block = op.parent
+    assert block is not None
+    if isinstance(op, CustomOp):  # a kernel of the user's, which has its operands as they are
+        new = op.on(op.inputs)
+        block.insert_op_before(new, op)
+        replace_op(op, new.results)
+        return
+    values: dict[SSAValue, SSAValue] = dict(zip(op.block.args, op.inputs, strict=True))
+    end = YieldOp()
+    block.insert_op_after(end, op)
+    members: list[TensorOp] = []
+    for member in op.members:
+        members.append(member.clone(values))
+        members[-1].location = member.location
+    block.insert_ops_before(members, end)
+    end.operands = [values[v] for v in op.yielded]
+    for member in members:
+        fold_op(member, limit)
+    left = [o for o in between(op, end) if not isinstance(o, ConstantOp)]
+    for member in reversed(left):
+        if all(r.first_use is None for r in member.results):
+            erase(member)
+    left = [o for o in left if o.parent is block]
+    results = list(end.operands)
+    if len(left) > 1:
+        computed = [v for v in dict.fromkeys(results) if v.owner in left]
+        new = type(op).wrap(left, computed, **op.properties)
+        new.location = op.location
+        block.insert_op_before(new, end)
+        fused = dict(zip(computed, new.results, strict=True))
+        results = [fused.get(v, v) for v in results]
+    erase(end)
+    replace_op(op, results)
+    if len(left) > 1:
+        for member in reversed(left):
+            erase(member)
+
+
+def between(first: Operation, last: Operation) -> list[Operation]:
+    ops: list[Operation] = []
+    op = first.next_op
+    while op is not None and op is not last:
+        ops.append(op)
+        op = op.next_op
+    return ops
+
+
+# ---- the gears -------------------------------------------------------------------------------
+
+
+def body_of(func: FuncOp, outside: set[Operation], shapes: Mapping[SSAValue, list[int]]) -> Region:
+    """A clone of the body for inputs of these shapes."""
+    body = func.body.block
+    block, values = Block(), dict[SSAValue, SSAValue]()
+    for arg, shape in shapes.items():
+        assumed = AssumeShapeOp.of(arg, shape)
+        assumed.result.name_hint = arg.name_hint
+        block.add_op(assumed)
+        values[arg] = assumed.result
+    for op in body.ops:
+        if op in outside:
+            continue
+        if isinstance(op, ReturnOp):
+            block.add_op(YieldOp(*(values.get(v, v) for v in op.operands)))
+        else:
+            block.add_op(op.clone(values))
+    return Region(block)
+
+
+def expand(func: FuncOp, gears: Gears) -> None:
+    """Put the body into a case with a branch for each gear."""
+    body, args = func.body.block, func.body.block.args
+    returned = body.last_op
+    assert isinstance(returned, ReturnOp)
+    outside: set[Operation] = {op for op in body.ops if isinstance(op, ConstantOp)}
+    regions: list[Region] = []
+    for row in gears.rows:
+        shapes: dict[SSAValue, list[int]] = {}
+        for (i, axis), size in gears.sizes(row).items():
+            shapes.setdefault(args[i], list(shape_of(args[i])))[axis] = size
+        regions.append(body_of(func, outside, shapes))
+    old = [op for op in body.ops if op not in outside and op is not returned]
+    places = [where[0] for where in gears.places.values()]
+    index = MapIndexOp.make([args[i] for i, _ in places], [a for _, a in places], gears.rows)
+    types = [v.type for v in returned.operands]
+    case = CaseOp(operands=[index.result], result_types=[types], regions=[regions])
+    for op in (index, case):
+        op.location = func.location
+        body.insert_op_before(op, returned)
+    returned.operands = list(case.results)
+    for op in reversed(old):
+        erase(op)
+    for region in regions:
+        settle(region.block)
+    hoist_common_ops(case)
+    infer_op(case)
+    use_equal_values(case)
+    eliminate_dead_code(body)
+    refresh_signature(func)
+
+
+@dataclass(frozen=True)
+class ExpandGearsPass(ModulePass):
+    """Give @main a body for each gear: for some sizes of its dynamic inputs."""
+
+    name = "expand-gears"
+
+    batch: str = ""
+    """Sizes of the first dimension of inputs: `1,2,4`."""
+    image_size: str = ""
+    """Heights and widths of images: `224,224;512,512`."""
+    dims: str = ""
+    """Sizes of all other dynamic dimensions: `1,256;1,512`."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        request = Request(self.batch, self.image_size, self.dims)
+        if request and (main := main_function(op)) is not None:
+            expand(main, gears_of(main, request))
