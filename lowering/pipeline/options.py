@@ -274,6 +274,11 @@ class Options:
         'name or one for each -1 ("1,256;1,512")',
         variable="GE_DYNAMIC_DIMS", metavar="N,...;...", tools=(COMPILE, RUN), group=MODEL,
     )  # fmt: skip
+    dynamic_fallback: bool = option(
+        False,
+        "gears: also a body for all other sizes, whose values the device allocates as it runs",
+        variable="GE_DYNAMIC_FALLBACK", tools=(COMPILE, RUN), group=MODEL,
+    )  # fmt: skip
     cache_dir: str = option(
         "", "folder that keeps compiled programs by the hash of model and options",
         variable="GE_CACHE_DIR", metavar="DIR", group="what comes out", in_program=False,

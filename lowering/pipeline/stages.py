@@ -252,7 +252,8 @@ def to_fused(options: Options, remedies: Remedies) -> Passes:
         ]
         if recomputes(options, remedies) and remedies.elementwise:
             fusion.insert(0, RecomputeElementwisePass())
-    gears = [ExpandGearsPass(*options.gears)] if any(options.gears) else []
+    fallback = options.dynamic_fallback
+    gears = [ExpandGearsPass(*options.gears, fallback)] if any(options.gears) else []
     return [*fusion, *gears, *([ExtractConcatsPass()] if options.memory else [])]
 
 

@@ -35,7 +35,7 @@ from ge.runtime.device.binding import Binding
 from ge.runtime.device.device_array import DeviceArray
 from ge.runtime.device.executable import Registers
 from ge.runtime.device.function import Driver, Function
-from ge.runtime.device.gears import GearTable
+from ge.runtime.device.gears import Cut, GearTable
 from ge.runtime.device.memory import loaded
 from ge.runtime.device.ports import Port, check_inputs, check_outputs, input_ports, output_ports
 from ge.runtime.device.staged import Staged
@@ -146,12 +146,15 @@ class Session:
         `share_io` copies neither inputs nor outputs. A `driver` (a host, see
         `runtime/host`) decides when ops run. Raises GeError for missing, unknown or ill-typed
         arrays and for what fails while running."""
-        arrays = self.checked(inputs)
+        arrays = check_inputs(self.inputs, inputs, self.cast_inputs)
+        fitted, cut = self._fitted(arrays)
         places = None if outputs is None else check_outputs(self.outputs, outputs, arrays)
         with self.lock:
             self.state.require()
             start = time.perf_counter()
-            results = self._call(self._function, arrays, places, driver)
+            results = self._call(self._function, fitted, places if cut is None else None, driver)
+            if cut is not None:
+                results = cut(results, outputs or {})
             seconds = time.perf_counter() - start
             for kept in self._kept:
                 kept.fill(results.pop(kept.result))
@@ -234,7 +237,8 @@ class Session:
         return {p.name: a.shape for p, a in zip(self.inputs, arrays, strict=True)}
 
     def checked(self, inputs: Mapping[str, Any]) -> list[Array]:
-        """The inputs in order. Raises GeError for those that the program does not take."""
+        """The inputs in order, of the very sizes of a gear where there are some. Raises GeError for
+        those that the program does not take."""
         arrays = check_inputs(self.inputs, inputs, self.cast_inputs)
         self._check_gear(arrays)
         return arrays
@@ -245,10 +249,17 @@ class Session:
             if (sizes := self.gears.sizes(self._shapes(arrays))) not in self.gears.rows:
                 raise self.gears.missing(dict(zip(self.gears.names, sizes, strict=True)))
 
+    def _fitted(self, arrays: list[Array]) -> tuple[list[Array], Cut | None]:
+        """Inputs of the sizes of a gear, where the program has some, and what cuts the outputs.
+        Raises GeError for sizes that no gear takes."""
+        if self.gears is None:
+            return arrays, None
+        return self.gears.fitted(arrays, self.input_names, [p.dims for p in self.inputs])
+
     def fuzz_schedule(self, inputs: Mapping[str, Any], runs: int, seed: int = 0) -> None:
         """Run the program in so many random legal timings (see `interleave.py`). Raises GeError
         that names the run and the output when one is not bit-identical to that of `run`."""
-        arrays = self.checked(inputs)
+        arrays, _ = self._fitted(check_inputs(self.inputs, inputs, self.cast_inputs))
         self.state.require()
         states = [loaded(s.memory).copy() for s in self._function.states]
         want = {name: w.tobytes() for name, w in self._call(self._function, arrays).items()}

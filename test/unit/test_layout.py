@@ -59,7 +59,8 @@ ROOMS: dict[str, set[str]] = {
         "transforms/quantization", "transforms/rewriting",
     },
     "transforms/shapes": {
-        "dialects", "runtime/costs", "runtime/data", "transforms/analysis", "transforms/graph",
+        "dialects", "runtime/costs", "runtime/data", "runtime/kernels", "transforms/analysis",
+        "transforms/graph",
     },
     "transforms/schedule": {
         "dialects", "runtime/clock", "runtime/costs", "transforms/analysis",

@@ -18,7 +18,7 @@ for scheme dynamic
 (before a convolution with a scale for each sample, before a matmul that does not sum along rows
 with one for the tensor; codes have no sign where elements have none), and for the schemes of
 weights alone
-    %wq = graph.quantize %w, %sw to i4 {axis = 0, block_size = 32}
+    %wq = graph.quantize %w, %sw to i4 {axis = 0, block_size = 32}    %sw is rounded to f16
     %wd = graph.dequantize %wq, %sw {axis = 0, block_size = 32}
     %y = graph.matmul %x, %wd
 
@@ -271,11 +271,22 @@ class Insertion:
         if key not in self.weights:
             emit = Emitter(layer.op, layer.op.location)
             if block:
-                result = by_group(emit, value, summed, block, i4, self.symmetric)
+                fits = self.fits_f16
+                result = by_group(emit, value, summed, block, i4, self.symmetric, fits)
             else:
                 result = by_channel(emit, value, axis, f8E4M3FN if scheme.is_float else i8)
             self.weights[key] = result
         return self.weights[key]
+
+    def fits_f16(self, scale: SSAValue) -> bool:
+        """Whether f16 holds all scales of groups to 1 / 256; without the weights, yes."""
+        try:
+            exact = Observer(self.main).constant(scale)
+        except GeError:
+            return True
+        with np.errstate(over="ignore"):
+            error = np.abs(exact.astype(np.float16) - exact)
+        return bool((error <= np.abs(exact) / 256).all())
 
 
 def is_input(value: SSAValue) -> bool:

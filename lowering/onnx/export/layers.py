@@ -126,11 +126,13 @@ def quantize(op: QuantizeOp, w: Writer) -> str:
     if element_type(op.input) != (t := element_type(op.scale)):
         x = w.node("Cast", x, to=ONNX_NUMBERS[t])
     saturate = python(op.saturate) if is_float(op.to) else None
-    zero_point: Input = op.zero_point
+    zero_point, to = op.zero_point, None
     if zero_point is None and is_static(shape := shape_of(op.scale)):  # it states the type
         shape = () if numel(shape) == 1 and not op.block_size.value.data else shape
         zero_point = w.array(np.zeros(shape, dtype_of(op.to)), "zero_point")
-    return grid("QuantizeLinear", op, x, zero_point, w, saturate=saturate)
+    elif zero_point is None and op.to != ui8:
+        to, w.opset, w.ir_version = ONNX_NUMBERS[op.to], 21, 10
+    return grid("QuantizeLinear", op, x, zero_point, w, saturate=saturate, output_dtype=to)
 
 
 @writes(DequantizeOp)
