@@ -185,13 +185,14 @@ def load_model(
     from ge.lowering.driver.compiler import load
     from ge.runtime.data.npz import read_npz
     from ge.runtime.data.weights import Fallback, RandomPayload
-    from ge.runtime.device.session import check_inputs, input_ports, main_of
+    from ge.runtime.device.ports import caller_ports
+    from ge.runtime.device.session import check_inputs, main_of
 
     shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
     loaded = load(args.input, shapes, dims, options.plugins)
     inputs = None
     if args.inputs:
-        ports = [p for p in input_ports(main_of(loaded.module)) if not p.state]
+        ports = caller_ports(main_of(loaded.module))
         inputs = read_npz(args.inputs, [p.name for p in ports])
         check_inputs(ports, inputs)
         open_dims = any(size < 0 for p in ports for size in p.shape)
@@ -253,7 +254,8 @@ def bind(
     """A program of unknown shapes at those of its inputs, or at the sizes given (unless
     GE_STATIC_SHAPE=0), with the inputs."""
     from ge.lowering.driver.binding import Binder, is_open
-    from ge.runtime.device.session import check_inputs, input_ports, main_of, random_inputs
+    from ge.runtime.device.ports import caller_ports
+    from ge.runtime.device.session import check_inputs, main_of, random_inputs
 
     if options.static_shape is False or not is_open(loaded.module):
         return loaded, compilation, inputs
@@ -261,7 +263,7 @@ def bind(
     if not args.timing_only:
         if inputs is None:
             inputs = random_inputs(loaded.module, args.seed, shapes, dims)
-        check_inputs(input_ports(main_of(loaded.module)), inputs)
+        check_inputs(caller_ports(main_of(loaded.module)), inputs)
         shapes = {name: array.shape for name, array in inputs.items()}
     bound = Binder(loaded, options).at(dims, shapes)
     return bound, bound.compilation, inputs

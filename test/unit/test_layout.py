@@ -66,7 +66,8 @@ ROOMS: dict[str, set[str]] = {
         "dialects", "runtime/clock", "runtime/costs", "transforms/analysis",
     },
     "transforms/state": {
-        "dialects", "transforms/analysis", "transforms/graph", "transforms/memory",
+        "dialects", "runtime/data", "runtime/kernels", "transforms/analysis", "transforms/graph",
+        "transforms/memory",
     },
     "lowering/text": {"dialects", "runtime/data"},
     "lowering/onnx": {"dialects", "runtime/data", "runtime/kernels", "lowering/text"},
