@@ -149,6 +149,8 @@ def lower_verified(
         raise GeError("outputs and inputs are pruned at the graph level only", hint=hint)
     if any(options.gears):
         check_gears(module, options, first)
+    elif options.dynamic_fallback:
+        raise GeError("--dynamic-fallback is beside gears", hint="give --dynamic-dims too")
     levels = first.path_to(last)
     check_switches(options, universe(*options.plugins).all_passes)
     watching = list(instrumentations)

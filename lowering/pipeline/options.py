@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+from ge.dialects.graph.state import split_capacity
 from ge.dialects.support import environment
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets import DEFAULT_TARGET
@@ -104,6 +105,14 @@ def detail(text: str) -> int:
 
 def ranges(text: str) -> str:
     RangeMethod.parsed(text)
+    return text
+
+
+def capacity(text: str) -> str:
+    try:
+        split_capacity(text)
+    except GeError:
+        raise ValueError("a dimension and its size, NAME=2048") from None
     return text
 
 
@@ -247,6 +256,12 @@ class Options:
         "their names, each with the output that they become, in which \\1 stands for a group",
         variable="GE_STATE", metavar="INPUT=OUTPUT,...", group=MODEL,
     )  # fmt: skip
+    state_capacity: str = option(
+        "",
+        "the dimension of the model along which state grows, and the most rows that it gets: the "
+        "program is static, and appends to state where it is",
+        variable="GE_STATE_CAPACITY", metavar="NAME=N", group=MODEL, read=capacity,
+    )  # fmt: skip
     print_liveness: bool = option(False, "print when each buffer is live, and where, in bytes")
     print_core_plans: bool = option(
         False, "print what each kernel keeps in the memories of a core, in bytes"
@@ -273,6 +288,11 @@ class Options:
         "gears: sizes of all other dynamic dimensions, in the order of the inputs, one for each "
         'name or one for each -1 ("1,256;1,512")',
         variable="GE_DYNAMIC_DIMS", metavar="N,...;...", tools=(COMPILE, RUN), group=MODEL,
+    )  # fmt: skip
+    dynamic_fallback: bool = option(
+        False,
+        "gears: also a body for all other sizes, whose values the device allocates as it runs",
+        variable="GE_DYNAMIC_FALLBACK", tools=(COMPILE, RUN), group=MODEL,
     )  # fmt: skip
     cache_dir: str = option(
         "", "folder that keeps compiled programs by the hash of model and options",

@@ -264,8 +264,10 @@ class ProgramClock:
         by_device = not (isinstance(op, CaseOp) and op.is_decided_by_host)
         sides: list[tuple[Timeline, L2Cache]] = []
         for region in op.regions:
-            self.traffic.cache = before.copy()
+            self.traffic.cache, count = before.copy(), len(self._unknown)
             timeline = self.block(region.block, host_driven=by_device)
+            if not by_device and self.taken != len(sides):
+                del self._unknown[count:]  # of sizes that no gear has: another branch counts
             sides.append((timeline, self.traffic.cache))
         if not by_device:
             self.branches = [timeline for timeline, _ in sides]

@@ -81,8 +81,8 @@ class GearTable:
             return None
         if unknown := [n for n in known if n not in self.names]:
             raise GeError(f"no dimension is called '{unknown[0]}'", hint=f"{', '.join(self.names)}")
-        if len(known) == len(self.names) and not self.takes_others:
-            return self.rows.index(self.row_for([known[n] for n in self.names]))
+        if len(known) == len(self.names):
+            return self.number([known[n] for n in self.names])
         fitting = [
             i for i, row in enumerate(self.rows)
             if all(known.get(n, size) == size for n, size in zip(self.names, row, strict=True))
@@ -90,6 +90,15 @@ class GearTable:
         if not fitting:
             raise self.missing(known)
         return fitting[0] if len(fitting) == 1 else None
+
+    def number(self, sizes: Sequence[int]) -> int:
+        """The branch that takes these sizes. Raises GeError where none does."""
+        try:
+            return self.rows.index(self.row_for(sizes))
+        except GeError:
+            if self.takes_others:
+                return len(self.rows)
+            raise
 
     def row_for(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """The gear of these sizes, or the smallest that inputs can be padded to. Raises GeError."""
@@ -118,13 +127,8 @@ class GearTable:
         gear; and what cuts the outputs. Raises GeError where no gear takes them."""
         shapes = {n: a.shape for n, a in zip(names, arrays, strict=True)}
         sizes = self.sizes(shapes)
-        try:
-            row = self.row_for(sizes)
-        except GeError:
-            if not self.takes_others:
-                raise
-            row = sizes
-        if row == sizes:
+        number = self.number(sizes)
+        if number == len(self.rows) or (row := self.rows[number]) == sizes:
             return arrays, None
         target: dict[str, int] = dict(zip(self.names, row, strict=True))
         padded: list[Array] = []

@@ -158,8 +158,8 @@ def padding_attribute(func: FuncOp, gears: Gears) -> DictionaryAttr:
     return DictionaryAttr(entries)
 
 
-def expand(func: FuncOp, gears: Gears) -> None:
-    """Put the body into a case with a branch for each gear."""
+def expand(func: FuncOp, gears: Gears, fallback: bool = False) -> None:
+    """Put the body into a case with a branch for each gear, and one for all other sizes."""
     body, args = func.body.block, func.body.block.args
     returned = body.last_op
     assert isinstance(returned, ReturnOp)
@@ -169,6 +169,10 @@ def expand(func: FuncOp, gears: Gears) -> None:
         shapes: dict[SSAValue, list[int]] = {}
         for (i, axis), size in gears.sizes(row).items():
             shapes.setdefault(args[i], list(shape_of(args[i])))[axis] = size
+        regions.append(body_of(func, outside, shapes))
+    if fallback:
+        dynamic = dict.fromkeys(args[i] for where in gears.places.values() for i, _ in where)
+        shapes = {arg: list(shape_of(arg)) for arg in dynamic}
         regions.append(body_of(func, outside, shapes))
     old = [op for op in body.ops if op not in outside and op is not returned]
     places = [where[0] for where in gears.places.values()]
@@ -182,7 +186,7 @@ def expand(func: FuncOp, gears: Gears) -> None:
     returned.operands = list(case.results)
     for op in reversed(old):
         erase(op)
-    for region in regions:
+    for region in regions[: len(gears.rows)]:
         settle(region.block)
     hoist_common_ops(case)
     infer_op(case)
@@ -203,8 +207,10 @@ class ExpandGearsPass(ModulePass):
     """Heights and widths of images: `224,224;512,512`."""
     dims: str = ""
     """Sizes of all other dynamic dimensions: `1,256;1,512`."""
+    fallback: bool = False
+    """Add a body for all other sizes, whose values the device allocates."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         request = Request(self.batch, self.image_size, self.dims)
         if request and (main := main_function(op)) is not None:
-            expand(main, gears_of(main, request))
+            expand(main, gears_of(main, request), self.fallback)
