@@ -256,6 +256,11 @@ class Options:
         "their names, each with the output that they become, in which \\1 stands for a group",
         variable="GE_STATE", metavar="INPUT=OUTPUT,...", group=MODEL,
     )  # fmt: skip
+    merge_io: bool = option(
+        False, "small inputs cross the link as one copy, and so do small outputs: as many bytes as "
+        "take no longer than the smallest copy",
+        variable="GE_MERGE_IO", group=MEMORY,
+    )  # fmt: skip
     state_capacity: str = option(
         "",
         "the dimension of the model along which state grows, and the most rows that it gets: the "
