@@ -147,6 +147,8 @@ SWAP = (0, 2, 1, 3)  # heads and tokens
 
 @writes(at.AttentionOp)
 def attention(op: at.AttentionOp, w: Writer) -> str:
+    if op.has_grids:
+        w.refuse("its scores or weights are quantized")
     (q, k, v), t = widened((op.query, op.key, op.value), w)
     names = ("query", "key", "value")
     q, k, v = (

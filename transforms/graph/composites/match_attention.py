@@ -16,6 +16,11 @@ Casts to f32 around softmax are what the op does anyway. Reshapes that split and
 heads may stand between. The second matmul may have both sides transposed, V^T P^T = (P V)^T, as
 where channels come before tokens.
 
+With `quantized`, scores or weights (or both) are quantized and dequantized in between, by one scale
+and zero point: they become `score_scale`, `weight_scale` ... of the op. That is for after
+lower-quantization: products that it computes in integers are no part of attention. Quantized scores
+may be multiplied by powers of two only, and weights have at most `KEYS` keys, all at a time.
+
 Rows that are masked as a whole keep their weights: equal ones for a mask that adds a large negative
 number, nan for one of -inf, 0 with the guard (see graph.attention). If sizes are known only at run
 time, a mask is assumed to broadcast to the scores and not the other way round, and batches to be
@@ -24,7 +29,7 @@ equal; the op refuses what is not.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import inf
+from math import frexp, inf
 from typing import ClassVar
 
 from xdsl.dialects.func import FuncOp
@@ -32,15 +37,17 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 
 from ge.dialects.graph import elementwise as g
-from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.graph.attention import KEYS, AttentionOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
+from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp, View
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import array_ints, element_type, numel, rank_of, shape_of
 from ge.transforms.analysis.dimensions import ONE, Dimensions, Size, Sizes, volume
 from ge.transforms.graph.composites.absorb_attention_layout import is_empty, target_of
 from ge.transforms.graph.composites.narrow_computation import before_widening
+from ge.transforms.graph.composites.value_grids import Grid, quantized_again
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.losses import loss_us
@@ -74,6 +81,7 @@ class Scores:
     softcap: float = 0.0
     masks: tuple[Mask, ...] = ()
     fill: float | None = None
+    grid: Grid | None = None
     ops: tuple[Operation, ...] = ()
     why: str = ""
 
@@ -84,8 +92,8 @@ class Scores:
 class ScoresSearch:
     """Goes up from the input of a softmax to the matmul."""
 
-    def __init__(self, dimensions: Dimensions) -> None:
-        self.dimensions = dimensions
+    def __init__(self, dimensions: Dimensions, quantized: bool) -> None:
+        self.dimensions, self.quantized = dimensions, quantized
 
     def search(self, value: SSAValue, scores: Scores) -> Scores:
         op = value.owner
@@ -105,10 +113,12 @@ class ScoresSearch:
                 return self.search(op.input, scores)
             case g.MulOp() | g.DivOp():
                 return self.scaled(op, scores)
-            case g.TanhOp() if scores.softcap == 0 and scores.scale > 0:
+            case g.TanhOp() if scores.softcap == 0 and scores.scale > 0 and not scores.grid:
                 return self.search(op.input, replace(scores, softcap=scores.scale))
             case g.AddOp() | g.SelectOp():
                 return self.masked(op, scores)
+            case DequantizeOp() if self.quantized:
+                return self.on_grid(op, scores)
             case _:
                 return scores.ended(op, "is no part of attention")
 
@@ -125,8 +135,17 @@ class ScoresSearch:
             return self.search(value, replace(scores, scale=scores.scale * number))
         return scores.ended(op, "is by more than a number")
 
+    def on_grid(self, op: DequantizeOp, scores: Scores) -> Scores:
+        grid = Grid.of(op)
+        if grid is None or not grid.source.has_one_use():
+            return scores.ended(op, "has no scale and zero point of its own that are known")
+        if scores.grid or scores.softcap or frexp(scores.scale)[0] != 0.5:
+            return scores.ended(op, "is followed by more than masks and a power of two")
+        grid = replace(grid, scale=grid.scale * scores.scale)
+        return self.search(grid.source, replace(scores, grid=grid))
+
     def masked(self, op: g.AddOp | g.SelectOp, scores: Scores) -> Scores:
-        if scores.scale != 1 or scores.softcap:
+        if scores.scale != 1 or scores.softcap or scores.grid:
             return scores.ended(op, "masks scores that are scaled after it")
         result = scores.ended(op, "has no scores of its result's shape")
         for value, mask, fill in self.choices(op):
@@ -159,6 +178,7 @@ class Weights:
     matmul: MatmulOp | None = None
     transposed: bool = False  # whether the matmul is V^T P^T = (P V)^T
     undefined: str = "nan"
+    grid: Grid | None = None
     ops: tuple[Operation, ...] = ()
     why: str = ""
 
@@ -189,7 +209,7 @@ def keeps_weights(op: Operation, index: int, dimensions: Dimensions) -> bool:
     return dimensions.of(op.input)[-2:] == dimensions.of(op.results[0])[-2:]
 
 
-def find_weights(softmax: SoftmaxOp, dimensions: Dimensions) -> Weights:
+def find_weights(softmax: SoftmaxOp, dimensions: Dimensions, quantized: bool) -> Weights:
     """Go down from a softmax to the matmul with the values."""
     value, weights = softmax.result, Weights()
     for _ in range(MOST_STEPS):
@@ -201,6 +221,10 @@ def find_weights(softmax: SoftmaxOp, dimensions: Dimensions) -> Weights:
         op = use.operation if guard is None else guard
         if op.parent is not softmax.parent:
             break
+        after = quantized_again(op) if quantized and not weights.grid else None
+        if after is not None and (grid := Grid.of(after)):
+            value, weights = after.result, replace(weights, grid=grid, ops=(after, *weights.ops))
+            continue
         weights = replace(weights, ops=(op, *weights.ops))
         if guard is not None:
             weights = replace(weights, undefined="guard")
@@ -325,6 +349,10 @@ class AttentionBuilder:
             if t != element and bitwidth(t) <= bitwidth(element):
                 raise NotAttention(f"{op.name} has results of another, no wider element type")
 
+    def grids(self) -> dict[str, Attribute]:
+        found = (("score", self.scores.grid), ("weight", self.weights.grid))
+        return {n: a for name, grid in found if grid for n, a in grid.params(name).items()}
+
     def build(self) -> SSAValue | None:
         """The value that replaces the result of `last`, None in the run without `emit`."""
         first, last = self.first, self.last
@@ -349,6 +377,9 @@ class AttentionBuilder:
         value = self.operand(value, turn_value, batch, heads)
         masks = [self.mask(m, levels[m.op], batch, heads) for m in self.scores.masks]
         sizes = (batch, heads, levels[last][-2], levels[last][-1])
+        keys = levels[first][-1].number
+        if self.weights.grid and (keys is None or keys > KEYS):
+            raise NotAttention(f"weights are quantized, and their keys are not at most {KEYS}")
         back = target_of(levels[last], sizes)
         if back is None:
             raise NotAttention("batch and heads are not told apart")
@@ -358,7 +389,7 @@ class AttentionBuilder:
         result = self.emit(
             AttentionOp, query, key, value, masks,
             scale=self.scores.scale, softcap=self.scores.softcap, fill=fill,
-            undefined=self.weights.undefined,
+            undefined=self.weights.undefined, **self.grids(),
         )  # fmt: skip
         if levels[last] != sizes:
             result = self.emit(ReshapeOp, result, shape=back, allow_zero=is_empty(levels[last]))
@@ -398,15 +429,17 @@ class FindAttention(Search):
     names = (RULE,)
     ops = (SoftmaxOp,)
 
-    def __init__(self, dimensions: Dimensions) -> None:
-        self.dimensions = dimensions
+    def __init__(self, dimensions: Dimensions, quantized: bool) -> None:
+        self.dimensions, self.quantized = dimensions, quantized
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         assert isinstance(op, SoftmaxOp)
         if op.axis.value.data not in (-1, rank_of(op.input) - 1):
             return
-        scores = ScoresSearch(self.dimensions).search(op.input, Scores())
-        weights = find_weights(op, self.dimensions)
+        scores = ScoresSearch(self.dimensions, self.quantized).search(op.input, Scores())
+        weights = find_weights(op, self.dimensions, self.quantized)
+        if self.quantized and not (scores.grid or weights.grid):
+            return  # nothing that was not said without `quantized`
         ops = (*weights.ops, op, *scores.ops)
         if scores.ops and scores.ops[0].parent is not op.parent:
             return  # scores that are computed before a loop stay there
@@ -434,5 +467,8 @@ class MatchAttentionPass(FunctionPass):
     name = "match-attention"
     RELATION: ClassVar[Relation] = Ulps()
 
+    quantized: bool = False
+    """Whether scores or weights are quantized and dequantized; else none of them is."""
+
     def run(self, func: FuncOp) -> None:
-        rewrite(func.body, [FindAttention(Dimensions(func.body))])
+        rewrite(func.body, [FindAttention(Dimensions(func.body), self.quantized)])
