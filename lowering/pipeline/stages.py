@@ -25,7 +25,7 @@ from ge.transforms.graph.composites.find_attention import FindAttentionPass
 from ge.transforms.graph.composites.find_norms import FindNormsPass
 from ge.transforms.graph.composites.find_rotary import FindRotaryPass
 from ge.transforms.graph.composites.find_softmax import FindSoftmaxPass
-from ge.transforms.graph.composites.match_attention import MatchAttentionPass
+from ge.transforms.graph.composites.match_quantized_attention import MatchQuantizedAttentionPass
 from ge.transforms.graph.deduplicate_constants import DeduplicateConstantsPass
 from ge.transforms.graph.eliminate_dead_code import EliminateDeadCodePass
 from ge.transforms.graph.expand_einsum import ExpandEinsumPass
@@ -162,7 +162,7 @@ def lowered_quantization(options: Options) -> Passes:
     exact = options.fusion in ("off", "conservative")
     if exact:
         return []
-    return [LowerQuantizationPass(options.target), MatchAttentionPass(quantized=True)]
+    return [LowerQuantizationPass(options.target), MatchQuantizedAttentionPass()]
 
 
 def quantized_cache(options: Options) -> Passes:

@@ -16,11 +16,6 @@ Casts to f32 around softmax are what the op does anyway. Reshapes that split and
 heads may stand between. The second matmul may have both sides transposed, V^T P^T = (P V)^T, as
 where channels come before tokens.
 
-With `quantized`, scores or weights (or both) are quantized and dequantized in between, by one scale
-and zero point: they become `score_scale`, `weight_scale` ... of the op. That is for after
-lower-quantization: products that it computes in integers are no part of attention. Quantized scores
-may be multiplied by powers of two only, and weights have at most `KEYS` keys, all at a time.
-
 Rows that are masked as a whole keep their weights: equal ones for a mask that adds a large negative
 number, nan for one of -inf, 0 with the guard (see graph.attention). If sizes are known only at run
 time, a mask is assumed to broadcast to the scores and not the other way round, and batches to be
@@ -40,14 +35,14 @@ from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.attention import KEYS, AttentionOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
-from ge.dialects.graph.quantization import DequantizeOp
+from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp, View
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import array_ints, element_type, numel, rank_of, shape_of
 from ge.transforms.analysis.dimensions import ONE, Dimensions, Size, Sizes, volume
 from ge.transforms.graph.composites.absorb_attention_layout import is_empty, target_of
 from ge.transforms.graph.composites.narrow_computation import before_widening
-from ge.transforms.graph.composites.value_grids import Grid, quantized_again
+from ge.transforms.graph.composites.value_grids import Grid, dequantized_again
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.losses import loss_us
@@ -146,7 +141,7 @@ class ScoresSearch:
 
     def masked(self, op: g.AddOp | g.SelectOp, scores: Scores) -> Scores:
         if scores.scale != 1 or scores.softcap or scores.grid:
-            return scores.ended(op, "masks scores that are scaled after it")
+            return scores.ended(op, "masks scores that are scaled or quantized after it")
         result = scores.ended(op, "has no scores of its result's shape")
         for value, mask, fill in self.choices(op):
             if fill not in (None, scores.fill) and scores.fill is not None:
@@ -221,8 +216,12 @@ def find_weights(softmax: SoftmaxOp, dimensions: Dimensions, quantized: bool) ->
         op = use.operation if guard is None else guard
         if op.parent is not softmax.parent:
             break
-        after = quantized_again(op) if quantized and not weights.grid else None
-        if after is not None and (grid := Grid.of(after)):
+        if quantized and isinstance(op, QuantizeOp):
+            after = dequantized_again(op)
+            grid = None if after is None or weights.grid else Grid.of(after)
+            if after is None or grid is None:
+                why = "the weights are not dequantized by one number that they were quantized by"
+                return replace(weights, ops=(op, *weights.ops), why=why)
             value, weights = after.result, replace(weights, grid=grid, ops=(after, *weights.ops))
             continue
         weights = replace(weights, ops=(op, *weights.ops))
@@ -429,7 +428,8 @@ class FindAttention(Search):
     names = (RULE,)
     ops = (SoftmaxOp,)
 
-    def __init__(self, dimensions: Dimensions, quantized: bool) -> None:
+    def __init__(self, dimensions: Dimensions, quantized: bool = False) -> None:
+        """`quantized`: that whose scores or weights are quantized, and nothing else."""
         self.dimensions, self.quantized = dimensions, quantized
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
@@ -438,9 +438,9 @@ class FindAttention(Search):
             return
         scores = ScoresSearch(self.dimensions, self.quantized).search(op.input, Scores())
         weights = find_weights(op, self.dimensions, self.quantized)
-        if self.quantized and not (scores.grid or weights.grid):
-            return  # nothing that was not said without `quantized`
         ops = (*weights.ops, op, *scores.ops)
+        if self.quantized and not any(isinstance(o, QuantizeOp | DequantizeOp) for o in ops):
+            return
         if scores.ops and scores.ops[0].parent is not op.parent:
             return  # scores that are computed before a loop stay there
         first, last = scores.matmul, weights.matmul
@@ -467,8 +467,5 @@ class MatchAttentionPass(FunctionPass):
     name = "match-attention"
     RELATION: ClassVar[Relation] = Ulps()
 
-    quantized: bool = False
-    """Whether scores or weights are quantized and dequantized; else none of them is."""
-
     def run(self, func: FuncOp) -> None:
-        rewrite(func.body, [FindAttention(Dimensions(func.body), self.quantized)])
+        rewrite(func.body, [FindAttention(Dimensions(func.body))])

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import inf
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph.quantization import DequantizeOp, Granular, QuantizeOp
 from ge.dialects.support.element_types import is_float
@@ -46,9 +46,8 @@ def numbers_of(op: Granular) -> tuple[float | None, float | None]:
     return number_of(scale) if single else None, 0.0 if zero is None else number_of(zero)
 
 
-def quantized_again(op: Operation) -> DequantizeOp | None:
+def dequantized_again(op: QuantizeOp) -> DequantizeOp | None:
     """The only user of a quantize, if that is a dequantize."""
-    if not isinstance(op, QuantizeOp) or (use := op.result.first_use) is None:
-        return None
-    after = use.operation
-    return after if op.result.has_one_use() and isinstance(after, DequantizeOp) else None
+    use = op.result.first_use
+    after = None if use is None or not op.result.has_one_use() else use.operation
+    return after if isinstance(after, DequantizeOp) else None
