@@ -284,6 +284,7 @@ def by_tiles(op: g.AttentionOp) -> Fn:
 
 @kernel(g.AttentionOp)
 def attention(op: g.AttentionOp) -> Fn:
+    """The kernel that has the scores of all keys at a time, but for rounded weights."""
     if op.rounded_weights.value.data:
         return by_tiles(op)
     undefined, tokens_first = op.undefined.data, op.tokens_first("result")

@@ -84,7 +84,7 @@ func.func @masked(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x8x6xf32>, %v: tensor<1
   %1 = graph.add %0, %m : (tensor<1x2x4x6xf32>, tensor<4x6xf32>) -> tensor<1x2x4x6xf32>
   %2 = graph.quantize %1, %s to i8 : (tensor<1x2x4x6xf32>, tensor<f32>) -> tensor<1x2x4x6xi8>
   %3 = graph.dequantize %2, %s : (tensor<1x2x4x6xi8>, tensor<f32>) -> tensor<1x2x4x6xf32>
-  // expected-remark@+1 {{graph.add masks scores that are scaled or quantized after it}}
+  // expected-remark@+1 {{graph.add masks scores that are quantized after it}}
   %5 = graph.softmax %3 : (tensor<1x2x4x6xf32>) -> tensor<1x2x4x6xf32>
   %8 = graph.matmul %5, %v : (tensor<1x2x4x6xf32>, tensor<1x2x6x8xf32>) -> tensor<1x2x4x8xf32>
   func.return %8 : tensor<1x2x4x8xf32>

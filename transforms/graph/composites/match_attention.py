@@ -140,8 +140,10 @@ class ScoresSearch:
         return self.search(grid.source, replace(scores, grid=grid))
 
     def masked(self, op: g.AddOp | g.SelectOp, scores: Scores) -> Scores:
-        if scores.scale != 1 or scores.softcap or scores.grid:
-            return scores.ended(op, "masks scores that are scaled or quantized after it")
+        if scores.grid:
+            return scores.ended(op, "masks scores that are quantized after it")
+        if scores.scale != 1 or scores.softcap:
+            return scores.ended(op, "masks scores that are scaled after it")
         result = scores.ended(op, "has no scores of its result's shape")
         for value, mask, fill in self.choices(op):
             if fill not in (None, scores.fill) and scores.fill is not None:
