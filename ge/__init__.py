@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ge.lowering.pipeline.options import Options as Options
     from ge.lowering.plugins.extensions import register_dialect as register_dialect
     from ge.lowering.plugins.extensions import register_pass as register_pass
+    from ge.runtime.device.device_array import DeviceArray as DeviceArray
     from ge.runtime.device.session import Session as Session
     from ge.runtime.profile.profiler import Profiler as Profiler
     from ge.transforms.fusion.user_rules import FusedOp as FusedOp
@@ -42,6 +43,7 @@ _NAMES = {
     "lowering.driver.program": "Program",
     "lowering.pipeline.options": "Options",
     "lowering.plugins.extensions": "register_dialect register_pass",
+    "runtime.device.device_array": "DeviceArray",
     "runtime.device.session": "Session",
     "runtime.profile.profiler": "Profiler",
     "transforms.fusion.user_rules": "FusedOp Graph OpType Pattern",

@@ -17,7 +17,6 @@ from ge.dialects.support.types import (
     DYNAMIC,
     array_ints,
     element_type,
-    is_static,
     shape_of,
     shape_text,
     tensor,
@@ -61,7 +60,8 @@ class MapIndexOp(IndexMap, TensorOp):
 
 @irdl_op_definition
 class AssumeShapeOp(TensorOp):
-    """The input, of which `shape` is known where this runs: an error where it is another one.
+    """The input, of which `shape` is known where this runs (-1: any size): an error where it is
+    another one.
 
     %y = graph.assume_shape %x shape [1, 256] : tensor<?x?xi64> -> tensor<1x256xi64>
     """
@@ -87,7 +87,7 @@ class AssumeShapeOp(TensorOp):
         fits = len(shape) == len(known) and all(
             k in (d, DYNAMIC) for d, k in zip(shape, known, strict=True)
         )
-        if not fits or not is_static(shape):
+        if not fits:
             raise VerifyException(f"{self.input.type} has no shape {shape_text(shape)}")
         return (tensor(shape, element_type(self.input)),)
 

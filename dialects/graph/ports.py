@@ -12,6 +12,10 @@ NAME = "graph.name"  # in the model
 DIMS = "graph.dims"  # names of its dimensions, "" for those that have none
 SEQUENCE = "graph.sequence"  # the sequence of the model of which it is an element
 
+# of @main: by the name of a dimension of gears the axes of outputs that are cut where inputs are
+# padded along it, or a text that says why they must not be
+PADDING = "graph.padding"
+
 # of a module
 PAYLOAD = "graph.payload"  # the file with its weights, beside the IR
 HASH = "graph.payload_hash"  # of the header of that file

@@ -225,10 +225,11 @@ class QuantizeOp(Granular):
 
 @irdl_op_definition
 class DequantizeOp(Granular):
-    """(x - zero_point) * scale in the element type of `scale`. Sums of products of 16-bit integers,
-    i64, have no zero point."""
+    """(x - zero_point) * scale as float type `to`, by default the element type of `scale`. Sums of
+    products of 16-bit integers, i64, have no zero point."""
 
     name = "graph.dequantize"
+    to = opt_prop_def(Attribute)
     VECTOR_COST: ClassVar = 3
     FIXPIPE: ClassVar = 2
     assembly_format = f"$input `,` $scale (`,` $zero_point^)? {TYPES}"
@@ -237,7 +238,12 @@ class DequantizeOp(Granular):
         t = element_type(self.input)
         if t == i64 and self.zero_point is not None:
             raise VerifyException("sums of i64 have no zero point")
-        return (tensor(self.check_granularity(i32 if t == i64 else t), element_type(self.scale)),)
+        shape = self.check_granularity(i32 if t == i64 else t)
+        to = element_type(self.scale) if self.to is None else self.to
+        if not is_float(to):
+            raise VerifyException(f"element type {to} is not supported; dequantize to a float")
+        check_computed(to)
+        return (tensor(shape, to),)
 
 
 @irdl_op_definition

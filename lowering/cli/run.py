@@ -61,6 +61,10 @@ def build_parser() -> ArgumentParser:
     add("--what-if", action="append", default=[], metavar="NAME=2x",
         help="also the time on a target that differs in one respect: hbm_bandwidth, l2_bandwidth, "
         "cube, vector, host_link, launch, or a field of the target (a rate, a time)")  # fmt: skip
+    add("--runs", type=argument(whole(1)), default=0, metavar="N", help="also simulate N runs that "
+        "overlap, as Session.run_many has them; --trace then shows these")  # fmt: skip
+    add("--prefetch", type=argument(whole(1)), default=2, metavar="P",
+        help="batches whose inputs are on the device or on the way (default 2)")  # fmt: skip
     add("--report", metavar="R.json", help="all figures as JSON; times in us, sizes in bytes")
 
     add = parser.section("how it is compiled, where it is not yet")
@@ -170,13 +174,14 @@ def load_model(
     from ge.lowering.driver.compiler import load
     from ge.runtime.data.npz import read_npz
     from ge.runtime.data.weights import Fallback, RandomPayload
-    from ge.runtime.device.session import check_inputs, input_ports, main_of
+    from ge.runtime.device.ports import caller_ports
+    from ge.runtime.device.session import check_inputs, main_of
 
     shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
     loaded = load(args.input, shapes, dims, options.plugins)
     inputs = None
     if args.inputs:
-        ports = [p for p in input_ports(main_of(loaded.module)) if not p.state]
+        ports = caller_ports(main_of(loaded.module))
         inputs = read_npz(args.inputs, [p.name for p in ports])
         check_inputs(ports, inputs)
         open_dims = any(size < 0 for p in ports for size in p.shape)
@@ -238,7 +243,8 @@ def bind(
     """A program of unknown shapes at those of its inputs, or at the sizes given (unless
     GE_STATIC_SHAPE=0), with the inputs."""
     from ge.lowering.driver.binding import Binder, is_open
-    from ge.runtime.device.session import check_inputs, input_ports, main_of, random_inputs
+    from ge.runtime.device.ports import caller_ports
+    from ge.runtime.device.session import check_inputs, main_of, random_inputs
 
     if options.static_shape is False or not is_open(loaded.module):
         return loaded, compilation, inputs
@@ -246,7 +252,7 @@ def bind(
     if not args.timing_only:
         if inputs is None:
             inputs = random_inputs(loaded.module, args.seed, shapes, dims)
-        check_inputs(input_ports(main_of(loaded.module)), inputs)
+        check_inputs(caller_ports(main_of(loaded.module)), inputs)
         shapes = {name: array.shape for name, array in inputs.items()}
     bound = Binder(loaded, options).at(dims, shapes)
     return bound, bound.compilation, inputs
@@ -307,7 +313,12 @@ def compute(
 
 def wants_time(args: argparse.Namespace) -> bool:
     return bool(
-        args.timing_only or args.trace or args.op_summary or args.op_statistic or args.what_if
+        args.timing_only
+        or args.trace
+        or args.op_summary
+        or args.op_statistic
+        or args.what_if
+        or args.runs
     )
 
 
@@ -346,12 +357,16 @@ def write_profile(
     model: str,
 ) -> dict[str, Any]:
     """Write what is asked for; print the figures for people. The `time` part of the report."""
+    from ge.runtime.clock.runs import simulate_runs
     from ge.runtime.profile import tables as profiler
     from ge.runtime.profile.trace import chrome_trace
     from ge.runtime.profile.what_if import what_if
 
+    several = None
+    if args.runs:
+        several = simulate_runs(module, timeline.target, args.runs, args.prefetch, timeline)
     if args.trace:
-        out.json(args.trace, chrome_trace(timeline))
+        out.json(args.trace, chrome_trace(timeline if several is None else several.timeline))
     if args.op_summary:
         rows = profiler.op_summary(timeline, model)
         out.text(args.op_summary, profiler.csv_text(profiler.OP_SUMMARY, rows))
@@ -360,6 +375,9 @@ def write_profile(
         out.text(args.op_statistic, profiler.csv_text(profiler.OP_STATISTIC, rows))
     report = profiler.time_report(timeline)
     print(profiler.summary_table(timeline, report), file=sys.stderr)
+    if several is not None:
+        report["runs"] = several.report()
+        print(several, file=sys.stderr)
     if changes := what_if(module, timeline.target, timeline.latency_us, args.what_if):
         report["what_if"] = [dataclasses.asdict(w) for w in changes]
         print(*changes, sep="\n", file=sys.stderr)

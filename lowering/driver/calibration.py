@@ -24,6 +24,7 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, element_type, has_size, set_type, tensor
 from ge.dialects.targets.target import Target
+from ge.lowering.driver.kept_types import kept_names
 from ge.lowering.driver.program import Program
 from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.options import Options
@@ -70,6 +71,7 @@ def table_for(
     if options.quantize and any(isinstance(op, QuantizeOp) for op in main.walk()):
         hint = "without --quantize it is compiled to integers as it is"
         raise GeError("the model is quantized already", program.path, hint)
+    wanted.kept = kept_names(program, options.keep_dtype)
     scheme = scheme_of(options.quantize) if options.quantize else Scheme("")
     check_rate(scheme, options.target)
     if not any(f.endswith(".toml") for f in files) and lacks_weights(program):
@@ -203,7 +205,7 @@ def export_of(program: Program, options: Options, ctx: Context) -> Callable[[Out
     if options.export_qdq == "-":
         raise GeError("a model is exported to a file, not to standard output")
     module, payload, path = program.module.clone(), program.payload, options.export_qdq
-    calibration = Calibration(calibration_at_hand().table)
+    calibration = replace(calibration_at_hand(), layers={})
     with diagnostic_handler(lambda _: None):  # the program itself tells all
         run_quietly(to_quantized(options), module, program, options, ctx, calibration)
     if not options.quantize and not any(isinstance(op, Granular) for op in module.walk()):
@@ -211,10 +213,10 @@ def export_of(program: Program, options: Options, ctx: Context) -> Callable[[Out
         raise GeError("the model is not quantized: it has no QDQ form", program.path, hint)
     if path.endswith(".mlir"):
         return lambda out: write_module(out, path, module, payload, locations=True)
-    from ge.lowering.onnx.export.exporter import export_model
+    from ge.lowering.onnx.export.exporter import model_and_weights, write_model
 
-    model = export_model(module, payload, program.name).SerializeToString()
-    return lambda out: out.bytes(path, model)
+    model = model_and_weights(module, payload, program.name)
+    return lambda out: write_model(out, path, *model)
 
 
 def largest_value(module: ModuleOp) -> int:

@@ -105,6 +105,9 @@ def decisions(program: Program, options: Options) -> AbstractContextManager[obje
             given = "calibration" if options.calibration else "an accuracy"
             what = f"there is {given}, but no scheme: the model stays float"
             warning(program.module, f"{what}; give --quantize int8 too")
+        if options.keep_dtype:
+            what = "all keep their types without --precision and --quantize"
+            warning(program.module, f"keep_dtype has nothing to do: {what}")
         return nullcontext()
     if options.accuracy and not options.quantize:
         what = "an accuracy is kept by quantized layers, and there is no scheme"
@@ -146,6 +149,8 @@ def lower_verified(
         raise GeError("outputs and inputs are pruned at the graph level only", hint=hint)
     if any(options.gears):
         check_gears(module, options, first)
+    elif options.dynamic_fallback:
+        raise GeError("--dynamic-fallback is beside gears", hint="give --dynamic-dims too")
     levels = first.path_to(last)
     check_switches(options, universe(*options.plugins).all_passes)
     watching = list(instrumentations)

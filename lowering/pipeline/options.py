@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+from ge.dialects.graph.state import split_capacity
 from ge.dialects.support import environment
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets import DEFAULT_TARGET
@@ -107,9 +108,28 @@ def ranges(text: str) -> str:
     return text
 
 
+def capacity(text: str) -> str:
+    try:
+        split_capacity(text)
+    except GeError:
+        raise ValueError("a dimension and its size, NAME=2048") from None
+    return text
+
+
 def bound(text: str) -> str:
     Accuracy.parsed(text)
     return text
+
+
+def kept(text: str) -> tuple[str, ...]:
+    """Names, or the lines of a file."""
+    if not os.path.isfile(text):
+        return names(text)
+    try:
+        with open(text, encoding="utf-8") as file:
+            return tuple(filter(None, map(str.strip, file)))
+    except (OSError, UnicodeDecodeError):
+        raise ValueError("a file with a name on each line") from None
 
 
 @dataclass(frozen=True)
@@ -191,6 +211,13 @@ class Options:
         "would stay f32",
         variable="GE_PRECISION_CLIP", tools=(COMPILE, RUN), group=QUANTIZATION,
     )  # fmt: skip
+    keep_dtype: tuple[str, ...] = option(
+        (),
+        "nodes that keep their element type under --precision and --quantize: names in the model, "
+        "OpType::Softmax for all of a type, or a file with one of these on each line",
+        variable="GE_KEEP_DTYPE", metavar="NAME,...", tools=(COMPILE, RUN, CALIBRATE),
+        group=QUANTIZATION, read=kept,
+    )  # fmt: skip
     accuracy: str = option(
         "",
         "what the outputs shall keep on the samples (snr>=25 dB, cos>=0.999): the fewest and "
@@ -229,6 +256,12 @@ class Options:
         "their names, each with the output that they become, in which \\1 stands for a group",
         variable="GE_STATE", metavar="INPUT=OUTPUT,...", group=MODEL,
     )  # fmt: skip
+    state_capacity: str = option(
+        "",
+        "the dimension of the model along which state grows, and the most rows that it gets: the "
+        "program is static, and appends to state where it is",
+        variable="GE_STATE_CAPACITY", metavar="NAME=N", group=MODEL, read=capacity,
+    )  # fmt: skip
     print_liveness: bool = option(False, "print when each buffer is live, and where, in bytes")
     print_core_plans: bool = option(
         False, "print what each kernel keeps in the memories of a core, in bytes"
@@ -255,6 +288,11 @@ class Options:
         "gears: sizes of all other dynamic dimensions, in the order of the inputs, one for each "
         'name or one for each -1 ("1,256;1,512")',
         variable="GE_DYNAMIC_DIMS", metavar="N,...;...", tools=(COMPILE, RUN), group=MODEL,
+    )  # fmt: skip
+    dynamic_fallback: bool = option(
+        False,
+        "gears: also a body for all other sizes, whose values the device allocates as it runs",
+        variable="GE_DYNAMIC_FALLBACK", tools=(COMPILE, RUN), group=MODEL,
     )  # fmt: skip
     cache_dir: str = option(
         "", "folder that keeps compiled programs by the hash of model and options",
@@ -310,10 +348,11 @@ class Options:
             value = getattr(self, field.name)
             if isinstance(field.default, str) and not isinstance(value, str | os.PathLike):
                 raise GeError(f"{field.name} is a text, not {value!r}")
+            if isinstance(value, os.PathLike):
+                value = os.fspath(cast("os.PathLike[str]", value))
+                object.__setattr__(self, field.name, value)
             if isinstance(field.default, tuple) and isinstance(value, str):
-                object.__setattr__(self, field.name, names(value))
-            elif isinstance(value, os.PathLike):
-                object.__setattr__(self, field.name, os.fspath(cast("os.PathLike[str]", value)))
+                object.__setattr__(self, field.name, self._listed(field.name, value))
         try:
             object.__setattr__(self, "precision", mode_name(self.precision))
         except ValueError as e:
@@ -325,6 +364,12 @@ class Options:
                 raise GeError(f"{field.name} is one of {one_of}, not '{value}'")
         if self.memory_limit < 0:
             raise GeError(f"the memory limit is a number of bytes, not {self.memory_limit}")
+
+    def _listed(self, name: str, text: str) -> tuple[str, ...]:
+        try:
+            return kept(text) if name == "keep_dtype" else names(text)
+        except ValueError as e:
+            raise GeError(f"{name} is {e}, not '{text}'") from None
 
     @property
     def gears(self) -> tuple[str, str, str]:

@@ -128,6 +128,7 @@ def to_graph(options: Options) -> Passes:
     return [
         *to_calibrate(options),
         *quantized_cache(options),
+        *grown(options),
         *(lowered_quantization(options) if options.precision == ORIGIN else []),
         PrepareWeightsPass(stored=options.fusion != "off"),
         EliminateDeadCodePass(),
@@ -171,6 +172,15 @@ def quantized_cache(options: Options) -> Passes:
     from ge.transforms.quantization.quantize_cache import QuantizeCachePass
 
     return [QuantizeCachePass(options.quantize_cache)]
+
+
+def grown(options: Options) -> Passes:
+    """What makes state that grows static, and the constants that follow simple."""
+    if not options.state_capacity:
+        return []
+    from ge.transforms.state.grow_state import GrowStatePass
+
+    return [GrowStatePass(options.state_capacity), FoldConstantsPass(), *clean_up(options)]
 
 
 def precision(options: Options) -> Passes:
@@ -255,7 +265,8 @@ def to_fused(options: Options, remedies: Remedies) -> Passes:
         ]
         if recomputes(options, remedies) and remedies.elementwise:
             fusion.insert(0, RecomputeElementwisePass())
-    gears = [ExpandGearsPass(*options.gears)] if any(options.gears) else []
+    fallback = options.dynamic_fallback
+    gears = [ExpandGearsPass(*options.gears, fallback)] if any(options.gears) else []
     return [*fusion, *gears, *([ExtractConcatsPass()] if options.memory else [])]
 
 

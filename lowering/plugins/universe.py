@@ -44,7 +44,7 @@ PASSES = {
     """,
     "transforms.shapes": "bind-dims expand-gears",
     "transforms.schedule": "assign-streams split-launches",
-    "transforms.state": "mark-state update-state",
+    "transforms.state": "grow-state mark-state update-state",
     "lowering.levels": "verify-level verify-plan verify-schedule",
     "lowering.steps": " ".join(level.step for level in Level),
 }

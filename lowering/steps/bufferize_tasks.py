@@ -250,8 +250,13 @@ class Bufferization:
         yield new
 
     def assumed(self, op: AssumeShapeOp) -> Iterator[Operation]:
-        """A static copy of a dynamic buffer: of an input, where the device has it."""
+        """A copy of a dynamic buffer for a known shape: of an input, where the device has it."""
         source = self.buffers[op.input]
+        if is_dynamic(op.result.type):
+            transfer = TransferOp(source, buffer_type(op.result))
+            self.buffers[op.result] = transfer.result
+            yield transfer
+            return
         alloc = _alloc(buffer_type(op.result), io=isinstance(op.input, BlockArgument))
         alloc.memref.name_hint = op.result.name_hint or op.input.name_hint
         self.buffers[op.result] = alloc.memref
@@ -426,7 +431,8 @@ def _view(owner: SSAValue, offset: int, result: SSAValue) -> ReinterpretCastOp:
 
 def _to_dynamic(buffer: SSAValue, t: MemRefType[Attribute]) -> list[TransferOp]:
     """A copy of a buffer that is not bound to a slot, none where it is not."""
-    return [] if is_dynamic(buffer.type) else [TransferOp(buffer, t)]
+    there = is_dynamic(buffer.type) and space_of(buffer.type) == t.memory_space
+    return [] if there else [TransferOp(buffer, t)]
 
 
 @dataclass(frozen=True)

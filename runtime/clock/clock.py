@@ -21,7 +21,7 @@ nothing of these (`sync`: issue by the host, barriers).
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 from xdsl.dialects.builtin import ModuleOp
@@ -146,9 +146,11 @@ class ProgramClock:
         module: ModuleOp,
         target: Target,
         issued: Mapping[Block, Sequence[Issue | Operation]] | None = None,
+        absent: Collection[Operation] = (),
     ) -> None:
-        """`issued`: the schedule, what the host issues in each block; None: that of the IR."""
-        self.target, self.issued = target, issued
+        """`issued`: the schedule, what the host issues in each block; None: that of the IR.
+        `absent`: tasks that do not run."""
+        self.target, self.issued, self.absent = target, issued, absent
         self.kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
         self.notes: list[str] = []
         self.regions = ByteRegions()
@@ -206,6 +208,8 @@ class ProgramClock:
 
     def add(self, builder: TaskBuilder, issue: Issue) -> None:
         op = issue.op
+        if op in self.absent:
+            return
         if isinstance(op, LaunchOp):
             self.launch(builder, issue, op)
         else:
@@ -260,8 +264,10 @@ class ProgramClock:
         by_device = not (isinstance(op, CaseOp) and op.is_decided_by_host)
         sides: list[tuple[Timeline, L2Cache]] = []
         for region in op.regions:
-            self.traffic.cache = before.copy()
+            self.traffic.cache, count = before.copy(), len(self._unknown)
             timeline = self.block(region.block, host_driven=by_device)
+            if not by_device and self.taken != len(sides):
+                del self._unknown[count:]  # of sizes that no gear has: another branch counts
             sides.append((timeline, self.traffic.cache))
         if not by_device:
             self.branches = [timeline for timeline, _ in sides]
@@ -454,9 +460,14 @@ class Simulation:
             self.timeline.idled(IdleGap(engine, cause, self.now, then))
 
 
-def simulate(module: ModuleOp, target: Target, taken: int | None = None) -> Timeline:
-    """When the tasks of a program run. Raises GeError for a module that is no program and for
-    one whose shapes are known only at run time."""
-    clock = ProgramClock(module, target)
+def simulate(
+    module: ModuleOp,
+    target: Target,
+    taken: int | None = None,
+    absent: Collection[Operation] = (),
+) -> Timeline:
+    """When the tasks of a program run, but for `absent` ones. Raises GeError for a module that is
+    no program and for one whose shapes are known only at run time."""
+    clock = ProgramClock(module, target, absent=absent)
     clock.taken = taken
     return clock.main(module)

@@ -44,6 +44,7 @@ class Task:
     # How many runs of the task it stands for in sums: the last iteration that is shown of a loop
     # stands for those that are not
     runs: int = 1
+    run: int = 0  # the number of the run, where there are several (`runs.py`)
 
     @property
     def name(self) -> str:

@@ -5,7 +5,7 @@ emptied after its last use, so a large model does not keep its intermediate valu
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -153,6 +153,22 @@ class Code:
             extra()
 
         self._steps[index] = (both, dead)
+
+    def stages(
+        self, first: Collection[int], last: Collection[int]
+    ) -> tuple["Code", "Code", "Code"]:
+        """Some instructions (by number) to be run before all others, and some after them, as codes
+        of their own; no register that the last ones read is emptied before."""
+        rest = [i for i in range(len(self.instructions)) if i not in first and i not in last]
+        kept = {r for i in last for r in self.instructions[i].reads}
+        parts: list[Code] = []
+        for numbers in (sorted(first), rest, sorted(last)):
+            part = Code(self.named, [self.instructions[i] for i in numbers])
+            for step, dead in (self._steps[i] for i in numbers):
+                emptied = tuple(r for r in dead if r not in kept) if numbers is rest else ()
+                part._steps.append((step, emptied))
+            parts.append(part)
+        return parts[0], parts[1], parts[2]
 
     def run(self, registers: Registers) -> None:
         """Run all steps. Raises GeError that names the op that failed and its operands."""

@@ -1,6 +1,6 @@
 """A function of a module, ready to run: its code, its constants in place, its device memory."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -14,6 +14,7 @@ from ge.dialects.npu_task.ops import KernelOp, SlotOp
 from ge.dialects.support.errors import GeError
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.data.weights import Payload
+from ge.runtime.device.executable import Code, Registers
 from ge.runtime.device.interleave import random_order
 from ge.runtime.device.interpreter import Translator
 from ge.runtime.device.memory import (
@@ -32,7 +33,8 @@ from ge.runtime.device.program_ops import bound_outputs
 class Function:
     """Translated once when made, then run many times. With `poison`, device memory that holds no
     live value is garbage. With `timing`, each run has another random legal timing (and memory is
-    garbage at the start only). Raises GeError when an op cannot be run or a weight is missing."""
+    garbage at the start only). `bound`: slots whose memory is no part of the device's, but comes
+    with each run. Raises GeError when an op cannot be run or a weight is missing."""
 
     def __init__(
         self,
@@ -40,17 +42,19 @@ class Function:
         func: FuncOp,
         payload: Payload,
         poison: bool = False,
+        bound: Iterable[SSAValue] = (),
+        device: Device | None = None,
         timing: np.random.Generator | None = None,
     ) -> None:
         if len(func.body.blocks) != 1:
             raise GeError(f"@{func.sym_name.data} has no body of one block")
         block = func.body.block
         self.timing = timing
-        self.device = Device.of(func, poison or timing is not None)
+        self.device = device or Device.of(func, poison or timing is not None)
         symbols = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
         self._translator = Translator(payload, self.device, symbols)
         self._outputs = bound_outputs(block)
-        self._translator.bound = set(self._outputs)
+        self._translator.bound = {*self._outputs, *bound}
         self._arguments = [self._translator.define(a) for a in block.args]
         self.code, self._results = self._translator.block(block)
         self._template = self._translator.template
@@ -63,35 +67,64 @@ class Function:
     ) -> list[Array]:
         """The results, in arrays of `outputs` (contiguous, of the right types) or new ones.
         Arguments are not written to."""
-        registers = self._template.copy()
-        for slot, index in self._outputs.items():
-            output = None if outputs is None else outputs[index]
-            registers[self._translator.use(slot)] = self._memory(slot, output)
-        for r, array in zip(self._arguments, arguments, strict=True):
-            registers[r] = array.view()
-            registers[r].flags.writeable = False
-        if self.device.poison:
-            self.device.poison_all()
-        if self.timing is not None:
-            for code in self._translator.codes:
-                code.order = random_order(code, self.timing)
-        with np.errstate(all="ignore"):
-            self.code.run(registers)
-        owners = {id(pool) for pool in self.device.pools.values()}
-        results: list[Array] = []
-        for array in (loaded(registers[r]) for r in self._results):
-            owner = id(_owner(array))
-            # constants and arguments are read-only; a result must not share memory with another
-            shared = not array.flags.writeable or owner in owners
-            results.append(array.copy() if shared else array)
-            owners.add(owner)
+        registers = self.registers(arguments, outputs)
+        self.execute(registers)
+        results = self.results(registers)
         for i, out in enumerate(outputs or ()):
             if out is not None:
                 np.copyto(out, results[i])  # nothing where it is that memory
                 results[i] = out
         return results
 
-    def _memory(self, slot: SSAValue, output: Array | None) -> Array:
+    def register(self, value: SSAValue) -> int:
+        return self._translator.use(value)
+
+    def result_register(self, number: int) -> int:
+        return self._results[number]
+
+    def registers(
+        self, arguments: Sequence[Array], outputs: Sequence[Array | None] | None = None
+    ) -> Registers:
+        """The registers before the first step."""
+        registers = self._template.copy()
+        for slot, index in self._outputs.items():
+            output = None if outputs is None else outputs[index]
+            registers[self.register(slot)] = self.memory(slot, output)
+        for number, array in enumerate(arguments):
+            self.set_argument(registers, number, array)
+        return registers
+
+    def set_argument(self, registers: Registers, number: int, array: Array) -> None:
+        registers[self._arguments[number]] = view = array.view()
+        view.flags.writeable = False
+
+    def execute(self, registers: Registers, code: Code | None = None) -> None:
+        """Run all steps, or those of a part of the code."""
+        if self.device.poison:
+            self.device.poison_all()
+        if self.timing is not None:
+            for part in self._translator.codes:
+                part.order = random_order(part, self.timing)
+        with np.errstate(all="ignore"):
+            (code or self.code).run(registers)
+
+    def results(
+        self, registers: Registers, numbers: Iterable[int] | None = None, *others: Array
+    ) -> list[Array]:
+        """The results, or those with these numbers, in memory of their own, which is none of the
+        device's nor of `others`."""
+        owners = {*map(id, self.device.pools.values()), *(id(_owner(a)) for a in others)}
+        results: list[Array] = []
+        chosen = self._results if numbers is None else [self._results[n] for n in numbers]
+        for array in (loaded(registers[r]) for r in chosen):
+            owner = id(_owner(array))
+            # constants and arguments are read-only; a result must not share memory with another
+            shared = not array.flags.writeable or owner in owners
+            results.append(array.copy() if shared else array)
+            owners.add(owner)
+        return results
+
+    def memory(self, slot: SSAValue, output: Array | None = None) -> Array:
         """The array that a slot stands for in a run: the caller's, or a new one."""
         element, shape = data_type(slot.type)
         array = np.empty(shape, dtype_of(element)) if output is None else output.reshape(shape)

@@ -1,18 +1,26 @@
-"""Which gear of a program inputs have the sizes of: a program that was compiled for some sizes of
-its dynamic inputs has a table of them (`npu_task.map_index`)."""
+"""Which gear of a program inputs have the sizes of, and inputs padded to the next larger one: a
+program that was compiled for some sizes of its dynamic inputs has a table of them
+(`npu_task.map_index`), and says which dimensions can be padded (`graph.padding`)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TypeAlias, cast
 
+import numpy as np
+from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument
 
 from ge.dialects.graph import gears as graph
-from ge.dialects.graph.ports import argument_attributes, dims_of, name_of
+from ge.dialects.graph.ports import PADDING, argument_attributes, dims_of, name_of
 from ge.dialects.npu_task import control
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.types import shape_of
+from ge.dialects.support.types import array_ints, shape_of
+from ge.runtime.data.arrays import Array
+
+# From outputs of a gear, and arrays that are given for some, to the outputs of smaller sizes
+Cut: TypeAlias = Callable[[dict[str, Array], Mapping[str, Array]], dict[str, Array]]
 
 
 @dataclass(frozen=True)
@@ -23,6 +31,8 @@ class GearTable:
     places: Sequence[tuple[str, int]]
     rows: Sequence[tuple[int, ...]]
     takes_others: bool  # whether a branch takes what no row has
+    # By dimension the axes of outputs that are cut where it is padded, or why it must not be
+    padding: Mapping[str, "str | Mapping[str, tuple[int, ...]]"]
 
     @classmethod
     def of(cls, func: FuncOp) -> "GearTable | None":
@@ -43,7 +53,7 @@ class GearTable:
                 places.append((name, axis))
             users = (use.operation for use in op.result.uses)
             branches = max((len(u.regions) for u in users), default=0)
-            return cls(names, places, op.rows, branches > len(op.rows))
+            return cls(names, places, op.rows, branches > len(op.rows), padding_of(func))
         return None
 
     def sizes(self, shapes: Mapping[str, Sequence[int]]) -> tuple[int, ...]:
@@ -71,6 +81,8 @@ class GearTable:
             return None
         if unknown := [n for n in known if n not in self.names]:
             raise GeError(f"no dimension is called '{unknown[0]}'", hint=f"{', '.join(self.names)}")
+        if len(known) == len(self.names):
+            return self.number([known[n] for n in self.names])
         fitting = [
             i for i, row in enumerate(self.rows)
             if all(known.get(n, size) == size for n, size in zip(self.names, row, strict=True))
@@ -79,7 +91,94 @@ class GearTable:
             raise self.missing(known)
         return fitting[0] if len(fitting) == 1 else None
 
+    def number(self, sizes: Sequence[int]) -> int:
+        """The branch that takes these sizes. Raises GeError where none does."""
+        try:
+            return self.rows.index(self.row_for(sizes))
+        except GeError:
+            if self.takes_others:
+                return len(self.rows)
+            raise
+
+    def row_for(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """The gear of these sizes, or the smallest that inputs can be padded to. Raises GeError."""
+        if (exact := tuple(sizes)) in self.rows:
+            return exact
+        larger = [r for r in self.rows if all(a >= b for a, b in zip(r, sizes, strict=True))]
+        reasons: list[str] = []
+        fitting: list[tuple[int, ...]] = []
+        for row in larger:
+            grown = [n for n, a, b in zip(self.names, row, sizes, strict=True) if a > b]
+            mixed = [n for n in grown if not isinstance(self.padding.get(n, ""), Mapping)]
+            if mixed:
+                reasons.append(f"'{mixed[0]}' cannot be padded: {self.padding.get(mixed[0], '')}")
+            else:
+                fitting.append(row)
+        if not fitting:
+            error = self.missing(dict(zip(self.names, sizes, strict=True)))
+            what = f"{error.message}, and {reasons[0]}" if reasons else error.message
+            raise GeError(what, hint=error.hint)
+        return min(fitting, key=lambda row: (prod(row), row))
+
+    def fitted(
+        self, arrays: list[Array], names: Sequence[str], dims: Sequence[Sequence[str]]
+    ) -> "tuple[list[Array], Cut | None]":
+        """Inputs of these names, and dimensions of these names, padded with zeros to the sizes of a
+        gear; and what cuts the outputs. Raises GeError where no gear takes them."""
+        shapes = {n: a.shape for n, a in zip(names, arrays, strict=True)}
+        sizes = self.sizes(shapes)
+        number = self.number(sizes)
+        if number == len(self.rows) or (row := self.rows[number]) == sizes:
+            return arrays, None
+        target: dict[str, int] = dict(zip(self.names, row, strict=True))
+        padded: list[Array] = []
+        for name, array, of_input in zip(names, arrays, dims, strict=True):
+            known = [d or f"{name}[{i}]" for i, d in enumerate(of_input)]
+            shape: list[int] = [target.get(d, n) for d, n in zip(known, array.shape, strict=True)]
+            padded.append(np.zeros(shape, array.dtype))
+            padded[-1][tuple(map(slice, array.shape))] = array
+        return padded, self.cut(sizes, row)
+
+    def cut(self, sizes: Sequence[int], row: Sequence[int]) -> "Cut":
+        """What cuts outputs of a gear to these sizes."""
+        grown = [(n, a, b) for n, a, b in zip(self.names, row, sizes, strict=True) if a != b]
+
+        def cut(results: dict[str, Array], places: Mapping[str, Array]) -> dict[str, Array]:
+            outputs = dict(results)
+            for dim, large, small in grown:
+                axes = self.padding[dim]
+                assert isinstance(axes, Mapping)
+                for name, cut_axes in axes.items():
+                    ends = [
+                        n * small // large if i in cut_axes else n
+                        for i, n in enumerate(outputs[name].shape)
+                    ]
+                    outputs[name] = outputs[name][tuple(map(slice, ends))]
+            for name, array in outputs.items():
+                if (place := places.get(name)) is None:
+                    outputs[name] = np.ascontiguousarray(array)
+                elif place.shape != array.shape:
+                    raise GeError(f"output '{name}' is {array.shape}, not {place.shape}")
+                else:
+                    np.copyto(place, array)
+                    outputs[name] = place
+            return outputs
+
+        return cut
+
     def missing(self, sizes: Mapping[str, int]) -> GeError:
         rows = "; ".join(map(self.listed, self.rows))
         given = ", ".join(f"{n}={size}" for n, size in sizes.items())
         return GeError(f"no gear is for {given}", hint=f"the gears are {rows}")
+
+
+def padding_of(func: FuncOp) -> dict[str, str | dict[str, tuple[int, ...]]]:
+    table = func.attributes.get(PADDING)
+    result: dict[str, str | dict[str, tuple[int, ...]]] = {}
+    for name, entry in table.data.items() if isinstance(table, DictionaryAttr) else ():
+        if isinstance(entry, StringAttr):
+            result[name] = entry.data
+        elif isinstance(entry, DictionaryAttr):
+            axes = entry.data.items()
+            result[name] = {n: array_ints(cast(DenseArrayBase, a)) for n, a in axes}
+    return result

@@ -9,11 +9,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 
 from ge.dialects.npu_task.memory import MemoryView
 from ge.dialects.npu_task.ops import SlotOp
@@ -22,6 +23,9 @@ from ge.dialects.support.types import byte_size
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.machine import WITHOUT_MEMORY, require_memory
 from ge.runtime.data.packing import is_packed, packed, unpacked
+
+if TYPE_CHECKING:
+    from ge.runtime.device.state import DeviceState
 
 POISON = 0xFF
 KEPT = "state"  # the segment whose bytes stay from run to run
@@ -101,10 +105,11 @@ def loaded(value: Array | PackedView) -> Array:
 
 
 class Device:
-    """Segments of device memory by name."""
+    """Segments of device memory by name, and the states that are kept there."""
 
     def __init__(self, sizes: dict[str, int] | None = None, poison: bool = False) -> None:
         self.sizes, self.poison = sizes or {}, poison
+        self.states: dict[Operation, DeviceState] = {}
         require_memory(sum(self.sizes.values()), "the program", hint=WITHOUT_MEMORY)
         self.pools: dict[str, Bytes] = {n: np.empty(s, np.uint8) for n, s in self.sizes.items()}
         if poison:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ge.dialects.graph import control as graph
 from ge.dialects.npu_task import control
@@ -99,9 +99,18 @@ def translate_slot(t: Translator, op: task.SlotOp) -> None:
     view = t.device.view(extent_of(op), dtype_of(element), shape)
     t.constant(op.result, view)
     if STATE in op.attributes:
-        t.states.append(DeviceState.of(op, view, t.device.poison))
+        state_of(t, op, view)
     if isinstance(view, PackedView):
         t.packed.add(t.use(op.result))
+
+
+def state_of(t: Translator, op: Operation, memory: Array | PackedView) -> DeviceState:
+    """The state of a slot or an allocation: one for all functions of the device."""
+    state = t.device.states.get(op)
+    if state is None:
+        state = t.device.states[op] = DeviceState.of(op, memory, t.device.poison)
+    t.states.append(state)
+    return state
 
 
 def bound_outputs(block: Block) -> dict[SSAValue, int]:
@@ -121,9 +130,7 @@ def bound_outputs(block: Block) -> dict[SSAValue, int]:
 def translate_alloc(t: Translator, op: AllocOp) -> None:
     if STATE in op.attributes:
         element, shape = data_type(op.memref.type)
-        memory = np.empty(shape, dtype_of(element))
-        t.constant(op.memref, memory)
-        t.states.append(DeviceState.of(op, memory, t.device.poison))
+        t.constant(op.memref, state_of(t, op, np.empty(shape, dtype_of(element))).memory)
         return
     reason = "a buffer of dynamic shape is made by the launch that computes the shape"
     t.allocate(op, op.memref, reason)

@@ -31,7 +31,8 @@ from ge.runtime.data.arrays import Array, dtype_of, float_limits, integer_limits
 from ge.runtime.data.machine import machine_bytes
 from ge.runtime.data.weights import Fallback, Payload, RandomPayload, weights_of
 from ge.runtime.device.function import Function
-from ge.runtime.device.session import Port, Prepared, check_inputs, input_ports, output_ports
+from ge.runtime.device.ports import Port, check_inputs, input_ports, output_ports
+from ge.runtime.device.session import Prepared
 
 KINDS = ("normal", "edges", "extremes", "zeros")
 

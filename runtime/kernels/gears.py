@@ -4,7 +4,7 @@ import numpy as np
 
 from ge.dialects.graph import gears as g
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.types import array_ints, shape_text
+from ge.dialects.support.types import DYNAMIC, array_ints, shape_text
 from ge.runtime.data.arrays import Array
 from ge.runtime.kernels import Fn, kernel
 
@@ -19,7 +19,7 @@ def assume_shape(op: g.AssumeShapeOp) -> Fn:
     shape = array_ints(op.shape)
 
     def run(x: Array) -> Array:
-        if x.shape != shape:
+        if any(d not in (DYNAMIC, n) for d, n in zip(shape, x.shape, strict=True)):
             raise GeError(f"a value of shape {shape_text(x.shape)} is assumed to be {list(shape)}")
         return x
 

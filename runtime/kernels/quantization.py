@@ -69,6 +69,7 @@ def _quantize_to_float(op: g.QuantizeOp) -> Fn:
 @kernel(g.DequantizeOp)
 def dequantize(op: g.DequantizeOp) -> Fn:
     spread, weights = _spread(op), DerivedArrays()
+    to = None if op.to is None else dtype_of(op.to)
     scales: dict[int, Array] = {}  # those of weights, by the name that they have in `weights`
 
     def run(x: Array, scale: Array, zero_point: Array | None = None) -> Array:
@@ -80,12 +81,13 @@ def dequantize(op: g.DequantizeOp) -> Fn:
         return weights(x, form, lambda: compute(x, scale, zero_point))
 
     def compute(x: Array, scale: Array, zero_point: Array | None) -> Array:
-        wide: Any = np.float64 if scale.dtype == np.float64 else np.float32
+        result = to or scale.dtype
+        wide: Any = np.float64 if np.float64 in (scale.dtype, result) else np.float32
         if zero_point is not None and zero_point.any():
             exact: Any = np.int64 if x.dtype.itemsize > 2 else wide
             x = np.subtract(x, spread(zero_point, x), dtype=exact)
         y = np.multiply(x, spread(scale, x), dtype=wide, casting="unsafe")
-        return np.asarray(y).astype(scale.dtype, copy=False)
+        return np.asarray(y).astype(result, copy=False)
 
     return run
 

@@ -18,12 +18,13 @@ from ge.dialects.support.errors import GeError
 
 if TYPE_CHECKING:
     from ge.runtime.clock.timeline import Timeline
+    from ge.runtime.device.binding import Binding
     from ge.runtime.device.session import Session
 
 
 @dataclass(slots=True, eq=False)
 class Profiled:
-    session: "Session"
+    session: "Session | Binding"
     runs: int = 0
     seconds: float = 0.0  # what the emulation took
     simulated: "Timeline | None" = None
@@ -32,10 +33,15 @@ class Profiled:
     def timeline(self) -> "Timeline":
         """The simulated run. Raises GeError for a module that is no program."""
         if self.simulated is None:
-            from ge.runtime.clock.clock import simulate
-
-            self.simulated = simulate(self.session.module, self.session.target)
+            self.simulated = timeline_of(self.session)
         return self.simulated
+
+
+def timeline_of(session: "Session | Binding") -> "Timeline":
+    """A simulated run. Raises GeError for a module that is no program."""
+    from ge.runtime.clock.clock import simulate
+
+    return simulate(session.module, session.target, absent=session.absent)
 
 
 _listening: ContextVar[list["Profiler"]] = ContextVar("profilers", default=[])  # of all threads
@@ -50,7 +56,7 @@ class Profiler:
     """Listens to all sessions between `start` and `stop`; also a context manager."""
 
     def __init__(self) -> None:
-        self.programs: dict[Session, Profiled] = {}
+        self.programs: dict[Session | Binding, Profiled] = {}
 
     def start(self) -> None:
         """Listen from now on. Raises GeError when it does already."""
@@ -71,7 +77,7 @@ class Profiler:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def record(self, session: "Session", seconds: float) -> None:
+    def record(self, session: "Session | Binding", seconds: float) -> None:
         entry = self.programs.setdefault(session, Profiled(session))
         entry.runs += 1
         entry.seconds += seconds
@@ -96,6 +102,6 @@ class Profiler:
         return tables.op_statistic(timelines, "session")
 
 
-def observe(session: "Session", seconds: float) -> None:
+def observe(session: "Session | Binding", seconds: float) -> None:
     for profiler in _listening.get():
         profiler.record(session, seconds)

@@ -99,6 +99,7 @@ def _details(task: Task) -> dict[str, Any]:
     return {
         "kernel": task.kind,
         "stream": task.stream,
+        "run": task.run,
         "wait_us": task.wait_us,
         "cores": dict(task.cores),
         "bytes": time.bytes,
@@ -152,16 +153,18 @@ class Residence:
 
 
 def residences(timeline: Timeline) -> Iterator[Residence]:
-    """The buffers that have a place in a segment. One that is used in several iterations of a loop
-    is in use from the first to the last."""
-    known: dict[SlotOp, Residence] = {}
+    """The buffers that have a place in a segment, of each run. One that is used in several
+    iterations of a loop is in use from the first to the last."""
+    known: dict[tuple[SlotOp, int], Residence] = {}
     for task in timeline.tasks:
         for value in (*task.op.operands, *task.op.results):
             slot = owner_of(value).owner
             if not isinstance(slot, SlotOp):
                 continue
             size = byte_size(slot.result.type)
-            use = known.setdefault(slot, Residence(slot, size, task.start_us, task.end_us))
+            use = known.setdefault(
+                (slot, task.run), Residence(slot, size, task.start_us, task.end_us)
+            )
             use.start_us = min(use.start_us, task.start_us)
             use.end_us = max(use.end_us, task.end_us)
     yield from known.values()

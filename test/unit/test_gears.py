@@ -113,6 +113,20 @@ def test_branches_of_the_host_are_sunk(model: str):
     assert case.is_decided_by_host
 
 
+def test_a_fallback_takes_all_other_sizes(model: str):
+    program = ge.compile(model, dynamic_dims="1,4;2,9", dynamic_fallback=True)
+    assert check_plan(program.module) == []
+    session = Session(program.module, program.payload, sanitize=True)
+    plain = Session(ge.load(model).module)
+    for batch, length in ((1, 4), (2, 9), (3, 9), (2, 11)):
+        dims = {"batch": batch, "length": length, "length + 1": length + 1}
+        inputs = random_inputs(ge.load(model).module, dims=dims)
+        got, want = session.run(inputs), plain.run(inputs)
+        assert all(np.allclose(got[n], want[n], rtol=1e-5) for n in want), (batch, length)
+    with pytest.raises(GeError, match="--dynamic-fallback is beside gears"):
+        ge.compile(model, dynamic_fallback=True)
+
+
 BATCH = 'tensor<?x4xf32> {graph.dims = ["n", ""]}'
 IMAGE = 'tensor<1x3x?x?xf32> {graph.dims = ["", "", "h", "w"]}'
 BOTH = 'tensor<?x?xf32> {graph.dims = ["n", "s"]}'

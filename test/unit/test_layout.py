@@ -55,13 +55,15 @@ ROOMS: dict[str, set[str]] = {
         "transforms/quantization", "transforms/rewriting",
     },
     "transforms/shapes": {
-        "dialects", "runtime/costs", "runtime/data", "transforms/analysis", "transforms/graph",
+        "dialects", "runtime/costs", "runtime/data", "runtime/kernels", "transforms/analysis",
+        "transforms/graph",
     },
     "transforms/schedule": {
         "dialects", "runtime/clock", "runtime/costs", "transforms/analysis",
     },
     "transforms/state": {
-        "dialects", "transforms/analysis", "transforms/graph", "transforms/memory",
+        "dialects", "runtime/data", "runtime/kernels", "transforms/analysis", "transforms/graph",
+        "transforms/memory",
     },
     "lowering/text": {"dialects", "runtime/data"},
     "lowering/onnx": {"dialects", "runtime/data", "runtime/kernels", "lowering/text"},

@@ -17,9 +17,11 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.support.types import element_type
 from ge.lowering.driver.calibration import run_quietly
 from ge.lowering.driver.compiler import context, load
-from ge.lowering.onnx.export.exporter import export_model
+from ge.lowering.onnx.export import writer
+from ge.lowering.onnx.export.exporter import export_model, model_and_weights, write_model
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.stages import to_quantized
+from ge.lowering.text.files import Outputs
 from ge.runtime.data.arrays import Array
 from ge.tools import ge_compile
 from ge.transforms.quantization.data import Calibration
@@ -66,7 +68,7 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    return save_samples(tmp_path / "x.npz", normal(40, 3, 8, 8, seed=9))
+    return save_samples(tmp_path / "x.npz", normal(16, 3, 8, 8, seed=9))
 
 
 def reference(path: Path, x: Array) -> Array:
@@ -78,8 +80,8 @@ def reference(path: Path, x: Array) -> Array:
 
 @pytest.mark.parametrize(("scheme", "opset"), [("int8", 20), ("w4a16", 21)])
 def test_others_compute_the_same(model: Path, data: Path, tmp_path: Path, scheme: str, opset: int):
-    path, x = tmp_path / "q.onnx", normal(20, 3, 8, 8, seed=11)
-    dims = {"N": 20}
+    path, x = tmp_path / "q.onnx", normal(4, 3, 8, 8, seed=11)
+    dims = {"N": 4}
     program = ge.quantize(str(model), data, scheme, dims=dims, export_qdq=path)
     written = onnx.load(path)
     onnx.checker.check_model(written, full_check=True)
@@ -99,6 +101,81 @@ def layers_of(path: Path) -> list[Any]:
     lower_program(program, Options(), until="graph")
     main = next(iter(program.module.ops))
     return [op for op in main.walk() if isinstance(op, MatmulOp | ConvOp)]
+
+
+def test_weights_beyond_one_file_are_beside_it(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    program, path = load(str(model)), tmp_path / "q.onnx"
+    whole = export_model(program.module, program.payload)
+    monkeypatch.setattr(writer, "SMALL", 64)
+    monkeypatch.setattr(writer, "MOST_BYTES", 500)
+    with Outputs() as out:
+        write_model(out, str(path), *model_and_weights(program.module, program.payload, "main"))
+    tensors = onnx.load(path, load_external_data=False).graph.initializer
+    beside = [t for t in tensors if t.data_location == onnx.TensorProto.EXTERNAL]
+    locations = {e.value for t in beside for e in t.external_data if e.key == "location"}
+    assert locations == {"q.onnx.data"}
+    assert [t.name for t in beside] == [t.name for t in tensors if len(t.raw_data) == 0]
+    onnx.checker.check_model(str(path), full_check=True)
+    for got, want in zip(onnx.load(path).graph.initializer, whole.graph.initializer, strict=True):
+        assert (got.name, got.raw_data) == (want.name, want.raw_data)
+    for name in ("q.onnx", "q.onnx.data"):
+        with pytest.raises(ge.GeError, match="it is an input"), Outputs([tmp_path / name]) as out:
+            write_model(out, str(path), *model_and_weights(program.module, program.payload, "main"))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["net.onnx", "q.onnx", "q.onnx.data"]
+
+
+def test_recurrent_layers(tmp_path: Path):
+    def layer(kind: str, gates: int, directions: int, **more: Any) -> onnx.NodeProto:
+        for i, shape in enumerate(((gates * 3, 4), (gates * 3, 3), (2 * gates * 3,))):
+            weights[f"{kind}{i}"] = normal(directions, *shape, seed=gates + i)
+        inputs = ["x", *(f"{kind}{i}" for i in range(3))]
+        results = [f"y{kind}{i}" for i in range(3 if kind == "LSTM" else 2)]
+        names.extend(results)
+        return onnx.helper.make_node(kind, inputs, results, hidden_size=3, **more)
+
+    names: list[str] = []
+    weights: dict[str, Array] = {}
+    both = {"direction": "bidirectional", "activation_alpha": [0.3], "activation_beta": [0.4, 0.1]}
+    functions = ["HardSigmoid", "Tanh", "Sigmoid", "Affine"]
+    nodes = [
+        layer("LSTM", 4, 1, direction="reverse", clip=0.5, input_forget=1),
+        layer("GRU", 3, 2, linear_before_reset=1, activations=functions, **both),
+        layer("RNN", 1, 1, activations=["LeakyRelu"]),
+    ]
+    info, number = onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT
+    graph = onnx.helper.make_graph(
+        nodes, "net", [info("x", number, (5, 2, 4))], [info(n, number, None) for n in names],
+        [onnx.numpy_helper.from_array(a, n) for n, a in weights.items()],
+    )  # fmt: skip
+    first, second = tmp_path / "a.onnx", tmp_path / "b.onnx"
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), first)
+    onnx.save(exported(first), second)
+    x = normal(5, 2, 4, seed=9)
+    want, got = (
+        ge.Session(p.module, p.payload).run({"x": x})
+        for p in (ge.compile(str(path), fusion="off") for path in (first, second))
+    )
+    assert all(np.array_equal(want[n], got[n]) for n in names)
+
+
+def test_codes_with_a_sign_whose_scales_are_computed(tmp_path: Path):
+    """For any number of rows: no zero point states the type."""
+    text = """func.func @main(%x: tensor<?x8xf32> {graph.name = "x"}) -> tensor<?x8xf32> {
+      %w = graph.constant dense<[[1.0, -0.5, 0.25, 3.0, 1.5, -1.0, 2.0, 0.5]]> : tensor<1x8xf32>
+      %e = graph.constant dense<1.0> : tensor<8x1xf32>
+      %v = graph.mul %e, %w : (tensor<8x1xf32>, tensor<1x8xf32>) -> tensor<8x8xf32>
+      %0 = graph.matmul %x, %v : (tensor<?x8xf32>, tensor<8x8xf32>) -> tensor<?x8xf32>
+      func.return %0 : tensor<?x8xf32>
+    }"""
+    path, x = tmp_path / "q.onnx", normal(5, 8, seed=1)
+    program = ge.compile(str(module_of(text, tmp_path)), quantize="dynamic", export_qdq=path)
+    session = ge.Session(program.module, program.payload)
+    (ours,) = session.run({"x": x}).values()
+    onnx.checker.check_model(str(path), full_check=True)
+    assert decibels(ours.astype(np.float64), reference(path, x)) > 60
 
 
 def test_names_and_shapes_are_kept(model: Path, data: Path, tmp_path: Path):
@@ -340,6 +417,21 @@ def test_an_op_without_a_form(op: str, types: str, reason: str, tmp_path: Path):
     assert op.split()[0] in message
     assert "m.mlir:2" in message
     assert "--export-qdq M.mlir" in message
+
+
+@pytest.mark.parametrize(
+    ("types", "result"),
+    [("i16 i8", "i64"), ("f8E4M3FN f8E4M3FN", "f32"), ("i16 i16", "i64")],
+)
+def test_products_that_onnx_does_not_have(types: str, result: str, tmp_path: Path):
+    a, b = (f"tensor<4x4x{t}>" for t in types.split())
+    text = f"""func.func @main(%x: {a}, %w: {b}) -> tensor<4x4x{result}> {{
+      %0 = graph.matmul %x, %w : ({a}, {b}) -> tensor<4x4x{result}> loc("fc")
+      func.return %0 : tensor<4x4x{result}>
+    }}"""
+    with pytest.raises(ge.GeError, match=r"a product of .* no quantize around it") as raised:
+        exported(module_of(text, tmp_path))
+    assert "fc" in str(raised.value)
 
 
 def test_weights_that_are_not_there(model: Path, tmp_path: Path):

@@ -79,11 +79,16 @@ def test_filecheck_example(tmp_path: Path, run: Run):
     run(match[1].replace("%s", str(test)))
 
 
-def test_python_example(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
-    code = next(body for kind, body in BLOCKS if kind == "python" and "ge.compile" in body)
+@pytest.mark.parametrize(
+    ("about", "prints"), [("print(session.input_names", "input_ids"), ("run_many", "in us:")]
+)
+def test_python_example(
+    about: str, prints: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    code = next(body for kind, body in BLOCKS if kind == "python" and about in body)
     monkeypatch.chdir(ROOT)
     exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
-    assert "input_ids" in capsys.readouterr().out
+    assert prints in capsys.readouterr().out
 
 
 def test_user_rule_example(tmp_path: Path, run: Run):

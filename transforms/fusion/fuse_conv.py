@@ -26,6 +26,7 @@ from ge.transforms.fusion.operands import (
     OPERANDS,
     dequantize_for_each_user,
     take_input,
+    take_tables,
     take_weights,
 )
 from ge.transforms.rewriting.counts import declare
@@ -61,4 +62,5 @@ class FuseConvPass(FusionPass):
                 take_input(merger, op)
                 grow(merger, group, judge_conv)
                 take_input(merger, op)  # what the epilogue reads too
+                take_tables(merger, group)
                 merger.finish(group, FusedConvOp)

@@ -36,6 +36,7 @@ from ge.transforms.fusion.operands import (
     dequantize_for_each_user,
     dequantized,
     take_input,
+    take_tables,
     take_weights,
 )
 from ge.transforms.rewriting.counts import declare
@@ -130,4 +131,5 @@ class FuseLinearPass(FusionPass):
                 take_input(merger, op)
                 grow(merger, group, judge_linear)
                 take_input(merger, op)  # what the epilogue reads too
+                take_tables(merger, group)
                 merger.finish(group, LinearOp)

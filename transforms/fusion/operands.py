@@ -5,10 +5,10 @@
 becomes
     %y = fused_op.linear(%x, %q, %s) { graph.dequantize, graph.matmul }
 
-so that memory holds, and the core loads, the integers of the weight. A weight of several users is
-dequantized in each of them. An input of the model, or the result of a branch or loop, is quantized
-in the launch of its only user, and rounded to 16 bits in the launches of all products that use it:
-any other value is in the launch that defines it.
+so that memory holds, and the core loads, the integers of the weight, and of a table that is added
+to the result. A weight of several users is dequantized in each of them. An input of the model, or
+the result of a branch or loop, is quantized in the launch of its only user, and rounded to 16 bits
+in the launches of all products that use it: any other value is in the launch that defines it.
 """
 
 from typing import TypeGuard
@@ -72,6 +72,15 @@ def take_weights(merger: Merger, matmul: Operation) -> None:
     for value in matmul.operands:
         if (op := dequantized(value)) is not None and op in groups.number:
             merger.join(groups.of(matmul), groups.of(op), FUSE_WEIGHT)
+
+
+def take_tables(merger: Merger, group: Group) -> None:
+    """Let the dequantization of constants that an epilogue reads join its launch."""
+    for value in [v for op in group.ops for v in op.operands]:
+        op = dequantized(value)
+        if op is not None and op in merger.groups.number and value.has_one_use():
+            if (other := merger.groups.of(op)) is not group:
+                merger.join(group, other, FUSE_WEIGHT)
 
 
 def rounds(op: Operation | Block) -> TypeGuard[QuantizeOp | CastOp]:

@@ -18,8 +18,8 @@ whose result has more elements than its largest operand and more than `grow` byt
 tile) stays in `@main`; for a gather (of relative positions), which would be a launch in each run,
 the limit is 16 times as high. Ops without operands (fills) are cloned to where they are used. A
 weight that is used in several shapes is stored once: its reshapes stay in `@main`, as views. So
-does what dequantizes a weight of integers for matmuls and convolutions, which take it as it is
-stored (see `transforms/fusion/operands.py`).
+does what dequantizes integers for matmuls, convolutions and sums, which take a weight or a table as
+it is stored (see `transforms/fusion/operands.py`).
 """
 
 import itertools
@@ -37,6 +37,7 @@ from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.control import Control
 from ge.dialects.graph.convolution import Convolution
+from ge.dialects.graph.elementwise import AddOp
 from ge.dialects.graph.indexing import Picking
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.ports import port
@@ -59,18 +60,31 @@ def _grows(op: TensorOp, limit: int) -> bool:
     return any(numel(shape_of(r)) > largest and byte_size(r.type) > limit for r in op.results)
 
 
-def stays_stored(op: Operation) -> bool:
-    """Whether an op dequantizes a weight for matmuls and convolutions of its block, whose launches
-    take it as it is stored, in fewer bytes."""
+def is_table(value: SSAValue) -> bool:
+    """Whether a value is more than a vector, in any shape: of its size two dimensions and more."""
+    return has_size(value) and sum(d > 1 for d in shape_of(value)) > 1
+
+
+def stays_stored(op: Operation, constant: Container[Operation | Block]) -> bool:
+    """Whether an op dequantizes a weight for matmuls and convolutions of its block, or a table for
+    a sum with what is not constant, whose launches take it as it is stored, in fewer bytes."""
     if not isinstance(op, DequantizeOp):
         return False
     users = [use.operation for use in op.result.uses]
     stored = sum(byte_size(v.type) for v in op.operands)
+    is_added = len(users) == 1 and is_table(op.result) and _adds(users[0], constant, op)
+    is_weight = bool(users) and all(isinstance(u, WEIGHTED) for u in users)
     return (
-        bool(users)
-        and all(isinstance(u, WEIGHTED) and u.parent is op.parent for u in users)
+        (is_weight or is_added)
+        and all(u.parent is op.parent for u in users)
         and stored < byte_size(op.result.type)
     )
+
+
+def _adds(op: Operation, constant: Container[Operation | Block], table: Operation) -> bool:
+    """Whether an op is the sum of a table and another value."""
+    others = [v.owner for v in op.operands if v.owner is not table]
+    return isinstance(op, AddOp) and len(others) == 1 and others[0] not in constant
 
 
 def _is_leaf(op: Operation | Block) -> bool:
@@ -81,7 +95,7 @@ def _is_leaf(op: Operation | Block) -> bool:
 def constant_expressions(block: Block, limit: int, stored: bool) -> dict[Operation, None]:
     """The constants of a block and of the branches and loops in it, and the ops that depend on
     constants only, in order; of ops in branches and loops those that cannot fail. With `stored`
-    without those that dequantize weights for matmuls."""
+    without those that dequantize weights and tables for their users."""
     expressions: dict[Operation, None] = {}
     for op in block.walk():
         if op.parent is not block and not isinstance(op.parent_op(), Control):
@@ -96,7 +110,7 @@ def constant_expressions(block: Block, limit: int, stored: bool) -> dict[Operati
             and all(o.owner in expressions for o in op.operands)
             and all(map(has_size, op.results))
             and not _grows(op, limit)
-            and not (stored and stays_stored(op))
+            and not (stored and stays_stored(op, expressions))
             and (op.parent is block or not op.can_fail())
         ):
             expressions[op] = None
@@ -158,7 +172,7 @@ def outline(block: Block, limit: int, stored: bool) -> FuncOp | None:
 class PrepareWeightsPass(ModulePass):
     """Move expressions of weights to a function that is run once, when the payload is loaded.
     `grow`: bytes up to which a result may have more elements than its operands; `stored`: whether
-    weights of integers that are dequantized for matmuls and convolutions stay integers."""
+    weights of integers that are dequantized for matmuls, convolutions and sums stay integers."""
 
     name = "prepare-weights"
 

@@ -4,7 +4,7 @@ Products (matmuls, convolutions, attention) are, and what passes their results o
 that has a narrow operand, or in a mixed mode only what moves it or adds and multiplies constants.
 Products of integers count where the mode is not mixed: what they are dequantized to is rounded.
 What is computed from inputs before the first product stays in float32, where it costs no launch.
-An op is kept in float32 where
+An op is kept in float32 where keep_dtype names it, and where
 
 - an operand or a result is known not to fit: a constant by its elements, what depends on inputs by
   how large it gets on samples, with a margin;
@@ -52,6 +52,7 @@ from ge.dialects.support.element_types import row_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.transforms.precision.magnitudes import Magnitudes, is_f32
 from ge.transforms.precision.modes import Mode
+from ge.transforms.quantization.data import calibration_at_hand
 
 PRODUCTS = (AttentionLike, Convolution, DeformConvOp, Recurrent)
 ALWAYS_F32 = (
@@ -100,14 +101,15 @@ class Decisions:
 
     def run(self) -> None:
         ops = list(self.magnitudes.main.body.block.ops)
-        sensitive = dict(self._sensitive(ops))
+        sensitive, calibration = dict(self._sensitive(ops)), calibration_at_hand()
         for op in ops:
             if isinstance(op, Control):
                 self.kept[op] = "what is in a branch or loop stays f32"
             elif isinstance(op, DequantizeOp) and not self.mode.mixed:
                 self.values.update(r for r in op.results if r not in self.magnitudes.constants)
             elif isinstance(op, TensorOp) and self._may_be_narrow(op) and self._is_wanted(op):
-                if reason := sensitive.get(op) or self._misfit(op):
+                named = "keep_dtype names it" if calibration.keeps(op) else ""
+                if reason := named or sensitive.get(op) or self._misfit(op):
                     self.kept[op] = reason
                 else:
                     self.narrow[op] = None

@@ -126,8 +126,9 @@ class Refinement:
             return emit(CastOp, owner.input, to=element)
         if isinstance(owner, DequantizeOp) and value in magnitudes.constants:
             if not magnitudes.loses_digits(owner.scale):
-                scale = self.narrowed(owner.scale)
-                return emit(DequantizeOp, owner.input, scale, owner.zero_point, **owner.properties)
+                scale, params = owner.scale, {**owner.properties, "to": None}
+                scale = scale if element_type(scale) == element else self.narrowed(scale)
+                return emit(DequantizeOp, owner.input, scale, owner.zero_point, **params)
         return emit(CastOp, value, to=element)
 
     def widened(self, value: SSAValue) -> SSAValue:

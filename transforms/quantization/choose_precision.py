@@ -83,11 +83,15 @@ class Search:
         """What layers can become, the best first; each layer's noise alone is kept."""
         found: list[Step] = []
         for name, facts in self.facts.items():
-            layer, others = self.trials.layers[name], dict.fromkeys(self.facts, FLOAT)
+            layer, others = self.trials.layers.get(name), dict.fromkeys(self.facts, FLOAT)
             del others[name]
             noise = self.trials.noise(others)
+            facts.alone_db = decibels(1.0, noise)
+            if layer is None:  # a table, which has 8 bits or is of floats
+                found += steps_of(name, noise, [(FLOAT, 0.0, 0.0)])
+                continue
             us = partial(layer_us, layer, target=self.target)
-            least, facts.alone_db = us(self.scheme), decibels(1.0, noise)
+            least = us(self.scheme)
             facts.extra_us = us(None) - least
             choices = [
                 (s.name, self.trials.noise({**others, name: s.name}), us(s) - least)
@@ -171,5 +175,5 @@ def meet(accuracy: Accuracy, search: Search) -> Precisions:
         facts = search.facts[name]
         facts.reason = f"{accuracy} asks for it"
         what = f"'{name}' in {precision} for {accuracy}: {facts.alone_db:.1f} dB alone"
-        remarks.applied(NAME, trials.layers[name].op, what)
+        remarks.applied(NAME, trials.op_of(name), what)
     return chosen

@@ -31,7 +31,7 @@ from ge.runtime.data.arrays import Array, dtype_of, kind_of
 from ge.runtime.data.npz import read_npz
 from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.facts import LayerFacts
-from ge.transforms.quantization.layers import argument_name
+from ge.transforms.quantization.layers import all_names, argument_name
 from ge.transforms.quantization.table import Table, read_table
 
 CHUNK = 32  # samples that are seen at a time where the batch of the model is free
@@ -109,16 +109,21 @@ class Samples:
 class Calibration:
     """What the passes decide from: samples, if there are any, and the table of what was decided
     before, to which they add. `random`: inputs at random, which tell how large values get where
-    there are no samples; `estimated`: that the table has it from these."""
+    there are no samples; `estimated`: that the table has it from these. `kept`: names of nodes of
+    the model whose elements keep their type."""
 
     table: Table = field(default_factory=Table)
     samples: Samples | None = None
     random: Samples | None = None
     estimated: bool = False
+    kept: frozenset[str] = frozenset()
     observed: Any = None  # what passes keep for the next, see layer_samples.py
     accuracy: Accuracy | None = None  # what is asked of the outputs
     sensitivity: bool = False  # whether the noise of all layers is to be measured
     layers: dict[str, LayerFacts] = field(default_factory=dict[str, LayerFacts])
+
+    def keeps(self, op: Operation) -> bool:
+        return bool(self.kept) and not self.kept.isdisjoint(all_names(op))
 
     def facts(self, name: str, op: Operation) -> LayerFacts:
         return self.layers.setdefault(name, LayerFacts(name, op.name))

@@ -1,10 +1,11 @@
 """Ops that passes of quantization insert: constants of numbers, and the scales of weights as
 expressions of constants."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import LocationAttr
+from xdsl.dialects.builtin import LocationAttr, f16, f32
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
@@ -113,11 +114,18 @@ def by_channel(emit: Emitter, weight: SSAValue, axis: int, to: Attribute) -> SSA
 
 
 def by_group(
-    emit: Emitter, weight: SSAValue, axis: int, size: int, to: Attribute, symmetric: bool
+    emit: Emitter,
+    weight: SSAValue,
+    axis: int,
+    size: int,
+    to: Attribute,
+    symmetric: bool,
+    fits: Callable[[SSAValue], bool],
 ) -> SSAValue:
     """A weight quantized with a scale for each `size` elements along `axis`, and dequantized.
     With `symmetric` there is no zero point, and the element that is farthest from zero has the
-    lowest code, so that a scale may be negative."""
+    lowest code, so that a scale may be negative. Scales of f32 that `fits` accepts are rounded to
+    f16."""
     groups, within = _grouped(emit, weight, axis, size)
 
     def reduce(kind: str, value: SSAValue) -> SSAValue:
@@ -130,10 +138,14 @@ def by_group(
     zero_point = None
     if symmetric:
         is_high = emit(CompareOp, emit(AddOp, low, high), zero, predicate="gt")
-        scale = _not_zero(emit, emit(DivOp, emit(SelectOp, is_high, high, low), least))
+        scale = emit(DivOp, emit(SelectOp, is_high, high, low), least)
     else:
         steps = emit.number(int(limits.max) - int(limits.min), weight)
-        scale = _not_zero(emit, emit(DivOp, emit(SubOp, high, low), steps))
+        scale = emit(DivOp, emit(SubOp, high, low), steps)
+    scale = _not_zero(emit, scale)
+    if element_type(scale) == f32 and fits(scale):
+        scale = emit(CastOp, emit(CastOp, scale, to=f16), to=f32)
+    if not symmetric:
         exact = emit(SubOp, least, emit(DivOp, low, scale))
         zero_point = emit(CastOp, emit(ClampOp, emit(RoundOp, exact), least, most), to=to)
     return emit.pair(weight, scale, zero_point, to, axis=axis, block_size=size)

@@ -18,9 +18,14 @@ for scheme dynamic
 (before a convolution with a scale for each sample, before a matmul that does not sum along rows
 with one for the tensor; codes have no sign where elements have none), and for the schemes of
 weights alone
-    %wq = graph.quantize %w, %sw to i4 {axis = 0, block_size = 32}
+    %wq = graph.quantize %w, %sw to i4 {axis = 0, block_size = 32}    %sw is rounded to f16
     %wd = graph.dequantize %wq, %sw {axis = 0, block_size = 32}
     %y = graph.matmul %x, %wd
+
+Tables of embeddings (see embeddings.py) have 8 bits, with a scale for each column:
+    %tq = graph.quantize %table, %st to i8 {axis = 1}
+    %td = graph.dequantize %tq, %st {axis = 1}
+    %x = graph.gather %td, %tokens
 
 Attention, whose query, key and value are quantized by int8, also rounds its weights. It stays float
 where keys or values are inputs of the model (a cache), as all of them would be quantized in each
@@ -62,6 +67,7 @@ from ge.runtime.data.arrays import Array, dtype_of, float_limits
 from ge.transforms.quantization.attention_layers import BITS, lost_us
 from ge.transforms.quantization.calibrate import range_of, set_range
 from ge.transforms.quantization.data import calibration_at_hand
+from ge.transforms.quantization.embeddings import Embedding, embeddings
 from ge.transforms.quantization.emitting import (
     Emitter,
     at_run_time,
@@ -114,6 +120,7 @@ class Insertion:
     symmetric: bool = True
     matched: set[re.Pattern[str]] = field(default_factory=set[re.Pattern[str]])  # of `skip`
     layers: list[Layer] = field(default_factory=list[Layer])
+    embeddings: list[Embedding] = field(default_factory=list[Embedding])
     names: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     # What stands for an activation, and for a weight on one side of a kind of op
     quantized: dict[tuple[SSAValue, Attribute, bool], SSAValue] = field(
@@ -129,13 +136,14 @@ class Insertion:
     def run(self) -> None:
         self.layers = layers(self.main)
         self.names = activations(self.layers)
+        self.embeddings = embeddings(self.main, self.layers)
         self.limits = Limits(Observer(self.main))
         calibration = calibration_at_hand()
         for layer in self.layers:
             facts = calibration.facts(layer.name, layer.op)
             name = calibration.table.layers.get(layer.name, self.scheme.name)
             scheme = SCHEMES.get(name)
-            reason = self.reason_to_skip(layer)
+            reason = self.reason_to_skip(layer.op, self.texts(layer))
             if not reason:
                 reason = self.reason_to_keep(layer, scheme) if scheme else f"the table says {name}"
             if reason or scheme is None:
@@ -147,9 +155,36 @@ class Insertion:
                 why = f": {facts.reason}" if facts.reason else ""
                 remarks.applied(RULE, layer.op, f"'{layer.name}' in {name}{why}")
 
-    def reason_to_skip(self, layer: Layer) -> str:
-        texts = [layer.name, layer.op.name, *all_names(layer.op)]
-        texts += [self.names[layer.op.operands[i]] for i in layer.activations]
+        for embedding in self.embeddings:
+            self.add_table(embedding)
+
+    def add_table(self, embedding: Embedding) -> None:
+        op, calibration = embedding.op, calibration_at_hand()
+        name = calibration.table.layers.get(embedding.name, self.scheme.name)
+        reason = self.reason_to_skip(op, embedding.texts())
+        if not reason and (name not in SCHEMES or not SCHEMES[name].has_tables):
+            reason = f"{name} has no tables" if name in SCHEMES else f"the table says {name}"
+        facts = calibration.facts(embedding.name, op)
+        facts.scheme, facts.reason = FLOAT if reason else name, facts.reason or reason
+        if reason:
+            remarks.missed(RULE, op, f"'{embedding.name}' keeps floats: {facts.reason}")
+            return
+        table = embedding.table
+        key = table, rank_of(table) - 1, 0, 0, False
+        if key not in self.weights:
+            emit = Emitter(op, op.location)
+            self.weights[key] = by_channel(emit, table, rank_of(table) - 1, i8)
+        op.operands[embedding.index] = self.weights[key]
+        remarks.applied(RULE, op, f"'{embedding.name}' takes its table in 8 bits")
+
+    def texts(self, layer: Layer) -> list[str]:
+        """What people may know a layer by."""
+        inputs = (self.names[layer.op.operands[i]] for i in layer.activations)
+        return [layer.name, layer.op.name, *all_names(layer.op), *inputs]
+
+    def reason_to_skip(self, op: Operation, texts: Sequence[str]) -> str:
+        if calibration_at_hand().keeps(op):
+            return "keep_dtype names it"
         for pattern in self.skip:
             if any(map(pattern.search, texts)):
                 self.matched.add(pattern)
@@ -236,11 +271,22 @@ class Insertion:
         if key not in self.weights:
             emit = Emitter(layer.op, layer.op.location)
             if block:
-                result = by_group(emit, value, summed, block, i4, self.symmetric)
+                fits = self.fits_f16
+                result = by_group(emit, value, summed, block, i4, self.symmetric, fits)
             else:
                 result = by_channel(emit, value, axis, f8E4M3FN if scheme.is_float else i8)
             self.weights[key] = result
         return self.weights[key]
+
+    def fits_f16(self, scale: SSAValue) -> bool:
+        """Whether f16 holds all scales of groups to 1 / 256; without the weights, yes."""
+        try:
+            exact = Observer(self.main).constant(scale)
+        except GeError:
+            return True
+        with np.errstate(over="ignore"):
+            error = np.abs(exact.astype(np.float16) - exact)
+        return bool((error <= np.abs(exact) / 256).all())
 
 
 def is_input(value: SSAValue) -> bool:

@@ -28,10 +28,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.convolution import Convolution, ConvOp, ConvTransposeOp
+from ge.dialects.graph.elementwise import CastOp
 from ge.dialects.graph.linear import MatmulOp, product_element
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import UnsqueezeOp
+from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import (
     element_type,
     is_static,
@@ -324,6 +326,21 @@ def integer_convolution(op: ConvOp | ConvTransposeOp, make: Make) -> Replacement
 
 
 # ---- weights -----------------------------------------------------------------------------------
+
+
+@rule(DequantizeOp)
+def scales_of_groups(op: DequantizeOp, make: Make) -> Replacement:
+    """Scales of groups of a weight are stored in the fewer bits that they were rounded to."""
+    cast = op.scale.owner
+    if not isinstance(cast, CastOp) or not op.block_size.value.data or op.to is not None:
+        return None
+    narrow = element_type(cast.input)
+    if not is_float(narrow) or bitwidth(narrow) != 16 or not is_prepared(op.input):
+        return None
+    if not is_prepared(cast.input):
+        return None
+    params = {**op.properties, "to": element_type(op.result)}
+    return make(DequantizeOp, op.input, cast.input, op.zero_point, **params)
 
 
 @rule(g.MulOp, g.DivOp, exact=False)

@@ -39,7 +39,9 @@ from ge.dialects.support.types import (
     array_ints,
     element_type,
     is_static,
+    normalize_axis,
     numel,
+    rank_of,
     shape_of,
 )
 from ge.transforms.graph.canonical.linear_maps import is_prepared
@@ -115,6 +117,10 @@ def moved_axis(op: TensorOp, axis: int) -> int | None:
     """Where a dimension of the input is in the result; None if it is not one any more."""
     if isinstance(op, TransposeOp):
         return array_ints(op.permutation).index(axis)
+    if isinstance(op, GatherOp):
+        taken = normalize_axis(op.axis.value.data, rank_of(op.input))
+        behind = axis + rank_of(op.indices) - 1
+        return None if axis == taken else axis if axis < taken else behind
     if isinstance(op, VIEWS):
         return kept_dimension(shape_of(op.input), shape_of(op.results[0]), axis)
     return None

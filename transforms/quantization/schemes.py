@@ -13,14 +13,15 @@ FLOAT = "float"  # of a layer that is not quantized
 class Scheme:
     """How layers are quantized. `activation_bits`: 0 for float activations. `block`: weights of a
     matmul along its input channels that share a scale, 0 for a scale for each output (which
-    convolutions always have). `rate`: the element type that the target must have a rate for.
-    `is_dynamic`: scales of activations are computed as the program runs. `is_float`: activations
-    and weights are floats of 8 bits."""
+    convolutions always have). `has_tables`: embedding tables have 8 bits too. `rate`: the element
+    type that the target must have a rate for. `is_dynamic`: scales of activations are computed as
+    the program runs. `is_float`: activations and weights are floats of 8 bits."""
 
     name: str
     activation_bits: int = 0
     weight_bits: int = 8
     block: int = 0
+    has_tables: bool = False
     rate: str = ""
     is_dynamic: bool = False
     is_float: bool = False
@@ -62,12 +63,12 @@ SEARCH, MINMAX = "search", "minmax"
 RANGE_METHODS = (SEARCH, MINMAX, "average", "kl")
 
 _SCHEMES = (
-    Scheme(INT8, activation_bits=8, rate="i8"),
+    Scheme(INT8, activation_bits=8, has_tables=True, rate="i8"),
     Scheme("int16", activation_bits=16, rate="i16"),
-    Scheme("dynamic", activation_bits=8, rate="i8", is_dynamic=True),
+    Scheme("dynamic", activation_bits=8, has_tables=True, rate="i8", is_dynamic=True),
     Scheme("fp8", activation_bits=8, rate="f8E4M3FN", is_float=True),
-    Scheme("w8a16"),
-    Scheme("w4a16", weight_bits=4, block=32),
+    Scheme("w8a16", has_tables=True),
+    Scheme("w4a16", weight_bits=4, block=32, has_tables=True),
 )
 SCHEMES = {scheme.name: scheme for scheme in _SCHEMES}
 

@@ -23,7 +23,13 @@ from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.attention_layers import BITS, integers_us
 from ge.transforms.quantization.calibrate import range_of
 from ge.transforms.quantization.correct_bias import correct_bias
-from ge.transforms.quantization.data import Calibration, Samples, calibrating
+from ge.transforms.quantization.data import (
+    Calibration,
+    Samples,
+    calibrating,
+    calibration_at_hand,
+)
+from ge.transforms.quantization.embeddings import Embedding, embeddings
 from ge.transforms.quantization.facts import LayerFacts
 from ge.transforms.quantization.layer_samples import canonical
 from ge.transforms.quantization.layers import Layer, layers
@@ -67,6 +73,14 @@ class Trials:
         return {layer.name: layer for layer in layers(self.main)}
 
     @cached_property
+    def embeddings(self) -> dict[str, Embedding]:
+        return {e.name: e for e in embeddings(self.main, list(self.layers.values()))}
+
+    def op_of(self, name: str) -> Operation:
+        """The op of a layer, or of an embedding."""
+        return (self.layers.get(name) or self.embeddings[name]).op
+
+    @cached_property
     def wanted(self) -> Arrays:
         """The outputs of the float model."""
         return outputs(self.main, self.samples)
@@ -94,7 +108,8 @@ class Trials:
         """A copy, quantized but for layers that have another precision, with biases corrected by
         these or all samples; and what each layer is."""
         table, copy = Table(layers=dict(precisions)), self.main.clone()
-        calibration = Calibration(table, samples or self.samples)
+        kept = calibration_at_hand().kept
+        calibration = Calibration(table, samples or self.samples, kept=kept)
         with diagnostics.without_remarks(), remarks.collecting(), calibrating(calibration):
             self.insert(copy)
             correct_bias(copy, calibration)

@@ -21,7 +21,8 @@ becomes, for a batch of 1 or 8,
 
 It runs on the fused level, so that all that is decided on the graph is decided once. In a gear
 types are inferred again, and what follows from sizes alone (shape arithmetic) is computed. Weights
-stay outside, and so does what comes out equal in all gears. A program without gears, or without
+stay outside, and so does what comes out equal in all gears. `graph.padding` says which dimensions
+of inputs may be padded (see `padding.py`). A program without gears, or without
 dynamic inputs, stays as it is.
 """
 
@@ -29,15 +30,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, ModuleOp, StringAttr, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import CustomOp, FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import CaseOp, LoopOp, YieldOp
 from ge.dialects.graph.gears import AssumeShapeOp, MapIndexOp
+from ge.dialects.graph.ports import PADDING, name_of
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import shape_of
@@ -47,6 +49,7 @@ from ge.transforms.graph.eliminate_dead_code import eliminate_dead_code
 from ge.transforms.graph.fold_constants import fold_op
 from ge.transforms.graph.infer_shapes import infer_loop, infer_op, refresh_signature
 from ge.transforms.shapes.gears import Gears, Request, gears_of
+from ge.transforms.shapes.padding import paddings
 
 LIMIT = 1024  # bytes of what is computed from sizes
 
@@ -136,8 +139,27 @@ def body_of(func: FuncOp, outside: set[Operation], shapes: Mapping[SSAValue, lis
     return Region(block)
 
 
-def expand(func: FuncOp, gears: Gears) -> None:
-    """Put the body into a case with a branch for each gear."""
+def padding_attribute(func: FuncOp, gears: Gears) -> DictionaryAttr:
+    names = [
+        (None if func.res_attrs is None else name_of(func.res_attrs.data[i].data)) or f"result{i}"
+        for i in range(len(func.function_type.outputs))
+    ]
+    entries: dict[str, Attribute] = {}
+    for dim, cuts in paddings(func, gears).items():
+        if isinstance(cuts, str):
+            entries[dim] = StringAttr(cuts)
+            continue
+        axes: dict[str, list[int]] = {}
+        for i, axis in cuts:
+            axes.setdefault(names[i], []).append(axis)
+        entries[dim] = DictionaryAttr(
+            {n: DenseArrayBase.from_list(i64, of_output) for n, of_output in axes.items()}
+        )
+    return DictionaryAttr(entries)
+
+
+def expand(func: FuncOp, gears: Gears, fallback: bool = False) -> None:
+    """Put the body into a case with a branch for each gear, and one for all other sizes."""
     body, args = func.body.block, func.body.block.args
     returned = body.last_op
     assert isinstance(returned, ReturnOp)
@@ -148,8 +170,13 @@ def expand(func: FuncOp, gears: Gears) -> None:
         for (i, axis), size in gears.sizes(row).items():
             shapes.setdefault(args[i], list(shape_of(args[i])))[axis] = size
         regions.append(body_of(func, outside, shapes))
+    if fallback:
+        dynamic = dict.fromkeys(args[i] for where in gears.places.values() for i, _ in where)
+        shapes = {arg: list(shape_of(arg)) for arg in dynamic}
+        regions.append(body_of(func, outside, shapes))
     old = [op for op in body.ops if op not in outside and op is not returned]
     places = [where[0] for where in gears.places.values()]
+    func.attributes[PADDING] = padding_attribute(func, gears)
     index = MapIndexOp.make([args[i] for i, _ in places], [a for _, a in places], gears.rows)
     types = [v.type for v in returned.operands]
     case = CaseOp(operands=[index.result], result_types=[types], regions=[regions])
@@ -159,7 +186,7 @@ def expand(func: FuncOp, gears: Gears) -> None:
     returned.operands = list(case.results)
     for op in reversed(old):
         erase(op)
-    for region in regions:
+    for region in regions[: len(gears.rows)]:
         settle(region.block)
     hoist_common_ops(case)
     infer_op(case)
@@ -180,8 +207,10 @@ class ExpandGearsPass(ModulePass):
     """Heights and widths of images: `224,224;512,512`."""
     dims: str = ""
     """Sizes of all other dynamic dimensions: `1,256;1,512`."""
+    fallback: bool = False
+    """Add a body for all other sizes, whose values the device allocates."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         request = Request(self.batch, self.image_size, self.dims)
         if request and (main := main_function(op)) is not None:
-            expand(main, gears_of(main, request))
+            expand(main, gears_of(main, request), self.fallback)

@@ -149,6 +149,8 @@ SWAP = (0, 2, 1, 3)  # heads and tokens
 def attention(op: at.AttentionOp, w: Writer) -> str:
     if op.has_grids:
         w.refuse("its scores or weights are quantized")
+    if op.is_integer:
+        w.refuse("it is of integers, which have no quantize around them")
     (q, k, v), t = widened((op.query, op.key, op.value), w)
     names = ("query", "key", "value")
     q, k, v = (

@@ -5,10 +5,12 @@ module has. Composites without one ONNX op become several nodes (`composites.py`
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
+import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, helper
+from onnx import ModelProto, NodeProto, TensorProto, helper
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 from xdsl.ir import Attribute, OpResult, SSAValue
 
@@ -17,14 +19,52 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions, main_function
 from ge.dialects.support.types import rank_of
 from ge.lowering.onnx.export.writer import Writer
+from ge.lowering.text.files import Outputs
+from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import Payload
 
 Table = dict[str, Attribute]
 
+ALIGNMENT = 4096  # bytes, of weights beside the file: what maps it asks for that
+
+
+def write_model(out: Outputs, path: str, model: ModelProto, weights: dict[str, Array]) -> None:
+    """Write a model, and beside it PATH.data with the weights that it does not hold."""
+    if weights:
+        file = Path(path).resolve()
+        file = file.with_name(f"{file.name}.data")
+        tensors = [t for t in model.graph.initializer if t.name in weights]
+        end = 0
+        for tensor in tensors:
+            start, size = -(-end // ALIGNMENT) * ALIGNMENT, weights[tensor.name].nbytes
+            entries = {"location": file.name, "offset": start, "length": size}
+            for key, value in entries.items():
+                tensor.external_data.add(key=key, value=str(value))
+            tensor.data_location = TensorProto.EXTERNAL
+            end = start + size
+
+        def write(f: BinaryIO) -> None:
+            for tensor in tensors:
+                f.write(bytes(-f.tell() % ALIGNMENT))
+                f.write(weights[tensor.name].reshape(-1).view(np.uint8).data)
+
+        out.binary(file, write)
+    out.bytes(path, model.SerializeToString())
+
 
 def export_model(module: ModuleOp, payload: Payload | None, name: str = "main") -> ModelProto:
-    """The model, checked as ONNX. Raises GeError for an op that ONNX has no form for, and for a
-    weight that the payload does not have."""
+    """The model in one file. Raises GeError as `model_and_weights` does."""
+    model, weights = model_and_weights(module, payload, name)
+    if weights:
+        raise GeError("the weights do not fit into one ONNX file of 2 GiB")
+    return model
+
+
+def model_and_weights(
+    module: ModuleOp, payload: Payload | None, name: str
+) -> tuple[ModelProto, dict[str, Array]]:
+    """The model, checked as ONNX, and its large weights if one file does not hold them. Raises
+    GeError for an op that ONNX has no form for, and for a weight that the payload does not have."""
     main = main_function(module)
     if main is None:
         raise GeError("there is no function @main to write as ONNX")
@@ -48,13 +88,32 @@ def export_model(module: ModuleOp, payload: Payload | None, name: str = "main") 
     w.nodes = w.block(block)
     name_outputs(w, end.operands, names_out)
     results = [w.info(v, label) for v, label in zip(end.operands, names_out, strict=True)]
+    if w.fits:
+        for tensor in w.initializers:
+            if (data := w.large.pop(tensor.name, None)) is not None:
+                tensor.raw_data = data.tobytes()
     graph = helper.make_graph(w.nodes, name, infos, results, w.initializers)
     opsets = [helper.make_opsetid("", w.opset)]
     model = helper.make_model(
         graph, producer_name="ge", ir_version=w.ir_version, opset_imports=opsets
     )
-    onnx.checker.check_model(model)  # pyright: ignore[reportUnknownMemberType]
-    return model
+    check(model, w.large)
+    return model, w.large
+
+
+def check(model: ModelProto, weights: dict[str, Array]) -> None:
+    """Check a model, in which weights that it does not hold are inputs for that time."""
+    shell = model
+    if weights:
+        shell = ModelProto()
+        shell.CopyFrom(model)
+        del shell.graph.initializer[:]
+        for t in model.graph.initializer:
+            if t.name in weights:
+                shell.graph.input.append(helper.make_tensor_value_info(t.name, t.data_type, t.dims))
+            else:
+                shell.graph.initializer.append(t)
+    onnx.checker.check_model(shell)  # pyright: ignore[reportUnknownMemberType]
 
 
 def ports(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> Iterable[Table]:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import i8, i32
+from xdsl.dialects.builtin import i8, i16, i32
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph.convolution import Convolution, ConvOp, ConvTransposeOp
@@ -12,7 +12,7 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.graph.quantization import DequantizeOp, Granular, QuantizeOp
 from ge.dialects.graph.support.window import WindowedOp
-from ge.dialects.support.element_types import is_float, row_of, ui8
+from ge.dialects.support.element_types import bitwidth, is_float, row_of, ui8, ui16
 from ge.dialects.support.types import element_type, is_static, numel, rank_of, shape_of
 from ge.lowering.onnx.export.table import python
 from ge.lowering.onnx.export.writer import Input, Writer, writes
@@ -20,13 +20,17 @@ from ge.lowering.onnx.model import ONNX_NUMBERS
 from ge.runtime.data.arrays import dtype_of
 
 MOST_BIAS = 2**30  # in units of the sums
+SHORT = (i16, ui16)  # that ONNX's MatMul does not take
 
 
 @writes(MatmulOp)
 def matmul(op: MatmulOp, w: Writer) -> str:
     sides = (op.lhs, op.transpose_lhs), (op.rhs, op.transpose_rhs)
+    left, right, result = map(element_type, (op.lhs, op.rhs, op.result))
+    is_short = {left, right} <= {i8, ui8} and result == i32
+    if not is_short and (not left == right == result or bitwidth(left) < 16 or left in SHORT):
+        w.refuse(f"a product of {left} and {right}, which has no quantize around it")
     operands = [turned(v, w) if flag.value.data else v for v, flag in sides]
-    is_short = element_type(op.result) == i32 and element_type(op.lhs) != i32
     return w.node("MatMulInteger" if is_short else "MatMul", *operands)
 
 
@@ -84,8 +88,8 @@ def window(op: WindowedOp) -> dict[str, Any]:
 
 @writes(ConvOp, ConvTransposeOp)
 def convolution(op: Convolution, w: Writer) -> str:
-    if not is_float(element_type(op.input)):
-        w.refuse("it is of integers")
+    if not is_float(t := element_type(op.input)) or bitwidth(t) < 16:
+        w.refuse(f"it is of {t}, which has no quantize around it")
     x: Input = op.input
     if op.input_channels_last.value.data:
         rank = rank_of(op.input)
@@ -122,11 +126,13 @@ def quantize(op: QuantizeOp, w: Writer) -> str:
     if element_type(op.input) != (t := element_type(op.scale)):
         x = w.node("Cast", x, to=ONNX_NUMBERS[t])
     saturate = python(op.saturate) if is_float(op.to) else None
-    zero_point: Input = op.zero_point
+    zero_point, to = op.zero_point, None
     if zero_point is None and is_static(shape := shape_of(op.scale)):  # it states the type
         shape = () if numel(shape) == 1 and not op.block_size.value.data else shape
         zero_point = w.array(np.zeros(shape, dtype_of(op.to)), "zero_point")
-    return grid("QuantizeLinear", op, x, zero_point, w, saturate=saturate)
+    elif zero_point is None and op.to != ui8:
+        to, w.opset, w.ir_version = ONNX_NUMBERS[op.to], 21, 10
+    return grid("QuantizeLinear", op, x, zero_point, w, saturate=saturate, output_dtype=to)
 
 
 @writes(DequantizeOp)

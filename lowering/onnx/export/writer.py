@@ -35,6 +35,7 @@ from ge.runtime.kernels.constants import Constants
 OPSET, IR_VERSION = 20, 9  # of a model that needs no newer one
 
 KEPT = 2**26  # bytes that are written before what they were computed from is forgotten
+SMALL = 1024  # bytes of a constant that is never beside the file
 MOST_BYTES = 2**31 - 2**24  # of the weights of one file: protobuf ends at 2 GiB
 
 OpT = TypeVar("OpT", bound=Operation)
@@ -67,6 +68,7 @@ class Writer:
     def __init__(self, payload: Payload | None, reserved: Sequence[str]) -> None:
         self.constants = Constants(payload)
         self.initializers: list[TensorProto] = []
+        self.large: dict[str, Array] = {}  # bytes of initializers that have none in them yet
         self.nodes: list[NodeProto] = []
         self.values: dict[SSAValue, str] = {}
         self.opset, self.ir_version = OPSET, IR_VERSION
@@ -112,13 +114,19 @@ class Writer:
         name = self._unique(name)
         data = packed(array.reshape(-1)) if is_packed(array.dtype) else np.ascontiguousarray(array)
         self._bytes += data.nbytes
-        if self._bytes > MOST_BYTES:
-            hint = "ONNX files with weights beside them are not written"
-            raise GeError("the weights do not fit into one ONNX file of 2 GiB", hint=hint)
         number = ONNX_NUMBERS[element_of(array.dtype)]
-        tensor = TensorProto(name=name, data_type=number, dims=array.shape, raw_data=data.tobytes())
+        tensor = TensorProto(name=name, data_type=number, dims=array.shape)
+        if data.nbytes < SMALL:
+            tensor.raw_data = data.tobytes()
+        else:
+            self.large[name] = data
         self.initializers.append(tensor)
         return name
+
+    @property
+    def fits(self) -> bool:
+        """Whether one file holds all constants."""
+        return self._bytes <= MOST_BYTES
 
     def ints(self, values: Sequence[int]) -> str:
         """A vector of i64."""
@@ -217,7 +225,7 @@ class Writer:
 def find(kind: type[Operation]) -> Write | None:
     """The first call imports the modules with these functions."""
     if not _WRITES:
-        for module in ("table", "layers", "composites", "control"):
+        for module in ("table", "layers", "composites", "control", "recurrent"):
             importlib.import_module(f"ge.lowering.onnx.export.{module}")
     return _WRITES.get(kind)
 

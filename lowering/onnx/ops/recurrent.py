@@ -8,20 +8,23 @@ from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.support.inference import Param
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
 
-# ONNX's name in lower case -> ours, and the defaults of alpha and beta where they are used
-_ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
-    "relu": ("relu", None, None),
-    "tanh": ("tanh", None, None),
-    "sigmoid": ("sigmoid", None, None),
-    "affine": ("affine", 1.0, 0.0),
-    "leakyrelu": ("leaky_relu", 0.01, None),
-    "thresholdedrelu": ("thresholded_relu", 1.0, None),
-    "scaledtanh": ("scaled_tanh", 1.0, 1.0),
-    "hardsigmoid": ("hard_sigmoid", 0.2, 0.5),
-    "elu": ("elu", 1.0, None),
-    "softsign": ("softsign", None, None),
-    "softplus": ("softplus", None, None),
+# ONNX's name -> ours, and the defaults of alpha and beta where they are used
+ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
+    "Relu": ("relu", None, None),
+    "Tanh": ("tanh", None, None),
+    "Sigmoid": ("sigmoid", None, None),
+    "Affine": ("affine", 1.0, 0.0),
+    "LeakyRelu": ("leaky_relu", 0.01, None),
+    "ThresholdedRelu": ("thresholded_relu", 1.0, None),
+    "ScaledTanh": ("scaled_tanh", 1.0, 1.0),
+    "HardSigmoid": ("hard_sigmoid", 0.2, 0.5),
+    "Elu": ("elu", 1.0, None),
+    "Softsign": ("softsign", None, None),
+    "Softplus": ("softplus", None, None),
 }
+
+
+_BY_NAME = {name.lower(): known for name, known in ACTIVATIONS.items()}
 
 
 def _activations(n: Node) -> dict[str, Param]:
@@ -32,9 +35,9 @@ def _activations(n: Node) -> dict[str, Param]:
     functions = [name.decode() if isinstance(name, bytes) else str(name) for name in names]
     known: list[tuple[str, float | None, float | None]] = []
     for name in functions:
-        if name.lower() not in _ACTIVATIONS:
+        if name.lower() not in _BY_NAME:
             raise Unsupported(f"activation '{name}' is not supported")
-        known.append(_ACTIVATIONS[name.lower()])
+        known.append(_BY_NAME[name.lower()])
     alphas: list[float] = list(n.attribute("activation_alpha") or ())
     betas: list[float] = list(n.attribute("activation_beta") or ())
 

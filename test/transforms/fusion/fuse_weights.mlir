@@ -93,3 +93,20 @@ func.func @case5(%x: tensor<8x256xf16>, %w: tensor<256x512xi8>, %s: tensor<512xf
 // CHECK-LABEL: func.func @case5(
 // CHECK-NOT:     fused_op
 // CHECK:         func.return
+
+// -----
+
+// A table that the epilogue adds, with its scales.
+func.func @case6(%x: tensor<2x64x256xf16>, %w: tensor<256x512xf16>) -> tensor<2x64x512xf16> {
+  %p = graph.constant #graph.weight<"p"> : tensor<1x64x512xi8>
+  %s = graph.constant #graph.weight<"s"> : tensor<512xf16>
+  %0 = graph.matmul %x, %w : (tensor<2x64x256xf16>, tensor<256x512xf16>) -> tensor<2x64x512xf16>
+  %1 = graph.dequantize %p, %s {axis = 2 : i64} : (tensor<1x64x512xi8>, tensor<512xf16>) -> tensor<1x64x512xf16>
+  %2 = graph.add %0, %1 : (tensor<2x64x512xf16>, tensor<1x64x512xf16>) -> tensor<2x64x512xf16>
+  func.return %2 : tensor<2x64x512xf16>
+}
+// CHECK-LABEL: func.func @case6(
+// CHECK-NOT:     graph.dequantize
+// CHECK:         fused_op.linear(%x, %w, %p, %s)
+// CHECK:           graph.dequantize
+// CHECK-NEXT:      graph.add

@@ -161,9 +161,9 @@ func.func @main(%x: tensor<4x4xf32>, %y: tensor<16xf32>) -> (tensor<4x4xf32>, te
 
 // -----
 
-// A weight that is quantized, and dequantized for a matmul, is prepared as integers; for any other
-// user, or where the integers take no fewer bytes, as floats.
-func.func @main(%x: tensor<4x64xf32>, %y: tensor<64x32xf32>) -> (tensor<4x32xf32>, tensor<64x32xf32>, tensor<4x1xf32>) {
+// A weight that is quantized, and dequantized for a matmul or a sum, is prepared as integers; for any
+// other user, or where the integers take no fewer bytes, as floats.
+func.func @main(%x: tensor<4x64xf32>, %y: tensor<64x32xf32>) -> (tensor<4x32xf32>, tensor<64x32xf32>, tensor<4x1xf32>, tensor<64x32xf32>, tensor<64x32xf32>) {
   %w = graph.constant #graph.weight<"w"> : tensor<64x32xf32>
   %s = graph.constant #graph.weight<"s"> : tensor<32xf32>
   %q = graph.quantize %w, %s to i8 {axis = 1 : i64} : (tensor<64x32xf32>, tensor<32xf32>) -> tensor<64x32xi8>
@@ -176,19 +176,30 @@ func.func @main(%x: tensor<4x64xf32>, %y: tensor<64x32xf32>) -> (tensor<4x32xf32
   %t = graph.constant #graph.weight<"t"> : tensor<64x1xf32>
   %f = graph.dequantize %u, %t {axis = 0 : i64, block_size = 1 : i64} : (tensor<64x1xi8>, tensor<64x1xf32>) -> tensor<64x1xf32>
   %2 = graph.matmul %x, %f : (tensor<4x64xf32>, tensor<64x1xf32>) -> tensor<4x1xf32>
-  func.return %0, %1, %2 : tensor<4x32xf32>, tensor<64x32xf32>, tensor<4x1xf32>
+  %a = graph.constant #graph.weight<"a"> : tensor<64x32xi8>
+  %g = graph.dequantize %a, %s {axis = 1 : i64} : (tensor<64x32xi8>, tensor<32xf32>) -> tensor<64x32xf32>
+  %3 = graph.mul %y, %g : (tensor<64x32xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
+  %b = graph.constant #graph.weight<"b"> : tensor<64x1xi8>
+  %r = graph.constant dense<0.5> : tensor<f32>
+  %h = graph.dequantize %b, %r : (tensor<64x1xi8>, tensor<f32>) -> tensor<64x1xf32>
+  %4 = graph.add %y, %h : (tensor<64x32xf32>, tensor<64x1xf32>) -> tensor<64x32xf32>
+  func.return %0, %1, %2, %3, %4 : tensor<4x32xf32>, tensor<64x32xf32>, tensor<4x1xf32>, tensor<64x32xf32>, tensor<64x32xf32>
 }
 // CHECK-LABEL: func.func @main(%x: tensor<4x64xf32>, %y
 // CHECK-DAG:     %[[S:.*]] = graph.constant #graph.weight<"s"> : tensor<32xf32>
 // CHECK-DAG:     %[[Q:.*]] = graph.constant #graph.weight<"prepared.0"> : tensor<64x32xi8>
 // CHECK:         %[[D:.*]] = graph.dequantize %[[Q]], %[[S]] {axis = 1 : i64}
 // CHECK-NEXT:    graph.matmul %x, %[[D]]
-// CHECK:         %[[E:.*]] = graph.constant #graph.weight<"prepared.1"> : tensor<64x32xf32>
+// CHECK:         %[[E:.*]] = graph.dequantize %v, %[[S]] {axis = 1 : i64}
 // CHECK-NEXT:    graph.add %y, %[[E]]
-// CHECK:         %[[F:.*]] = graph.constant #graph.weight<"prepared.2"> : tensor<64x1xf32>
+// CHECK:         %[[F:.*]] = graph.constant #graph.weight<"prepared.1"> : tensor<64x1xf32>
 // CHECK-NEXT:    graph.matmul %x, %[[F]]
+// CHECK:         %[[G:.*]] = graph.constant #graph.weight<"prepared.2"> : tensor<64x32xf32>
+// CHECK-NEXT:    graph.mul %y, %[[G]]
+// CHECK:         %[[H:.*]] = graph.constant #graph.weight<"prepared.3"> : tensor<64x1xf32>
+// CHECK-NEXT:    graph.add %y, %[[H]]
 // CHECK:       func.func private @prepare()
-// CHECK-COUNT-2: graph.dequantize
+// CHECK-COUNT-3: graph.dequantize
 // CHECK-NOT:     graph.dequantize
 
 // -----

@@ -2,8 +2,8 @@
 // RUN: ge-opt %s -p 'insert-quantization{scheme=w4a16 asymmetric=true}' | filecheck %s --check-prefix=ASYMMETRIC
 // RUN: ge-opt %s -p 'insert-quantization{scheme=w8a16}' | filecheck %s --check-prefix=EIGHT
 
-// Weights alone, in groups of 32 along the axis that is summed over, the last of them cut. Filters
-// of convolutions are small: they have 8 bits.
+// Weights alone, in groups of 32 along the axis that is summed over, the last of them cut, with
+// scales that f16 holds. Filters of convolutions are small: they have 8 bits.
 func.func @main(%x: tensor<2x40xf32>, %i: tensor<1x4x8x8xf32>) -> (tensor<2x6xf32>, tensor<1x8x6x6xf32>) {
   %w = graph.constant #graph.weight<"w"> : tensor<40x6xf32>
   %v = graph.constant #graph.weight<"v"> : tensor<8x4x3x3xf32>
@@ -16,7 +16,9 @@ func.func @main(%x: tensor<2x40xf32>, %i: tensor<1x4x8x8xf32>) -> (tensor<2x6xf3
 // CHECK:      graph.reduce "min" [[G]] axes [1]
 // CHECK:      graph.reduce "max" [[G]] axes [1]
 // CHECK:      graph.select
-// CHECK:      [[S:%\d+]] = graph.select
+// CHECK:      [[E:%\d+]] = graph.select
+// CHECK-NEXT: [[H:%\d+]] = graph.cast [[E]] to f16
+// CHECK-NEXT: [[S:%\d+]] = graph.cast [[H]] to f32
 // CHECK-NEXT: [[Q:%\d+]] = graph.quantize %w, [[S]] to i4 {axis = 0 : i64, block_size = 32 : i64} : (tensor<40x6xf32>, tensor<2x6xf32>) -> tensor<40x6xi4>
 // CHECK-NEXT: [[D:%\d+]] = graph.dequantize [[Q]], [[S]] {axis = 0 : i64, block_size = 32 : i64} :
 // CHECK-NEXT: %r0 = graph.matmul %x, [[D]] :

@@ -284,6 +284,51 @@ func.func @table(%i: tensor<3xi64>) -> tensor<3x4xf32> {
 
 // -----
 
+// Scales of groups that were rounded to f16 are stored so; those of columns are kept as they are.
+func.func @scales_of_groups(%x: tensor<2x64xf32>, %s: tensor<2x4xf16>) -> (tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>) {
+  %g = graph.constant #graph.weight<"g"> : tensor<2x4xf16>
+  %c = graph.constant #graph.weight<"c"> : tensor<4xf16>
+  %w = graph.constant #graph.weight<"w"> : tensor<64x4xi4>
+  %0 = graph.cast %g to f32 : (tensor<2x4xf16>) -> tensor<2x4xf32>
+  %1 = graph.dequantize %w, %0 {axis = 0 : i64, block_size = 32 : i64} : (tensor<64x4xi4>, tensor<2x4xf32>) -> tensor<64x4xf32>
+  %2 = graph.matmul %x, %1 : (tensor<2x64xf32>, tensor<64x4xf32>) -> tensor<2x4xf32>
+  %3 = graph.cast %c to f32 : (tensor<4xf16>) -> tensor<4xf32>
+  %4 = graph.dequantize %w, %3 {axis = 1 : i64} : (tensor<64x4xi4>, tensor<4xf32>) -> tensor<64x4xf32>
+  %5 = graph.matmul %x, %4 : (tensor<2x64xf32>, tensor<64x4xf32>) -> tensor<2x4xf32>
+  %6 = graph.cast %s to f32 : (tensor<2x4xf16>) -> tensor<2x4xf32>
+  %7 = graph.dequantize %w, %6 {axis = 0 : i64, block_size = 32 : i64} : (tensor<64x4xi4>, tensor<2x4xf32>) -> tensor<64x4xf32>
+  %8 = graph.matmul %x, %7 : (tensor<2x64xf32>, tensor<64x4xf32>) -> tensor<2x4xf32>
+  func.return %2, %5, %8 : tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>
+}
+// CHECK-LABEL: func.func @scales_of_groups(
+// CHECK:         graph.dequantize %w, %g {axis = 0 : i64, block_size = 32 : i64, to = f32} : (tensor<64x4xi4>, tensor<2x4xf16>) -> tensor<64x4xf32>
+// CHECK:         [[C:%\d+]] = graph.cast %c to f32
+// CHECK:         graph.dequantize %w, [[C]] {axis = 1 : i64}
+// CHECK:         [[S:%\d+]] = graph.cast %s to f32
+// CHECK-NEXT:    graph.dequantize %w, [[S]] {axis = 0 : i64, block_size
+
+// -----
+
+// The scales of its columns are those of columns of what is read; scales of its rows would have to be
+// read as well.
+func.func @scales_of_columns(%i: tensor<3x2xi64>) -> (tensor<3x2x4xf32>, tensor<3x2x4xf32>) {
+  %s = graph.constant #graph.weight<"s"> : tensor<4xf32>
+  %r = graph.constant #graph.weight<"r"> : tensor<9xf32>
+  %w = graph.constant #graph.weight<"w"> : tensor<9x4xi8>
+  %0 = graph.dequantize %w, %s {axis = 1 : i64} : (tensor<9x4xi8>, tensor<4xf32>) -> tensor<9x4xf32>
+  %1 = graph.gather %0, %i : (tensor<9x4xf32>, tensor<3x2xi64>) -> tensor<3x2x4xf32>
+  %2 = graph.dequantize %w, %r {axis = 0 : i64} : (tensor<9x4xi8>, tensor<9xf32>) -> tensor<9x4xf32>
+  %3 = graph.gather %2, %i axis -2 : (tensor<9x4xf32>, tensor<3x2xi64>) -> tensor<3x2x4xf32>
+  func.return %1, %3 : tensor<3x2x4xf32>, tensor<3x2x4xf32>
+}
+// CHECK-LABEL: func.func @scales_of_columns(
+// CHECK:         %0 = graph.gather %w, %i
+// CHECK-NEXT:    %1 = graph.dequantize %0, %s {axis = 2 : i64}
+// CHECK-NEXT:    %2 = graph.dequantize %w, %r
+// CHECK-NEXT:    %3 = graph.gather %2, %i
+
+// -----
+
 // Limits by channel are integers too.
 func.func @limits(%q: tensor<2x2xi32>) -> tensor<2x2xi8> {
   %s = graph.constant dense<0.5> : tensor<f32>

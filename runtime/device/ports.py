@@ -1,0 +1,173 @@
+"""The inputs and outputs that a module states, and whether arrays fit them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+
+from ge.dialects.graph.ports import dims_of, name_of
+from ge.dialects.graph.state import LENGTH, STATE, STEP, steps_beyond
+from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.support.element_types import type_name
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import DYNAMIC, Shape, shape_text
+from ge.runtime.data.arrays import Array, dtype_of, native
+from ge.runtime.device.casting import converted
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An input or output of a module. `dims` are the symbolic names of its dimensions, "" where
+    a dimension has none; dimensions of the same name have the same size. `state`: the output that
+    an input is in the next run, "" for an input of the caller. `padded`: the shape that the program
+    has for one that grows with a state, () for others. `step`: of the number of rows of states that
+    grow, how many of them a run appends."""
+
+    name: str
+    element: Attribute
+    shape: Shape
+    dims: tuple[str, ...]
+    state: str = ""
+    padded: Shape = ()
+    step: int = 0
+
+    def __str__(self) -> str:
+        sizes = [
+            (name or "?") if size == DYNAMIC else str(size)
+            for size, name in zip(self.shape, self.dims, strict=True)
+        ]
+        return f"{self.name}: {type_name(self.element)}[{', '.join(sizes)}]"
+
+
+def ports(
+    types: Sequence[Attribute], attributes: ArrayAttr[DictionaryAttr] | None, default: str
+) -> list[Port]:
+    result: list[Port] = []
+    for i, t in enumerate(types):
+        table: Mapping[str, Attribute] = {} if attributes is None else attributes.data[i].data
+        element, shape = data_type(t)
+        name = name_of(table)
+        text = f"{default}{i}" if name is None else name
+        becomes, step = table.get(STATE), table.get(STEP)
+        state = becomes.data if isinstance(becomes, StringAttr) else ""
+        rows = step.value.data if isinstance(step, IntegerAttr) else 0
+        result.append(Port(text, element, shape, dims_of(table, len(shape)), state, step=rows))
+    return result
+
+
+def input_ports(func: FuncOp) -> list[Port]:
+    found = ports(func.function_type.inputs.data, func.arg_attrs, "arg")
+    symbol = growing_symbol(func)
+    return found if symbol is None else [opened(port, symbol) for port in found]
+
+
+def growing_symbol(func: FuncOp) -> str | None:
+    """The dimension along which states grow; None where none does."""
+    names = (table.data.get(LENGTH) for table in func.arg_attrs or ())
+    return next((name.data for name in names if isinstance(name, StringAttr)), None)
+
+
+def opened(port: Port, symbol: str) -> Port:
+    """An input with the dimensions that grow with a state as unknown ones."""
+    grown = [steps_beyond(name, symbol) is not None for name in port.dims]
+    if port.state or not any(grown):
+        return port
+    sizes = zip(grown, port.shape, strict=True)
+    shape = tuple(DYNAMIC if g else n for g, n in sizes)
+    return replace(port, shape=shape, padded=port.shape)
+
+
+def with_rows(port: Port, symbol: str, rows: int) -> Port:
+    """An input with its size for so many rows of the states."""
+    beyond = [steps_beyond(name, symbol) if port.padded else None for name in port.dims]
+    sizes = zip(beyond, port.shape, strict=True)
+    return replace(port, shape=tuple(n if b is None else rows + b for b, n in sizes))
+
+
+def caller_ports(func: FuncOp) -> list[Port]:
+    """The inputs but for state, and for what the session knows of it."""
+    return [p for p in input_ports(func) if not p.state and not p.step]
+
+
+def output_ports(func: FuncOp) -> list[Port]:
+    return ports(func.function_type.outputs.data, func.res_attrs, "result")
+
+
+def unknown_name(name: str, what: str, expected: Sequence[Port]) -> str | None:
+    """What is wrong with the name of an input or output."""
+    if any(p.name == name for p in expected):
+        return None
+    near = get_close_matches(name, [p.name for p in expected], 1)
+    hint = f" (did you mean '{near[0]}'?)" if near else ""
+    return f"there is no {what} '{name}'{hint}"
+
+
+def check_inputs(
+    expected: Sequence[Port], values: Mapping[str, Any], cast: bool = False
+) -> list[Array]:
+    """The inputs in order, contiguous. With `cast`, floats are converted to floats and integers to
+    integers. Raises GeError that names everything that is wrong."""
+    problems = [p for name in values if (p := unknown_name(name, "input", expected))]
+    arrays: list[Array] = []
+    sizes: dict[str, tuple[int, str]] = {}
+    for port in expected:
+        if port.name not in values:
+            problems.append(f"input '{port.name}' is missing")
+            continue
+        array = native(values[port.name], dtype_of(port.element))
+        if cast:
+            array = converted(array, dtype_of(port.element), port.name)
+        if problem := _mismatch(port, array, sizes):
+            problems.append(problem)
+        arrays.append(array)
+    if problems:
+        listing = ", ".join(map(str, expected)) or "none"
+        raise GeError("; ".join(problems), hint=f"expected inputs: {listing}")
+    return arrays
+
+
+def check_outputs(
+    expected: Sequence[Port], outputs: Mapping[str, Array], inputs: Sequence[Array]
+) -> list[Array | None]:
+    """The arrays for outputs in order, None where none is given. Raises GeError for one that no
+    output is called for, of another type or static shape, that cannot be written to as it lies, or
+    that shares memory with an input or another output."""
+    if unknown := [name for name in outputs if all(p.name != name for p in expected)]:
+        listing = ", ".join(map(str, expected)) or "none"
+        raise GeError(f"there is no output '{unknown[0]}'", hint=f"outputs: {listing}")
+    arrays = [outputs.get(port.name) for port in expected]
+    others = list(inputs)
+    for port, array in zip(expected, arrays, strict=True):
+        if array is None:
+            continue
+        if problem := _mismatch(port, array, {}):
+            raise GeError(problem.replace("input", "output", 1))
+        if not array.flags.c_contiguous or not array.flags.writeable:
+            raise GeError(f"the array for output '{port.name}' is not contiguous and writeable")
+        if any(np.may_share_memory(array, other) for other in others):
+            raise GeError(f"the array for output '{port.name}' shares memory with another one")
+        others.append(array)
+    return arrays
+
+
+def _mismatch(port: Port, array: Array, sizes: dict[str, tuple[int, str]]) -> str | None:
+    """What is wrong with an input. `sizes` holds the symbolic dimensions of the inputs before."""
+    if array.dtype != dtype_of(port.element):
+        return f"input '{port.name}' is {array.dtype}, not {dtype_of(port.element)}"
+    declared = zip(array.shape, port.shape, strict=False)
+    if array.ndim != len(port.shape) or any(d not in (DYNAMIC, size) for size, d in declared):
+        want = str(port).removeprefix(f"{port.name}: ")
+        return f"input '{port.name}' has shape {shape_text(array.shape)}, not {want}"
+    for size, name in zip(array.shape, port.dims, strict=True):
+        if name:
+            known, where = sizes.setdefault(name, (size, port.name))
+            if known != size:
+                return (
+                    f"dimension '{name}' is {size} in input '{port.name}', but {known} in '{where}'"
+                )
+    return None

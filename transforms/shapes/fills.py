@@ -1,0 +1,136 @@
+"""What padded elements hold: a known constant, or what is known of them otherwise."""
+
+from collections.abc import Sequence
+from enum import Enum
+from math import isfinite, isinf
+from typing import TypeAlias
+
+import numpy as np
+from xdsl.dialects.builtin import Float16Type
+from xdsl.ir import SSAValue
+
+from ge.dialects.graph import activation as act
+from ge.dialects.graph import elementwise as e
+from ge.dialects.graph.elementwise import Elementwise
+from ge.dialects.graph.trigonometry import CosOp, SinOp
+from ge.dialects.support.element_types import is_float
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import constant_value, element_type
+from ge.runtime import kernels
+from ge.runtime.data.arrays import array_of, dtype_of
+
+
+class Kind(Enum):
+    LOW = "so low that its weight in a softmax is exactly zero"
+    INDEX = "the index along the axis"
+    COPY = "what all elements along the axis hold"
+    SHARED = "what a program of the larger size has there, of no input"
+    FINITE = "some finite value"
+    ANY = "any value, infinite or nan too"
+
+
+Fill: TypeAlias = float | Kind
+
+# A mask of this value, or less, swallows any score of ordinary size: exp of the difference is 0
+LOWEST = -1e30
+LOWEST_OF_F16 = -6e4
+
+# Whose results are finite where the operands are
+FINITE = (
+    e.AddOp, e.SubOp, e.MulOp, e.NegOp, e.AbsOp, e.SignOp, e.FloorOp, e.CeilOp, e.RoundOp, e.TanhOp,
+    e.ErfOp, e.MaximumOp, e.MinimumOp, e.SelectOp, e.CastOp, e.ClampOp, SinOp, CosOp, act.ReluOp,
+    act.SigmoidOp, act.SiluOp, act.GeluOp, act.LeakyReluOp, act.HardSigmoidOp, act.HardSwishOp,
+    act.PReluOp,
+)  # fmt: skip
+
+
+def is_low(fill: Fill, value: SSAValue) -> bool:
+    """Whether a fill of scores, or of what is added to them, leaves no weight."""
+    limit = LOWEST_OF_F16 if isinstance(element_type(value), Float16Type) else LOWEST
+    return fill is Kind.LOW or (isinstance(fill, float) and fill <= limit)
+
+
+def is_finite(fill: Fill) -> bool:
+    return isfinite(fill) if isinstance(fill, float) else fill is not Kind.ANY
+
+
+def everywhere(value: SSAValue) -> Fill:
+    """What a value that is not padded holds. Weights and inputs are taken to be finite."""
+    if (dense := constant_value(value)) is None:
+        return Kind.COPY
+    array = array_of(dense)
+    if array.size and (array == array.reshape(-1)[0]).all():
+        return float(array.reshape(-1)[0])
+    return Kind.COPY if np.isfinite(array.astype(np.float64)).all() else Kind.ANY
+
+
+def joined(fills: Sequence[Fill]) -> Fill:
+    """What elements hold of which some hold each of these."""
+    if all(f == fills[0] for f in fills):
+        return fills[0]
+    return Kind.FINITE if all(map(is_finite, fills)) else Kind.ANY
+
+
+def computed(op: TensorOp, fills: Sequence[Fill]) -> Fill:
+    """What an elementwise op makes of these."""
+    if all(isinstance(f, float) for f in fills):
+        return evaluated(op, [f for f in fills if isinstance(f, float)])
+    match op:
+        case e.AndOp() if 0.0 in fills:
+            return 0.0
+        case e.OrOp() if 1.0 in fills:
+            return 1.0
+        case e.MulOp() if 0.0 in fills and all(map(is_finite, fills)):
+            return 0.0
+        case e.SelectOp():
+            return selected(fills)
+        case e.ExpOp() if fills[0] is Kind.LOW:
+            return 0.0
+        case e.CastOp() if fills[0] in (Kind.INDEX, Kind.LOW, Kind.COPY):
+            return fills[0]
+        case e.AddOp() | e.SubOp() if is_low(fills[0], op.operands[0]) or (
+            isinstance(op, e.AddOp) and is_low(fills[1], op.operands[1])
+        ):
+            return Kind.LOW if all(f is Kind.LOW or is_finite(f) or _low(f) for f in fills) else (
+                Kind.ANY
+            )  # fmt: skip
+        case _:
+            pass
+    if all(f is Kind.COPY or isinstance(f, float) for f in fills):
+        return Kind.COPY
+    if not is_float(element_type(op.results[0])):
+        return Kind.FINITE
+    known = isinstance(op, FINITE) or _divides_by_number(op, fills)
+    plain = all(is_finite(f) and f is not Kind.LOW for f in fills)
+    return Kind.FINITE if known and plain else Kind.ANY
+
+
+def selected(fills: Sequence[Fill]) -> Fill:
+    condition, a, b = fills
+    taken = joined((a, b)) if not isinstance(condition, float) else a if condition else b
+    return taken if isinstance(taken, float) or not is_finite(taken) else Kind.FINITE
+
+
+def _low(fill: Fill) -> bool:
+    return isinstance(fill, float) and isinf(fill) and fill < 0
+
+
+def _divides_by_number(op: TensorOp, fills: Sequence[Fill]) -> bool:
+    if isinstance(op, e.DivOp):
+        return isinstance(fills[1], float) and abs(fills[1]) > 0
+    return isinstance(op, e.PowOp) and fills[1] in (1.0, 2.0, 3.0)
+
+
+def evaluated(op: TensorOp, values: Sequence[float]) -> Fill:
+    """The op's own kernel on single elements."""
+    assert isinstance(op, Elementwise | e.ClampOp)
+    arrays = [
+        np.array(v).astype(dtype_of(element_type(operand)))
+        for v, operand in zip(values, op.operands, strict=True)
+    ]
+    try:
+        with np.errstate(all="ignore"):
+            return float(np.asarray(kernels.prepare(op)(*arrays)).reshape(-1)[0])
+    except (GeError, ArithmeticError, ValueError, TypeError):
+        return Kind.ANY

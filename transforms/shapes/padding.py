@@ -1,0 +1,441 @@
+"""Whether inputs that are padded with zeros along a dimension leave the rest of the outputs as it
+is: then a gear takes smaller sizes too.
+
+For one dimension at a time, each value has the axes that are padded, and what the padded elements
+hold (`fills.py`). The valid elements of a result must not depend on padded ones:
+- along an axis that the op can be split along (`SplitInterface`), part i needs part i alone;
+- a sum along a padded axis is of zeros there (a matmul, where one operand is zero and the other
+  finite), a softmax of scores so low that weights are exactly zero (the padded keys of attention,
+  behind a mask that is false or very low there);
+- indices count along the axis, or are constants from the front.
+
+All else mixes, and so does what computes with the size itself (a mean). Elements of weights and
+inputs are taken to be finite, scores to be less than 1e30, and each valid query of a mask of finite
+numbers to have a key.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import i1
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from ge.dialects.fused_op import FusedOp
+from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.graph.creation import FillOp, RangeOp
+from ge.dialects.graph.elementwise import ClampOp, Elementwise
+from ge.dialects.graph.indexing import GatherNdOp, GatherOp
+from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.normalization import BatchNormOp, SoftmaxOp
+from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.graph.shape import BroadcastToOp, ShapeOfOp, View, is_shape_arithmetic
+from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp
+from ge.dialects.support.access import MOVING, Access, aligned_axes
+from ge.dialects.support.diagnostics import location_of
+from ge.dialects.support.dims import symbols
+from ge.dialects.support.interfaces import split_axes
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import constant_ints, normalize_axis, rank_of
+from ge.transforms.analysis.dimensions import Dimensions, Size, volume
+from ge.transforms.shapes.fills import (
+    Fill,
+    Kind,
+    computed,
+    everywhere,
+    is_finite,
+    is_low,
+    joined,
+)
+from ge.transforms.shapes.gears import Gears
+
+Axes = dict[int, Fill]  # padded axis -> what is there
+
+FAR = 1 << 31  # an end of a slice beyond any axis
+
+
+class Mixes(Exception):
+    """An op whose valid results depend on padded elements, or on the size."""
+
+
+@dataclass
+class Padding:
+    """What is known of the values of a body, for one dimension."""
+
+    dims: Dimensions
+    size: Size
+    axes: dict[SSAValue, Axes] = field(default_factory=dict[SSAValue, Axes])
+    sizes: set[SSAValue] = field(default_factory=set[SSAValue])  # values that follow from the size
+
+    def depends(self, size: Size) -> bool:
+        return bool(set(size.symbols) & set(self.size.symbols))
+
+    def along(self, value: SSAValue) -> Axes:
+        return self.axes.get(value, {})
+
+    def fill(self, value: SSAValue, axis: int | None) -> Fill:
+        """What a value holds where the index along its axis is padded."""
+        axes = self.along(value)
+        return axes[axis] if axis is not None and axis in axes else everywhere(value)
+
+    # ---- the walk
+
+    def block(self, block: Block) -> None:
+        for op in block.ops:
+            touched = any(v in self.axes or v in self.sizes for v in op.operands)
+            if not isinstance(op, TensorOp) or not (touched or op.regions):
+                continue
+            if op.regions:
+                if touched or self.is_touched(op):
+                    raise Mixes(op)
+                continue
+            axes = self.result(op)
+            for result in op.results:
+                if axes:
+                    self.axes[result] = dict(axes)
+
+    def is_touched(self, op: Operation) -> bool:
+        used = (v for inner in op.walk() for v in inner.operands)
+        return any(v in self.axes or v in self.sizes for v in used)
+
+    def result(self, op: TensorOp) -> Axes:
+        """The padded axes of the results. Raises Mixes."""
+        if isinstance(op, ShapeOfOp):
+            if any(map(self.depends, self.dims.of(op.input)[op.bounds()])):
+                self.sizes.add(op.result)
+            return {}
+        follow = [v for v in op.operands if v in self.sizes]
+        if follow and is_shape_arithmetic(op):
+            self.sizes.update(op.results)
+            return {}
+        match op:
+            case RangeOp():
+                return self.counted(op)
+            case FillOp():
+                return self.new_axes(op.results[0], {}, Kind.FINITE)
+            case BroadcastToOp():
+                return self.broadcast(op)
+            case View():
+                return self.viewed(op)
+            case SliceOp():
+                return self.sliced(op)
+            case _ if follow:
+                raise Mixes(op)
+            case MatmulOp():
+                return self.multiplied(op)
+            case ReduceOp():
+                return self.reduced(op)
+            case SoftmaxOp():
+                return self.normalized(op)
+            case AttentionOp():
+                return self.attended(op)
+            case SplitOp():
+                return self.cut_apart(op)
+            case GatherOp():
+                return self.gathered(op)
+            case GatherNdOp():
+                return self.gathered_vectors(op)
+            case _:
+                return self.split(op)
+
+    # ---- axes that stay apart
+
+    def split(self, op: TensorOp, done: Sequence[tuple[int, int]] = ()) -> Axes:
+        """By the axes along which the op comes apart; those in `done`, of operands, are no
+        matter."""
+        left = {(i, a) for i, v in enumerate(op.operands) for a in self.along(v)} - set(done)
+        result: Axes = {}
+        for axis in range(rank_of(op.results[0])):
+            needed = self.needed(op, axis)
+            if needed is None:
+                continue
+            covered = {(i, a) for i, a in enumerate(needed) if a is not None and (i, a) in left}
+            if covered:
+                left -= covered
+                result[axis] = self.made(op, needed)
+        if left:
+            raise Mixes(op)
+        return result
+
+    def needed(self, op: TensorOp, axis: int) -> Sequence[int | None] | None:
+        if isinstance(op, ClampOp):
+            return aligned_axes(axis, rank_of(op.results[0]), op.operands)
+        if op.ACCESS is Access.WINDOW or isinstance(op, BatchNormOp):
+            batch = axis == 0 and len(op.results) == 1
+            parts = split_axes(op, axis)
+            return (0, *(None for _ in op.operands[1:])) if batch else parts
+        return split_axes(op, axis)
+
+    def made(self, op: TensorOp, needed: Sequence[int | None]) -> Fill:
+        """What the padded part of the result holds."""
+        fills = [self.fill(v, a) for v, a in zip(op.operands, needed, strict=True)]
+        if isinstance(op, Elementwise | ClampOp):
+            return computed(op, fills)
+        padded = [f for f, a in zip(fills, needed, strict=True) if a is not None]
+        if op.ACCESS in MOVING:
+            return joined(padded)
+        if isinstance(op, MatmulOp) and 0.0 in padded and all(map(is_finite, fills)):
+            return 0.0
+        return Kind.FINITE if all(is_finite(f) and f is not Kind.LOW for f in fills) else Kind.ANY
+
+    # ---- new axes, and axes at other places
+
+    def new_axes(self, result: SSAValue, old: Axes, fill: Fill) -> Axes:
+        """The padded axes of a result whose other axes of this size are new."""
+        axes = dict(old)
+        for i, size in enumerate(self.dims.of(result)):
+            if i not in axes and size == self.size:
+                axes[i] = fill
+            elif i not in axes and self.depends(size):
+                raise Mixes(result.owner)
+        return axes
+
+    def counted(self, op: RangeOp) -> Axes:
+        return self.new_axes(op.results[0], {}, Kind.INDEX)
+
+    def broadcast(self, op: BroadcastToOp) -> Axes:
+        offset = rank_of(op.result) - rank_of(op.input)
+        old = {a + offset: f for a, f in self.along(op.input).items()}
+        body = everywhere(op.input)
+        return self.new_axes(op.result, old, body)
+
+    def viewed(self, op: View) -> Axes:
+        """An axis stays one where as many elements are after it; the first stays the first."""
+        source, result = self.dims.of(op.input), self.dims.of(op.results[0])
+        axes: Axes = {}
+        for axis, fill in self.along(op.input).items():
+            inner = volume(source[axis + 1 :])
+            same = [
+                j for j, s in enumerate(result)
+                if s == source[axis] and volume(result[j + 1 :]) == inner
+            ]  # fmt: skip
+            first = next((j for j, s in enumerate(result) if s.number != 1), None)
+            if same:
+                axes[same[0]] = fill
+            elif (
+                first is not None
+                and all(s.number == 1 for s in source[:axis])
+                and not any(map(self.depends, (*source[axis + 1 :], *result[first + 1 :])))
+            ):
+                axes[first] = Kind.FINITE if fill in (Kind.INDEX, Kind.COPY) else fill
+            else:
+                raise Mixes(op)
+        return axes
+
+    def sliced(self, op: SliceOp) -> Axes:
+        bounds = op.bounds()
+        if bounds is None:
+            raise Mixes(op)
+        axes = dict(self.along(op.input))
+        for axis, start, end, step in bounds:
+            size = self.dims.of(op.result)[axis]
+            if axis not in axes and not self.depends(size) and self.dims.cut.get(size) is None:
+                continue
+            prefix = start == 0 and step == 1
+            cut = self.dims.cut.get(size, size)
+            if prefix and axis in axes and end is not None and end >= FAR:
+                continue
+            if prefix and axis in axes and end is not None and end > 0 and size.number is not None:
+                del axes[axis]
+            elif prefix and axis not in axes and cut == self.size:
+                axes[axis] = Kind.SHARED
+            elif axis in axes or self.depends(cut):
+                raise Mixes(op)
+        return axes
+
+    def cut_apart(self, op: SplitOp) -> Axes:
+        axes = self.along(op.input)
+        if normalize_axis(op.axis.value.data, rank_of(op.input)) in axes:
+            raise Mixes(op)
+        return axes
+
+    # ---- sums, softmax, attention
+
+    def multiplied(self, op: MatmulOp) -> Axes:
+        m, n = rank_of(op.lhs), rank_of(op.rhs)
+        k = (m - (2 if op.transpose_lhs.value.data else 1),
+             n - (1 if op.transpose_rhs.value.data else 2))  # fmt: skip
+        a, b = self.along(op.lhs).get(k[0]), self.along(op.rhs).get(k[1])
+        if a is None and b is None:
+            return self.split(op)
+        if a is None or b is None or 0.0 not in (a, b) or not (is_finite(a) and is_finite(b)):
+            raise Mixes(op)
+        return self.split(op, [(0, k[0]), (1, k[1])])
+
+    def reduced(self, op: ReduceOp) -> Axes:
+        axes, own = op.reduced_axes(), self.along(op.input)
+        if axes is None:
+            raise Mixes(op)
+        neutral = {"sum": 0.0, "l1": 0.0, "l2": 0.0, "sum_square": 0.0, "prod": 1.0}
+        for axis, fill in own.items():
+            if axis not in axes:
+                continue
+            kind = op.kind.data
+            fits = fill == neutral.get(kind) if kind in neutral else kind == "max" and (
+                fill == float("-inf") or is_low(fill, op.input)
+            )  # fmt: skip
+            if not fits:
+                raise Mixes(op)
+        kept = bool(op.keep_dims.value.data)
+        rest = [i for i in range(rank_of(op.input)) if i not in axes]
+        finite = op.kind.data in ("sum", "mean", "max", "min", "l1", "sum_square")
+        return {
+            (axis if kept else rest.index(axis)): Kind.FINITE
+            if finite and is_finite(fill) and fill is not Kind.LOW
+            else Kind.ANY
+            for axis, fill in own.items()
+            if axis not in axes
+        }
+
+    def normalized(self, op: SoftmaxOp) -> Axes:
+        last = normalize_axis(op.axis.value.data, rank_of(op.input))
+        fill = self.along(op.input).get(last)
+        if fill is None or op.flatten.value.data:
+            return self.split(op)
+        if not is_low(fill, op.input):
+            raise Mixes(op)
+        return {**self.split(op, [(0, last)]), last: 0.0}
+
+    def attended(self, op: AttentionOp) -> Axes:
+        """Keys that are padded have no weight; batch, heads and queries stay apart."""
+        result: Axes = {}
+        key, value = (self.along(v).get(op.dimension(name, 2))
+                      for name, v in (("key", op.key), ("value", op.value)))  # fmt: skip
+        finite = all(is_finite(f) for v in op.operands for f in self.along(v).values())
+        if key is not None or value is not None:
+            if not (key is not None and value is not None and is_finite(key) and is_finite(value)):
+                raise Mixes(op)
+            if not self.leaves_out(op):
+                raise Mixes(op)
+        positional = op.key_lengths is not None or op.offset_value is not None
+        for axis, name in ((0, "query"), (1, "query"), (2, "query")):
+            if op.dimension(name, axis) in self.along(op.query):
+                if axis == 2 and positional:
+                    raise Mixes(op)
+                result[op.dimension("result", axis)] = Kind.FINITE if finite else Kind.ANY
+        if op.dimension("query", 3) in self.along(op.query):
+            raise Mixes(op)
+        if op.dimension("value", 3) in self.along(op.value):
+            raise Mixes(op)
+        return result
+
+    def leaves_out(self, op: AttentionOp) -> bool:
+        """Whether valid queries see no padded key."""
+        for mask in op.masks:
+            fill = self.along(mask).get(rank_of(mask) - 1)
+            if fill is not None and (is_low(fill, mask) or self.is_false(op, mask, fill)):
+                return True
+        plain = op.key_lengths is None and op.offset_value is None and op.ints("offset") in (
+            None, (0,)
+        )  # fmt: skip
+        queries = op.dimension("query", 2) in self.along(op.query)
+        return bool(op.causal.value.data) and plain and queries
+
+    def is_false(self, op: AttentionOp, mask: SSAValue, fill: Fill) -> bool:
+        is_bool = getattr(mask.type, "element_type", None) == i1
+        return is_bool and fill == 0.0 and is_low(float(op.fill.value.data), op.query)
+
+    # ---- indices
+
+    def gathered(self, op: GatherOp) -> Axes:
+        data, indices = op.operands
+        axis, count = normalize_axis(op.axis.value.data, rank_of(data)), rank_of(indices)
+        known, own, of_indices = constant_ints(indices), self.along(data), self.along(indices)
+        result: Axes = {}
+        if axis in own and (known is None or min(known, default=0) < 0):
+            raise Mixes(op)
+        for i, fill in of_indices.items():
+            inside = fill in (Kind.INDEX, Kind.COPY, Kind.SHARED) or (
+                isinstance(fill, float) and fill >= 0
+            )
+            if not inside:
+                raise Mixes(op)
+            result[axis + i] = Kind.FINITE
+        for i, fill in own.items():
+            if i != axis:
+                result[i if i < axis else i + count - 1] = fill
+        return result
+
+    def gathered_vectors(self, op: GatherNdOp) -> Axes:
+        """Indices that count along the axes of the data, in vectors that a concatenation makes."""
+        data, indices = op.operands
+        own = self.along(data)
+        vectors = indices.owner
+        if op.batch_dims.value.data or not isinstance(vectors, ConcatOp):
+            raise Mixes(op)
+        result: Axes = {}
+        last = rank_of(indices) - 1
+        parts = list(vectors.inputs)
+        if normalize_axis(vectors.axis.value.data, last + 1) != last or any(
+            self.dims.of(p)[last].number != 1 for p in parts
+        ):
+            raise Mixes(op)
+        for i, part in enumerate(parts):
+            counting = [a for a, f in self.along(part).items() if f is Kind.INDEX]
+            others = [f for f in self.along(part).values() if f not in (Kind.INDEX, Kind.COPY)]
+            if others or (i in own and len(counting) != 1):
+                raise Mixes(op)
+            for axis in self.along(part):
+                result.setdefault(axis, Kind.FINITE)
+            if i in own:
+                result[counting[0]] = own[i]
+        if any(i >= len(parts) for i in own):
+            raise Mixes(op)
+        return result
+
+
+# ---- a program -------------------------------------------------------------------------------
+
+
+def unfused(func: FuncOp) -> FuncOp:
+    """A copy in which the members of fused ops stand by themselves."""
+    copy = func.clone()
+    for op in list(copy.body.block.ops):
+        if not isinstance(op, FusedOp):
+            continue
+        values: dict[SSAValue, SSAValue] = dict(zip(op.block.args, op.inputs, strict=True))
+        assert op.parent is not None
+        for member in op.members:
+            clone = member.clone(values)
+            clone.location = member.location
+            op.parent.insert_op_before(clone, op)
+        for result, value in zip(op.results, op.yielded, strict=True):
+            result.replace_all_uses_with(values[value])
+        op.detach()
+        op.erase()
+    return copy
+
+
+def paddings(func: FuncOp, gears: Gears) -> Mapping[str, "str | list[tuple[int, int]]"]:
+    """For each dimension of the gears the axes of outputs that are to be cut (number of the output,
+    and axis), or why it cannot be padded."""
+    copy = unfused(func)
+    body = copy.body.block
+    dims = Dimensions(copy.body)
+    result: dict[str, str | list[tuple[int, int]]] = {}
+    for name, places in gears.places.items():
+        follows = [n for n in gears.names if n != name and name in symbols(n)]
+        if follows or (symbols(name) != (name,) and set(symbols(name)) & set(gears.names)):
+            result[name] = f"the size of '{follows[0] if follows else name}' follows from others"
+            continue
+        size = dims.of(body.args[places[0][0]])[places[0][1]]
+        padding = Padding(dims, size)
+        for i, axis in places:
+            padding.axes.setdefault(body.args[i], {})[axis] = 0.0
+        try:
+            padding.block(body)
+            result[name] = cut_axes(body, padding)
+        except Mixes as mixes:
+            op = mixes.args[0]
+            where = str(location_of(op)) if isinstance(op, Operation) else ""
+            what = op.name if isinstance(op, Operation) else "an input"
+            result[name] = f"{what}{f' ({where})' if where else ''} mixes its elements"
+    return result
+
+
+def cut_axes(body: Block, padding: Padding) -> list[tuple[int, int]]:
+    last = body.last_op
+    assert isinstance(last, ReturnOp)
+    if any(v in padding.sizes for v in last.operands):
+        raise Mixes(last)
+    return [(i, axis) for i, v in enumerate(last.operands) for axis in padding.along(v)]
