@@ -13,6 +13,9 @@ a key j is left out for query i if
  - j < p - left_window or j > p + right_window, for windows that are not negative;
  - j >= key_lengths of its batch. Without an offset the queries are then the last of these keys.
 
+With a `length` all of this is of the first keys, values and columns of masks alone: the others are
+not read.
+
 The weights are the softmax of the scores. It is undefined in two cases, and `undefined` says what
 comes of them: no key takes part (all scores are -inf), or a score is nan or +inf.
  - "zero": result 0 where no key takes part, nan in the other case;
@@ -53,6 +56,8 @@ from ge.dialects.graph.support.parameters import (
     OneResultOp,
     check_broadcast_to,
     check_floats,
+    check_indices,
+    check_scalar,
     optional,
     parameter,
 )
@@ -198,6 +203,7 @@ class AttentionOp(AttentionLike):
     masks = var_operand_def()
     key_lengths = opt_operand_def()
     offset_value = opt_operand_def()
+    length = opt_operand_def()
     value_tokens_first = prop_def(BoolAttr, default_value=_OFF)
     KEYED: ClassVar = ("key", "value")
     ROUNDED_ONCE: ClassVar = 3
@@ -205,8 +211,8 @@ class AttentionOp(AttentionLike):
     rounded_weights = prop_def(BoolAttr, default_value=_OFF)
     value_scale = opt_prop_def(FloatAttr)
     assembly_format = (
-        f"$query `,` $key `,` $value {_OPTIONS} type($query) `,` type($key) `,` type($value) "
-        "`->` type($result)"
+        f"$query `,` $key `,` $value {optional('length')} {_OPTIONS} type($query) `,` type($key) "
+        "`,` type($value) `->` type($result)"
     )
 
     @property
@@ -227,8 +233,15 @@ class AttentionOp(AttentionLike):
         if not self.rounded_weights.value.data or self.value_scale is None or self.scale is None:
             raise VerifyException("integers need rounded_weights, scale and value_scale")
 
+    def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
+        axes = super().split_axes(axis)
+        return axes if axes is None or self.length is None else (*axes, None)
+
     def infer(self) -> Sequence[Attribute]:
         self.check_types()
+        if self.length is not None:
+            check_scalar(self.length, "length")
+            check_indices(self.length, "length")
         batch, heads, queries, keys = self.scores_shape()
         value_batch, value_heads, values, size = self.sizes("value")
         batch = merge("batches of query and value", batch, value_batch)

@@ -41,6 +41,7 @@ from ge.transforms.graph.simplify_algebra import SimplifyAlgebraPass
 from ge.transforms.graph.simplify_control_flow import SimplifyControlFlowPass
 from ge.transforms.graph.simplify_movement import SimplifyMovementPass
 from ge.transforms.memory.extract_concats import ExtractConcatsPass
+from ge.transforms.memory.merge_copies import MergeCopiesPass
 from ge.transforms.memory.order_tasks import OrderTasksPass
 from ge.transforms.memory.overwrite_operands import OverwriteOperandsPass
 from ge.transforms.memory.plan_core_memory import PlanCoreMemoryPass
@@ -127,6 +128,7 @@ def to_graph(options: Options) -> Passes:
     return [
         *to_calibrate(options),
         *quantized_cache(options),
+        *grown(options),
         *(lowered_quantization(options) if options.precision == ORIGIN else []),
         PrepareWeightsPass(stored=options.fusion != "off"),
         EliminateDeadCodePass(),
@@ -168,6 +170,15 @@ def quantized_cache(options: Options) -> Passes:
     from ge.transforms.quantization.quantize_cache import QuantizeCachePass
 
     return [QuantizeCachePass(options.quantize_cache)]
+
+
+def grown(options: Options) -> Passes:
+    """What makes state that grows static, and the constants that follow simple."""
+    if not options.state_capacity:
+        return []
+    from ge.transforms.state.grow_state import GrowStatePass
+
+    return [GrowStatePass(options.state_capacity), FoldConstantsPass(), *clean_up(options)]
 
 
 def precision(options: Options) -> Passes:
@@ -281,6 +292,8 @@ def to_buffers(options: Options, remedies: Remedies) -> Passes:
         passes.append(SplitLaunchesPass(options.target))
     if remedies.spill:
         passes.append(SpillBuffersPass(remedies.spill, options.target, options.no_reuse))
+    if options.merge_io:
+        passes.append(MergeCopiesPass(options.target))
     return passes
 
 

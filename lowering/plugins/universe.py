@@ -34,8 +34,8 @@ PASSES = {
     """,
     "transforms.memory": """
         assign-core-offsets assign-offsets certify-plan check-capacity extract-concats fit-tilings
-        order-tasks overwrite-operands plan-core-memory plan-memory recompute-elementwise
-        rematerialize spill-buffers write-parts
+        merge-copies order-tasks overwrite-operands plan-core-memory plan-memory
+        recompute-elementwise rematerialize spill-buffers write-parts
     """,
     "transforms.precision": "refine-precision",
     "transforms.quantization": """
@@ -44,7 +44,7 @@ PASSES = {
     """,
     "transforms.shapes": "bind-dims expand-gears",
     "transforms.schedule": "assign-streams split-launches",
-    "transforms.state": "mark-state update-state",
+    "transforms.state": "grow-state mark-state update-state",
     "lowering.levels": "verify-level verify-plan verify-schedule",
     "lowering.steps": " ".join(level.step for level in Level),
 }

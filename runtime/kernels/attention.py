@@ -10,7 +10,7 @@ import numpy as np
 
 from ge.dialects.graph import attention as g
 from ge.dialects.support.errors import GeError
-from ge.runtime.data.arrays import Array
+from ge.runtime.data.arrays import Array, contiguous
 from ge.runtime.kernels import Fn, kernel
 from ge.runtime.kernels.normalization import row_sums, widen
 
@@ -241,6 +241,23 @@ class Running:
         return result / total
 
 
+def first_keys(op: g.AttentionOp, k: Array, v: Array, rest: Sequence[Array | None]) -> list[Any]:
+    """The operands between query and length, as far as the length goes."""
+    *rest, length = rest
+    if length is None:
+        return [k, v, *rest]
+    count, keys = int(length.item()), k.shape[op.dimension("key", 2)]
+    if not 0 <= count <= keys:
+        raise GeError(f"{op.name}: there are {keys} keys, not {count}")
+    *masks, lengths, offset = rest
+    k, v = (
+        contiguous(x[(slice(None),) * op.dimension(name, 2) + (slice(count),)])
+        for name, x in (("key", k), ("value", v))
+    )
+    cut = [m[..., :count] if m is not None and m.shape[-1] > 1 else m for m in masks]
+    return [k, v, *(m if m is None else contiguous(m) for m in cut), lengths, offset]
+
+
 def by_tiles(op: g.AttentionOp) -> Fn:
     """The kernel that has the scores of `KEYS` keys at a time."""
     undefined, tokens_first = op.undefined.data, op.tokens_first("result")
@@ -248,7 +265,7 @@ def by_tiles(op: g.AttentionOp) -> Fn:
     value_scale = None if op.value_scale is None else np.float32(op.value_scale.value.data)
 
     def run(q: Array, k: Array, v: Array, *rest: Array | None) -> Array:
-        *masks, lengths, offset = rest
+        k, v, *masks, lengths, offset = first_keys(op, k, v, rest)
         q, k, v = (heads_first(op, n, x) for n, x in zip(("query", "key", "value"), (q, k, v)))
         check_values(op, k, v)
         scores = Scores(op, "weights", q, k, cast(list[Array], masks), lengths, offset)
@@ -277,6 +294,7 @@ def attention(op: g.AttentionOp) -> Fn:
     undefined, tokens_first = op.undefined.data, op.tokens_first("result")
 
     def run(q: Array, k: Array, v: Array, *rest: Array | None) -> Array:
+        k, v, *others = first_keys(op, k, v, rest)
         q, k, v = (heads_first(op, n, x) for n, x in zip(("query", "key", "value"), (q, k, v)))
         check_values(op, k, v)
         batch, heads, queries, _ = q.shape
@@ -288,7 +306,7 @@ def attention(op: g.AttentionOp) -> Fn:
             y = result.transpose(0, 2, 3, 1, 4)
         else:
             y = result = np.empty((batch, key_heads, group, queries, size), values.dtype)
-        for s, piece in _scores(op, "weights", q, k, rest):
+        for s, piece in _scores(op, "weights", q, k, others):
             total = totals(s, undefined)
             np.divide(np.matmul(s, values[piece[:2]]), total, out=y[piece])
         first = (batch, queries, heads) if tokens_first else (batch, heads, queries)

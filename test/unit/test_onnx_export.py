@@ -18,9 +18,10 @@ from ge.dialects.support.types import element_type
 from ge.lowering.driver.calibration import run_quietly
 from ge.lowering.driver.compiler import context, load
 from ge.lowering.onnx.export import writer
-from ge.lowering.onnx.export.exporter import export_model
+from ge.lowering.onnx.export.exporter import export_model, model_and_weights, write_model
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.stages import to_quantized
+from ge.lowering.text.files import Outputs
 from ge.runtime.data.arrays import Array
 from ge.tools import ge_compile
 from ge.transforms.quantization.data import Calibration
@@ -67,7 +68,7 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    return save_samples(tmp_path / "x.npz", normal(40, 3, 8, 8, seed=9))
+    return save_samples(tmp_path / "x.npz", normal(16, 3, 8, 8, seed=9))
 
 
 def reference(path: Path, x: Array) -> Array:
@@ -79,8 +80,8 @@ def reference(path: Path, x: Array) -> Array:
 
 @pytest.mark.parametrize(("scheme", "opset"), [("int8", 20), ("w4a16", 21)])
 def test_others_compute_the_same(model: Path, data: Path, tmp_path: Path, scheme: str, opset: int):
-    path, x = tmp_path / "q.onnx", normal(20, 3, 8, 8, seed=11)
-    dims = {"N": 20}
+    path, x = tmp_path / "q.onnx", normal(4, 3, 8, 8, seed=11)
+    dims = {"N": 4}
     program = ge.quantize(str(model), data, scheme, dims=dims, export_qdq=path)
     written = onnx.load(path)
     onnx.checker.check_model(written, full_check=True)
@@ -103,21 +104,26 @@ def layers_of(path: Path) -> list[Any]:
 
 
 def test_weights_beyond_one_file_are_beside_it(
-    model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    program, path = load(str(model)), tmp_path / "q.onnx"
+    whole = export_model(program.module, program.payload)
     monkeypatch.setattr(writer, "SMALL", 64)
     monkeypatch.setattr(writer, "MOST_BYTES", 500)
-    path, x = tmp_path / "q.onnx", normal(4, 3, 8, 8, seed=11)
-    program = ge.quantize(str(model), data, export_qdq=path)
+    with Outputs() as out:
+        write_model(out, str(path), *model_and_weights(program.module, program.payload, "main"))
     tensors = onnx.load(path, load_external_data=False).graph.initializer
     beside = [t for t in tensors if t.data_location == onnx.TensorProto.EXTERNAL]
-    assert {e.value for t in beside for e in t.external_data if e.key == "location"} == {
-        "q.onnx.data"
-    }
-    assert len(beside) >= 3
-    assert all(len(t.raw_data) < 64 for t in tensors)
+    locations = {e.value for t in beside for e in t.external_data if e.key == "location"}
+    assert locations == {"q.onnx.data"}
+    assert [t.name for t in beside] == [t.name for t in tensors if len(t.raw_data) == 0]
     onnx.checker.check_model(str(path), full_check=True)
-    assert np.array_equal(outputs(ge.compile(str(path)), x), outputs(program, x))
+    for got, want in zip(onnx.load(path).graph.initializer, whole.graph.initializer, strict=True):
+        assert (got.name, got.raw_data) == (want.name, want.raw_data)
+    for name in ("q.onnx", "q.onnx.data"):
+        with pytest.raises(ge.GeError, match="it is an input"), Outputs([tmp_path / name]) as out:
+            write_model(out, str(path), *model_and_weights(program.module, program.payload, "main"))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["net.onnx", "q.onnx", "q.onnx.data"]
 
 
 def test_recurrent_layers(tmp_path: Path):
