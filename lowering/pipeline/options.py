@@ -256,6 +256,11 @@ class Options:
         "their names, each with the output that they become, in which \\1 stands for a group",
         variable="GE_STATE", metavar="INPUT=OUTPUT,...", group=MODEL,
     )  # fmt: skip
+    merge_io: bool = option(
+        False, "small inputs cross the link as one copy, and so do small outputs: as many bytes as "
+        "take no longer than the smallest copy",
+        variable="GE_MERGE_IO", group=MEMORY,
+    )  # fmt: skip
     state_capacity: str = option(
         "",
         "the dimension of the model along which state grows, and the most rows that it gets: the "
@@ -293,6 +298,12 @@ class Options:
         False,
         "gears: also a body for all other sizes, whose values the device allocates as it runs",
         variable="GE_DYNAMIC_FALLBACK", tools=(COMPILE, RUN), group=MODEL,
+    )  # fmt: skip
+    gear_histogram: str = option(
+        "",
+        "gears: a .csv file with a column for each dynamic dimension, and one of counts: the "
+        "report says what the gears waste, and which, as many, would waste least",
+        metavar="SIZES.csv", group=MODEL,
     )  # fmt: skip
     cache_dir: str = option(
         "", "folder that keeps compiled programs by the hash of model and options",

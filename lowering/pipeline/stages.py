@@ -42,6 +42,7 @@ from ge.transforms.graph.simplify_algebra import SimplifyAlgebraPass
 from ge.transforms.graph.simplify_control_flow import SimplifyControlFlowPass
 from ge.transforms.graph.simplify_movement import SimplifyMovementPass
 from ge.transforms.memory.extract_concats import ExtractConcatsPass
+from ge.transforms.memory.merge_copies import MergeCopiesPass
 from ge.transforms.memory.order_tasks import OrderTasksPass
 from ge.transforms.memory.overwrite_operands import OverwriteOperandsPass
 from ge.transforms.memory.plan_core_memory import PlanCoreMemoryPass
@@ -294,6 +295,8 @@ def to_buffers(options: Options, remedies: Remedies) -> Passes:
         passes.append(SplitLaunchesPass(options.target))
     if remedies.spill:
         passes.append(SpillBuffersPass(remedies.spill, options.target, options.no_reuse))
+    if options.merge_io:
+        passes.append(MergeCopiesPass(options.target))
     return passes
 
 

@@ -34,8 +34,8 @@ PASSES = {
     """,
     "transforms.memory": """
         assign-core-offsets assign-offsets certify-plan check-capacity extract-concats fit-tilings
-        order-tasks overwrite-operands plan-core-memory plan-memory recompute-elementwise
-        rematerialize spill-buffers write-parts
+        merge-copies order-tasks overwrite-operands plan-core-memory plan-memory
+        recompute-elementwise rematerialize spill-buffers write-parts
     """,
     "transforms.precision": "refine-precision",
     "transforms.quantization": """

@@ -34,7 +34,7 @@ from ge.runtime.data.weights import Payload
 from ge.runtime.device.binding import Binding
 from ge.runtime.device.device_array import DeviceArray
 from ge.runtime.device.executable import Registers
-from ge.runtime.device.function import Function
+from ge.runtime.device.function import Driver, Function
 from ge.runtime.device.gears import Cut, GearTable
 from ge.runtime.device.memory import loaded
 from ge.runtime.device.ports import (
@@ -150,18 +150,22 @@ class Session:
         return [p.name for p in self.outputs]
 
     def run(
-        self, inputs: Mapping[str, Any], outputs: Mapping[str, Array] | None = None
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Array] | None = None,
+        driver: Driver | None = None,
     ) -> dict[str, Array]:
         """The outputs by name, in arrays of `outputs` or new ones. A program that was compiled with
-        `share_io` copies neither inputs nor outputs. Raises GeError for missing, unknown or
-        ill-typed arrays and for what fails while running."""
+        `share_io` copies neither inputs nor outputs. A `driver` (a host, see
+        `runtime/host`) decides when ops run. Raises GeError for missing, unknown or ill-typed
+        arrays and for what fails while running."""
         arrays = check_inputs(self.inputs, inputs, self.cast_inputs)
         fitted, cut = self._fitted(arrays)
         places = None if outputs is None else check_outputs(self.outputs, outputs, arrays)
         with self.lock:
             self._require(arrays)
             start = time.perf_counter()
-            results = self._call(self._function, fitted, places if cut is None else None)
+            results = self._call(self._function, fitted, places if cut is None else None, driver)
             if cut is not None:
                 results = cut(results, outputs or {})
             seconds = time.perf_counter() - start
@@ -185,10 +189,11 @@ class Session:
         function: Function,
         inputs: Sequence[Array],
         places: Sequence[Array | None] | None = None,
+        driver: Driver | None = None,
     ) -> dict[str, Array]:
         """Run a function on inputs and on the state that the session keeps."""
         outputs = None if places is None else self.in_order(places)
-        results = function.run(self.arguments(inputs), outputs)
+        results = function.run(self.arguments(inputs), outputs, driver)
         return dict(zip(self._results, results, strict=True))
 
     def arguments(self, inputs: Sequence[Array]) -> list[Array]:

@@ -126,7 +126,8 @@ class Planner:
 
     def weight_bytes(self, func: FuncOp) -> int:
         constants = (op for op in func.walk() if isinstance(op, ConstantOp))
-        return sum(align_up(byte_size(op.result.type), self.alignment) for op in constants)
+        sizes = (byte_size(op.result.type) for op in constants)
+        return self.target.constants_bytes(sizes, self.alignment)
 
     def pack(self, func: FuncOp, liveness: Liveness, problem: PackingProblem) -> Packing:
         """The best packing, by happens-before or, with more events, by program order."""
