@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     from ge.lowering.plugins.extensions import register_pass as register_pass
     from ge.runtime.device.device_array import DeviceArray as DeviceArray
     from ge.runtime.device.session import Session as Session
+    from ge.runtime.host import api
     from ge.runtime.profile.profiler import Profiler as Profiler
     from ge.transforms.fusion.user_rules import FusedOp as FusedOp
     from ge.transforms.fusion.user_rules import Graph as Graph
     from ge.transforms.fusion.user_rules import OpType as OpType
     from ge.transforms.fusion.user_rules import Pattern as Pattern
 
+    host = api
     compile = compile_model
     quantize = quantize_model
 
@@ -57,7 +59,9 @@ def __getattr__(name: str) -> Any:
 
         return version("ge")
     if name == "__all__":
-        return [*_HOME]
+        return [*_HOME, "host"]
+    if name == "host":
+        return importlib.import_module("ge.runtime.host.api")
     if name not in _HOME:
         raise AttributeError(f"module 'ge' has no attribute '{name}'")
     module = importlib.import_module(_HOME[name])

@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Dialect, Operation
 from ge.dialects.graph import (
     activation,
     attention,
+    cache,
     constant,
     control,
     convolution,
@@ -37,9 +38,9 @@ from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.support.modules import attributes_of, ops_of
 
 FAMILIES: tuple[ModuleType, ...] = (
-    activation, attention, constant, control, convolution, creation, detection, elementwise, gears,
-    image, indexing, linear, normalization, pooling, quantization, recurrent, reduction, shape,
-    signal, slicing, trigonometry,
+    activation, attention, cache, constant, control, convolution, creation, detection, elementwise,
+    gears, image, indexing, linear, normalization, pooling, quantization, recurrent, reduction,
+    shape, signal, slicing, trigonometry,
 )  # fmt: skip
 
 

@@ -13,11 +13,15 @@ from difflib import get_close_matches
 
 from xdsl.ir import Attribute
 
+from ge.dialects.support.dims import size_of, symbols
 from ge.dialects.support.element_types import type_name
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, Shape, shape_text
 
-STATE = "graph.state"  # of an argument: the name of the result that it is in the next run
+# of an argument
+STATE = "graph.state"  # the name of the result that it is in the next run
+LENGTH = "graph.length"  # the dimension of states whose rows it counts, with those of this run
+STEP = "graph.step"  # how many of them this run appends
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,23 @@ def split_pattern(text: str) -> tuple[str, str]:
     if not equals or not pattern or not template:
         raise GeError(f"state '{text}': expected INPUT=OUTPUT")
     return pattern, template
+
+
+def split_capacity(text: str) -> tuple[str, int]:
+    """NAME=N. Raises ValueError, which says what is expected, as GeError."""
+    name, equals, number = text.rpartition("=")
+    if not (equals and name and number.isascii() and number.isdecimal() and 0 < int(number)):
+        raise GeError(f"state capacity '{text}': expected NAME=2048, a dimension and its size")
+    return name, int(number)
+
+
+def steps_beyond(name: str, symbol: str) -> int | None:
+    """How much larger a dimension is than another one, by its name: 1 for `past + 1` and `past`;
+    None where it is another one."""
+    if symbols(name) != (symbol,):
+        return None
+    first, second = (size_of(name, {symbol: n}) for n in (0, 1))
+    return first if first is not None and second == first + 1 else None
 
 
 def _no_input(pattern: str, names: Sequence[str]) -> GeError:

@@ -22,6 +22,7 @@ ORDER = "npu_task.order"
 IO = "npu_task.io"  # an input or output of the model
 PINNED = "npu_task.pinned"  # shares no memory with others
 STATE = "npu_task.state"  # the name of what it keeps from run to run
+GROWS = "npu_task.grows"  # the axis of a state along which runs append, up to its size
 VALID = "npu_task.valid"  # the shape of the part of a state that holds values when a run begins
 
 FIGURES = (

@@ -7,7 +7,7 @@
 import dataclasses
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, lru_cache
@@ -21,6 +21,7 @@ from xdsl.ir import Operation
 from ge.dialects.support.choices import ROUNDINGS
 from ge.dialects.support.element_types import ELEMENT_TYPES
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import align_up
 from ge.dialects.targets import DEFAULT_TARGET
 
 # element types that matmuls may have a rate of their own for
@@ -31,7 +32,7 @@ TARGET = "npu_task.target"  # its name
 TARGET_FILE = "npu_task.target_file"  # what stood in its file, without comments
 
 BOUNDS = (
-    (("launch_us", "tile_latency_us"), 0, 1e6),
+    (("_us",), 0, 1e6),
     (("l2_bytes",), 0, 2**50),
     (("_rate", "_gbs", "_ghz", "_efficiency"), 1e-3, 1e6),
     (("",), 1, 2**50),
@@ -67,6 +68,23 @@ class Target:
     host_link_gbs: float  # gigabytes a second, each way
     launch_us: float = 2.0  # start of a task that sits in the device's queue
     host_launch_us: float = 15.0  # of one that the host issues (dynamic shapes, control flow)
+    # What the host does for operations, by thread (`runtime/host`); the README says which figures
+    # have a source and which are assumptions
+    host_dispatch_us: float = 5.0  # a framework finds the op, and memory for its results
+    host_setup_us: float = 2.0  # checks and shapes of an operation
+    host_reuse_us: float = 0.2  # finding that they are those of the last call
+    host_tiling_us: float = 10.0  # choosing the tiling of a kernel
+    host_lookup_us: float = 0.5  # finding it in a cache
+    host_patch_us: float = 0.5  # writing another length into it
+    host_arguments_us: float = 1.0  # of a launch
+    host_copy_us: float = 3.0  # asking for a copy
+    host_issue_us: float = 3.0  # asking for a launch
+    host_handoff_us: float = 1.0  # one thread wakes another
+    host_sync_us: float = 10.0  # learning from the device what comes next
+    host_capture_us: float = 2.0  # making a captured task ready to be replayed
+    host_update_us: float = 5.0  # writing a captured task anew
+    host_replay_us: float = 10.0  # asking for all captured tasks
+    host_alloc_us: float = 100.0  # more device memory for the workspace
     hbm_alignment: int = 512
     core_alignment: int = 32
     full_rate_bytes: int = 16384  # a smaller transfer does not reach the full bandwidth
@@ -165,6 +183,15 @@ class Target:
     @property
     def cycles_per_us(self) -> float:
         return self.clock_ghz * 1e3
+
+    def constants_bytes(self, sizes: Iterable[int], alignment: int) -> int:
+        """Bytes that constants take. They lie one behind the other: first those that are multiples
+        of `alignment`, or long enough for the full rate, each at a multiple of it; then all others,
+        which gain nothing from that, at multiples of `core_alignment`."""
+        short, total = min(self.core_alignment, alignment), 0
+        for size in sizes:
+            total += align_up(size, alignment if size >= self.full_rate_bytes else short)
+        return align_up(total, alignment)
 
 
 @cache

@@ -17,6 +17,7 @@ from ge.lowering.cli.arguments import (
     options_from,
 )
 from ge.lowering.cli.command_line import ArgumentParser
+from ge.lowering.cli.dispatch import add_dispatch_arguments, check_dispatch_flags, feed
 from ge.lowering.levels.level import Level
 from ge.lowering.text.values import parse_dims, parse_shapes, whole
 
@@ -67,6 +68,8 @@ def build_parser() -> ArgumentParser:
         help="batches whose inputs are on the device or on the way (default 2)")  # fmt: skip
     add("--report", metavar="R.json", help="all figures as JSON; times in us, sizes in bytes")
 
+    add_dispatch_arguments(parser)
+
     add = parser.section("how it is compiled, where it is not yet")
     add("--level", choices=[*Level], help="lower to this level first (default: the program for a "
         "model and for timing, else the module runs as it is)")  # fmt: skip
@@ -101,13 +104,19 @@ def run(arguments: Sequence[str]) -> int:
     )
     check_changes(args.what_if, machine_of(args, loaded.module, options))
     compilation = lower_for(args, loaded, options)
+    growing = loaded
     loaded, compilation, inputs = bind(args, loaded, compilation, options, inputs)
     report = describe(loaded, compilation)
     outputs: dict[str, Array] = {}
     states: dict[str, Array] = {}
     if not args.timing_only:
         outputs, states, report["numerics"] = compute(args, loaded, options, inputs)
-    timeline = time_of(args, loaded.module, options, inputs)
+    timeline = None
+    if args.dispatch:
+        target = machine_of(args, loaded.module, options)
+        fed = growing if args.grow else loaded
+        report["dispatch"], timeline = feed(args, fed, options, target, inputs)
+    timeline = timeline or time_of(args, loaded.module, options, inputs)
     with Outputs([*sources, *files_of(loaded.payload)]) as out:
         if args.outputs:
             out.npz(args.outputs, outputs)
@@ -125,10 +134,12 @@ def run(arguments: Sequence[str]) -> int:
 def check_flags(args: argparse.Namespace) -> None:
     from ge.dialects.support.errors import GeError
 
+    check_dispatch_flags(args)
     numeric = {
         "--outputs": args.outputs, "--poison": args.poison,
         "--load-state": args.load_state, "--save-state": args.save_state,
-        "--sanitize": flag_value(args, "sanitize"), "--fuzz-schedule": args.fuzz_schedule,
+        "--sanitize": flag_value(args, "sanitize") and not args.dispatch,
+        "--fuzz-schedule": args.fuzz_schedule,
     }  # fmt: skip
     for flag, value in numeric.items() if args.timing_only else ():
         if value:
@@ -174,13 +185,14 @@ def load_model(
     from ge.lowering.driver.compiler import load
     from ge.runtime.data.npz import read_npz
     from ge.runtime.data.weights import Fallback, RandomPayload
-    from ge.runtime.device.session import check_inputs, input_ports, main_of
+    from ge.runtime.device.ports import caller_ports
+    from ge.runtime.device.session import check_inputs, main_of
 
     shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
     loaded = load(args.input, shapes, dims, options.plugins)
     inputs = None
     if args.inputs:
-        ports = [p for p in input_ports(main_of(loaded.module)) if not p.state]
+        ports = caller_ports(main_of(loaded.module))
         inputs = read_npz(args.inputs, [p.name for p in ports])
         check_inputs(ports, inputs)
         open_dims = any(size < 0 for p in ports for size in p.shape)
@@ -242,7 +254,8 @@ def bind(
     """A program of unknown shapes at those of its inputs, or at the sizes given (unless
     GE_STATIC_SHAPE=0), with the inputs."""
     from ge.lowering.driver.binding import Binder, is_open
-    from ge.runtime.device.session import check_inputs, input_ports, main_of, random_inputs
+    from ge.runtime.device.ports import caller_ports
+    from ge.runtime.device.session import check_inputs, main_of, random_inputs
 
     if options.static_shape is False or not is_open(loaded.module):
         return loaded, compilation, inputs
@@ -250,7 +263,7 @@ def bind(
     if not args.timing_only:
         if inputs is None:
             inputs = random_inputs(loaded.module, args.seed, shapes, dims)
-        check_inputs(input_ports(main_of(loaded.module)), inputs)
+        check_inputs(caller_ports(main_of(loaded.module)), inputs)
         shapes = {name: array.shape for name, array in inputs.items()}
     bound = Binder(loaded, options).at(dims, shapes)
     return bound, bound.compilation, inputs
@@ -312,6 +325,7 @@ def compute(
 def wants_time(args: argparse.Namespace) -> bool:
     return bool(
         args.timing_only
+        or args.dispatch
         or args.trace
         or args.op_summary
         or args.op_statistic

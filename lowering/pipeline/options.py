@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+from ge.dialects.graph.state import split_capacity
 from ge.dialects.support import environment
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets import DEFAULT_TARGET
@@ -104,6 +105,14 @@ def detail(text: str) -> int:
 
 def ranges(text: str) -> str:
     RangeMethod.parsed(text)
+    return text
+
+
+def capacity(text: str) -> str:
+    try:
+        split_capacity(text)
+    except GeError:
+        raise ValueError("a dimension and its size, NAME=2048") from None
     return text
 
 
@@ -247,6 +256,17 @@ class Options:
         "their names, each with the output that they become, in which \\1 stands for a group",
         variable="GE_STATE", metavar="INPUT=OUTPUT,...", group=MODEL,
     )  # fmt: skip
+    merge_io: bool = option(
+        False, "small inputs cross the link as one copy, and so do small outputs: as many bytes as "
+        "take no longer than the smallest copy",
+        variable="GE_MERGE_IO", group=MEMORY,
+    )  # fmt: skip
+    state_capacity: str = option(
+        "",
+        "the dimension of the model along which state grows, and the most rows that it gets: the "
+        "program is static, and appends to state where it is",
+        variable="GE_STATE_CAPACITY", metavar="NAME=N", group=MODEL, read=capacity,
+    )  # fmt: skip
     print_liveness: bool = option(False, "print when each buffer is live, and where, in bytes")
     print_core_plans: bool = option(
         False, "print what each kernel keeps in the memories of a core, in bytes"
@@ -278,6 +298,12 @@ class Options:
         False,
         "gears: also a body for all other sizes, whose values the device allocates as it runs",
         variable="GE_DYNAMIC_FALLBACK", tools=(COMPILE, RUN), group=MODEL,
+    )  # fmt: skip
+    gear_histogram: str = option(
+        "",
+        "gears: a .csv file with a column for each dynamic dimension, and one of counts: the "
+        "report says what the gears waste, and which, as many, would waste least",
+        metavar="SIZES.csv", group=MODEL,
     )  # fmt: skip
     cache_dir: str = option(
         "", "folder that keeps compiled programs by the hash of model and options",

@@ -27,13 +27,13 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from ge.dialects.graph.ports import name_of
-from ge.dialects.graph.state import STATE, Typed, growing_axis
-from ge.dialects.npu_task.attributes import HBM, data_type, is_dynamic
+from ge.dialects.graph.ports import dims_of, name_of
+from ge.dialects.graph.state import LENGTH, STATE, Typed, growing_axis
+from ge.dialects.npu_task.attributes import HBM, data_type, is_dynamic, number
 from ge.dialects.npu_task.memory import owner_of, row_major
 from ge.dialects.npu_task.ops import CopyOp
+from ge.dialects.npu_task.program_info import GROWS, VALID
 from ge.dialects.npu_task.program_info import STATE as STATE_BUFFER
-from ge.dialects.npu_task.program_info import VALID
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.operation import segments
 from ge.dialects.support.types import Shape, element_type, shape_of
@@ -46,12 +46,15 @@ class StateArgument:
     name: str
     result: int
     shape: Shape  # of the result
+    grows: int | None = None  # the axis of a buffer that runs fill
 
 
 def state_arguments(func: FuncOp, returned: ReturnOp) -> dict[SSAValue, StateArgument]:
     """Raises GeError for state that no output becomes, or of a size that is not known."""
     found: dict[SSAValue, StateArgument] = {}
     results = () if func.res_attrs is None else func.res_attrs.data
+    lengths = (t.data.get(LENGTH) for t in func.arg_attrs or ())
+    symbol = next((n.data for n in lengths if isinstance(n, StringAttr)), None)
     outputs = {name_of(t.data) or f"result{i}": i for i, t in enumerate(results)}
     for arg, table in zip(func.args, func.arg_attrs or (), strict=False):
         if not isinstance(becomes := table.data.get(STATE), StringAttr):
@@ -66,7 +69,9 @@ def state_arguments(func: FuncOp, returned: ReturnOp) -> dict[SSAValue, StateArg
             raise error_at(func, f"state '{name}' has a size that is known only at run time", hint)
         types = Typed(name, *data_type(arg.type)), Typed(becomes.data, *data_type(value.type))
         growing_axis(*types)
-        found[arg] = StateArgument(name, index, shape_of(value))
+        dims = dims_of(table.data, len(shape_of(value)))
+        grows = dims.index(symbol) if symbol in dims else None
+        found[arg] = StateArgument(name, index, shape_of(value), grows)
     return found
 
 
@@ -77,6 +82,8 @@ def state_buffer(arg: SSAValue, state: StateArgument) -> AllocOp:
         properties={"operandSegmentSizes": segments(0, 0)},
         attributes={STATE_BUFFER: StringAttr(state.name), VALID: shape},
     )
+    if state.grows is not None:
+        alloc.attributes[GROWS] = number(state.grows)
     alloc.memref.name_hint = arg.name_hint
     return alloc
 

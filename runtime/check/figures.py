@@ -4,7 +4,8 @@
 not the target's or a multiple of it, segments and sums of sizes that are not as stated, more bytes
 of arena, inputs and outputs, and weights together than the target has, and slots that are kept
 apart (`npu_task.pinned`) although `npu_task.no_reuse` does not ask for it, or that share bytes.
-Buffers whose size is known only at run time are not counted.
+Buffers whose size is known only at run time are not counted. How constants lie in memory is trusted
+(`Target.constants_bytes`).
 """
 
 from collections.abc import Iterator
@@ -68,10 +69,10 @@ def _sums(main: FuncOp, target: Target) -> Iterator[str]:
         return align_up(byte_size(t), alignment)
 
     arena, io, kept = (slots(main, name) for name in ("arena", "io", "state"))
-    constants = [op for op in main.walk() if isinstance(op, ConstantOp)]
+    constants = [byte_size(op.result.type) for op in main.walk() if isinstance(op, ConstantOp)]
     for name, value in (
         ("no_reuse_bytes", sum(size(op.result.type) for op in arena)),
-        ("weight_bytes", sum(size(op.result.type) for op in constants)),
+        ("weight_bytes", target.constants_bytes(constants, alignment)),
         ("io_bytes", max((op.offset.value.data + size(op.result.type) for op in io), default=0)),
         ("state_bytes", sum(size(op.result.type) for op in kept)),
     ):

@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import DenseArrayBase, ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from ge.dialects.npu_task.attributes import is_dynamic
-from ge.dialects.npu_task.ops import CopyOp, LaunchOp, TransferOp
+from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.program_info import CAP, figure
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target, target_for
@@ -71,7 +71,7 @@ def check_program(module: ModuleOp, target: Target | None = None) -> Proof:
     if problems:
         return Proof(problems)
     ops = list(main.walk())
-    tasks = sum(isinstance(op, LaunchOp | CopyOp | TransferOp) for op in ops)
+    tasks = sum(isinstance(op, Task) for op in ops)
     parts = [
         f"{tasks} tasks on {figure(main, 'streams')} streams",
         f"arena of {figure(main, 'arena_bytes')} bytes",

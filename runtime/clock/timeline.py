@@ -28,7 +28,7 @@ class Task:
     op: Operation
     kind: str  # the kernel's name, or `COPY`
     engine: str
-    stream: int
+    stream: int  # negative: a thread of the host, -1 the first one
     cores: tuple[tuple[str, int], ...]
     time: TaskTime
     kernel: KernelOp | None
@@ -49,6 +49,10 @@ class Task:
     @property
     def name(self) -> str:
         return location_of(self.op).name or self.kind
+
+    @property
+    def on_device(self) -> bool:
+        return self.stream >= 0
 
     @property
     def wait_us(self) -> float:
@@ -92,6 +96,7 @@ class Timeline:
     # When all that was issued before was done, and control flow went on
     barriers_us: list[float] = field(default_factory=list[float])
     notes: list[str] = field(default_factory=list[str])
+    host_threads: tuple[str, ...] = ()  # names of the threads that feed the device, if any do
     iterations: int = 1  # iterations of loops, nested ones multiplied, that are shown one by one
 
     def idled(self, gap: IdleGap) -> None:

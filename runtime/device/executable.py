@@ -154,6 +154,27 @@ class Code:
 
         self._steps[index] = (both, dead)
 
+    def stepper(self, registers: Registers) -> Callable[[Operation | None], None]:
+        """A function that runs the steps that are left up to that of an op (None: all), for who
+        decides when."""
+        places = {instruction.op: i for i, instruction in enumerate(self.instructions)}
+        start = 0
+
+        def run_until(op: Operation | None) -> None:
+            nonlocal start
+            first, end = start, len(self._steps) if op is None else places.get(op, -1) + 1
+            start = max(first, end)
+            for index in range(first, start):
+                step, dead = self._steps[index]
+                try:
+                    step(registers)
+                except Exception as e:
+                    raise self._located(e, index, registers) from e
+                for r in dead:
+                    registers[r] = None
+
+        return run_until
+
     def stages(
         self, first: Collection[int], last: Collection[int]
     ) -> tuple["Code", "Code", "Code"]:

@@ -1,12 +1,13 @@
 """A function of a module, ready to run: its code, its constants in place, its device memory."""
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import ReinterpretCastOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.memory import owner_of
@@ -28,6 +29,8 @@ from ge.runtime.device.memory import (
     loaded,
 )
 from ge.runtime.device.program_ops import bound_outputs
+
+Driver: TypeAlias = Callable[[Callable[[Operation | None], None]], None]
 
 
 class Function:
@@ -63,12 +66,16 @@ class Function:
             self._poison(func)
 
     def run(
-        self, arguments: Sequence[Array], outputs: Sequence[Array | None] | None = None
+        self,
+        arguments: Sequence[Array],
+        outputs: Sequence[Array | None] | None = None,
+        driver: Driver | None = None,
     ) -> list[Array]:
         """The results, in arrays of `outputs` (contiguous, of the right types) or new ones.
-        Arguments are not written to."""
+        Arguments are not written to. A `driver` is given a function that runs the ops up to one,
+        and calls it when it wants them to run."""
         registers = self.registers(arguments, outputs)
-        self.execute(registers)
+        self.execute(registers, driver=driver)
         results = self.results(registers)
         for i, out in enumerate(outputs or ()):
             if out is not None:
@@ -98,7 +105,9 @@ class Function:
         registers[self._arguments[number]] = view = array.view()
         view.flags.writeable = False
 
-    def execute(self, registers: Registers, code: Code | None = None) -> None:
+    def execute(
+        self, registers: Registers, code: Code | None = None, driver: Driver | None = None
+    ) -> None:
         """Run all steps, or those of a part of the code."""
         if self.device.poison:
             self.device.poison_all()
@@ -106,7 +115,12 @@ class Function:
             for part in self._translator.codes:
                 part.order = random_order(part, self.timing)
         with np.errstate(all="ignore"):
-            (code or self.code).run(registers)
+            if driver is None:
+                (code or self.code).run(registers)
+            else:
+                run_until = self.code.stepper(registers)
+                driver(run_until)
+                run_until(None)
 
     def results(
         self, registers: Registers, numbers: Iterable[int] | None = None, *others: Array

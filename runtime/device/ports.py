@@ -1,17 +1,17 @@
 """The inputs and outputs that a module states, and whether arrays fit them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from ge.dialects.graph.ports import dims_of, name_of
-from ge.dialects.graph.state import STATE
+from ge.dialects.graph.state import LENGTH, STATE, STEP, steps_beyond
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.element_types import type_name
 from ge.dialects.support.errors import GeError
@@ -24,13 +24,17 @@ from ge.runtime.device.casting import converted
 class Port:
     """An input or output of a module. `dims` are the symbolic names of its dimensions, "" where
     a dimension has none; dimensions of the same name have the same size. `state`: the output that
-    an input is in the next run, "" for an input of the caller."""
+    an input is in the next run, "" for an input of the caller. `padded`: the shape that the program
+    has for one that grows with a state, () for others. `step`: of the number of rows of states that
+    grow, how many of them a run appends."""
 
     name: str
     element: Attribute
     shape: Shape
     dims: tuple[str, ...]
     state: str = ""
+    padded: Shape = ()
+    step: int = 0
 
     def __str__(self) -> str:
         sizes = [
@@ -49,14 +53,45 @@ def ports(
         element, shape = data_type(t)
         name = name_of(table)
         text = f"{default}{i}" if name is None else name
-        becomes = table.get(STATE)
+        becomes, step = table.get(STATE), table.get(STEP)
         state = becomes.data if isinstance(becomes, StringAttr) else ""
-        result.append(Port(text, element, shape, dims_of(table, len(shape)), state))
+        rows = step.value.data if isinstance(step, IntegerAttr) else 0
+        result.append(Port(text, element, shape, dims_of(table, len(shape)), state, step=rows))
     return result
 
 
 def input_ports(func: FuncOp) -> list[Port]:
-    return ports(func.function_type.inputs.data, func.arg_attrs, "arg")
+    found = ports(func.function_type.inputs.data, func.arg_attrs, "arg")
+    symbol = growing_symbol(func)
+    return found if symbol is None else [opened(port, symbol) for port in found]
+
+
+def growing_symbol(func: FuncOp) -> str | None:
+    """The dimension along which states grow; None where none does."""
+    names = (table.data.get(LENGTH) for table in func.arg_attrs or ())
+    return next((name.data for name in names if isinstance(name, StringAttr)), None)
+
+
+def opened(port: Port, symbol: str) -> Port:
+    """An input with the dimensions that grow with a state as unknown ones."""
+    grown = [steps_beyond(name, symbol) is not None for name in port.dims]
+    if port.state or not any(grown):
+        return port
+    sizes = zip(grown, port.shape, strict=True)
+    shape = tuple(DYNAMIC if g else n for g, n in sizes)
+    return replace(port, shape=shape, padded=port.shape)
+
+
+def with_rows(port: Port, symbol: str, rows: int) -> Port:
+    """An input with its size for so many rows of the states."""
+    beyond = [steps_beyond(name, symbol) if port.padded else None for name in port.dims]
+    sizes = zip(beyond, port.shape, strict=True)
+    return replace(port, shape=tuple(n if b is None else rows + b for b, n in sizes))
+
+
+def caller_ports(func: FuncOp) -> list[Port]:
+    """The inputs but for state, and for what the session knows of it."""
+    return [p for p in input_ports(func) if not p.state and not p.step]
 
 
 def output_ports(func: FuncOp) -> list[Port]:

@@ -34,12 +34,21 @@ from ge.runtime.data.weights import Payload
 from ge.runtime.device.binding import Binding
 from ge.runtime.device.device_array import DeviceArray
 from ge.runtime.device.executable import Registers
-from ge.runtime.device.function import Function
+from ge.runtime.device.function import Driver, Function
 from ge.runtime.device.gears import Cut, GearTable
 from ge.runtime.device.memory import loaded
-from ge.runtime.device.ports import Port, check_inputs, check_outputs, input_ports, output_ports
+from ge.runtime.device.ports import (
+    Port,
+    caller_ports,
+    check_inputs,
+    check_outputs,
+    growing_symbol,
+    input_ports,
+    output_ports,
+    with_rows,
+)
 from ge.runtime.device.staged import Staged
-from ge.runtime.device.state import DeviceState, HostState, State
+from ge.runtime.device.state import DeviceState, HostState, State, padded
 from ge.runtime.device.streaming import run_many
 from ge.runtime.profile.profiler import observe
 
@@ -100,11 +109,15 @@ class Session:
         self.module = module
         self.target = Target.load(target) if isinstance(target, str) else target
         arguments, results = input_ports(main), output_ports(main)
-        kept = host_states(arguments, results, state or {})
+        self._symbol = growing_symbol(main) or ""
+        kept = host_states(arguments, results, state or {}, self._symbol)
         self._arguments, self._results = [p.name for p in arguments], [p.name for p in results]
         self._kept = kept
         becomes = {s.result for s in kept}
-        self.inputs = [p for p in arguments if all(p.name != s.name for s in kept)]
+        own = {s.name for s in kept}
+        self.inputs = [p for p in arguments if p.name not in own and not p.step]
+        self._lengths = [p for p in arguments if p.step]
+        self._rows = max((p.step for p in self._lengths), default=0)  # that a run appends
         self.outputs = [p for p in results if p.name not in becomes]
         for what, names in (("inputs", self.input_names), ("outputs", self.output_names)):
             if len(set(names)) < len(names):
@@ -137,42 +150,59 @@ class Session:
         return [p.name for p in self.outputs]
 
     def run(
-        self, inputs: Mapping[str, Any], outputs: Mapping[str, Array] | None = None
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Array] | None = None,
+        driver: Driver | None = None,
     ) -> dict[str, Array]:
         """The outputs by name, in arrays of `outputs` or new ones. A program that was compiled with
-        `share_io` copies neither inputs nor outputs. Raises GeError for missing, unknown or
-        ill-typed arrays and for what fails while running."""
+        `share_io` copies neither inputs nor outputs. A `driver` (a host, see
+        `runtime/host`) decides when ops run. Raises GeError for missing, unknown or ill-typed
+        arrays and for what fails while running."""
         arrays = check_inputs(self.inputs, inputs, self.cast_inputs)
         fitted, cut = self._fitted(arrays)
         places = None if outputs is None else check_outputs(self.outputs, outputs, arrays)
         with self.lock:
-            self.state.require()
+            self._require(arrays)
             start = time.perf_counter()
-            results = self._call(self._function, fitted, places if cut is None else None)
+            results = self._call(self._function, fitted, places if cut is None else None, driver)
             if cut is not None:
                 results = cut(results, outputs or {})
             seconds = time.perf_counter() - start
             for kept in self._kept:
-                kept.fill(results.pop(kept.result))
-            self.state.advance()
+                kept.take(results.pop(kept.result), self._rows)
+            self.state.advance(self._rows)
         observe(self, seconds)
         return results
+
+    def _require(self, inputs: Sequence[Array]) -> None:
+        """Raises GeError for state that a run cannot read or append to, and for inputs that grow
+        with it and are of another size: before anything changes."""
+        rows = self.state.rows()
+        self.state.require(self._rows)
+        if any(p.padded for p in self.inputs):
+            expected = [with_rows(p, self._symbol, rows) for p in self.inputs]
+            check_inputs(expected, dict(zip(self.input_names, inputs, strict=True)))
 
     def _call(
         self,
         function: Function,
         inputs: Sequence[Array],
         places: Sequence[Array | None] | None = None,
+        driver: Driver | None = None,
     ) -> dict[str, Array]:
         """Run a function on inputs and on the state that the session keeps."""
         outputs = None if places is None else self.in_order(places)
-        results = function.run(self.arguments(inputs), outputs)
+        results = function.run(self.arguments(inputs), outputs, driver)
         return dict(zip(self._results, results, strict=True))
 
     def arguments(self, inputs: Sequence[Array]) -> list[Array]:
         """The arguments of @main: inputs, and the state that the session keeps."""
-        values = dict(zip(self.input_names, inputs, strict=True))
-        values |= {s.name: s.value for s in self._kept}
+        pairs = zip(self.inputs, inputs, strict=True)
+        values = {p.name: padded(x, p.padded or x.shape) for p, x in pairs}
+        values |= {s.name: s.argument() for s in self._kept}
+        for port in self._lengths:
+            values[port.name] = np.array(self.state.rows() + port.step, dtype_of(port.element))
         return [values[name] for name in self._arguments]
 
     def in_order(self, outputs: Sequence[Array | None]) -> list[Array | None]:
@@ -190,14 +220,14 @@ class Session:
         """A run by registers of `staged`, which holds the lock while it computes."""
         function = self.staged.function
         with self.lock:
-            self.state.require()
+            self.state.require(self._rows)
             for kept in self._kept:
                 number = self.argument_number(kept.name)
                 function.set_argument(registers, number, kept.value)
             compute(registers)
             for kept in self._kept:
                 kept.fill(function.results(registers, [self.result_number(kept.result)])[0])
-            self.state.advance()
+            self.state.advance(self._rows)
 
     def run_async(
         self, inputs: Mapping[str, Any], outputs: Mapping[str, Array] | None = None
@@ -213,6 +243,7 @@ class Session:
         the inputs. While one is computed, the next ones are read and copied to the device, as many
         as `prefetch` says, and the last one is copied back. Errors are raised when their batch's
         turn has come, and name its number."""
+        self._require_one_by_one("run_many")
         if type(prefetch) is not int or prefetch < 1:
             raise GeError(f"prefetch is a number of batches, at least 1, not {prefetch!r}")
         if not isinstance(batches, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -226,7 +257,14 @@ class Session:
     ) -> Binding:
         """This session with device arrays for inputs and outputs, by name: they stay where they are
         between runs. Raises GeError for names and arrays that do not fit."""
+        self._require_one_by_one("bind")
         return Binding(self, inputs or {}, outputs or {})
+
+    def _require_one_by_one(self, what: str) -> None:
+        """Raises GeError where the sizes of inputs follow from the state that the last run left."""
+        if self._symbol:
+            text = f"{what} does not take a program whose inputs grow with '{self._symbol}'"
+            raise GeError(text, hint="run it step by step")
 
     def _shapes(self, arrays: Sequence[Array]) -> dict[str, Shape]:
         return {p.name: a.shape for p, a in zip(self.inputs, arrays, strict=True)}
@@ -254,8 +292,9 @@ class Session:
     def fuzz_schedule(self, inputs: Mapping[str, Any], runs: int, seed: int = 0) -> None:
         """Run the program in so many random legal timings (see `interleave.py`). Raises GeError
         that names the run and the output when one is not bit-identical to that of `run`."""
-        arrays, _ = self._fitted(check_inputs(self.inputs, inputs, self.cast_inputs))
-        self.state.require()
+        given = check_inputs(self.inputs, inputs, self.cast_inputs)
+        arrays, _ = self._fitted(given)
+        self._require(given)
         states = [loaded(s.memory).copy() for s in self._function.states]
         want = {name: w.tobytes() for name, w in self._call(self._function, arrays).items()}
         restore(self._function.states, states)
@@ -272,18 +311,23 @@ class Session:
 
 
 def host_states(
-    arguments: Sequence[Port], results: Sequence[Port], patterns: Mapping[str, str]
+    arguments: Sequence[Port],
+    results: Sequence[Port],
+    patterns: Mapping[str, str],
+    symbol: str = "",
 ) -> list[HostState]:
     """The arguments that are state, as the module says, or by patterns."""
     typed = [[Typed(p.name, p.element, p.shape) for p in ports] for ports in (arguments, results)]
     pairs = state_pairs(patterns, typed[0], typed[1])
     pairs |= {p.name: p.state for p in arguments if p.state}
     shapes = {p.name: p.shape for p in results}
-    return [
-        HostState(p.name, p.element, p.shape, shapes[pairs[p.name]], pairs[p.name])
-        for p in arguments
-        if p.name in pairs
-    ]
+    states: list[HostState] = []
+    for port in arguments:
+        if (becomes := pairs.get(port.name)) is not None:
+            grows = port.dims.index(symbol) if symbol and symbol in port.dims else None
+            after = shapes[becomes]
+            states.append(HostState(port.name, port.element, port.shape, after, grows, becomes))
+    return states
 
 
 def restore(states: Sequence[DeviceState], arrays: Sequence[Array]) -> None:
@@ -303,7 +347,7 @@ def random_inputs(
     for what does not fit."""
     rng = np.random.default_rng(seed)
     main = main_of(module)
-    expected = [p for p in input_ports(main) if not p.state]
+    expected = caller_ports(main)
     sizes = dict(dims or {})
     for port in expected:
         for size, name in zip((shapes or {}).get(port.name, ()), port.dims, strict=False):

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Attribute, Operation
 
 from ge.dialects.npu_task.attributes import data_type
-from ge.dialects.npu_task.program_info import STATE, VALID
+from ge.dialects.npu_task.program_info import GROWS, STATE, VALID
 from ge.dialects.support.element_types import type_name
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, Shape, array_ints, shape_text
@@ -32,18 +33,25 @@ from ge.runtime.device.memory import POISON, PackedView, loaded
 
 @dataclass
 class StateValue(ABC):
-    """One state. `reads`: the shape that a run reads; `becomes`: the shape that it leaves."""
+    """One state. `reads`: the shape that a run reads; `becomes`: the shape that it leaves. Where it
+    `grows` along an axis, runs append to it as long as there is room."""
 
     name: str
     element: Attribute
     reads: Shape
     becomes: Shape
+    grows: int | None
 
     @property
     def axis(self) -> int | None:
-        """The one along which it grows."""
+        """The one along which it has fewer rows than it may."""
         pairs = enumerate(zip(self.reads, self.becomes, strict=True))
-        return next((i for i, (a, b) in pairs if a != b), None)
+        return next((i for i, (a, b) in pairs if a != b), self.grows)
+
+    @property
+    def rows(self) -> int:
+        """Along the axis, that hold values."""
+        return 0 if self.axis is None else self.shape()[self.axis]
 
     @abstractmethod
     def read(self) -> Array: ...
@@ -70,12 +78,20 @@ class StateValue(ABC):
         self.fill(array)
 
     def reset(self) -> None:
-        sizes = [0 if n == DYNAMIC else n for n in self.reads]
+        empty = (i for i, n in enumerate(self.reads) if n == DYNAMIC or i == self.grows)
+        sizes = [*self.reads]
+        for i in empty:
+            sizes[i] = 0
         self.fill(np.zeros(sizes, dtype_of(self.element)))
 
-    def require(self) -> None:
-        """Raises GeError where a run cannot read what the state holds."""
+    def require(self, step: int) -> None:
+        """Raises GeError where a run cannot read what the state holds, or append `step` rows."""
         shape = self.shape()
+        if self.grows is not None:
+            if self.rows + step > (most := self.becomes[self.grows]):
+                text = f"state '{self.name}' has {self.rows} of {most} rows, each run adds {step}"
+                raise GeError(text, hint="reset it, or compile with a larger --state-capacity")
+            return
         pairs = zip(shape, self.reads, strict=True)
         if any(n not in (m, DYNAMIC) and m != DYNAMIC for n, m in pairs):
             have = shape_text(shape)
@@ -85,8 +101,8 @@ class StateValue(ABC):
                           hint=hint)  # fmt: skip
 
     @abstractmethod
-    def advance(self) -> None:
-        """A run has been."""
+    def advance(self, step: int) -> None:
+        """A run has been, which appended so many rows to what grows."""
 
 
 @dataclass
@@ -95,7 +111,7 @@ class DeviceState(StateValue):
 
     memory: Array | PackedView
     poison: bool = False
-    rows: int = 0  # along the axis, that hold values
+    filled: int = 0  # rows along the axis, that hold values
 
     @classmethod
     def of(cls, op: Operation, memory: Array | PackedView, poison: bool) -> "DeviceState":
@@ -103,13 +119,16 @@ class DeviceState(StateValue):
         name, valid = op.attributes[STATE], op.attributes.get(VALID)
         element, shape = data_type(op.results[0].type)
         reads = shape if valid is None else array_ints(valid)
-        state = cls(getattr(name, "data", str(name)), element, reads, shape, memory, poison)
+        axis = op.attributes.get(GROWS)
+        grows = axis.value.data if isinstance(axis, IntegerAttr) else None
+        text = name.data if isinstance(name, StringAttr) else ""
+        state = cls(text, element, reads, shape, grows, memory, poison)
         state.reset()
         return state
 
     def shape(self) -> Shape:
         axis = self.axis
-        return tuple(self.rows if i == axis else n for i, n in enumerate(self.becomes))
+        return tuple(self.filled if i == axis else n for i, n in enumerate(self.becomes))
 
     def read(self) -> Array:
         return loaded(self.memory)[tuple(map(slice, self.shape()))].copy()
@@ -120,10 +139,13 @@ class DeviceState(StateValue):
             whole.reshape(-1).view(np.uint8).fill(POISON)
         whole[tuple(map(slice, value.shape))] = value
         self.restore(whole)
-        self.rows = 0 if self.axis is None else value.shape[self.axis]
+        self.filled = 0 if self.axis is None else value.shape[self.axis]
 
-    def advance(self) -> None:
-        self.rows = 0 if self.axis is None else self.becomes[self.axis]
+    def advance(self, step: int) -> None:
+        if self.grows is not None:
+            self.filled += step
+        elif self.axis is not None:
+            self.filled = self.becomes[self.axis]
 
     def restore(self, whole: Array) -> None:
         """Fill all of the memory."""
@@ -152,8 +174,20 @@ class HostState(StateValue):
     def fill(self, value: Array) -> None:
         self.value = value.copy()
 
-    def advance(self) -> None:
+    def advance(self, step: int) -> None:
         pass  # the session fills it with the result
+
+    def argument(self) -> Array:
+        """What the function reads."""
+        return padded(self.value, self.reads if self.grows is not None else self.value.shape)
+
+    def take(self, result: Array, step: int) -> None:
+        """What the function has made of it."""
+        if self.grows is None:
+            self.fill(result)
+        else:
+            rows = slice(self.rows + step)
+            self.fill(result[(*(slice(None),) * self.grows, rows)])
 
 
 class State:
@@ -211,10 +245,28 @@ class State:
                 self[name] = array
             raise
 
-    def require(self) -> None:
-        for value in self.values.values():
-            value.require()
+    def rows(self) -> int:
+        """How many rows states that grow have. Raises GeError where they differ."""
+        grown = [v for v in self.values.values() if v.grows is not None]
+        for value in grown[1:]:
+            if value.rows != grown[0].rows:
+                pair = f"'{grown[0].name}' has {grown[0].rows} rows, '{value.name}' {value.rows}"
+                raise GeError(f"states grow together: {pair}", hint="write or reset all of them")
+        return grown[0].rows if grown else 0
 
-    def advance(self) -> None:
+    def require(self, step: int) -> None:
         for value in self.values.values():
-            value.advance()
+            value.require(step)
+
+    def advance(self, step: int) -> None:
+        for value in self.values.values():
+            value.advance(step)
+
+
+def padded(value: Array, shape: Shape) -> Array:
+    """A value, then zeros."""
+    if value.shape == shape:
+        return value
+    whole = np.zeros(shape, value.dtype)
+    whole[tuple(map(slice, value.shape))] = value
+    return whole

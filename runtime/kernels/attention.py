@@ -10,7 +10,7 @@ import numpy as np
 
 from ge.dialects.graph import attention as g
 from ge.dialects.support.errors import GeError
-from ge.runtime.data.arrays import Array
+from ge.runtime.data.arrays import Array, contiguous
 from ge.runtime.kernels import Fn, kernel
 from ge.runtime.kernels.normalization import row_sums, widen
 
@@ -102,6 +102,15 @@ def check_values(op: g.AttentionLike, k: Array, v: Array) -> None:
         raise GeError(f"{op.name}: key and value of {shapes} do not fit together")
 
 
+def round_to(grid: tuple[float, float, float], x: Array) -> None:
+    """Quantize and dequantize in place."""
+    scale, least, most = grid
+    np.divide(x, x.dtype.type(scale), out=x)
+    np.rint(x, out=x)
+    x.clip(least, most, out=x)
+    x *= x.dtype.type(scale)
+
+
 class Scores:
     """The scores of attention up to a stage, by pieces. Operands have heads first."""
 
@@ -135,6 +144,7 @@ class Scores:
         biased = stage in ("biased", "weights")
         self.excluded = excluded(op, (queries, keys), lengths, offset) if biased else None
         self.masks = _split_masks(masks, key_heads, group) if biased else []
+        self.grid = op.grid("score") if isinstance(op, g.AttentionOp) else None
         added = q.dtype.itemsize == 2 and any(m.dtype == q.dtype for m in masks)
         self.narrow = q.dtype if added else None  # the type that low rows are rounded to
 
@@ -143,6 +153,8 @@ class Scores:
         if self.sums_scale is not None:
             s = s.astype(np.float32, copy=False)
             s *= self.sums_scale
+        if self.grid is not None:
+            round_to(self.grid, s)
         if self.cap > 0:
             s /= self.cap
             np.tanh(s, out=s)
@@ -241,6 +253,23 @@ class Running:
         return result / total
 
 
+def first_keys(op: g.AttentionOp, k: Array, v: Array, rest: Sequence[Array | None]) -> list[Any]:
+    """The operands between query and length, as far as the length goes."""
+    *rest, length = rest
+    if length is None:
+        return [k, v, *rest]
+    count, keys = int(length.item()), k.shape[op.dimension("key", 2)]
+    if not 0 <= count <= keys:
+        raise GeError(f"{op.name}: there are {keys} keys, not {count}")
+    *masks, lengths, offset = rest
+    k, v = (
+        contiguous(x[(slice(None),) * op.dimension(name, 2) + (slice(count),)])
+        for name, x in (("key", k), ("value", v))
+    )
+    cut = [m[..., :count] if m is not None and m.shape[-1] > 1 else m for m in masks]
+    return [k, v, *(m if m is None else contiguous(m) for m in cut), lengths, offset]
+
+
 def by_tiles(op: g.AttentionOp) -> Fn:
     """The kernel that has the scores of `KEYS` keys at a time."""
     undefined, tokens_first = op.undefined.data, op.tokens_first("result")
@@ -248,7 +277,7 @@ def by_tiles(op: g.AttentionOp) -> Fn:
     value_scale = None if op.value_scale is None else np.float32(op.value_scale.value.data)
 
     def run(q: Array, k: Array, v: Array, *rest: Array | None) -> Array:
-        *masks, lengths, offset = rest
+        k, v, *masks, lengths, offset = first_keys(op, k, v, rest)
         q, k, v = (heads_first(op, n, x) for n, x in zip(("query", "key", "value"), (q, k, v)))
         check_values(op, k, v)
         scores = Scores(op, "weights", q, k, cast(list[Array], masks), lengths, offset)
@@ -272,11 +301,14 @@ def by_tiles(op: g.AttentionOp) -> Fn:
 
 @kernel(g.AttentionOp)
 def attention(op: g.AttentionOp) -> Fn:
+    """The kernel that has the scores of all keys at a time, but for rounded weights."""
     if op.rounded_weights.value.data:
         return by_tiles(op)
     undefined, tokens_first = op.undefined.data, op.tokens_first("result")
+    grid = op.grid("weight")
 
     def run(q: Array, k: Array, v: Array, *rest: Array | None) -> Array:
+        k, v, *others = first_keys(op, k, v, rest)
         q, k, v = (heads_first(op, n, x) for n, x in zip(("query", "key", "value"), (q, k, v)))
         check_values(op, k, v)
         batch, heads, queries, _ = q.shape
@@ -288,9 +320,14 @@ def attention(op: g.AttentionOp) -> Fn:
             y = result.transpose(0, 2, 3, 1, 4)
         else:
             y = result = np.empty((batch, key_heads, group, queries, size), values.dtype)
-        for s, piece in _scores(op, "weights", q, k, rest):
+        for s, piece in _scores(op, "weights", q, k, others):
             total = totals(s, undefined)
-            np.divide(np.matmul(s, values[piece[:2]]), total, out=y[piece])
+            if grid is None:
+                np.divide(np.matmul(s, values[piece[:2]]), total, out=y[piece])
+            else:
+                s /= total
+                round_to(grid, s)
+                y[piece] = np.matmul(s, values[piece[:2]])
         first = (batch, queries, heads) if tokens_first else (batch, heads, queries)
         return result.reshape(*first, size).astype(q.dtype, copy=False)
 

@@ -95,7 +95,8 @@ OP_STATISTIC = (
 
 def op_summary(timeline: Timeline, model: str) -> list[dict[str, Any]]:
     """One row for each task, by start."""
-    ordered, slacks = sorted(timeline.tasks, key=lambda t: t.start_us), slack(timeline)
+    tasks = (t for t in timeline.tasks if t.on_device)
+    ordered, slacks = sorted(tasks, key=lambda t: t.start_us), slack(timeline)
     rows = [_summary_row(i, t, timeline.target, model) for i, t in enumerate(ordered)]
     for row, task in zip(rows, ordered, strict=True):
         row["Slack Time(us)"] = _us(slacks[task])
@@ -153,7 +154,7 @@ def _pipe(name: str, us: float, duration: float) -> dict[str, Any]:
 def op_statistic(timelines: Sequence[Timeline], model: str) -> list[dict[str, Any]]:
     """One row for each kind of op and engine in these runs, the most time first."""
     groups: dict[tuple[str, str], list[Task]] = defaultdict(list)
-    for task in (t for timeline in timelines for t in timeline.tasks):
+    for task in (t for timeline in timelines for t in timeline.tasks if t.on_device):
         groups[op_type(task), task_type(task)].append(task)
     counts = {key: sum(t.runs for t in tasks) for key, tasks in groups.items()}
     sums = {key: sum(t.runs * t.duration_us for t in tasks) for key, tasks in groups.items()}

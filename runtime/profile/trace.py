@@ -2,10 +2,11 @@
 
 Three processes: *engines* has a row for each engine (more where several tasks run on its cores at
 the same time: viewers drop slices that overlap), and one for each compute engine with the causes of
-its idle gaps; *streams* one for each stream with an arrow for each event that a task
-waits for; *memory* a group of tracks for each memory segment, in which a buffer stands from the
-start of the first task that touches it to the end of the last one. Two counters run along: the
-bytes of HBM traffic a second, and the bytes in use in each segment.
+its idle gaps; *streams* one for each stream, and for each host thread that feeds the device, with
+an arrow for each event that a task waits for; *memory* a group of tracks for each memory segment,
+in which a buffer stands from the start of the first task that touches it to the end of the last
+one. Two counters run along: the bytes of HBM traffic a second, and the bytes in use in each
+segment.
 """
 
 from collections import defaultdict
@@ -36,7 +37,8 @@ def chrome_trace(timeline: Timeline) -> dict[str, Any]:
         events.append(_name("thread_name", ENGINE_PROCESS, row, text))
         events.append(_sort_index(ENGINE_PROCESS, row, place))
     for stream in sorted({t.stream for t in timeline.tasks}):
-        events.append(_name("thread_name", STREAM_PROCESS, stream, f"stream {stream}"))
+        text = f"stream {stream}" if stream >= 0 else f"host: {timeline.host_threads[-1 - stream]}"
+        events.append(_name("thread_name", STREAM_PROCESS, stream, text))
     for task in timeline.tasks:
         events += _rows(task, rows[task.engine, lanes[task]])
     events += (_idle(gap, rows[_idle_row(gap.engine), 0]) for gap in timeline.gaps)

@@ -29,6 +29,10 @@ ROOMS: dict[str, set[str]] = {
     "runtime/device": {
         "dialects", "runtime/check", "runtime/data", "runtime/kernels", "runtime/profile",
     },
+    "runtime/host": {
+        "dialects", "runtime/check", "runtime/clock", "runtime/costs", "runtime/data",
+        "runtime/device",
+    },
     "runtime/profile": {"dialects", "runtime/clock", "runtime/device"},
     "transforms/rewriting": {
         "dialects", "runtime/costs", "runtime/data", "transforms/analysis", "transforms/graph",
@@ -62,7 +66,8 @@ ROOMS: dict[str, set[str]] = {
         "dialects", "runtime/clock", "runtime/costs", "transforms/analysis",
     },
     "transforms/state": {
-        "dialects", "transforms/analysis", "transforms/graph", "transforms/memory",
+        "dialects", "runtime/data", "runtime/kernels", "transforms/analysis", "transforms/graph",
+        "transforms/memory",
     },
     "lowering/text": {"dialects", "runtime/data"},
     "lowering/onnx": {"dialects", "runtime/data", "runtime/kernels", "lowering/text"},

@@ -46,7 +46,8 @@ def test_flag_variable_and_argument_are_the_same(
         bool: ("1", True), int: ("2", 2), tuple: ("a, b", ("a", "b")), type(None): ("1", True),
     }  # fmt: skip
     word = next(reversed([c for c in facts.choices if isinstance(c, str)]), "aggressive")
-    word = {"accuracy": "snr>=25", "ranges": "percentile:99.9"}.get(field.name, word)
+    texts = {"accuracy": "snr>=25", "ranges": "percentile:99.9", "state_capacity": "past=64"}
+    word = texts.get(field.name, word)
     text, value = samples.get(type(field.default), (word, word))
     want = Options(**{field.name: value})
     if facts.variable:

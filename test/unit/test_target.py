@@ -102,3 +102,13 @@ def test_unknown_targets(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("name = ")
     with pytest.raises(GeError, match="not TOML"):
         Target.load(str(tmp_path / "bad.toml"))
+
+
+def test_short_constants_lie_close_together():
+    """Vectors take multiples of 32 bytes, what is read at the full rate those of the alignment."""
+    target = Target.load("910b1")
+    assert target.constants_bytes([256, 20, 768, 4], 512) == 1536
+    assert target.constants_bytes([512, 4096], 512) == 4608
+    assert target.constants_bytes([16385, 4], 512) == 16896 + 512
+    assert target.constants_bytes([1], 16) == 16
+    assert target.constants_bytes([], 512) == 0

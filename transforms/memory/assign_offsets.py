@@ -38,7 +38,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ge.dialects.npu_task.ops import ConstantOp, SlotOp
-from ge.dialects.npu_task.program_info import IO, NO_REUSE, PINNED, STATE, VALID, state
+from ge.dialects.npu_task.program_info import IO, NO_REUSE, PINNED, STATE, state
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, byte_size
@@ -105,7 +105,7 @@ class Planner:
             replace_by_slot(op, "io", offset)
         for op, offset in zip(kept, kept_offsets, strict=True):
             slot = replace_by_slot(op, "state", offset)
-            slot.attributes.update({name: op.attributes[name] for name in (STATE, VALID)})
+            slot.attributes.update(op.attributes)
         for life, offset in zip(liveness.buffers, offsets, strict=True):
             replace_by_slot(life.op, "arena", offset)
         for life in liveness.unused:
@@ -126,7 +126,8 @@ class Planner:
 
     def weight_bytes(self, func: FuncOp) -> int:
         constants = (op for op in func.walk() if isinstance(op, ConstantOp))
-        return sum(align_up(byte_size(op.result.type), self.alignment) for op in constants)
+        sizes = (byte_size(op.result.type) for op in constants)
+        return self.target.constants_bytes(sizes, self.alignment)
 
     def pack(self, func: FuncOp, liveness: Liveness, problem: PackingProblem) -> Packing:
         """The best packing, by happens-before or, with more events, by program order."""

@@ -23,6 +23,7 @@ from ge.dialects.npu_task.attributes import HBM, HOST, Engine, is_dynamic, space
 from ge.dialects.npu_task.control import IfOp, LoopOp, YieldOp
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import (
+    BatchCopyOp,
     ConstantOp,
     CopyOp,
     LaunchOp,
@@ -87,6 +88,8 @@ class Binding(Buffers):
                     self.outputs.add(owner_of(op.source))
                 case CopyOp() if space_of(op.target.type) == HOST:
                     self.outputs.add(owner_of(op.source))
+                case BatchCopyOp() if space_of(op.targets[0].type) == HOST:
+                    self.outputs.update(map(owner_of, op.sources))
                 case FuncReturnOp():
                     self.outputs.update(owner_of(v) for v in op.operands)
                 case LaunchOp() if self.kernels.old[op.callee].engine.data is not Engine.HOST:
@@ -130,6 +133,9 @@ class Binding(Buffers):
                 self.constant(op)
             case CopyOp():
                 self.move(op.source, op.target)
+            case BatchCopyOp():
+                for pair in op.pairs:
+                    self.move(*pair)
             case TransferOp():
                 self.transfer(op)
             case LaunchOp():

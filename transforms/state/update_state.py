@@ -15,8 +15,8 @@ becomes
     npu_task.launch @attention_0 ins(%q, %s) outs(%y)
 
 A kernel whose result is only appended writes there itself, as in `write-parts`. A result that takes
-the place of the whole state is computed in its buffer where all reads of the state come before;
-elsewhere the copy at the end stays.
+the place of the whole state is computed in its buffer where all reads of the state come before, or
+the kernel may work in place; elsewhere the copy at the end stays.
 """
 
 from collections.abc import Sequence
@@ -47,6 +47,7 @@ class Updating:
 
     writing: PartWriting
     graph: TaskGraph
+    ops: Sequence[Operation]
 
     def state(self, state: AllocOp) -> None:
         """Remove the copy at the end that puts a value into a state."""
@@ -61,15 +62,26 @@ class Updating:
             Rewriter.erase_op(copy)
             replace(value.memref, state.memref, value)
             self.append(state, *concat)
-        elif self.last_read(state.memref) < self.graph.first_use(value.memref):
+        elif self.is_free(state.memref, value.memref):
             Rewriter.erase_op(copy)
             replace(value.memref, state.memref, value)
 
-    def last_read(self, state: SSAValue) -> int:
-        """The last task that uses a state before the copy that puts a value into it; -1: none."""
+    def is_free(self, state: SSAValue, value: SSAValue) -> bool:
+        """Whether nothing reads a state any more when a value is written, or only the kernel that
+        writes it, which may do so in place."""
         buffer = self.graph.buffers[state]
         *before, _ = (self.graph.writer[buffer], *self.graph.readers[buffer])
-        return max(before, default=-1)
+        read, written = max(before, default=-1), self.graph.first_use(value)
+        op = self.ops[written]
+        if read != written or not isinstance(op, LaunchOp) or value not in op.outs:
+            return read < written
+        inside = [i for i, v in enumerate(op.ins) if owner_of(v) is state]
+        pairs = self.writing.kernels[op.callee].in_place_pairs()
+        return (
+            len(inside) == 1
+            and op.ins[inside[0]].type == value.type
+            and (op.outs.index(value), inside[0]) in pairs
+        )
 
     def appends(
         self, state: AllocOp, value: AllocOp
@@ -148,7 +160,7 @@ class UpdateStatePass(ModulePass):
         if not states:
             return
         kernels = {k.sym_name.data: k for k in op.ops if isinstance(k, KernelOp)}
-        updating = Updating(PartWriting(kernels), buffer_graph(ops, arena_bytes))
+        updating = Updating(PartWriting(kernels), buffer_graph(ops, arena_bytes), ops)
         for state in states:
             updating.state(state)
         erase_unused(o for o in main.body.block.ops if isinstance(o, ReinterpretCastOp))

@@ -1,0 +1,69 @@
+"""Caches of a fixed size that fill from run to run."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.ir import Attribute
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.graph.support.parameters import (
+    INT,
+    TYPES,
+    Movement,
+    OneResultOp,
+    check_same_element,
+    check_scalar,
+    element_axis,
+)
+from ge.dialects.support.access import Access
+from ge.dialects.support.element_types import is_integer
+from ge.dialects.support.types import (
+    byte_size,
+    element_type,
+    merge_dims,
+    numel,
+    rank_of,
+    shape_of,
+)
+from ge.dialects.support.work import Work
+
+
+@irdl_op_definition
+class AppendOp(Movement, OneResultOp):
+    """`cache` with `rows` along `axis` as the last ones before `length`. Later ones, and what was
+    there, are of no meaning: the kernel writes the rows alone where the result lies in the
+    cache's memory."""
+
+    name = "graph.append"
+    cache = operand_def()
+    rows = operand_def()
+    length = operand_def()
+    axis = prop_def(INT)
+    ACCESS: ClassVar = Access.WHOLE
+    TAKES_INDICES: ClassVar = True
+    assembly_format = f"$cache `,` $rows `at` $length `axis` $axis {TYPES}"
+
+    def infer(self) -> Sequence[Attribute]:
+        check_same_element(self.cache, self.rows)
+        check_scalar(self.length, "length")
+        if not is_integer(element_type(self.length)):
+            raise VerifyException(f"length is an integer, not {element_type(self.length)}")
+        shape, rows = shape_of(self.cache), shape_of(self.rows)
+        axis = element_axis(self.axis.value.data, rank_of(self.cache))
+        if len(rows) != len(shape) or rows[axis] > shape[axis] >= 0:
+            raise VerifyException(f"{self.rows.type} is no part of {self.cache.type}")
+        for i, (m, n) in enumerate(zip(shape, rows, strict=True)):
+            if i != axis:
+                merge_dims(m, n)
+        return (self.cache.type,)
+
+    def local_parts(self, index: int) -> int | None:
+        return numel(shape_of(self.cache)) if index == 0 else None
+
+    def bytes_read(self, index: int) -> int:
+        return byte_size(self.rows.type) if index == 0 else super().bytes_read(index)
+
+    def static_work(self) -> Work:
+        rows = byte_size(self.rows.type)
+        return Work(0, numel(shape_of(self.rows)), rows + byte_size(self.length.type), rows)

@@ -1,0 +1,181 @@
+"""`ge-run --dispatch`: a program fed by a host in one of its modes, or in all of them."""
+
+import argparse
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ge.lowering.cli.arguments import argument, flag_value
+from ge.lowering.cli.command_line import ArgumentParser
+from ge.lowering.text.values import parse_dims, parse_shapes, whole
+
+if TYPE_CHECKING:
+    from ge.dialects.targets.target import Target
+    from ge.lowering.driver.program import Program
+    from ge.lowering.pipeline.options import Options
+    from ge.runtime.clock.timeline import Timeline
+    from ge.runtime.data.arrays import Array
+    from ge.runtime.host.host import HostOptions, HostProgram
+    from ge.runtime.host.modes import Mode
+
+CALLS = 2  # the first one fills the caches, the second one finds them full
+
+
+def add_dispatch_arguments(parser: ArgumentParser) -> None:
+    add = parser.section("the host that feeds the device")
+    add("--dispatch", metavar="MODE", help="eager, operations, graph, two-stage, three-stage, "
+        "captured, updated, sunk, or all: prints a table of the calls")  # fmt: skip
+    add("--calls", type=argument(whole(1)), default=CALLS, metavar="N",
+        help=f"calls of the program, whose caches stay (default {CALLS})")  # fmt: skip
+    add("--steps", type=argument(whole(1)), default=0, metavar="N",
+        help="so many calls, of which only the sums are printed: steps of a decoder")  # fmt: skip
+    add("--grow", metavar="NAME,...", help="symbolic dimensions that are one larger in each of the "
+        "--steps, from what --dim says")  # fmt: skip
+    for flag, what, default in (
+        ("--local-kernel-cache", "slots of each operation's kernel cache", 1),
+        ("--global-kernel-cache", "slots of the kernel cache of each kind of operation", 5),
+        ("--tiling-ring", "blocks of the ring of tiling buffers", 128),
+    ):
+        add(flag, type=argument(whole(0)), default=default, metavar="N",
+            help=f"{what} (default {default})")  # fmt: skip
+
+
+def check_dispatch_flags(args: argparse.Namespace) -> None:
+    from ge.dialects.support.errors import GeError
+
+    if args.dispatch is None and (args.steps or args.grow):
+        hint = "add --dispatch all, or a mode"
+        raise GeError("--steps and --grow are of a host that feeds the device", hint=hint)
+    if args.grow and not args.steps:
+        raise GeError("--grow without --steps: nothing grows in one call", hint="add --steps 64")
+    if args.dispatch is not None:
+        from ge.runtime.host.modes import modes
+
+        modes(args.dispatch)
+        options_of(args)
+
+
+def options_of(args: argparse.Namespace) -> "HostOptions":
+    from ge.runtime.host.host import HostOptions
+
+    sizes = args.local_kernel_cache, args.global_kernel_cache, args.tiling_ring
+    return HostOptions(*sizes, sanitize=bool(flag_value(args, "sanitize")))
+
+
+@dataclass
+class Feeding:
+    """What there is to feed."""
+
+    args: argparse.Namespace
+    options: "Options"
+    target: "Target"
+
+    def programs(self, loaded: "Program") -> "list[tuple[HostProgram, dict[str, Array] | None]]":
+        """The program of each call, with its inputs if numbers are wanted."""
+        from ge.lowering.driver.binding import Binder
+
+        count = self.args.steps or self.args.calls
+        if not self.args.grow:
+            return [self._program(loaded, parse_dims(self.args.dim))] * count
+        binder = Binder(loaded, self.options)
+        dims, shapes = parse_dims(self.args.dim), parse_shapes(self.args.shape)
+        names = self.args.grow.split(",")
+        self._check_names(loaded, names)
+        result: list[tuple[HostProgram, dict[str, Array] | None]] = []
+        for step in range(count):
+            sizes = dims | {name: dims.get(name, 1) + step for name in names}
+            result.append(self._program(binder.at(sizes, shapes), sizes))
+        return result
+
+    def _program(
+        self, loaded: "Program", dims: Mapping[str, int]
+    ) -> "tuple[HostProgram, dict[str, Array] | None]":
+        from ge.runtime.device.session import Session, random_inputs
+        from ge.runtime.host.host import HostProgram
+
+        if self.args.timing_only:
+            return HostProgram(loaded.module, self.target), None
+        session = Session(loaded.module, loaded.payload, self.target)
+        inputs = random_inputs(loaded.module, self.args.seed, parse_shapes(self.args.shape), dims)
+        return HostProgram(loaded.module, self.target, session), inputs
+
+    def _check_names(self, loaded: "Program", names: Iterable[str]) -> None:
+        from ge.dialects.support.errors import GeError
+        from ge.lowering.driver.binding import is_open
+        from ge.lowering.text.values import did_you_mean
+        from ge.runtime.device.ports import input_ports
+        from ge.runtime.device.session import main_of
+
+        ports = input_ports(main_of(loaded.module))
+        known = sorted({name for port in ports for name in port.dims if name})
+        if not is_open(loaded.module):
+            hint = "compile the model with its dimensions left open"
+            raise GeError("--grow: the program has shapes that do not change", hint=hint)
+        for name in names:
+            if name not in known:
+                hint = did_you_mean(name, known, f"dimensions: {', '.join(known)}")
+                raise GeError(f"--grow: there is no dimension '{name}'", hint=hint)
+
+
+def feed(
+    args: argparse.Namespace,
+    loaded: "Program",
+    options: "Options",
+    target: "Target",
+    inputs: "Mapping[str, Array] | None",
+) -> "tuple[dict[str, Any], Timeline | None]":
+    """Call the program in the modes asked for; print the table. The `dispatch` part of the report,
+    and the timeline of the last call of the one mode."""
+    from ge.runtime.host.modes import modes
+    from ge.runtime.host.report import modes_table, steps_table, sums
+
+    feeding = Feeding(args, options, target)
+    programs = feeding.programs(loaded)
+    if inputs is not None and not args.timing_only:
+        programs = [(program, dict(inputs)) for program, _ in programs]
+    figures: dict[str, list[dict[str, Any]]] = {}
+    timeline = None
+    expected: list[dict[str, Array]] = []
+    for mode in modes(args.dispatch):
+        figures[mode.name], timeline = _calls(feeding, mode, programs, expected)
+    if args.steps:
+        steps = {mode: sums(calls) for mode, calls in figures.items()}
+        for step in steps.values():
+            step["tokens_per_s"] = args.steps * 1e6 / step["latency_us"]
+        print(steps_table(steps), file=sys.stderr)
+        return {"steps": steps}, timeline if len(figures) == 1 else None
+    print(modes_table(figures), file=sys.stderr)
+    return {"calls": figures}, timeline if len(figures) == 1 else None
+
+
+def _calls(
+    feeding: Feeding,
+    mode: "Mode",
+    programs: "list[tuple[HostProgram, dict[str, Array] | None]]",
+    expected: "list[dict[str, Array]]",
+) -> "tuple[list[dict[str, Any]], Timeline | None]":
+    """The figures of all calls in a mode, and the timeline of the last one. `expected` are the
+    outputs of the calls, which the first mode states. Raises GeError for other ones."""
+    from ge.dialects.support.errors import GeError
+    from ge.runtime.host.host import Host
+    from ge.runtime.host.report import call_figures
+
+    host = Host(mode, feeding.target, options_of(feeding.args))
+    if feeding.args.grow and len(programs) > 1:
+        host.expect_growth(programs[0][0], programs[1][0])
+    figures: list[dict[str, Any]] = []
+    timeline = None
+    first = not expected
+    for number, (program, inputs) in enumerate(programs):
+        if program.session is not None:
+            program.session.state.reset() if number == 0 else None
+        called = host.call(program, inputs)
+        figures.append(call_figures(called))
+        timeline = called.timeline
+        if first:
+            expected.append(called.outputs)
+        for name, array in called.outputs.items():
+            if array.tobytes() != expected[number][name].tobytes():
+                raise GeError(f"output '{name}' has other bits in mode '{mode.name}'")
+    return figures, timeline

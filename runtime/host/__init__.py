@@ -1,0 +1,1 @@
+"""The host that feeds the device: operations, their setups and caches, threads, captured graphs."""

@@ -1,0 +1,20 @@
+"""`ge.host`: what users call."""
+
+from ge.runtime.host.captured_graph import CapturedGraph, capture
+from ge.runtime.host.context import Context, Stream, Workspace
+from ge.runtime.host.host import Called, Host, HostOptions, HostProgram
+from ge.runtime.host.operation import (
+    GraphOperation,
+    Node,
+    Operation,
+    TensorDesc,
+    VariantPack,
+    create_operation,
+    register_operation,
+)
+
+__all__ = [
+    "Called", "CapturedGraph", "Context", "GraphOperation", "Host", "HostOptions", "HostProgram",
+    "Node", "Operation", "Stream", "TensorDesc", "VariantPack", "Workspace", "capture",
+    "create_operation", "register_operation",
+]  # fmt: skip

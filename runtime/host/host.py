@@ -1,0 +1,194 @@
+"""A host that calls programs in one of the modes: numbers, time, and what the call came to."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from ge.dialects.npu_task.control import YieldOp
+from ge.dialects.support.diagnostics import listing
+from ge.dialects.support.errors import GeError
+from ge.dialects.targets import DEFAULT_TARGET
+from ge.dialects.targets.target import Target
+from ge.runtime.check.host_queues import host_problems
+from ge.runtime.clock.clock import simulate, stated
+from ge.runtime.clock.issue import Issue
+from ge.runtime.clock.timeline import Timeline
+from ge.runtime.data.arrays import Array
+from ge.runtime.device.session import Session, main_of
+from ge.runtime.host.captured import CapturedCall, CapturedTasks
+from ge.runtime.host.context import RING_BLOCKS, Context
+from ge.runtime.host.dispatch import Call, Counts
+from ge.runtime.host.host_clock import CAUSES, HOST_CAUSES, HostClock, idle_gaps
+from ge.runtime.host.kernel_cache import GLOBAL_SLOTS, LOCAL_SLOTS, MOST_SLOTS, KernelCaches
+from ge.runtime.host.modes import SUNK, Mode, modes
+from ge.runtime.host.program import Leaves, Operations, Unit, mark_growing
+from ge.runtime.host.schedule import Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class HostOptions:
+    """The sizes of a host's caches and rings."""
+
+    local_slots: int = LOCAL_SLOTS
+    global_slots: int = GLOBAL_SLOTS
+    ring_blocks: int = RING_BLOCKS
+    sanitize: bool = False  # prove what the threads do (`runtime/check/host_queues.py`)
+
+    def __post_init__(self) -> None:
+        for name, least in (("local_slots", 0), ("global_slots", 0), ("ring_blocks", 1)):
+            value = getattr(self, name)
+            if not least <= value <= MOST_SLOTS:
+                text = f"{name.replace('_', ' ')}: {least} to {MOST_SLOTS}"
+                raise GeError(f"{text}, not {value}")
+
+
+class HostProgram:
+    """A program as its host sees it; with a session it can be computed."""
+
+    def __init__(self, module: ModuleOp, target: Target, session: Session | None = None) -> None:
+        self.module, self.target, self.session = module, target, session
+        self.leaves = Leaves(module)
+        self.block = main_of(module).body.block
+
+
+@dataclass
+class Called:
+    """What one call came to."""
+
+    outputs: dict[str, Array]
+    timeline: Timeline | None
+    schedules: list[Schedule]
+    counts: Counts  # of this call
+
+    @property
+    def host_us(self) -> dict[str, float]:
+        parts = [s.host_us() for s in self.schedules]
+        return {kind: sum(p[kind] for p in parts) for kind in HOST_CAUSES}
+
+    @property
+    def idle_us(self) -> dict[str, float]:
+        """The device's idle time between launches by cause."""
+        idle = dict.fromkeys(CAUSES, 0.0)
+        for gap in idle_gaps(self.timeline) if self.timeline else ():
+            idle[gap.cause] += gap.end_us - gap.start_us
+        return idle
+
+
+@dataclass
+class Host:
+    """Caches, buffers and captured tasks stay from call to call."""
+
+    mode: Mode
+    target: Target
+    options: HostOptions = field(default_factory=HostOptions)
+
+    def __post_init__(self) -> None:
+        o = self.options
+        self.context = Context(ring_blocks=o.ring_blocks)
+        self.operations = Operations(KernelCaches(o.local_slots, o.global_slots))
+        self.captured: dict[int, CapturedTasks] = {}
+        self._units: dict[Operation, Sequence[Unit]] = {}
+
+    @classmethod
+    def of(cls, mode: str, target: str = DEFAULT_TARGET, **options: Any) -> "Host":
+        """A host in the mode of a name. Raises GeError for an unknown one."""
+        return cls(modes(mode)[0], Target.load(target), HostOptions(**options))
+
+    def call(
+        self, program: HostProgram, inputs: Mapping[str, Any] | None = None, timed: bool = True
+    ) -> Called:
+        """Run a program on inputs, if there are any, and simulate its time. Raises GeError for
+        what cannot be computed or timed."""
+        call = _ProgramCall(self, program)
+        outputs: dict[str, Array] = {}
+        if inputs is not None:
+            if program.session is None:
+                raise GeError("the program has no session, its numbers are not known")
+            driver = None if self.mode.name == SUNK else call.drive
+            outputs = program.session.run(inputs, driver=driver)
+        if not timed:
+            return Called(outputs, None, call.schedules, call.counts)
+        if self.mode.name == SUNK:
+            timeline = simulate(program.module, self.target)
+        else:
+            clock = HostClock(program.module, self.target, call.plan)
+            timeline = clock.main(program.module)
+            timeline.host_threads = self.mode.threads
+        return Called(outputs, timeline, call.schedules, call.counts)
+
+    def expect_growth(self, small: HostProgram, large: HostProgram) -> None:
+        """State that calls differ in size as these two programs do: what differs is no part of the
+        keys of tilings. Raises GeError for programs of different structure."""
+        for one, other in zip(epochs(small), epochs(large), strict=True):
+            mark_growing(self.units(small, one), self.units(large, other))
+
+    def units(self, program: HostProgram, ops: Sequence[Operation]) -> Sequence[Unit]:
+        known = self._units.get(ops[0])
+        if known is None or not self.mode.cached:
+            leaves = program.leaves.of(ops)
+            graphs = self.mode.graphs
+            find = self.operations
+            known = find.graphs(leaves) if graphs else find.alone(leaves, not self.mode.cached)
+            self._units[ops[0]] = known
+        return known
+
+
+class _ProgramCall:
+    def __init__(self, host: Host, program: HostProgram) -> None:
+        self.host, self.program = host, program
+        self.counts = Counts()
+        self.schedules: list[Schedule] = []
+        self._known: dict[Operation, Schedule] = {}
+
+    def drive(self, run_until: Callable[[Operation | None], None]) -> None:
+        """Have the threads run the program's ops."""
+        for ops in epochs(self.program):
+            self._known[ops[0]] = self._dispatch(ops, run_until)
+
+    def plan(self, ops: Sequence[Operation]) -> Schedule:
+        known = self._known.get(ops[0])
+        return self._dispatch(ops, None) if known is None else known
+
+    def _dispatch(
+        self, ops: Sequence[Operation], perform: Callable[[Operation | None], None] | None
+    ) -> Schedule:
+        host = self.host
+        units = host.units(self.program, ops)
+        waits = bool(self.schedules)
+        facts = (host.mode, units, host.context, host.target, self.counts, perform, waits)
+        if host.mode.captured:
+            # Captured tasks belong to a place in the program, whatever its size
+            schedule = CapturedCall(*facts).run_with(host.captured, len(self.schedules))
+        else:
+            schedule = Call(*facts).run()
+        self.schedules.append(schedule)
+        if host.options.sanitize and not isinstance(ops[-1], YieldOp):
+            require_sound(schedule, ops)
+        return schedule
+
+
+def require_sound(schedule: Schedule, ops: Sequence[Operation]) -> None:
+    """Raises GeError for a schedule that is not proved."""
+    if problems := host_problems(schedule, _from_to(ops[0], ops[-1])):
+        raise GeError(f"the host's queues are not safe: {listing(problems)}")
+
+
+def _from_to(first: Operation, last: Operation) -> Iterator[Operation]:
+    op: Operation | None = first
+    while op is not None:
+        yield op
+        op = None if op is last else op.next_op
+
+
+def epochs(program: HostProgram) -> list[list[Operation]]:
+    """The tasks of the program that are outside of control flow, from barrier to barrier."""
+    epochs: list[list[Operation]] = [[]]
+    for item in stated(program.block):
+        if isinstance(item, Issue):
+            epochs[-1].append(item.op)
+        else:
+            epochs.append([])
+    return [ops for ops in epochs if ops]

@@ -1,0 +1,159 @@
+"""When a program's tasks run if host threads feed them: the clock's simulation with the tasks of
+the threads in it, on the engine "host", each thread a stream with a negative number.
+
+A task of the device does not start before the host has issued it, nor a launch before its tilings
+are on the device; a host task waits for those that the schedule names, of threads and device. The
+start of a task from the device's queue (`launch_us`) comes on top, as in a sunk program.
+
+Idle gaps. While no kernel or copy runs on the cores, the device waits for the task that ends the
+gap. Followed back from its start, through whatever it waited for last, the gap falls to what was
+done meanwhile: one of `Kind` by the host, `copy` for tilings, `transfer` for inputs and outputs
+that cross the link, `start` for the device's own start of tasks.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from heapq import heappush
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from ge.dialects.npu_task.ops import RecordOp
+from ge.dialects.targets.target import Target
+from ge.runtime.clock.clock import ProgramClock, Simulation, TaskBuilder
+from ge.runtime.clock.timeline import COMPUTE, DMA_IN, DMA_OUT, IdleGap, Task, Timeline
+from ge.runtime.costs.cost import link_time
+from ge.runtime.costs.pipes import TaskTime
+from ge.runtime.host.schedule import HostTask, Kind, Schedule
+
+TRANSFER, START = "transfer", "start"
+HOST_CAUSES = tuple(map(str, Kind))
+CAUSES = (*HOST_CAUSES, TRANSFER, START)
+
+TILINGS = "tilings"  # the kind of copies of tilings
+
+Planner = Callable[[Sequence[Operation]], Schedule]
+
+
+class HostClock(ProgramClock):
+    """`plan` gives the schedule of the tasks between two barriers."""
+
+    def __init__(self, module: ModuleOp, target: Target, plan: Planner) -> None:
+        super().__init__(module, target)
+        self.plan = plan
+
+    def main(self, module: ModuleOp) -> Timeline:
+        timeline = super().main(module)
+        timeline.gaps = list(idle_gaps(timeline))
+        total = dict.fromkeys(CAUSES, 0.0)
+        for gap in timeline.gaps:
+            total[gap.cause] += gap.end_us - gap.start_us
+        timeline.gaps_us = {engine: total for engine in COMPUTE}
+        return timeline
+
+    def run(self, builder: TaskBuilder, host_driven: bool) -> Timeline:
+        if not builder.tasks:
+            return Timeline(self.target)
+        schedule = self.plan([t.op for t in builder.tasks])
+        return HostSimulation(joined(builder.tasks, schedule, self.target), self.target).run()
+
+
+def joined(device: Sequence[Task], schedule: Schedule, target: Target) -> list[Task]:
+    """The tasks of device and threads, waiting for each other as the schedule says."""
+    tasks = list(device)
+    for copy in schedule.copies:
+        time = link_time(copy.bytes, target)
+        new = _task(TILINGS, DMA_IN, device[copy.launches[0]].stream, time)
+        tasks.append(new)
+        for launch in copy.launches:
+            tasks[launch].after = [*tasks[launch].after, new]
+            tasks[launch].events = [*tasks[launch].events, new]
+    made: dict[HostTask, Task] = {}
+    for host in schedule.all():
+        time = TaskTime(total_us=host.us)
+        made[host] = _task(f"{host.kind} {host.name}", "host", -1 - host.thread, time)
+    for line in schedule.tasks:
+        before: list[Task] = []
+        for host in line:
+            new = made[host]
+            waits = [made[other] for other in host.after] + [tasks[i] for i in host.until]
+            new.after, new.events = [*before, *waits], waits
+            before = [new]
+            for i in host.issues:
+                tasks[i].after = [*tasks[i].after, new]
+    return [*made.values(), *tasks]
+
+
+def _task(kind: str, engine: str, stream: int, time: TaskTime) -> Task:
+    return Task(
+        op=RecordOp(0, 0),  # a task needs an op: one that touches nothing
+        kind=kind, engine=engine, stream=stream, cores=((engine, 1),), time=time, kernel=None,
+        reads=(), writes=(), after=[], events=[], needs=[],
+    )  # fmt: skip
+
+
+class HostSimulation(Simulation):
+    def __init__(self, tasks: Sequence[Task], target: Target) -> None:
+        super().__init__(tasks, target, host_driven=False)
+        self.free["host"] += len({t.stream for t in tasks if not t.on_device})
+
+    def launch(self, i: int) -> None:
+        task = self.tasks[i]
+        task.ready_us = self.now
+        heappush(self.launching, (self.now + (task.on_device) * self.target.launch_us, i))
+
+    def bounds(self) -> tuple[float, float]:
+        return 0.0, 0.0
+
+    def account(self, then: float) -> None:
+        for engine in {self.tasks[i].engine for i in self.running}:
+            self.timeline.busy_us[engine] += then - self.now
+
+
+# ---- idle gaps -------------------------------------------------------------------------------
+
+
+def idle_gaps(timeline: Timeline) -> Iterator[IdleGap]:
+    """What the device waited for before each task for which it was idle, until the last one."""
+    tasks = sorted((t for t in timeline.tasks if _computes(t)), key=lambda t: t.start_us)
+    end = 0.0
+    for task in tasks:
+        if task.start_us > end:
+            yield from _causes(task, end, timeline.target.launch_us)
+        end = max(end, task.end_us)
+
+
+def _computes(task: Task) -> bool:
+    return task.on_device and task.engine not in (DMA_IN, DMA_OUT)
+
+
+def _causes(task: Task, since: float, launch_us: float) -> Iterator[IdleGap]:
+    """From the start of a task back to the time since when the device is idle."""
+    spent: list[tuple[str, float, float]] = []
+    while True:
+        before = max(task.after, key=lambda t: t.end_us, default=None)
+        ready = task.ready_us
+        spent += _waits(task, launch_us)
+        if before is None or before.end_us <= since:
+            spent.append((Kind.SYNCHRONISATION, since, ready))  # for all tasks, by a branch
+            break
+        spent.append((_cause(before), before.start_us, before.end_us))
+        task = before
+        if task.start_us <= since:
+            break
+    for cause, start, end in spent:
+        if end > (start := max(start, since)):
+            yield IdleGap(COMPUTE[0], cause, start, end)
+
+
+def _waits(task: Task, launch_us: float) -> Iterator[tuple[str, float, float]]:
+    """What a task waited for between the time when it was ready and its start."""
+    if task.on_device:
+        started = min(task.ready_us + launch_us, task.start_us)
+        yield START, task.ready_us, started
+        yield TRANSFER, started, task.start_us  # another copy
+
+
+def _cause(before: Task) -> str:
+    if not before.on_device:
+        return before.kind.partition(" ")[0]
+    return str(Kind.COPY) if before.kind == TILINGS else TRANSFER

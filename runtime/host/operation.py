@@ -1,0 +1,321 @@
+"""What the host calls: operations of one or more kernels, and graphs of operations.
+
+    pack = VariantPack([x, w], [y])
+    workspace = context.workspace(operation.setup(pack))
+    operation.execute(pack, workspace, context)
+
+`setup` checks the pack, finds the tilings of all kernels and tells how many bytes of workspace it
+takes. It is skipped where types and shapes are those of the last call. `execute` first fills the
+arguments of all launches (`prelaunch`), then launches (`launch`). A graph sets up all of its
+operations before it executes the first one; tensors between them have their place in its workspace.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from ge.dialects.support.errors import GeError
+from ge.runtime.data.arrays import Array
+from ge.runtime.host.context import ALIGNMENT, Context, Workspace
+from ge.runtime.host.kernel_cache import KernelCaches, Lookup
+
+
+@dataclass(frozen=True, slots=True)
+class TensorDesc:
+    dtype: str
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, array: Array) -> "TensorDesc":
+        return cls(str(array.dtype), array.shape)
+
+    @property
+    def bytes(self) -> int:
+        return prod(self.shape) * np.dtype(self.dtype).itemsize
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+Descs = tuple[tuple[TensorDesc, ...], tuple[TensorDesc, ...]]  # of inputs and outputs
+
+
+@dataclass(slots=True)
+class VariantPack:
+    """The tensors of a call: arrays, or descriptions of them where nothing is computed."""
+
+    inputs: Sequence[Array | TensorDesc]
+    outputs: Sequence[Array | TensorDesc]
+
+    @property
+    def descs(self) -> Descs:
+        return tuple(map(_desc, self.inputs)), tuple(map(_desc, self.outputs))
+
+
+def _desc(value: Array | TensorDesc) -> TensorDesc:
+    return value if isinstance(value, TensorDesc) else TensorDesc.of(value)
+
+
+@dataclass(slots=True)
+class SetupOutcome:
+    """What a call of `setup` had to do."""
+
+    skipped: int = 0  # operations whose setup was skipped
+    done: int = 0  # operations that were set up
+    lookups: list[Lookup] = field(default_factory=list[Lookup])
+
+    def add(self, other: "SetupOutcome") -> None:
+        self.skipped += other.skipped
+        self.done += other.done
+        self.lookups += other.lookups
+
+
+class Operation(ABC):
+    """Own ones define `infer` and `compute` (one kernel), or override `prepare` and `launch`."""
+
+    def __init__(self, name: str, caches: KernelCaches | None = None) -> None:
+        self.name = name
+        self.caches = KernelCaches() if caches is None else caches
+        self.outcome = SetupOutcome()
+        self._local = self.caches.local()
+        self._known: Hashable = None
+        self._bytes = 0
+
+    @property
+    def operations(self) -> int:
+        """How many operations of one kernel these are."""
+        return 1
+
+    def setup(self, pack: VariantPack) -> int:
+        """The bytes of workspace that a call with such tensors takes. Raises GeError for tensors
+        that the operation does not take."""
+        descs = pack.descs
+        if self._known == descs:
+            self.outcome = SetupOutcome(skipped=self.operations)
+            return self._bytes
+        self._known, self.outcome = None, SetupOutcome()
+        self._bytes = self.prepare(pack)
+        self._known = descs
+        return self._bytes
+
+    def execute(self, pack: VariantPack, workspace: Workspace, context: Context) -> None:
+        """Compute. Raises GeError where `setup` was not called with such tensors, and for a
+        workspace that is too small."""
+        if self._known != pack.descs:
+            hint = "call setup(pack) before execute(pack, ...)"
+            raise GeError(f"operation '{self.name}' is not set up for these tensors", hint=hint)
+        if workspace.size < self._bytes:
+            raise GeError(
+                f"operation '{self.name}' takes {self._bytes} bytes of workspace, "
+                f"there are {workspace.size}",
+                hint="give it context.workspace(operation.setup(pack))",
+            )
+        self.prelaunch(pack, workspace, context)
+        self.launch(pack, workspace, context)
+
+    def prelaunch(self, pack: VariantPack, workspace: Workspace, context: Context) -> None:
+        """Check what only the arrays tell."""
+        self.check_arrays(pack)
+        if context.current.recorder is not None:
+            context.current.recorder.called(pack)
+
+    def check_arrays(self, pack: VariantPack) -> None:
+        """Raises GeError where there are descriptions for arrays."""
+        for value in (*pack.inputs, *pack.outputs):
+            if isinstance(value, TensorDesc):
+                raise GeError(f"operation '{self.name}' has a description {value} for an array")
+
+    def prepare(self, pack: VariantPack) -> int:
+        inputs, outputs = pack.descs
+        inferred = self.infer(inputs)
+        if tuple(inferred) != outputs:
+            want, got = (", ".join(map(str, d)) or "nothing" for d in (inferred, outputs))
+            raise GeError(f"operation '{self.name}' gives {want}, but the outputs are {got}")
+        self.outcome.done += 1
+        self.outcome.lookups.append(self.tiling(inputs, outputs))
+        return 0
+
+    def tiling(self, inputs: Sequence[TensorDesc], outputs: Sequence[TensorDesc]) -> Lookup:
+        sizes = (*inputs, *outputs)
+        return self.caches.find(self._local, self.name, (self.name, sizes), sizes)
+
+    def launch(self, pack: VariantPack, workspace: Workspace, context: Context) -> None:
+        context.issue(self, pack, self._run)
+
+    def _run(self, pack: VariantPack) -> None:
+        arrays = [v for v in pack.inputs if not isinstance(v, TensorDesc)]
+        results = self.compute(*arrays)
+        values = (results,) if isinstance(results, np.ndarray) else tuple(results)
+        if len(values) != len(pack.outputs):
+            text = f"{len(values)} arrays for {len(pack.outputs)} outputs"
+            raise GeError(f"operation '{self.name}' computed {text}")
+        for place, value in zip(pack.outputs, values, strict=True):
+            assert not isinstance(place, TensorDesc)
+            if value.shape != place.shape or value.dtype != place.dtype:
+                got, want = TensorDesc.of(value), TensorDesc.of(place)
+                raise GeError(f"operation '{self.name}' computed {got} for an output {want}")
+            np.copyto(place, value)
+
+    @abstractmethod
+    def infer(self, inputs: Sequence[TensorDesc]) -> Sequence[TensorDesc]:
+        """The results' descriptions. Raises GeError for inputs that are not taken."""
+
+    def compute(self, *inputs: Array) -> Array | Sequence[Array]:
+        raise GeError(f"operation '{self.name}' has no kernel")
+
+
+# ---- graphs ----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Node:
+    """A call in a graph. Tensors have numbers: the graph's inputs, its outputs, then the others in
+    the order in which nodes write them."""
+
+    operation: Operation
+    inputs: Sequence[int]
+    outputs: Sequence[int]
+
+
+class GraphOperation(Operation):
+    def __init__(
+        self,
+        name: str,
+        inputs: int,
+        outputs: int,
+        nodes: Sequence[Node],
+        caches: KernelCaches | None = None,
+    ) -> None:
+        super().__init__(name, caches)
+        self.counts, self.nodes = (inputs, outputs), nodes
+        self._inner: dict[int, tuple[TensorDesc, int]] = {}  # of tensors in the workspace: places
+        written = set(range(inputs))
+        for node in nodes:
+            if missing := [i for i in node.inputs if i not in written]:
+                text = f"reads tensor {missing[0]}, which no node before it writes"
+                raise GeError(f"graph '{name}': '{node.operation.name}' {text}")
+            written.update(node.outputs)
+        if missing := [i for i in range(inputs, inputs + outputs) if i not in written]:
+            raise GeError(f"graph '{name}': no node writes output {missing[0] - inputs}")
+
+    @property
+    def operations(self) -> int:
+        return sum(node.operation.operations for node in self.nodes)
+
+    def infer(self, inputs: Sequence[TensorDesc]) -> Sequence[TensorDesc]:
+        known = self._infer_all(inputs)
+        return [known[i] for i in range(self.counts[0], sum(self.counts))]
+
+    def _infer_all(self, inputs: Sequence[TensorDesc]) -> dict[int, TensorDesc]:
+        if len(inputs) != self.counts[0]:
+            text = f"{self.counts[0]} inputs, {len(inputs)} were given"
+            raise GeError(f"graph '{self.name}' takes {text}")
+        known = dict(enumerate(inputs))
+        for node in self.nodes:
+            results = node.operation.infer([known[i] for i in node.inputs])
+            known.update(zip(node.outputs, results, strict=True))
+        return known
+
+    def prepare(self, pack: VariantPack) -> int:
+        inputs, outputs = pack.descs
+        known = self._infer_all(inputs)
+        first, last = self.counts[0], sum(self.counts)
+        want = [known[i] for i in range(first, last)]
+        if want != list(outputs):
+            texts = (", ".join(map(str, d)) for d in (want, outputs))
+            raise GeError("graph '{}' gives {}, but the outputs are {}".format(self.name, *texts))
+        below = 0
+        for node in self.nodes:
+            ins, outs = ([known[i] for i in ids] for ids in (node.inputs, node.outputs))
+            below = max(below, node.operation.setup(VariantPack(ins, outs)))
+            self.outcome.add(node.operation.outcome)
+        size = self._place({i: d for i, d in known.items() if i >= last})
+        return size + below
+
+    def _place(self, descs: dict[int, TensorDesc]) -> int:
+        """First fit by when tensors are live; the bytes that they take."""
+        uses: dict[int, tuple[int, int]] = {}
+        for step, node in enumerate(self.nodes):
+            for i in (*node.inputs, *node.outputs):
+                if i in descs:
+                    uses[i] = uses.get(i, (step, step))[0], step
+        self._inner, size = {}, 0
+        for i, (start, end) in sorted(uses.items(), key=lambda u: -descs[u[0]].bytes):
+            taken = sorted(
+                (offset, offset + other.bytes)
+                for j, (other, offset) in self._inner.items()
+                if uses[j][0] <= end and start <= uses[j][1]
+            )
+            offset = 0
+            for low, high in taken:
+                if low - offset >= descs[i].bytes:
+                    break
+                offset = max(offset, -(-high // ALIGNMENT) * ALIGNMENT)
+            self._inner[i] = descs[i], offset
+            size = max(size, offset + descs[i].bytes)
+        return -(-size // ALIGNMENT) * ALIGNMENT
+
+    def launch(self, pack: VariantPack, workspace: Workspace, context: Context) -> None:
+        tensors: dict[int, Array | TensorDesc] = dict(enumerate((*pack.inputs, *pack.outputs)))
+        own = 0
+        for i, (desc, offset) in self._inner.items():
+            tensors[i] = workspace.array(offset, desc.dtype, desc.shape)
+            own = max(own, -(-(offset + desc.bytes) // ALIGNMENT) * ALIGNMENT)
+        rest = workspace.after(own)
+        for node in self.nodes:
+            ins, outs = ([tensors[i] for i in ids] for ids in (node.inputs, node.outputs))
+            node.operation.launch(VariantPack(ins, outs), rest, context)
+
+
+# ---- users' operations -----------------------------------------------------------------------
+
+_REGISTERED: dict[str, Callable[..., Operation]] = {}
+
+
+class _UserOperation(Operation):
+    def __init__(
+        self,
+        name: str,
+        kernel: Callable[..., Array | Sequence[Array]],
+        infer: Callable[..., TensorDesc | Sequence[TensorDesc]],
+        parameters: dict[str, object],
+    ) -> None:
+        super().__init__(name)
+        self._kernel, self._infer, self._parameters = kernel, infer, parameters
+
+    def infer(self, inputs: Sequence[TensorDesc]) -> Sequence[TensorDesc]:
+        results = self._infer(*inputs)
+        return [results] if isinstance(results, TensorDesc) else results
+
+    def compute(self, *inputs: Array) -> Array | Sequence[Array]:
+        return self._kernel(*inputs, **self._parameters)
+
+    def tiling(self, inputs: Sequence[TensorDesc], outputs: Sequence[TensorDesc]) -> Lookup:
+        sizes = (*inputs, *outputs)
+        key = (self.name, tuple(map(str, self._parameters.items())), sizes)
+        return self.caches.find(self._local, self.name, key, sizes)
+
+
+def register_operation(
+    name: str,
+    kernel: Callable[..., Array | Sequence[Array]],
+    infer: Callable[..., TensorDesc | Sequence[TensorDesc]],
+) -> None:
+    """Make an operation known: `kernel` computes arrays from arrays and the parameters that
+    `create_operation` is given, `infer` descriptions from descriptions. Raises GeError for a name
+    that is taken."""
+    if name in _REGISTERED:
+        raise GeError(f"there is an operation '{name}' already", hint="choose another name")
+    _REGISTERED[name] = lambda **parameters: _UserOperation(name, kernel, infer, parameters)
+
+
+def create_operation(name: str, **parameters: object) -> Operation:
+    """A registered operation. Raises GeError for an unknown name."""
+    if name not in _REGISTERED:
+        known = ", ".join(_REGISTERED) or "none"
+        hint = f"registered: {known}; see ge.host.register_operation"
+        raise GeError(f"there is no operation '{name}'", hint=hint)
+    return _REGISTERED[name](**parameters)

@@ -1,0 +1,140 @@
+"""State with a capacity: many steps of decoding agree with the program without state, bit by bit,
+and with one prefill; what has no room, or is of another size, is refused."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import ge
+from ge.lowering.driver.compiler import load, lower
+from ge.lowering.driver.program import Program
+from ge.lowering.pipeline.options import Options
+from ge.runtime.check.proof import check_program
+from ge.runtime.device.session import Session
+
+MODELS = Path(__file__).parents[1] / "models"
+CACHE = (r"past_key_values\.(.*)=present.\1",)
+STEPS = 9
+
+
+def dynamic_llama(folder: Path) -> str:
+    """The small llama for any number of tokens: its mask is that of the input alone."""
+    model = onnx.load(MODELS / "llama_7b_decode.fp16.tiny.onnx")
+    graph = model.graph
+    for info in (*graph.input, *graph.output):
+        for dim in info.type.tensor_type.shape.dim:
+            if dim.dim_value in (11, 12):
+                dim.dim_param = "past" if dim.dim_value == 11 else "past + 1"
+    del graph.value_info[:]
+    (picked,) = (n for n in graph.node if n.op_type == "GatherND")
+    (both,) = (n for n in graph.node if n.op_type == "And")
+    graph.initializer.append(numpy_helper.from_array(np.array([1, 2]), "axes_of_mask"))
+    mask = helper.make_node("Unsqueeze", [picked.input[0], "axes_of_mask"], [both.output[0]])
+    nodes = [mask if n is both else n for n in graph.node if n is not picked]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    shapes = {n.input[1] for n in graph.node if n.op_type == "Reshape"}
+    for tensor in graph.initializer:
+        if tensor.name in shapes and 12 in (sizes := numpy_helper.to_array(tensor)):
+            sizes = np.where(sizes == -1, 8, sizes)  # batches and heads
+            tensor.CopyFrom(numpy_helper.from_array(np.where(sizes == 12, -1, sizes), tensor.name))
+    onnx.save(model, folder / "llama.onnx")
+    return str(folder / "llama.onnx")
+
+
+def compiled(path: str, capacity: int, **options: Any) -> Program:
+    loaded = load(path, dims={"batch": 2} if "gpt2" in path else {})
+    if capacity:
+        options = {"state": CACHE, "state_capacity": f"past={capacity}", **options}
+    lower(loaded.module, Options(**options))
+    return loaded
+
+
+def step_inputs(step: int) -> dict[str, Any]:
+    mask = np.ones((2, step + 1), np.int64)
+    mask[0, : min(step, 3)] = 0
+    ids = np.random.default_rng(step).integers(0, 400, (2, 1))
+    return {
+        "input_ids": ids, "attention_mask": mask, "position_ids": np.full((2, 1), step)
+    }  # fmt: skip
+
+
+def agree(path: str, **options: Any) -> Session:
+    """Run both programs, step by step, until the state is full."""
+    without, program = compiled(path, 0, **options), compiled(path, STEPS, **options)
+    assert check_program(program.module).problems == []
+    plain = Session(without.module, without.payload)
+    session = Session(program.module, program.payload, poison=True)
+    past: Mapping[str, Any] = {
+        p.name: session.state[p.name] for p in plain.inputs if p.name not in session.input_names
+    }
+    for step in range(STEPS):
+        want = plain.run({**step_inputs(step), **past})
+        got = session.run(step_inputs(step))
+        assert list(got) == ["logits"]
+        assert got["logits"].tobytes() == want["logits"].tobytes()
+        past = {name: want[name.replace("past_key_values", "present")] for name in past}
+        assert all(session.state[n].tobytes() == v.tobytes() for n, v in past.items())
+    return session
+
+
+def test_steps_of_gpt2_are_those_without_state() -> None:
+    session = agree(str(MODELS / "gpt2_decode.dynamic.onnx"))
+    before = {name: session.state[name].tobytes() for name in session.state.names}
+    with pytest.raises(ge.GeError, match=rf"has {STEPS} of {STEPS} rows, each run adds 1; reset"):
+        session.run(step_inputs(STEPS))
+    assert {n: session.state[n].tobytes() for n in before} == before
+    name = session.state.names[0]
+    session.state[name] = session.state[name][:, :, :4]
+    with pytest.raises(ge.GeError, match="states grow together: "):
+        session.run(step_inputs(4))
+    session.state.reset()
+    with pytest.raises(ge.GeError, match=r"'attention_mask' has shape \[2, 5\], not int64\[2, 1\]"):
+        session.run(step_inputs(4))
+    session.run(step_inputs(0))
+
+
+def test_steps_of_llama_are_those_without_state(tmp_path: Path) -> None:
+    agree(dynamic_llama(tmp_path))
+
+
+def test_a_state_may_be_of_integers(tmp_path: Path) -> None:
+    session = agree(dynamic_llama(tmp_path), quantize_cache="int8")
+    assert session.state["past_key_values.0.key"].dtype == np.int8
+    assert session.state["past_key_values.0.key.scale"].shape == (2, 4, STEPS, 1)
+
+
+def test_steps_are_one_prefill() -> None:
+    file = np.load(MODELS / "gpt2_prefill.noopt.tiny.npz")
+    inputs = {k[3:]: file[k] for k in file.files if k.startswith("in:")}
+    inputs["attention_mask"] = np.ones_like(inputs["attention_mask"])
+    prefill = ge.compile(str(MODELS / "gpt2_prefill.noopt.tiny.onnx"))
+    want = Session(prefill.module, prefill.payload).run(inputs)["logits"]
+    program = compiled(str(MODELS / "gpt2_decode.dynamic.onnx"), 64)
+    session = Session(program.module, program.payload)
+    for i in range(want.shape[1]):
+        now = {
+            "attention_mask": np.ones((2, i + 1), np.int64),
+            **{k: inputs[k][:, i : i + 1] for k in ("input_ids", "position_ids")},
+        }
+        np.testing.assert_allclose(session.run(now)["logits"][:, 0], want[:, i], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"state_capacity": "seq=64"}, "no state has a dimension 'seq'; those of states are past"),
+        ({"state_capacity": "64"}, "state capacity '64': expected NAME=2048"),
+        ({"state": ()}, "no state has a dimension 'past'; states have none"),
+        ({"state_capacity": ""}, "has a size that is known only at run time"),
+    ],
+)
+def test_capacities_that_fit_no_state(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ge.GeError) as error:
+        compiled(str(MODELS / "gpt2_decode.dynamic.onnx"), 64, **options)
+    assert message in str(error.value)

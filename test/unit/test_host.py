@@ -1,0 +1,282 @@
+"""The host: operations, caches, layers, modes, captured graphs, threads, proofs of its queues."""
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ge
+from ge.dialects.support.errors import GeError
+from ge.dialects.targets.target import Target
+from ge.lowering.driver.compiler import load, lower_program
+from ge.lowering.pipeline.options import Options
+from ge.runtime.check.host_queues import host_problems
+from ge.runtime.clock.clock import simulate
+from ge.runtime.device.session import Session, random_inputs
+from ge.runtime.host.api import (
+    Context,
+    GraphOperation,
+    Host,
+    HostProgram,
+    Node,
+    TensorDesc,
+    VariantPack,
+    capture,
+    create_operation,
+    register_operation,
+)
+from ge.runtime.host.host import epochs
+from ge.runtime.host.host_clock import HOST_CAUSES
+from ge.runtime.host.kernel_cache import KernelCache
+from ge.runtime.host.modes import MODES
+from ge.runtime.host.program import repeats
+from ge.runtime.host.schedule import Kind, Schedule
+from ge.runtime.host.threads import run_stages
+
+MODELS = Path(__file__).parents[1] / "models"
+TARGET = Target.load("910b1")
+
+register_operation("test.add", lambda x, y: x + y, lambda x, y: x)
+register_operation("test.scale", lambda x, by: x * np.float32(by), lambda x: x)
+
+
+@pytest.fixture(scope="module")
+def program() -> HostProgram:
+    """Equal layers, a launch for each graph op."""
+    loaded = load(str(MODELS / "bert_base.tiny.onnx"))
+    lower_program(loaded, Options(fusion="off"))
+    session = Session(loaded.module, loaded.payload, TARGET)
+    return HostProgram(loaded.module, TARGET, session)
+
+
+@pytest.fixture
+def context() -> Context:
+    return Context(streams=2)
+
+
+def arrays(*shape: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape), np.zeros(shape, np.float32)
+
+
+# ---- operations ------------------------------------------------------------------------------
+
+
+def test_a_graph_of_operations_places_what_is_between_them(context: Context):
+    add, scale = create_operation("test.add"), create_operation("test.scale", by=3)
+    inner = GraphOperation("inner", 1, 1, [Node(scale, [0], [2]), Node(add, [0, 2], [1])])
+    outer = GraphOperation("outer", 1, 1, [Node(inner, [0], [2]), Node(inner, [2], [1])])
+    x, y = arrays(4, 5)
+    pack = VariantPack([x], [y])
+    size = outer.setup(pack)
+    assert size == 1024  # one tensor of each graph, aligned
+    outer.execute(pack, context.workspace(size), context)
+    np.testing.assert_array_equal(y, 16 * x)
+    assert outer.setup(pack) == size
+    assert outer.outcome.skipped == outer.operations == 4
+
+
+def test_execute_refuses_what_was_not_set_up(context: Context):
+    add = create_operation("test.add")
+    graph = GraphOperation("sum", 1, 1, [Node(add, [0, 0], [2]), Node(add, [2, 0], [1])])
+    x, y = arrays(4)
+    pack = VariantPack([x], [y])
+    with pytest.raises(GeError, match="not set up for these tensors"):
+        graph.execute(pack, context.workspace(0), context)
+    size = graph.setup(pack)
+    with pytest.raises(GeError, match=f"takes {size} bytes of workspace, there are 0"):
+        graph.execute(pack, context.workspace(0), context)
+    with pytest.raises(GeError, match=r"gives float32\[4\], but the outputs are float32\[5\]"):
+        graph.setup(VariantPack([x], [np.zeros(5, np.float32)]))
+    graph.setup(pack)
+    descs = VariantPack([TensorDesc.of(x)], [TensorDesc.of(y)])
+    with pytest.raises(GeError, match="a description"):
+        graph.execute(descs, context.workspace(size + 512), context)
+    with pytest.raises(GeError, match="which no node before it writes"):
+        GraphOperation("bad", 1, 1, [Node(add, [0, 2], [1])])
+
+
+def test_names_of_operations_and_modes():
+    with pytest.raises(GeError, match=r"no operation 'test\.sub'"):
+        create_operation("test.sub")
+    with pytest.raises(GeError, match="already"):
+        register_operation("test.add", np.add, lambda x, y: x)
+    with pytest.raises(GeError, match=r"no dispatch mode 'egaer'; did you mean 'eager'"):
+        Host.of("egaer")
+    assert ge.host.Host is Host
+
+
+def test_slots_are_filled_round_robin():
+    cache = KernelCache(2)
+    for key in "ab":
+        assert cache.find(key, 1) is None
+        cache.put(key, 1)
+    assert cache.find("a", 1) is not None
+    cache.put("c", 1)  # in the place of a
+    assert cache.find("a", 1) is None
+    found = cache.find("b", 2)
+    assert found is not None
+    assert found.patched
+    assert cache.evictions == 1
+
+
+# ---- captured graphs -------------------------------------------------------------------------
+
+
+def test_a_captured_graph_is_replayed(context: Context):
+    scale = create_operation("test.scale", by=2)
+    x, y = arrays(6)
+    pack = VariantPack([x], [y])
+    workspace = context.workspace(scale.setup(pack))
+    with capture(context.stream(0)) as graph:
+        scale.execute(pack, workspace, context)
+        with pytest.raises(GeError, match="workspace grows while stream 0 is captured"):
+            context.workspace(1 << 20)
+        with pytest.raises(GeError, match="waits for the device while"):
+            context.synchronize()
+        with pytest.raises(GeError, match="captured already"), capture(context.stream(0)):
+            pass
+    assert not y.any()  # nothing ran
+    graph.replay()
+    np.testing.assert_array_equal(y, 2 * x)
+    other = VariantPack([x + 1], [np.zeros_like(y)])
+    graph.replay(other)
+    np.testing.assert_array_equal(other.outputs[0], 2 * (x - 0))
+    with pytest.raises(GeError, match=r"captured with .* cannot be replayed with .*capture again"):
+        graph.replay(VariantPack([np.zeros(7, np.float32)], [np.zeros(7, np.float32)]))
+    z = np.zeros_like(y)
+    graph.update(0, VariantPack([x], [z]))
+    graph.replay()
+    np.testing.assert_array_equal(z, 2 * x)
+    with pytest.raises(GeError, match="there is no task 1"):
+        graph.update(1, pack)
+
+
+# ---- programs --------------------------------------------------------------------------------
+
+
+def test_repeats():
+    assert list(repeats([9, 1, 2, 3, 1, 2, 3, 1, 2, 3, 8])) == [(1, 3, 3)]
+    assert list(repeats([1, 2, 1, 2, 5, 3, 4, 3, 4])) == [(0, 2, 2), (5, 2, 2)]
+    assert list(repeats([1, 2, 3])) == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_modes_compute_the_same_bits(mode: str, program: HostProgram):
+    assert program.session is not None
+    inputs = random_inputs(program.module)
+    want = program.session.run(inputs)
+    host = Host.of(mode, sanitize=True)
+    for _ in range(2):
+        called = host.call(program, inputs)
+        for name, array in called.outputs.items():
+            assert array.tobytes() == want[name].tobytes()
+        sunk = simulate(program.module, TARGET)
+        assert called.timeline is not None
+        assert called.timeline.latency_us >= sunk.latency_us - 1e-6
+
+
+def test_setups_and_tilings_are_counted(program: HostProgram):
+    launches = len(epochs(program)[0]) and sum(
+        len(u.launches) for u in Host.of("graph").units(program, epochs(program)[0])
+    )
+    eager, graph = Host.of("eager"), Host.of("graph")
+    for _ in range(2):
+        counts = eager.call(program).counts
+        assert (counts.setups, counts.skipped, counts.found["miss"]) == (launches, 0, launches)
+    units = graph.units(program, epochs(program)[0])
+    distinct = {id(unit.operation): len(unit.launches) for unit in units}
+    assert len(distinct) < len(units)  # a layer is found once
+    first, second = graph.call(program).counts, graph.call(program).counts
+    assert first.setups == sum(distinct.values()) == launches - first.skipped
+    assert sum(first.found.values()) == first.setups
+    assert (second.setups, second.skipped) == (0, launches)
+
+
+def test_the_device_waits_less_with_threads_and_caches(program: HostProgram):
+    idle: dict[str, float] = {}
+    host: dict[str, list[float]] = {}
+    for mode in ("eager", "graph", "two-stage", "captured"):
+        feeder = Host.of(mode)
+        calls = [feeder.call(program) for _ in range(2)]
+        idle[mode] = sum(calls[1].idle_us[cause] for cause in HOST_CAUSES)
+        host[mode] = [sum(c.host_us.values()) for c in calls]
+    assert idle["two-stage"] <= idle["graph"] + 20
+    assert idle["two-stage"] < 0.2 * idle["eager"]
+    assert host["captured"][1] < 0.05 * host["captured"][0]
+
+
+# ---- threads ---------------------------------------------------------------------------------
+
+
+def test_the_first_error_of_a_thread_comes_out():
+    done: list[tuple[int, int]] = []
+
+    def stage(place: int, number: int, item: str) -> None:
+        done.append((place, number))
+        if (place, item) == (1, "c"):
+            raise GeError("the second stage fails at c")
+
+    stages = [lambda n, i, p=place: stage(p, n, i) for place in range(3)]
+    with pytest.raises(GeError, match="fails at c"):
+        run_stages(stages, "abcdef", 2)
+    assert (2, 2) not in done
+    assert threading.active_count() < 10
+
+
+# ---- proofs ----------------------------------------------------------------------------------
+
+
+def schedule_of(program: HostProgram, mode: str, **options: int) -> tuple[Schedule, list[str]]:
+    host = Host.of(mode, **options)
+    schedule = host.call(program).schedules[0]
+    ops = list(program.block.ops)
+    return schedule, host_problems(schedule, ops)
+
+
+@pytest.mark.parametrize("mode", ["eager", "graph", "two-stage", "three-stage", "captured"])
+@pytest.mark.parametrize("ring", [2, 128])
+def test_queues_are_proved(mode: str, ring: int, program: HostProgram):
+    assert schedule_of(program, mode, ring_blocks=ring)[1] == []
+
+
+def plant(schedule: Schedule, fault: str) -> None:
+    tasks = list(schedule.all())
+    match fault:
+        case "not written":
+            task = next(t for t in tasks if t.kind is Kind.ARGUMENTS)
+            line = schedule.tasks[task.thread]
+            line.append(line.pop(line.index(task)))
+        case "not copied":
+            schedule.copies[0].launches.clear()
+        case "overwritten":
+            for task in tasks:
+                task.until = ()
+        case "ping-pong":
+            for task in tasks:
+                if task.thread == 1:
+                    task.after = [t for t in task.after if t.thread == 0]
+        case "issued":
+            next(t for t in tasks if t.kind is Kind.LAUNCH).issues = ()
+        case _:
+            first = next(t for t in tasks if t.kind is Kind.TILING)
+            first.until = (schedule.device_tasks - 1,)
+
+
+@pytest.mark.parametrize(
+    ("fault", "mode", "said"),
+    [
+        ("not written", "graph", "not written: arguments"),
+        ("not copied", "graph", "not copied: tiling"),
+        ("overwritten", "eager", "overwritten: tiling"),
+        ("ping-pong", "three-stage", "overwritten: arguments"),
+        ("issued", "two-stage", "issued: task"),
+        ("deadlock", "operations", "deadlock"),
+    ],
+)
+def test_planted_faults_are_found(fault: str, mode: str, said: str, program: HostProgram):
+    schedule, before = schedule_of(program, mode, ring_blocks=2)
+    assert before == []
+    plant(schedule, fault)
+    problems = host_problems(schedule, list(program.block.ops))
+    assert any(p.startswith(said) for p in problems), problems

@@ -1,0 +1,313 @@
+"""Which values of a function grow with a dimension, and whether the rows that they have beyond it
+change any of the others.
+
+Sizes and short vectors of integers are inferred at three sizes of the dimension: what differs grows
+with it, and must do so by one row at a time along one axis. Of a buffer with more rows only the
+first ones are those of the program. An op keeps them apart from the rest if it can be cut along the
+axis (`SplitInterface`), if it is a view that leaves the axis one of its own, or if it is one of a
+few others. Where no result grows, something sums over rows: only attention is told how many there
+are, and only it and the shape of a value may read one that grows.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.graph.creation import RangeOp
+from ge.dialects.graph.indexing import GatherNdOp
+from ge.dialects.graph.ports import name_of
+from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, ShapeOfOp, SqueezeOp, UnsqueezeOp
+from ge.dialects.graph.slicing import ConcatOp
+from ge.dialects.graph.state import STATE
+from ge.dialects.graph.support.parameters import elements_of
+from ge.dialects.support.diagnostics import error_at
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.interfaces import split_axes
+from ge.dialects.support.types import (
+    DYNAMIC,
+    element_type,
+    is_ranked,
+    normalize_axis,
+    set_type,
+    shape_of,
+    tensor,
+)
+from ge.transforms.graph.infer_shapes import infer_block
+from ge.transforms.state.closed import closed_value
+from ge.transforms.state.mark_state import argument_tables, typed_outputs
+
+SIZES = (1009, 1013, 1021)  # at which a dimension is tried: no model has them as other sizes
+
+
+class Number(NamedTuple):
+    """slope * size of the dimension + rest"""
+
+    slope: int
+    rest: int
+
+
+class Rows(NamedTuple):
+    """The axis along which a value grows, and how many rows it has beyond the dimension."""
+
+    axis: int
+    beyond: int
+
+
+@dataclass
+class Facts:
+    """What is inferred at one size: of each value the shape, and the integers of a short one."""
+
+    shapes: list[tuple[int, ...] | None] = field(default_factory=list[tuple[int, ...] | None])
+    integers: list[tuple[int | None, ...] | None] = field(
+        default_factory=list[tuple[int | None, ...] | None]
+    )
+
+
+# Argument and axis -> how much larger it is than the dimension
+Beyond = Mapping[tuple[BlockArgument, int], int]
+
+
+def values_of(main: FuncOp) -> list[SSAValue]:
+    return [*main.args, *(r for op in main.body.block.ops for r in op.results)]
+
+
+def clone_at(main: FuncOp, beyond: Beyond, size: int) -> FuncOp:
+    """The function with types as of this size of the dimension."""
+    index = {arg: arg.index for arg in main.args}
+    places = {(index[arg], axis): n for (arg, axis), n in beyond.items()}
+    clone = main.clone()
+    for arg in clone.args:
+        shape = [
+            size + places[arg.index, i] if (arg.index, i) in places else n
+            for i, n in enumerate(shape_of(arg))
+        ]
+        set_type(arg, tensor(shape, element_type(arg)))
+    try:
+        infer_block(clone.body.block)
+    except VerifyException as e:
+        raise error_at(main, f"sizes do not follow from the dimension: {e}") from None
+    return clone
+
+
+def facts_at(main: FuncOp, beyond: Beyond, size: int) -> Facts:
+    facts = Facts()
+    for value in values_of(clone_at(main, beyond, size)):
+        facts.shapes.append(shape_of(value) if is_ranked(value) else None)
+        facts.integers.append(elements_of(value))
+    return facts
+
+
+@dataclass
+class Growth:
+    """The rows and numbers of a function that follow from a dimension."""
+
+    main: FuncOp
+    symbol: str
+    beyond: Beyond
+    most: int  # rows
+    rows: dict[SSAValue, Rows]
+    numbers: dict[SSAValue, Sequence[Number]]
+    static: dict[Operation, Operation]  # each op, and the same one with sizes that are known
+    step: int = 0  # rows that a run appends
+
+    @classmethod
+    def of(cls, main: FuncOp, beyond: Beyond, symbol: str, most: int) -> "Growth":
+        """Raises GeError for sizes that are not known, or grow otherwise."""
+        all_facts = [facts_at(main, beyond, size) for size in SIZES]
+        clone = clone_at(main, beyond, SIZES[0])
+        static = dict(zip(main.body.block.ops, clone.body.block.ops, strict=True))
+        growth = cls(main, symbol, beyond, most, {}, {}, static)
+        for i, value in enumerate(values_of(main)):
+            shapes = [f.shapes[i] for f in all_facts]
+            if None in shapes or any(DYNAMIC in (s or ()) for s in shapes):
+                raise growth.unknown(value)
+            dims = [number_of(sizes) for sizes in zip(*(s or () for s in shapes), strict=True)]
+            grown = [a for a, d in enumerate(dims) if d is None or d.slope]
+            if grown:
+                (axis, *more), of = grown, dims[grown[0]]
+                if more or of is None or of.slope != 1:
+                    raise growth.refused(value, f"does not grow by one row with '{symbol}'")
+                growth.rows[value] = Rows(axis, of.rest)
+                continue
+            columns = [f.integers[i] for f in all_facts]
+            if all(c is not None and None not in c for c in columns):
+                known = [number_of(n) for n in zip(*(c or () for c in columns), strict=True)]  # pyright: ignore
+                if any(n is None for n in known):
+                    raise growth.refused(value, f"is no multiple of '{symbol}'")
+                numbers = [n for n in known if n is not None]
+                if any(n.slope for n in numbers):
+                    growth.numbers[value] = numbers
+        growth.step = growth.steps()
+        return growth
+
+    def axis(self, value: SSAValue) -> int | None:
+        rows = self.rows.get(value)
+        return None if rows is None else rows.axis
+
+    def is_number(self, value: SSAValue) -> bool:
+        return value in self.numbers
+
+    def take(self, value: SSAValue, of: SSAValue) -> None:
+        """A value grows as another one does."""
+        if of in self.rows:
+            self.rows[value] = self.rows[of]
+
+    def steps(self) -> int:
+        """How many rows each run appends to all states."""
+        last, names = self.main.body.block.last_op, [o.name for o in typed_outputs(self.main)]
+        assert isinstance(last, ReturnOp)
+        steps: dict[str, int] = {}
+        for arg, table in zip(self.main.args, argument_tables(self.main), strict=True):
+            if STATE in table.data and arg in self.rows:
+                becomes = getattr(table.data[STATE], "data", "")
+                value = last.operands[names.index(becomes)] if becomes in names else arg
+                rows, name = self.rows.get(value), name_of(table.data) or f"arg{arg.index}"
+                if rows is None or rows.axis != self.rows[arg].axis or self.rows[arg].beyond:
+                    raise error_at(self.main, f"state '{name}' does not grow along '{self.symbol}'")
+                steps[name] = rows.beyond
+        if len(set(steps.values())) > 1:
+            raise error_at(self.main, f"states grow by different numbers of rows: {steps}")
+        return next(iter(steps.values()), 0)
+
+    # ---- the proof
+
+    def prove(self) -> None:
+        """Raises GeError for an op of which a valid row may depend on others."""
+        for op in self.main.body.block.ops:
+            if isinstance(op, ReturnOp):
+                self.check_outputs(op)
+                continue
+            inner = (v for o in op.walk() for v in o.operands if o is not op)
+            if any(v in self.rows or v in self.numbers for v in inner):
+                raise self.refused_op(op, "has a body that reads what grows")
+            grown = [v for v in op.operands if v in self.rows]
+            both = (self.rows[v] for v in (*grown, *op.results) if v in self.rows)
+            if any(r.beyond > self.step for r in both):
+                raise self.refused_op(op, "has more rows than a state and what is appended to it")
+            if isinstance(op, RangeOp):
+                if any(v in self.numbers for v in (op.start, op.delta)):
+                    raise self.refused_op(op, "begins or steps by the size")
+            elif not isinstance(op, ShapeOfOp) and grown and not self.keeps_apart(op):
+                raise self.refused_op(op, "may read rows that hold no values")
+
+    def check_outputs(self, op: ReturnOp) -> None:
+        kept = {getattr(t.data.get(STATE), "data", "") for t in argument_tables(self.main)}
+        for output, value in zip(typed_outputs(self.main), op.operands, strict=True):
+            if output.name not in kept and (value in self.rows or value in self.numbers):
+                hint = "only states may"
+                text = f"output '{output.name}' grows with '{self.symbol}'"
+                raise error_at(self.main, text, hint)
+
+    def is_append(self, op: Operation) -> bool:
+        """Whether an op puts rows behind those of a value that grows."""
+        if not isinstance(op, ConcatOp) or self.axis(op.inputs[0]) is None:
+            return False
+        axis = normalize_axis(op.axis.value.data, len(shape_of(op.result)))
+        others = op.inputs[1:]
+        return self.axis(op.inputs[0]) == axis and all(v not in self.rows for v in others)
+
+    def keeps_apart(self, op: Operation) -> bool:
+        """Whether the valid rows of an op's results follow from those of its operands."""
+        result = op.results[0] if op.results else None
+        rows = None if result is None else self.rows.get(result)
+        if isinstance(op, AttentionOp):
+            return self.attends(op)
+        if rows is None or len(op.results) > 1:
+            return False
+        match op:
+            case ConcatOp() if self.is_append(op):
+                return rows.beyond == self.step
+            case ReshapeOp() | SqueezeOp() | UnsqueezeOp():
+                return self.keeps_axis(op.input, rows)
+            case BroadcastToOp():
+                shape = shape_of(op.input)
+                axis = rows.axis - len(shape_of(op.result)) + len(shape)
+                return self.rows.get(op.input) == Rows(axis, rows.beyond)
+            case GatherNdOp():
+                return self.picks(op, rows)
+            case _:
+                axes = split_axes(self.static[op], rows.axis)
+                return axes is not None and all(
+                    self.rows.get(v) == (None if a is None else Rows(a, rows.beyond))
+                    for v, a in zip(op.operands, axes, strict=True)
+                )
+
+    def keeps_axis(self, value: SSAValue, rows: Rows) -> bool:
+        """Whether a view leaves rows as they are: as many of them, of as many elements, in as many
+        groups."""
+        before = self.rows.get(value)
+        if before is None or before.beyond != rows.beyond:
+            return False
+        users = [u.operation for u in value.uses]
+        results = [u.results[0] for u in users if u.results and self.rows.get(u.results[0]) == rows]
+        return any(
+            prod(shape_of(value)[: before.axis]) == prod(shape_of(r)[: rows.axis]) for r in results
+        )
+
+    def attends(self, op: AttentionOp) -> bool:
+        """Whether attention over the first keys alone is what the program computes."""
+        if op.key_lengths is not None or op.length is not None:
+            return False
+        for name in op.KEYED:
+            want = Rows(op.dimension(name, 2), self.step)
+            if self.rows.get(getattr(op, name)) != want:
+                return False
+        if op.query in self.rows or op.result in self.rows:
+            return False
+        return all(
+            m not in self.rows or self.rows[m] == Rows(len(shape_of(m)) - 1, self.step)
+            for m in op.masks
+        )
+
+    def picks(self, op: GatherNdOp, rows: Rows) -> bool:
+        """Whether each row of the result is picked from rows that are valid where it is: indices
+        follow from sizes alone, and those of row i name no row behind it."""
+        taken, indices = self.rows.get(op.input), self.rows.get(op.indices)
+        if indices is None or indices.axis == len(shape_of(op.indices)) - 1:
+            return False
+        place = values_of(self.main).index(op.indices)
+        clone = clone_at(self.main, self.beyond, max(self.most, 1))
+        values = values_of(clone)
+        numbers = {values[i] for i, v in enumerate(values_of(self.main)) if v in self.numbers}
+        array = closed_value(values[place], numbers.__contains__)
+        if array is None or rows != Rows(indices.axis, indices.beyond):
+            return False
+        if taken is None:
+            return True
+        index = taken.axis - op.batch_dims.value.data
+        if not 0 <= index < array.shape[-1] or taken.beyond != rows.beyond:
+            return False
+        picked = np.moveaxis(array[..., index], indices.axis, -1)
+        return bool(np.all((picked >= 0) & (picked <= np.arange(picked.shape[-1]))))
+
+    def refused_op(self, op: Operation, why: str) -> GeError:
+        hint = "state with a capacity needs a model of which each op keeps rows apart"
+        return error_at(op, f"{op.name} {why}", hint)
+
+    def refused(self, value: SSAValue, why: str) -> GeError:
+        owner = value.owner
+        return error_at(self.main, why) if not isinstance(owner, Operation) else error_at(
+            owner, f"{owner.name} {why}"
+        )  # fmt: skip
+
+    def unknown(self, value: SSAValue) -> GeError:
+        hint = "fix other dimensions with --dim or --shape"
+        if isinstance(value.owner, Operation):
+            return error_at(value.owner, f"the size of {value.owner.name} is not known", hint)
+        return error_at(self.main, f"the size of input {value.name_hint} is not known", hint)
+
+
+def number_of(values: Sequence[int]) -> Number | None:
+    """A number that takes these values at `SIZES`; None where it is no line."""
+    a, b, c = values
+    slope, odd = divmod(b - a, SIZES[1] - SIZES[0])
+    if odd or c - b != slope * (SIZES[2] - SIZES[1]):
+        return None
+    return Number(slope, a - slope * SIZES[0])
