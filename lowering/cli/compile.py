@@ -75,7 +75,8 @@ def compile_input(args: argparse.Namespace) -> int:
         return 0
     if not args.input:
         raise GeError("no input", hint="give a .onnx or .mlir file; see ge-compile --help")
-    if args.remarks or options.print_liveness or options.print_core_plans:
+    made_anew = options.print_liveness or options.print_core_plans or options.gear_histogram
+    if args.remarks or made_anew:
         options = replace(options, cache_dir="")  # these are made while compiling
     request = Request(
         args.input, options, args.output, args.report, parse_shapes(args.shape),

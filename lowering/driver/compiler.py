@@ -25,6 +25,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
+from ge.lowering.driver.gears import GearReport, judged
 from ge.lowering.driver.memory_search import lower_within_limit
 from ge.lowering.driver.program import Compilation, Program, count_launches, memory_figures
 from ge.lowering.driver.stepper import Stepper
@@ -148,9 +149,10 @@ def lower_verified(
         hint = f"the module is at the {first} level"
         raise GeError("outputs and inputs are pruned at the graph level only", hint=hint)
     if any(options.gears):
-        check_gears(module, options, first)
-    elif options.dynamic_fallback:
-        raise GeError("--dynamic-fallback is beside gears", hint="give --dynamic-dims too")
+        compilation.gears = check_gears(module, options, first)
+    elif options.dynamic_fallback or options.gear_histogram:
+        flag = "--dynamic-fallback" if options.dynamic_fallback else "--gear-histogram"
+        raise GeError(f"{flag} is beside gears", hint="give --dynamic-dims too")
     levels = first.path_to(last)
     check_switches(options, universe(*options.plugins).all_passes)
     watching = list(instrumentations)
@@ -171,6 +173,13 @@ def lower_verified(
     compilation.passes, compilation.ops = stepper.records, stepper.ops
     compilation.seconds = time.perf_counter() - start
     compilation.precision = precision.report()
+    if compilation.gears is not None:
+        if last is not Level.PROGRAM:
+            compilation.gears = None
+        else:
+            names = [r.name for r in stepper.records]
+            bodies = stepper.records[names.index("expand-gears") :]
+            compilation.gears.seconds = sum(r.seconds for r in bodies)
     if options.quantize or stepper.layers.get("integer"):
         compilation.quantization = {**stepper.layers, "layers": layer_entries()}
     if last.depth >= Level.PROGRAM.depth:
@@ -272,14 +281,18 @@ def lower_program(
     return program.compilation
 
 
-def check_gears(module: ModuleOp, options: Options, level: Level) -> None:
-    """Raises GeError for gears that do not fit the inputs, before any work is done for them."""
+def check_gears(module: ModuleOp, options: Options, level: Level) -> GearReport | None:
+    """The gears, before any work is done for them. Raises GeError for those that do not fit the
+    inputs."""
     if level is not Level.GRAPH:
         raise GeError(
             "gears are made of a graph", hint=f"the module is at the {level} level: compile anew"
         )
-    if (main := main_function(module)) is not None:
-        gears_of(main, Request(*options.gears))
+    if (main := main_function(module)) is None:
+        return None
+    gears = gears_of(main, Request(*options.gears))
+    histogram = judged(options.gear_histogram, gears) if options.gear_histogram else {}
+    return GearReport(gears, histogram)
 
 
 def require_static(module: ModuleOp, path: str) -> None:

@@ -19,6 +19,7 @@ from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type
+from ge.lowering.driver.gears import GearReport, lines
 from ge.lowering.pipeline.instrumentation import PassRecord
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.remedies import Tried
@@ -52,6 +53,7 @@ class Compilation:
     # What was done about the memory limit
     remedies: list[Tried] = field(default_factory=list[Tried])
     precision: dict[str, Any] = field(default_factory=dict[str, Any])
+    gears: GearReport | None = None
 
     def report(self, model: str) -> dict[str, Any]:
         remedies = {"remedies": [asdict(t) for t in self.remedies]} if self.remedies else {}
@@ -93,7 +95,8 @@ class Program:
         return Path(self.path).stem
 
     def report(self) -> dict[str, Any]:
-        return self.compilation.report(self.name)
+        gears = self.compilation.gears
+        return self.compilation.report(self.name) | (gears.of(self.module) if gears else {})
 
     def save(
         self,
@@ -121,7 +124,8 @@ class Program:
             mib = 1 << 20
             parts.append(f"arena {peak / mib:.2f} MiB (bound {bound / mib:.2f})")
             parts.append(f"weights {c.memory['weight_bytes'] / mib:.2f} MiB")
-        return ", ".join(parts)
+        gears = [] if c.gears is None else lines(c.gears.of(self.module))
+        return "\n".join((", ".join(parts), *gears))
 
 
 def count_work(module: ModuleOp) -> int:

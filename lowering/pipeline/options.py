@@ -299,6 +299,12 @@ class Options:
         "gears: also a body for all other sizes, whose values the device allocates as it runs",
         variable="GE_DYNAMIC_FALLBACK", tools=(COMPILE, RUN), group=MODEL,
     )  # fmt: skip
+    gear_histogram: str = option(
+        "",
+        "gears: a .csv file with a column for each dynamic dimension, and one of counts: the "
+        "report says what the gears waste, and which, as many, would waste least",
+        metavar="SIZES.csv", group=MODEL,
+    )  # fmt: skip
     cache_dir: str = option(
         "", "folder that keeps compiled programs by the hash of model and options",
         variable="GE_CACHE_DIR", metavar="DIR", group="what comes out", in_program=False,
