@@ -370,7 +370,9 @@ def write_profile(
 ) -> dict[str, Any]:
     """Write what is asked for; print the figures for people. The `time` part of the report."""
     from ge.runtime.clock.runs import simulate_runs
+    from ge.runtime.device.session import main_of
     from ge.runtime.profile import tables as profiler
+    from ge.runtime.profile.proposal import propose_state
     from ge.runtime.profile.trace import chrome_trace
     from ge.runtime.profile.what_if import what_if
 
@@ -387,6 +389,9 @@ def write_profile(
         out.text(args.op_statistic, profiler.csv_text(profiler.OP_STATISTIC, rows))
     report = profiler.time_report(timeline)
     print(profiler.summary_table(timeline, report), file=sys.stderr)
+    if (proposal := propose_state(main_of(module), timeline)) is not None:
+        report["state"] = dataclasses.asdict(proposal)
+        print(proposal, file=sys.stderr)
     if several is not None:
         report["runs"] = several.report()
         print(several, file=sys.stderr)

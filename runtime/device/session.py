@@ -19,6 +19,7 @@ from xdsl.ir import Operation
 
 from ge.dialects.graph.state import Typed, state_pairs
 from ge.dialects.npu_task.program_info import STREAMS
+from ge.dialects.support.dims import size_of, symbols
 from ge.dialects.support.element_types import is_unsigned
 from ge.dialects.support.environment import switch
 from ge.dialects.support.errors import GeError
@@ -335,6 +336,12 @@ def restore(states: Sequence[DeviceState], arrays: Sequence[Array]) -> None:
         state.restore(array)
 
 
+def _size(name: str, sizes: Mapping[str, int]) -> int:
+    """Of a dimension, with 1 for what is not known."""
+    size = size_of(name, dict.fromkeys(symbols(name), 1) | dict(sizes))
+    return 1 if size is None else size
+
+
 def random_inputs(
     module: ModuleOp,
     seed: int = 0,
@@ -359,7 +366,7 @@ def random_inputs(
     for port in expected:
         known = (shapes or {}).get(port.name)
         shape = known or [
-            sizes.get(name, 1) if size == DYNAMIC else size
+            _size(name, sizes) if size == DYNAMIC else size
             for size, name in zip(port.shape, port.dims, strict=True)
         ]
         dtype = dtype_of(port.element)
