@@ -25,6 +25,7 @@ from ge.transforms.graph.composites.find_attention import FindAttentionPass
 from ge.transforms.graph.composites.find_norms import FindNormsPass
 from ge.transforms.graph.composites.find_rotary import FindRotaryPass
 from ge.transforms.graph.composites.find_softmax import FindSoftmaxPass
+from ge.transforms.graph.composites.match_quantized_attention import MatchQuantizedAttentionPass
 from ge.transforms.graph.deduplicate_constants import DeduplicateConstantsPass
 from ge.transforms.graph.eliminate_dead_code import EliminateDeadCodePass
 from ge.transforms.graph.expand_einsum import ExpandEinsumPass
@@ -161,7 +162,9 @@ def to_quantized(options: Options) -> Passes:
 
 def lowered_quantization(options: Options) -> Passes:
     exact = options.fusion in ("off", "conservative")
-    return [] if exact else [LowerQuantizationPass(options.target)]
+    if exact:
+        return []
+    return [LowerQuantizationPass(options.target), MatchQuantizedAttentionPass()]
 
 
 def quantized_cache(options: Options) -> Passes:

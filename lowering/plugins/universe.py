@@ -30,7 +30,7 @@ PASSES = {
     """,
     "transforms.graph.composites": """
         absorb-attention-layout find-activations find-attention find-norms find-rotary find-softmax
-        match-attention narrow-computation
+        match-attention match-quantized-attention narrow-computation
     """,
     "transforms.memory": """
         assign-core-offsets assign-offsets certify-plan check-capacity extract-concats fit-tilings

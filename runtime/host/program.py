@@ -55,7 +55,10 @@ class Signature:
             operands = tuple(numbers.get(v, -1) for v in op.operands)
             structure.append((op.name, stated, operands, inner, *map(type_of, op.results)))
         arguments = tuple(type_of(a) for a in kernel.body.block.args)
-        tiling = f"{kernel.engine.data} {kernel.tiling}"
+        tiling = str(kernel.engine.data)
+        if kernel.tiling is not None:  # tiles and cores follow from sizes too
+            sizes += [*kernel.tiling.sizes, kernel.tiling.blocks.data]
+            tiling += f" {kernel.tiling.buffers.data}"
         return cls(kernel.main.name, (*structure, arguments), tuple(sizes), tiling)
 
 
