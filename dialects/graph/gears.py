@@ -75,7 +75,7 @@ class AssumeShapeOp(TensorOp):
     assembly_format = "$input `shape` $shape attr-dict `:` type($input) `->` type($result)"
 
     @classmethod
-    def of(cls, value: SSAValue, shape: Sequence[int]) -> "AssumeShapeOp":
+    def at(cls, value: SSAValue, shape: Sequence[int]) -> "AssumeShapeOp":
         return cls(
             operands=[value],
             result_types=[tensor(shape, element_type(value))],

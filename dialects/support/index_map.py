@@ -2,8 +2,10 @@
 
 from abc import ABC
 from collections.abc import Sequence
+from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, i64
+from xdsl.ir import Attribute
 from xdsl.irdl import prop_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
@@ -22,7 +24,10 @@ class IndexMap(GeOp, ABC):
 
     @property
     def rows(self) -> list[tuple[int, ...]]:
-        return [array_ints(row) for row in self.table.data if isinstance(row, DenseArrayBase)]
+        rows = cast("Sequence[Attribute]", self.table.data)
+        return [
+            array_ints(cast("DenseArrayBase", r)) for r in rows if isinstance(r, DenseArrayBase)
+        ]
 
     @property
     def measured(self) -> Sequence[int]:

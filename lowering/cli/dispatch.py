@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -132,7 +132,7 @@ def feed(
     from ge.runtime.host.report import modes_table, steps_table, sums
 
     feeding = Feeding(args, options, target)
-    programs = feeding.programs(loaded)
+    programs: Sequence[tuple[HostProgram, dict[str, Array] | None]] = feeding.programs(loaded)
     if inputs is not None and not args.grow:
         programs = [(program, dict(inputs)) for program, _ in programs]
     figures: dict[str, list[dict[str, Any]]] = {}
@@ -153,7 +153,7 @@ def feed(
 def _calls(
     feeding: Feeding,
     mode: "Mode",
-    programs: "list[tuple[HostProgram, dict[str, Array] | None]]",
+    programs: "Sequence[tuple[HostProgram, dict[str, Array] | None]]",
     expected: "list[dict[str, Array]]",
 ) -> "tuple[list[dict[str, Any]], Timeline | None]":
     """The figures of all calls in a mode, and the timeline of the last one. `expected` are the

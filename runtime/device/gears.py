@@ -130,7 +130,7 @@ class GearTable:
         number = self.number(sizes)
         if number == len(self.rows) or (row := self.rows[number]) == sizes:
             return arrays, None
-        target: dict[str, int] = dict(zip(self.names, row, strict=True))
+        target = dict(zip(self.names, row, strict=True))
         padded: list[Array] = []
         for name, array, of_input in zip(names, arrays, dims, strict=True):
             known = [d or f"{name}[{i}]" for i, d in enumerate(of_input)]

@@ -8,7 +8,7 @@
 While a stream is captured nobody may wait for the device, and the workspace may not grow.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -77,7 +77,7 @@ def _copy(sources: Sequence[Array | TensorDesc], targets: Sequence[Array | Tenso
 
 
 @contextmanager
-def capture(stream: Stream) -> Iterator[CapturedGraph]:
+def capture(stream: Stream) -> Generator[CapturedGraph]:
     """Record what is issued to a stream. Raises GeError when it is captured already."""
     if stream.recorder is not None:
         raise GeError(f"stream {stream.number} is captured already")

@@ -309,7 +309,11 @@ def register_operation(
     that is taken."""
     if name in _REGISTERED:
         raise GeError(f"there is an operation '{name}' already", hint="choose another name")
-    _REGISTERED[name] = lambda **parameters: _UserOperation(name, kernel, infer, parameters)
+
+    def make(**parameters: object) -> Operation:
+        return _UserOperation(name, kernel, infer, parameters)
+
+    _REGISTERED[name] = make
 
 
 def create_operation(name: str, **parameters: object) -> Operation:

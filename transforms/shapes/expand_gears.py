@@ -142,7 +142,7 @@ def body_of(func: FuncOp, outside: set[Operation], shapes: Mapping[SSAValue, lis
     body = func.body.block
     block, values = Block(), dict[SSAValue, SSAValue]()
     for arg, shape in shapes.items():
-        assumed = AssumeShapeOp.of(arg, shape)
+        assumed = AssumeShapeOp.at(arg, shape)
         assumed.result.name_hint = arg.name_hint
         block.add_op(assumed)
         values[arg] = assumed.result

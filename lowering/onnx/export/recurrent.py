@@ -44,6 +44,6 @@ def recurrent(op: Recurrent, w: Writer) -> list[str]:
     if isinstance(op, GruOp):
         attributes["linear_before_reset"] = python(op.linear_before_reset)
     return w.nodes_of(
-        {RnnOp: "RNN", GruOp: "GRU", LstmOp: "LSTM"}[type(op)], *inputs, results=len(op.results),
+        op.name.removeprefix("graph.").upper(), *inputs, results=len(op.results),
         hidden_size=op.hidden, direction=op.direction.data, clip=python(op.clip), **attributes,
     )  # fmt: skip

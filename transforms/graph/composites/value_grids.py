@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from math import inf
 
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f64
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, f64
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph.quantization import DequantizeOp, Granular, QuantizeOp
-from ge.dialects.support.element_types import is_float
 from ge.dialects.support.types import numel, shape_of
 from ge.transforms.rewriting.matching import number_of
 
@@ -19,20 +18,23 @@ class Grid:
     source: SSAValue
     scale: float
     zero: int
-    to: Attribute
+    to: IntegerType
 
     @staticmethod
     def of(op: DequantizeOp) -> "Grid | None":
         """None for what is no quantize and dequantize by the same two numbers."""
         before = op.input.owner
-        if not isinstance(before, QuantizeOp) or not op.input.has_one_use() or is_float(before.to):
+        if not isinstance(before, QuantizeOp) or not op.input.has_one_use():
             return None
         scales, zeros = zip(*(numbers_of(o) for o in (before, op)), strict=True)
         scale, zero = scales[0], zeros[0]
         if None in (scale, zero) or scales[0] != scales[1] or zeros[0] != zeros[1]:
             return None
-        positive = scale is not None and 0 < scale < inf and before.input.type == op.result.type
-        return Grid(before.input, scale, int(zero or 0), before.to) if positive else None
+        if scale is None or not 0 < scale < inf or before.input.type != op.result.type:
+            return None
+        if not isinstance(before.to, IntegerType):
+            return None
+        return Grid(before.input, scale, int(zero or 0), before.to)
 
     def params(self, name: str, factor: float = 1.0) -> dict[str, Attribute]:
         scale, zero = FloatAttr(self.scale * factor, f64), IntegerAttr(self.zero, self.to)
