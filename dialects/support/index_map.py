@@ -25,9 +25,7 @@ class IndexMap(GeOp, ABC):
     @property
     def rows(self) -> list[tuple[int, ...]]:
         rows = cast("Sequence[Attribute]", self.table.data)
-        return [
-            array_ints(cast("DenseArrayBase", r)) for r in rows if isinstance(r, DenseArrayBase)
-        ]
+        return [array_ints(row) for row in rows if isinstance(row, DenseArrayBase)]
 
     @property
     def measured(self) -> Sequence[int]:

@@ -134,7 +134,9 @@ class GearTable:
         padded: list[Array] = []
         for name, array, of_input in zip(names, arrays, dims, strict=True):
             known = [d or f"{name}[{i}]" for i, d in enumerate(of_input)]
-            shape: list[int] = [target.get(d, n) for d, n in zip(known, array.shape, strict=True)]
+            shape = [
+                target[d] if d in target else n for d, n in zip(known, array.shape, strict=True)
+            ]
             padded.append(np.zeros(shape, array.dtype))
             padded[-1][tuple(map(slice, array.shape))] = array
         return padded, self.cut(sizes, row)

@@ -285,7 +285,8 @@ class Growth:
         if not 0 <= index < array.shape[-1] or taken.beyond != rows.beyond:
             return False
         picked = np.moveaxis(array[..., index], indices.axis, -1)
-        return bool(np.all((picked >= 0) & (picked <= np.arange(picked.shape[-1]))))
+        last = np.arange(picked.shape[-1])
+        return bool((picked >= 0).all() and (picked <= last).all())
 
     def refused_op(self, op: Operation, why: str) -> GeError:
         hint = "state with a capacity needs a model of which each op keeps rows apart"

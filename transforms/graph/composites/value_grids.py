@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import inf
+from typing import cast
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, f64
 from xdsl.ir import Attribute, SSAValue
@@ -32,9 +33,10 @@ class Grid:
             return None
         if scale is None or not 0 < scale < inf or before.input.type != op.result.type:
             return None
-        if not isinstance(before.to, IntegerType):
+        integers = before.to
+        if not isinstance(integers, IntegerType):
             return None
-        return Grid(before.input, scale, int(zero or 0), before.to)
+        return Grid(before.input, scale, int(zero or 0), cast(IntegerType, integers))
 
     def params(self, name: str, factor: float = 1.0) -> dict[str, Attribute]:
         scale, zero = FloatAttr(self.scale * factor, f64), IntegerAttr(self.zero, self.to)
