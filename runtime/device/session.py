@@ -366,8 +366,8 @@ def random_inputs(
     for port in expected:
         known = (shapes or {}).get(port.name)
         shape = known or [
-            _size(name, sizes) if size == DYNAMIC else size
-            for size, name in zip(port.shape, port.dims, strict=True)
+            _size(name or f"{port.name}[{i}]", sizes) if size == DYNAMIC else size
+            for i, (size, name) in enumerate(zip(port.shape, port.dims, strict=True))
         ]
         dtype = dtype_of(port.element)
         if prod(shape) * dtype.itemsize > machine_bytes():
