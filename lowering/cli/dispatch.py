@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ge.lowering.cli.arguments import argument, flag_value
+from ge.lowering.cli.arguments import argument, fixed_of, flag_value
 from ge.lowering.cli.command_line import ArgumentParser
-from ge.lowering.text.values import parse_dims, parse_shapes, whole
+from ge.lowering.text.values import whole
 
 if TYPE_CHECKING:
     from ge.dialects.targets.target import Target
@@ -82,7 +82,7 @@ class Feeding:
         if not self.args.grow:
             return [self._program(loaded)] * count
         binder = Binder(loaded, self.options)
-        dims, shapes = parse_dims(self.args.dim), parse_shapes(self.args.shape)
+        shapes, dims = fixed_of(self.options)
         names = self.args.grow.split(",")
         self._check_names(loaded, names)
         result: list[tuple[HostProgram, dict[str, Array] | None]] = []

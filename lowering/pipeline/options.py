@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from ge.dialects.graph.state import split_capacity
 from ge.dialects.support import environment
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets import DEFAULT_TARGET
@@ -108,7 +107,13 @@ def ranges(text: str) -> str:
     return text
 
 
+def several(text: str) -> tuple[str, ...]:
+    return tuple(part for piece in text.split(";") if (part := piece.strip()))
+
+
 def capacity(text: str) -> str:
+    from ge.dialects.graph.state import split_capacity  # not needed for --help
+
     try:
         split_capacity(text)
     except GeError:
@@ -271,6 +276,18 @@ class Options:
     print_core_plans: bool = option(
         False, "print what each kernel keeps in the memories of a core, in bytes"
     )
+    dim: tuple[str, ...] = option(
+        (),
+        "size of a symbolic dimension, in elements, or the range that it is in: batch=1..8 (of a "
+        "name such as past + 1, that of past is enough)",
+        variable="GE_DIM", metavar="NAME=N", tools=(COMPILE, RUN, CHECK), group=MODEL, read=several,
+    )  # fmt: skip
+    shape: tuple[str, ...] = option(
+        (),
+        "shape of an input, also with ranges: x=1x3x224x224, or x:1~10,3,-1 (-1: any size)",
+        variable="GE_SHAPE", metavar="NAME=1x3x8", tools=(COMPILE, RUN, CHECK), group=MODEL,
+        read=several,
+    )  # fmt: skip
     static_shape: bool | None = option(
         None,
         "on: ge-compile refuses a model whose dimensions are not all known; off: ge-run does not "
@@ -378,7 +395,8 @@ class Options:
 
     def _listed(self, name: str, text: str) -> tuple[str, ...]:
         try:
-            return kept(text) if name == "keep_dtype" else names(text)
+            (field,) = (f for f in dataclasses.fields(self) if f.name == name)
+            return facts_of(field).read(text)
         except ValueError as e:
             raise GeError(f"{name} is {e}, not '{text}'") from None
 

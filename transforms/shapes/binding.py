@@ -18,7 +18,7 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.ports import DIMS
+from ge.dialects.graph.ports import DIM_RANGES, DIMS
 from ge.dialects.npu_task.attributes import HBM, HOST, Engine, is_dynamic, space_of
 from ge.dialects.npu_task.control import IfOp, LoopOp, YieldOp
 from ge.dialects.npu_task.memory import owner_of
@@ -105,7 +105,7 @@ class Binding(Buffers):
         outputs = () if last is None else [o.type for o in last.operands]
         main.function_type = FunctionType.from_lists(list(block.arg_types), list(outputs))
         for name in list(main.attributes):
-            if name.startswith("npu_task.") and name not in KEPT:
+            if (name.startswith("npu_task.") and name not in KEPT) or name == DIM_RANGES:
                 del main.attributes[name]
         if main.arg_attrs is not None:
             tables = [{n: a for n, a in t.data.items() if n != DIMS} for t in main.arg_attrs]
