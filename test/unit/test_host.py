@@ -32,7 +32,7 @@ from ge.runtime.host.host import epochs
 from ge.runtime.host.host_clock import HOST_CAUSES
 from ge.runtime.host.kernel_cache import KernelCache
 from ge.runtime.host.modes import MODES
-from ge.runtime.host.program import repeats
+from ge.runtime.host.program import mark_growing, repeats
 from ge.runtime.host.schedule import Kind, Schedule
 from ge.runtime.host.threads import run_stages
 from ge.runtime.profile.trace import chrome_trace
@@ -179,6 +179,7 @@ def test_modes_compute_the_same_bits(mode: str, program: HostProgram):
         sunk = simulate(program.module, TARGET)
         assert called.timeline is not None
         assert called.timeline.latency_us >= sunk.latency_us - 1e-6
+        assert called.timeline.lower_bound_us == pytest.approx(sunk.lower_bound_us)
 
 
 def test_setups_and_tilings_are_counted(program: HostProgram):
@@ -282,6 +283,13 @@ def test_a_trace_has_a_row_for_each_thread(program: HostProgram):
     assert all(t.on_device == (t.stream >= 0) for t in timeline.tasks)
     idle = sum(g.end_us - g.start_us for g in timeline.gaps)
     assert idle == pytest.approx(sum(timeline.idle_us.values()))
+
+
+def test_growth_is_found_in_programs_of_another_order(program: HostProgram):
+    units = Host.of("graph").units(program, epochs(program)[0])
+    mark_growing(units, [*units[2:], *units[:2]])
+    mark_growing(units, units[1:])
+    mark_growing(units, [])
 
 
 # ---- threads ---------------------------------------------------------------------------------
