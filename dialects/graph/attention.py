@@ -31,8 +31,14 @@ bits then, steps of 1/255, and are divided by their own sum at the end. m is the
 the row so far, where keys come `KEYS` at a time; what was summed before is scaled when m grows.
 Query, key and value may then be i8: `scale` has the scales of query and key in it, `value_scale` is
 that of the value, both products are exact sums in 32 bits, and the result is f32.
+
+Attention of floats can round in between as a model of integers does. With `score_scale` and
+`score_zero_point`, whose type is that of the integers, scale * query key^T is quantized to them and
+dequantized, before `softcap` and masks; with `weight_scale` and `weight_zero_point` so are the
+weights. As these are divided by their sum before, it takes all keys at a time, at most `KEYS`.
 """
 
+import math
 from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
@@ -49,6 +55,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.graph.support.folding import highest, lowest
 from ge.dialects.graph.support.parameters import (
     INT,
     SEGMENTED,
@@ -83,6 +90,8 @@ STAGES = ("raw", "capped", "biased", "weights")
 KEYS = 512  # keys that a tile of queries meets at a time
 STEPS = 255  # of rounded weights between 0 and 1
 SCORE_VECTOR_COST = 10  # element-operations for each score: scale, mask, softmax, element type
+GRIDS = ("score", "weight")
+GRID_VECTOR_COST = 5  # divide, round, two limits that have the zero point in them, multiply
 
 _OFF = BoolAttr.from_bool(False)
 
@@ -210,6 +219,10 @@ class AttentionOp(AttentionLike):
     result_tokens_first = prop_def(BoolAttr, default_value=_OFF)
     rounded_weights = prop_def(BoolAttr, default_value=_OFF)
     value_scale = opt_prop_def(FloatAttr)
+    score_scale = opt_prop_def(FloatAttr)
+    score_zero_point = opt_prop_def(IntegerAttr)
+    weight_scale = opt_prop_def(FloatAttr)
+    weight_zero_point = opt_prop_def(IntegerAttr)
     assembly_format = (
         f"$query `,` $key `,` $value {optional('length')} {_OPTIONS} type($query) `,` type($key) "
         "`,` type($value) `->` type($result)"
@@ -220,7 +233,38 @@ class AttentionOp(AttentionLike):
         """Whether query, key and value are integers."""
         return element_type(self.query) == i8
 
+    def grid(self, name: str) -> tuple[float, float, float] | None:
+        """The scale that scores or weights ("score" or "weight") are quantized with, the least and
+        the largest integer less the zero point."""
+        scale: FloatAttr | None = getattr(self, f"{name}_scale")
+        zero: IntegerAttr | None = getattr(self, f"{name}_zero_point")
+        if scale is None or zero is None:
+            return None
+        offset = zero.value.data
+        return scale.value.data, lowest(zero.type) - offset, highest(zero.type) - offset
+
+    @property
+    def has_grids(self) -> bool:
+        return any(self.grid(name) is not None for name in GRIDS)
+
+    def check_grids(self) -> None:
+        for name in GRIDS:
+            scale, zero = getattr(self, f"{name}_scale"), getattr(self, f"{name}_zero_point")
+            if (scale is None) != (zero is None):
+                raise VerifyException(f"{name}_scale and {name}_zero_point come together")
+            if zero is not None and not is_integer(zero.type):
+                raise VerifyException(
+                    f"{name}_zero_point is of a type of integers, not {zero.type}"
+                )
+            if scale is not None and not 0 < scale.value.data < math.inf:
+                raise VerifyException(f"{name}_scale is a positive number, not {scale.value.data}")
+        if self.has_grids and (self.is_integer or self.rounded_weights.value.data):
+            raise VerifyException("scores and weights that are rounded anyway have no other grids")
+        if self.grid("weight") is not None and (keys := self.sizes("key")[2]) > KEYS:
+            raise VerifyException(f"weights of up to {KEYS} keys have a grid, not of {keys}")
+
     def check_types(self) -> None:
+        self.check_grids()
         if not self.is_integer:
             check_floats(self.query, self.key)
             check_floats(self.query, self.value)
@@ -259,7 +303,8 @@ class AttentionOp(AttentionLike):
 
     def static_work(self) -> Work:
         """Scores of integers become floats before softmax, and weights integers after it."""
-        vector = SCORE_VECTOR_COST + 2 * self.is_integer
+        grids = sum(self.grid(name) is not None for name in GRIDS)
+        vector = SCORE_VECTOR_COST + 2 * self.is_integer + GRID_VECTOR_COST * grids
         return self.scores_work(self.sizes("query")[3] + self.sizes("value")[3], vector)
 
 

@@ -3,16 +3,21 @@
 from collections.abc import Mapping
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, StringAttr, i64
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
+
+from ge.dialects.support.dims import Range
+from ge.dialects.support.types import array_ints
 
 # of an argument or result
 NAME = "graph.name"  # in the model
 DIMS = "graph.dims"  # names of its dimensions, "" for those that have none
 SEQUENCE = "graph.sequence"  # the sequence of the model of which it is an element
 
-# of @main: by the name of a dimension of gears the axes of outputs that are cut where inputs are
+# of @main
+DIM_RANGES = "graph.dim_ranges"  # the least and the largest size of dimensions, -1 for no largest
+# by the name of a dimension of gears the axes of outputs that are cut where inputs are
 # padded along it, or a text that says why they must not be
 PADDING = "graph.padding"
 
@@ -32,6 +37,22 @@ def dims_of(table: Mapping[str, Attribute], rank: int) -> tuple[str, ...]:
     texts = cast(ArrayAttr[Attribute], dims).data if isinstance(dims, ArrayAttr) else ()
     names = tuple(t.data if isinstance(t, StringAttr) else "" for t in texts)
     return names if len(names) == rank else ("",) * rank
+
+
+def dim_ranges(main: Operation) -> dict[str, Range]:
+    """The sizes that dimensions may have, by name, where they are stated."""
+    table = main.attributes.get(DIM_RANGES)
+    ranges: dict[str, Range] = {}
+    for name, attr in table.data.items() if isinstance(table, DictionaryAttr) else ():
+        if isinstance(attr, DenseArrayBase) and len(ends := array_ints(cast(Attribute, attr))) == 2:
+            ranges[name] = Range(ends[0], None if ends[1] < 0 else ends[1])
+    return ranges
+
+
+def state_ranges(main: Operation, ranges: Mapping[str, Range]) -> None:
+    ends = {n: (r.least, -1 if r.most is None else r.most) for n, r in ranges.items()}
+    arrays = {n: DenseArrayBase.from_list(i64, list(e)) for n, e in ends.items()}
+    main.attributes[DIM_RANGES] = DictionaryAttr(arrays)
 
 
 def port(name: str) -> dict[str, Attribute]:

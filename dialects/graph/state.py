@@ -69,6 +69,39 @@ def state_pairs(
     return pairs
 
 
+WORDS = re.compile("past|cache|state|hidden|memory", re.I)  # in names of what is handed on
+
+
+def likely_states(
+    inputs: Sequence[Typed], outputs: Sequence[Typed]
+) -> dict[str, list[tuple[str, str]]]:
+    """Pattern -> the inputs and outputs that look like state by it: names are equal from the first
+    digit on, types fit, and the output has more rows, or the name of the input says so."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    by_rest: dict[str, list[tuple[str, Typed]]] = {}
+    for output in outputs:
+        if (parts := _at_digit(output.name)) is not None:
+            by_rest.setdefault(parts[1], []).append((parts[0], output))
+    for port in inputs:
+        parts = _at_digit(port.name)
+        for before, output in by_rest.get(parts[1], ()) if parts else ():
+            try:
+                grows = growing_axis(port, output) is not None
+            except GeError:
+                continue
+            if parts and (grows or WORDS.search(port.name)) and before != parts[0]:
+                pattern = f"{re.escape(parts[0])}(.*)={before}\\1"
+                found.setdefault(pattern, []).append((port.name, output.name))
+                break
+    return found
+
+
+def _at_digit(name: str) -> tuple[str, str] | None:
+    match = re.search(r"\d", name)
+    start = 0 if match is None else match.start()
+    return (name[:start], name[start:]) if start else None
+
+
 def growing_axis(port: Typed, becomes: Typed) -> int | None:
     """The axis along which a state grows from run to run; None for one that keeps its shape.
     Raises GeError for an input and an output that are no state."""

@@ -33,13 +33,13 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.boxes import Box, boxes_of
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp, YieldOp
-from ge.dialects.npu_task.ops import ConstantOp, CopyOp, LaunchOp, SlotOp, TransferOp
+from ge.dialects.npu_task.ops import BatchCopyOp, ConstantOp, CopyOp, LaunchOp, SlotOp, TransferOp
 from ge.dialects.support.element_types import bitwidth, elements_per_byte
 from ge.dialects.support.types import Shape, array_ints
 
 LOOP_ARGUMENTS = 2  # before the carried ones: iteration number, condition
 
-Task = LaunchOp | CopyOp | TransferOp  # what runs on a stream
+Task = LaunchOp | CopyOp | BatchCopyOp | TransferOp  # what runs on a stream
 
 
 # ---- where values are ------------------------------------------------------------------------
@@ -257,6 +257,8 @@ def access(op: Operation) -> Effects:
             return Effects(op.ins, op.outs, op.results)
         case CopyOp():
             return Effects((op.source,), (op.target,))
+        case BatchCopyOp():
+            return Effects(op.sources, op.targets)
         case TransferOp():
             return Effects((op.source,), (), (op.result,))
         case IfOp():

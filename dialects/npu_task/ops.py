@@ -323,6 +323,53 @@ class CopyOp(GeOp):
 
 
 @irdl_op_definition
+class BatchCopyOp(GeOp):
+    """Copies several buffers to others in one transfer, all to the device or all from it: on the
+    host they are packed in one buffer, on the device in slots that follow each other."""
+
+    name = "npu_task.batch_copy"
+    sources = var_operand_def(MemRefType)
+    targets = var_operand_def(MemRefType)
+    stream = opt_prop_def(IntegerAttr[I64])
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "$sources `to` $targets (`on` $stream^)? attr-dict `:` type($sources) `to` type($targets)"
+    )
+
+    def __init__(
+        self,
+        sources: Sequence[SSAValue],
+        targets: Sequence[SSAValue],
+        stream: int | None = None,
+    ):
+        super().__init__(
+            operands=[sources, targets],
+            properties={"stream": None if stream is None else number(stream)},
+        )
+
+    @property
+    def pairs(self) -> list[tuple[SSAValue, SSAValue]]:
+        return list(zip(self.sources, self.targets, strict=True))
+
+    @property
+    def on_device(self) -> Sequence[SSAValue]:
+        """The sources or targets that are buffers of the device."""
+        return self.sources if space_of(self.sources[0].type) == HBM else self.targets
+
+    def verify_(self) -> None:
+        if not self.sources or len(self.sources) != len(self.targets):
+            counts = f"{len(self.sources)} buffers to {len(self.targets)}"
+            raise VerifyException(f"a batch copy has a target for each source, not {counts}")
+        for source, target in self.pairs:
+            if not fits(source.type, target.type) or is_dynamic(source.type):
+                raise VerifyException(f"{source.type} does not fit into {target.type}")
+            if {space_of(source.type), space_of(target.type)} != {HOST, HBM}:
+                raise VerifyException("a batch copy is between host and device")
+        if len({space_of(v.type) for v in self.sources}) > 1:
+            raise VerifyException("a batch copy is to the device or from it, not both")
+
+
+@irdl_op_definition
 class TransferOp(GeOp):
     """Copies a buffer to a new one, which the device allocates: its shape is known only at run
     time, or its lifetime is not that of its slot."""

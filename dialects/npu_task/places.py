@@ -21,7 +21,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from ge.dialects.npu_task.attributes import HOST, space_of
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp
 from ge.dialects.npu_task.memory import access, owner_of, row_major, view_of
-from ge.dialects.npu_task.ops import CopyOp, SlotOp, TransferOp
+from ge.dialects.npu_task.ops import BatchCopyOp, CopyOp, SlotOp, TransferOp
 from ge.dialects.support.types import numel, shape_of
 
 
@@ -109,9 +109,16 @@ def _is_before(block: Block, op: Operation, copy: Operation) -> bool:
     return top is not None and top.is_before_in_block(copy)
 
 
+def pairs_of(op: Operation) -> list[tuple[SSAValue, SSAValue]]:
+    """What a copy copies, and where it goes."""
+    if isinstance(op, BatchCopyOp):
+        return op.pairs
+    return [(op.source, op.target)] if isinstance(op, CopyOp) else []
+
+
 def _target_of(copy: Operation, source: SSAValue) -> SSAValue | None:
-    return copy.target if isinstance(copy, CopyOp) and copy.source is source else None
+    return next((t for s, t in pairs_of(copy) if s is source), None)
 
 
 def _source_of(copy: Operation, target: SSAValue) -> SSAValue | None:
-    return copy.source if isinstance(copy, CopyOp) and copy.target is target else None
+    return next((s for s, t in pairs_of(copy) if t is target), None)

@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.npu_task.attributes import HBM, HOST, data_type, is_dynamic, space_of
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp
 from ge.dialects.npu_task.memory import is_writable, owner_of, row_major, view_of
-from ge.dialects.npu_task.ops import ConstantOp, CopyOp, LaunchOp, TransferOp
+from ge.dialects.npu_task.ops import BatchCopyOp, ConstantOp, CopyOp, LaunchOp, TransferOp
 from ge.dialects.support.element_types import bitwidth, storage_bytes
 from ge.dialects.support.types import array_ints, numel
 
@@ -36,6 +36,8 @@ def misuses(op: Operation) -> Iterator[str]:
             yield from _new(op.results)
         case CopyOp():
             yield from _written(op, (op.target,))
+        case BatchCopyOp():
+            yield from _written(op, op.targets)
         case TransferOp():
             yield from _new(op.results)
         case IfOp() | CaseOp():

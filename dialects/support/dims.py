@@ -1,9 +1,27 @@
-"""Names of dimensions. A name may be an expression of others, as exporters write them: the size of
-`past + 1` follows from that of `past`, `2*batch` from `batch`."""
+"""Names of dimensions, and the sizes that they may have. A name may be an expression of others, as
+exporters write them: the size of `past + 1` follows from that of `past`, `2*batch` from `batch`."""
 
 import ast
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Sizes from `least` to `most`; None: there is no largest."""
+
+    least: int = 0
+    most: int | None = None
+
+    def __contains__(self, size: object) -> bool:
+        return isinstance(size, int) and self.least <= size <= (
+            size if self.most is None else self.most
+        )
+
+    def __str__(self) -> str:
+        return f"{self.least}.." if self.most is None else f"{self.least}..{self.most}"
+
 
 OPERATIONS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv)
 LONGEST = 200  # characters of a name that is looked at

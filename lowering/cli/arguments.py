@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from ge.lowering.cli.command_line import ArgumentParser
 from ge.lowering.pipeline.options import MODEL, Options, facts_of, flags_of
+from ge.lowering.text.values import fixed_shapes, fixed_sizes, parse_dims, parse_shapes
 
 
 def argument(read: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -80,9 +81,14 @@ def add_model_arguments(parser: ArgumentParser) -> None:
     """Add what fixes the sizes of an ONNX model."""
     add = parser.section(MODEL)
     add("--shape", action="append", default=[], metavar="NAME=1x3x224x224",
-        help="fix the shape of an input of a .onnx model")  # fmt: skip
+        help="the shape of an input of a .onnx model, also with ranges: x:1~10,3,-1")  # fmt: skip
     add("--dim", action="append", default=[], metavar="NAME=N",
-        help="fix a symbolic dimension of a .onnx model, in elements")  # fmt: skip
+        help="the size of a symbolic dimension of a .onnx model, or its range: 1..8")  # fmt: skip
+
+
+def fixed_of(options: Options) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
+    """Shapes by input and sizes by name of a dimension, of those that are given as numbers."""
+    return fixed_shapes(parse_shapes(options.shape)), fixed_sizes(parse_dims(options.dim))
 
 
 def documentation() -> str:

@@ -2,14 +2,24 @@
 certificate of a program from its text."""
 
 import argparse
+import itertools
+import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from ge.lowering.cli.arguments import add_options
+from ge.lowering.cli.arguments import add_options, options_from
 from ge.lowering.cli.command_line import ArgumentParser
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from ge.lowering.text.values import Shapes, Sizes
+    from ge.runtime.check.proof import Proof
 
 EPILOG = """examples:
   ge-compile model.onnx -o program.mlir && ge-check program.mlir
+  ge-check program.mlir --dim batch=1..8 --dim sequence=77  (a program of unknown shapes)
 """
 
 
@@ -30,10 +40,12 @@ def prove(args: argparse.Namespace) -> int:
     from ge.dialects.support.diagnostics import Diagnostic, Severity, location_of
     from ge.dialects.support.errors import GeError
     from ge.dialects.targets.target import Target
+    from ge.lowering.driver.binding import is_open
     from ge.lowering.driver.compiler import context
     from ge.lowering.levels.level import Level, level_of
     from ge.lowering.levels.verify_level import VerifyLevelPass
     from ge.lowering.text.reading import parse_module, read_source
+    from ge.lowering.text.values import parse_dims, parse_shapes
     from ge.runtime.check.proof import check_program
 
     source = read_source(None if args.program == "-" else args.program)
@@ -43,11 +55,64 @@ def prove(args: argparse.Namespace) -> int:
         raise GeError(f"the module is at the {level} level", args.program, "compile it first")
     module.verify()
     target = Target.load(args.target) if args.target else None
-    proof = check_program(module, target)
-    if not proof.problems:  # what the proof takes for granted: values defined before they are used
-        VerifyLevelPass(Level.PROGRAM, args.target).apply(ctx, module)
-    for problem in proof.problems:
-        text = f"{problem.message} [{problem.kind}]"
-        print(Diagnostic(Severity.ERROR, text, location_of(problem.op)), file=sys.stderr)
-    print(f"{args.program}: {proof.summary}")
-    return 1 if proof.problems else 0
+
+    def prove_one(module: "ModuleOp") -> "Proof":
+        proof = check_program(module, target)
+        if not proof.problems:  # what it takes for granted: values defined before they are used
+            VerifyLevelPass(Level.PROGRAM, args.target).apply(ctx, module)
+        for problem in proof.problems:
+            text = f"{problem.message} [{problem.kind}]"
+            print(Diagnostic(Severity.ERROR, text, location_of(problem.op)), file=sys.stderr)
+        return proof
+
+    proof = prove_one(module)
+    is_proved, summary = not proof.problems, proof.summary
+    options = options_from(args)
+    dims, shapes = parse_dims(options.dim), parse_shapes(options.shape)
+    if is_proved and (dims or shapes):
+        is_proved, summary = prove_at(module, dims, shapes, prove_one)
+    elif is_proved and is_open(module):
+        summary += "; they are planned, and proved, at given sizes: --dim NAME=N, or NAME=1..N"
+    print(f"{args.program}: {summary}")
+    return 0 if is_proved else 1
+
+
+MOST_SIZES = 64  # that are proved one by one
+
+
+def prove_at(
+    module: "ModuleOp", dims: "Sizes", shapes: "Shapes", prove_one: "Callable[[ModuleOp], Proof]"
+) -> tuple[bool, str]:
+    """Prove the program at given sizes: at all of the ranges if they are few, else at the ends of
+    the ranges. Whether it is proved, and what is."""
+    from ge.dialects.support.errors import GeError
+    from ge.dialects.support.functions import main_function
+    from ge.lowering.driver.binding import Binder, is_open, ranges_in
+    from ge.lowering.driver.program import Program
+    from ge.lowering.pipeline.options import Options
+
+    if not is_open(module) or (main := main_function(module)) is None:
+        raise GeError("the program's sizes are fixed: it takes no --dim and no --shape")
+    ranges = ranges_in(main, dims, shapes)
+    count = math.prod(len(r) for r in ranges.values())
+    ends = {
+        n: r if count <= MOST_SIZES else dict.fromkeys((r[0], r[-1])) for n, r in ranges.items()
+    }
+    binder, peak, proof = Binder(Program(module, {}, ""), Options()), 0, None
+    for row in itertools.product(*ends.values()):
+        sizes = dict(zip(ends, row, strict=True))
+        bound = binder.at(sizes)
+        proof = prove_one(bound.module)
+        if proof.problems:
+            return False, f"at {listed(sizes)}: {proof.summary}"
+        peak = max(peak, bound.compilation.memory["peak_bytes"])
+    assert proof is not None
+    names = ", ".join(f"{n}={r[0]}" + f"..{r[-1]}" * (len(r) > 1) for n, r in ranges.items())
+    if count == 1:
+        return True, f"at {names}: {proof.summary}"
+    which = f"all {count} sizes of" if count <= MOST_SIZES else "the ends, and nothing between, of"
+    return True, f"proved at {which} {names}: arena of at most {peak} bytes"
+
+
+def listed(sizes: "Mapping[str, int]") -> str:
+    return ", ".join(f"{n}={size}" for n, size in sizes.items())

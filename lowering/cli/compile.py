@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ge.lowering.cli.arguments import add_model_arguments, add_options, options_from
+from ge.lowering.cli.arguments import add_options, options_from
 from ge.lowering.cli.command_line import ArgumentParser
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import TOLD
@@ -42,7 +42,6 @@ def build_parser() -> ArgumentParser:
     add("--mlir-print-debuginfo", action="store_true", help="write locations into the program")
     add("--print-pipeline", action="store_true", help="print the passes and stop")
 
-    add_model_arguments(parser)
     add_options(parser, "ge-compile")
 
     add = parser.section(TOLD)
@@ -63,7 +62,6 @@ def compile_input(args: argparse.Namespace) -> int:
     from ge.dialects.targets.target import Target
     from ge.lowering.cli.progress import progress_bar
     from ge.lowering.driver.cache import Request
-    from ge.lowering.text.values import parse_dims, parse_shapes
 
     options = options_from(args)
     Target.load(options.target)  # an unknown one is an error even where nothing is compiled
@@ -75,12 +73,13 @@ def compile_input(args: argparse.Namespace) -> int:
         return 0
     if not args.input:
         raise GeError("no input", hint="give a .onnx or .mlir file; see ge-compile --help")
-    if args.remarks or options.print_liveness or options.print_core_plans:
+    made_anew = options.print_liveness or options.print_core_plans or options.gear_histogram
+    if args.remarks or made_anew:
         options = replace(options, cache_dir="")  # these are made while compiling
     request = Request(
-        args.input, options, args.output, args.report, parse_shapes(args.shape),
-        parse_dims(args.dim), args.until, args.mlir_print_debuginfo,
-        watcher(args, options) if args.validate else None,
+        args.input, options, args.output, args.report, until=args.until,
+        debug_info=args.mlir_print_debuginfo,
+        watch=watcher(args, options) if args.validate else None,
     )  # fmt: skip
     with progress_bar() as progress:
         summary = request.run(progress, printer(args.remarks))

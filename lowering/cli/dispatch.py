@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ge.lowering.cli.arguments import argument, flag_value
+from ge.lowering.cli.arguments import argument, fixed_of, flag_value
 from ge.lowering.cli.command_line import ArgumentParser
-from ge.lowering.text.values import parse_dims, parse_shapes, whole
+from ge.lowering.text.values import whole
 
 if TYPE_CHECKING:
     from ge.dialects.targets.target import Target
@@ -49,6 +49,9 @@ def check_dispatch_flags(args: argparse.Namespace) -> None:
         raise GeError("--steps and --grow are of a host that feeds the device", hint=hint)
     if args.grow and not args.steps:
         raise GeError("--grow without --steps: nothing grows in one call", hint="add --steps 64")
+    if args.grow and args.inputs:
+        hint = "leave --inputs out: each step has random ones of its size"
+        raise GeError("--inputs have one size, and --grow has a size for each step", hint=hint)
     if args.dispatch is not None:
         from ge.runtime.host.modes import modes
 
@@ -77,27 +80,25 @@ class Feeding:
 
         count = self.args.steps or self.args.calls
         if not self.args.grow:
-            return [self._program(loaded, parse_dims(self.args.dim))] * count
+            return [self._program(loaded)] * count
         binder = Binder(loaded, self.options)
-        dims, shapes = parse_dims(self.args.dim), parse_shapes(self.args.shape)
+        shapes, dims = fixed_of(self.options)
         names = self.args.grow.split(",")
         self._check_names(loaded, names)
         result: list[tuple[HostProgram, dict[str, Array] | None]] = []
         for step in range(count):
             sizes = dims | {name: dims.get(name, 1) + step for name in names}
-            result.append(self._program(binder.at(sizes, shapes), sizes))
+            result.append(self._program(binder.at(sizes, shapes)))
         return result
 
-    def _program(
-        self, loaded: "Program", dims: Mapping[str, int]
-    ) -> "tuple[HostProgram, dict[str, Array] | None]":
+    def _program(self, loaded: "Program") -> "tuple[HostProgram, dict[str, Array] | None]":
         from ge.runtime.device.session import Session, random_inputs
         from ge.runtime.host.host import HostProgram
 
         if self.args.timing_only:
             return HostProgram(loaded.module, self.target), None
         session = Session(loaded.module, loaded.payload, self.target)
-        inputs = random_inputs(loaded.module, self.args.seed, parse_shapes(self.args.shape), dims)
+        inputs = random_inputs(loaded.module, self.args.seed)
         return HostProgram(loaded.module, self.target, session), inputs
 
     def _check_names(self, loaded: "Program", names: Iterable[str]) -> None:
@@ -114,8 +115,8 @@ class Feeding:
             raise GeError("--grow: the program has shapes that do not change", hint=hint)
         for name in names:
             if name not in known:
-                hint = did_you_mean(name, known, f"dimensions: {', '.join(known)}")
-                raise GeError(f"--grow: there is no dimension '{name}'", hint=hint)
+                near = did_you_mean(name, known, f"; dimensions: {', '.join(known)}")
+                raise GeError(f"--grow: there is no dimension '{name}'{near}")
 
 
 def feed(
@@ -132,7 +133,7 @@ def feed(
 
     feeding = Feeding(args, options, target)
     programs = feeding.programs(loaded)
-    if inputs is not None and not args.timing_only:
+    if inputs is not None and not args.grow:
         programs = [(program, dict(inputs)) for program, _ in programs]
     figures: dict[str, list[dict[str, Any]]] = {}
     timeline = None

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ge.lowering.cli.arguments import (
-    add_model_arguments,
     add_options,
     argument,
+    fixed_of,
     flag_value,
     options_from,
 )
@@ -78,7 +78,6 @@ def build_parser() -> ArgumentParser:
     add("--poison", action="store_true", help="fill device memory that holds no value with garbage")
     add("--fuzz-schedule", type=argument(whole(1)), default=0, metavar="N", help="run N random "
         "legal timings as well: the outputs have to be bit-identical (default: none)")  # fmt: skip
-    add_model_arguments(parser)
     add_options(parser, "ge-run")
     return parser
 
@@ -188,7 +187,7 @@ def load_model(
     from ge.runtime.device.ports import caller_ports
     from ge.runtime.device.session import check_inputs, main_of
 
-    shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
+    shapes, dims = parse_shapes(options.shape), parse_dims(options.dim)
     loaded = load(args.input, shapes, dims, options.plugins)
     inputs = None
     if args.inputs:
@@ -198,8 +197,8 @@ def load_model(
         open_dims = any(size < 0 for p in ports for size in p.shape)
         fixed = options.static_shape is not False and not any(options.gears)
         if open_dims and fixed and args.input.endswith(".onnx"):
-            shapes = {n: a.shape for n, a in inputs.items()}
-            loaded = load(args.input, shapes, dims, options.plugins)
+            at = {n: a.shape for n, a in inputs.items()}
+            loaded = load(args.input, at, dims, options.plugins)
     if args.random_weights:
         loaded.payload = Fallback(loaded.payload, RandomPayload(loaded.module, args.seed))
     return loaded, inputs
@@ -253,17 +252,24 @@ def bind(
 ) -> "tuple[Program, Compilation | None, dict[str, Array] | None]":
     """A program of unknown shapes at those of its inputs, or at the sizes given (unless
     GE_STATIC_SHAPE=0), with the inputs."""
+    from ge.dialects.support.errors import GeError
     from ge.lowering.driver.binding import Binder, is_open
     from ge.runtime.device.ports import caller_ports
     from ge.runtime.device.session import check_inputs, main_of, random_inputs
 
-    if options.static_shape is False or not is_open(loaded.module):
+    shapes, dims = fixed_of(options)
+    ports = caller_ports(main_of(loaded.module))
+    if not is_open(loaded.module):
+        is_fixed = not any(size < 0 for p in ports for size in p.shape)
+        if is_fixed and (shapes or dims) and not args.input.endswith(".onnx"):
+            raise GeError("the program's sizes are fixed: it takes no --dim and no --shape")
         return loaded, compilation, inputs
-    shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
+    if options.static_shape is False:
+        return loaded, compilation, inputs
     if not args.timing_only:
         if inputs is None:
             inputs = random_inputs(loaded.module, args.seed, shapes, dims)
-        check_inputs(caller_ports(main_of(loaded.module)), inputs)
+        check_inputs(ports, inputs)
         shapes = {name: array.shape for name, array in inputs.items()}
     bound = Binder(loaded, options).at(dims, shapes)
     return bound, bound.compilation, inputs
@@ -271,13 +277,21 @@ def bind(
 
 def describe(loaded: "Program", compilation: "Compilation | None") -> dict[str, Any]:
     """The report so far: what the compiler knows, without the parts that are not known."""
-    from ge.lowering.driver.program import count_launches, memory_figures
+    from ge.lowering.driver.program import (
+        Compilation,
+        count_launches,
+        memory_figures,
+        unknown_sizes,
+    )
+    from ge.lowering.pipeline.options import Options
 
     name = Path(loaded.path).stem
     if compilation is not None:
         report = compilation.report(name)
     else:
-        report = {"model": name, "memory": memory_figures(loaded.module)}
+        memory, unknown = memory_figures(loaded.module), unknown_sizes(loaded.module)
+        figures = Compilation(Options(), memory=memory, unknown=unknown).memory_part
+        report = {"model": name, "memory": figures}
         if launches := count_launches(loaded.module):
             report["ops"] = {"launches": launches}
     return {key: part for key, part in report.items() if part != {}}
@@ -297,7 +311,7 @@ def compute(
     from ge.runtime.device.session import Session, random_inputs, statistics
 
     if inputs is None:
-        shapes, dims = parse_shapes(args.shape), parse_dims(args.dim)
+        shapes, dims = fixed_of(options)
         inputs = random_inputs(loaded.module, args.seed, shapes, dims)
     module, payload = loaded.module, loaded.payload
     sanitize = flag_value(args, "sanitize")  # None: as the environment says
@@ -352,8 +366,8 @@ def time_of(
     try:
         gears, taken = GearTable.of(main_of(module)), None
         if gears is not None:
-            shapes = {n: a.shape for n, a in (inputs or {}).items()} or parse_shapes(args.shape)
-            taken = gears.chosen(shapes, parse_dims(args.dim))
+            shapes, dims = fixed_of(options)
+            taken = gears.chosen({n: a.shape for n, a in (inputs or {}).items()} or shapes, dims)
         return simulate(module, machine_of(args, module, options), taken)
     except UnknownShapes:
         if required:
@@ -370,7 +384,9 @@ def write_profile(
 ) -> dict[str, Any]:
     """Write what is asked for; print the figures for people. The `time` part of the report."""
     from ge.runtime.clock.runs import simulate_runs
+    from ge.runtime.device.session import main_of
     from ge.runtime.profile import tables as profiler
+    from ge.runtime.profile.proposal import propose_state
     from ge.runtime.profile.trace import chrome_trace
     from ge.runtime.profile.what_if import what_if
 
@@ -387,6 +403,9 @@ def write_profile(
         out.text(args.op_statistic, profiler.csv_text(profiler.OP_STATISTIC, rows))
     report = profiler.time_report(timeline)
     print(profiler.summary_table(timeline, report), file=sys.stderr)
+    if (proposal := propose_state(main_of(module), timeline)) is not None:
+        report["state"] = dataclasses.asdict(proposal)
+        print(proposal, file=sys.stderr)
     if several is not None:
         report["runs"] = several.report()
         print(several, file=sys.stderr)

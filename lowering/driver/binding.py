@@ -6,20 +6,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
 
+from ge.dialects.graph.ports import dim_ranges
 from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.control import MapIndexOp
+from ge.dialects.support.dims import Range, symbols
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import Shape
+from ge.dialects.support.types import DYNAMIC, Shape
 from ge.dialects.targets.target import TARGET
-from ge.lowering.driver.compiler import context, paused_collector
-from ge.lowering.driver.program import Compilation, Program, count_launches, memory_figures
+from ge.lowering.driver.context import context, paused_collector
+from ge.lowering.driver.program import (
+    Compilation,
+    Program,
+    count_launches,
+    memory_figures,
+    unknown_sizes,
+)
 from ge.lowering.driver.stepper import Stepper
 from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.stages import bound_stages
+from ge.lowering.text.values import Shapes, Size, Sizes
 from ge.runtime.data.weights import Payload, weights_at_hand
-from ge.transforms.shapes.sizes import argument_shapes, inputs_of
+from ge.transforms.shapes.sizes import argument_shapes, inputs_of, named_dims
 
 MOST_KEPT = 64  # bound programs
 
@@ -38,6 +49,45 @@ def options_of(module: ModuleOp, options: Options) -> Options:
     main = main_function(module)
     name = None if main is None else main.attributes.get(TARGET)
     return replace(options, target=name.data) if isinstance(name, StringAttr) else options
+
+
+def ranges_in(main: FuncOp, dims: Sizes, shapes: Shapes) -> dict[str, range]:
+    """The sizes of each symbol that are asked for, within what the program says. Raises GeError
+    for a symbol without a largest size."""
+    asked: dict[str, Size] = dict(dims)
+    for name, shape, names in inputs_of(main):
+        for axis, size in enumerate(shapes.get(name, ())):
+            if axis < len(shape) and shape[axis] == DYNAMIC:
+                asked.setdefault(names[axis], size)
+    known = {s for n in named_dims(main) for s in (n, *symbols(n))}
+    for name in asked.keys() - known:
+        argument_shapes(main, {name: 0})  # which refuses it
+    stated, result = dim_ranges(main), dict[str, range]()
+    for name in dict.fromkeys(s for n in named_dims(main) for s in (n, *symbols(n))):
+        if name in asked or all(s == name for s in symbols(name)):
+            size = asked.get(name, stated.get(name, Range()))
+            least, most = (size, size) if isinstance(size, int) else (size.least, size.most)
+            if most is None:
+                hint = f"give a size, or a range: --dim '{name}=1..8'"
+                raise GeError(f"the sizes of '{name}' have no end", hint=hint)
+            result[name] = range(least, most + 1)
+    return result
+
+
+def add_largest(program: Program) -> None:
+    """State the memory of a program of unknown shapes at the largest sizes that they may have, if
+    all have a largest one."""
+    main = main_function(program.module)
+    if main is None or program.bind is None or not is_open(program.module):
+        return
+    ranges = dim_ranges(main)
+    names = dict.fromkeys(s for n in named_dims(main) for s in symbols(n))
+    if any((r := ranges.get(n)) is None or r.most is None for n in names):
+        return
+    sizes = {n: ranges[n].most or 0 for n in names}
+    figures = program.bind(sizes).compilation.memory
+    keys = ("peak_bytes", "lower_bound_bytes")
+    program.compilation.unknown["at_most"] = {"dims": sizes, **{k: figures[k] for k in keys}}
 
 
 @dataclass
@@ -89,5 +139,5 @@ def lower_bound(
         stepper.run(module, (Level.BUFFERS, Level.PROGRAM), bound_stages(options, shapes))
     compilation.passes = stepper.records
     compilation.ops = {"launches": count_launches(module)}
-    compilation.memory = memory_figures(module)
+    compilation.memory, compilation.unknown = memory_figures(module), unknown_sizes(module)
     return compilation

@@ -32,6 +32,13 @@ from ge.dialects.support.errors import GeError
 from ge.lowering.pipeline.options import Options
 from ge.lowering.plugins.extensions import registered
 from ge.lowering.text.files import Outputs, is_device, same_file, weights_path
+from ge.lowering.text.values import (
+    Shapes,
+    Size,
+    Sizes,
+    shape_from,
+    size_from,
+)
 from ge.runtime.data.weights import files_of
 from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.schemes import INT8
@@ -59,8 +66,9 @@ class Request:
     options: Options
     output: str | None = None
     report: str | None = None
-    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
-    dims: Mapping[str, int] = field(default_factory=dict[str, int])
+    # Beside those of the options
+    shapes: Shapes = field(default_factory=dict[str, Sequence[Size]])
+    dims: Sizes = field(default_factory=dict[str, Size])
     until: str = "program"
     debug_info: bool = False
     watch: "Watch | None" = None  # makes what watches the passes; nothing comes from the cache then
@@ -155,8 +163,8 @@ def _entry_of(request: Request) -> Path | None:
             "files": [_hash(p) for p in (request.path, options.target, *options.plugins)],
             "calibration": [_hash(p) for p in options.calibration_files],
             "options": options.of_program(),
-            "shapes": {k: list(v) for k, v in request.shapes.items()},
-            "dims": dict(request.dims),
+            "shapes": {k: list(map(str, v)) for k, v in request.shapes.items()},
+            "dims": {k: str(v) for k, v in request.dims.items()},
             "until": request.until,
             "debug_info": request.debug_info,
         }
@@ -288,8 +296,9 @@ def _restore(request: Request, entry: Path, record: Mapping[str, Any]) -> None:
 def _recall(request: Request, entry: Path, record: Mapping[str, Any]) -> "Program":
     from ge.dialects.graph.ports import HASH
     from ge.dialects.graph.ports import PAYLOAD as ATTRIBUTE
-    from ge.lowering.driver.compiler import context
-    from ge.lowering.driver.program import Compilation, Program
+    from ge.lowering.driver.binding import Binder
+    from ge.lowering.driver.context import context
+    from ge.lowering.driver.program import Compilation, Program, memory_figures
     from ge.lowering.pipeline.instrumentation import PassRecord
     from ge.lowering.text.reading import Source, parse_module
     from ge.runtime.data.weights import open_payload
@@ -307,13 +316,15 @@ def _recall(request: Request, entry: Path, record: Mapping[str, Any]) -> "Progra
         report = record["report"]
         passes = [PassRecord(**p) for p in report["compile"]["passes"]]
         compilation = Compilation(
-            request.options, passes, report["compile"]["seconds"],
-            report["ops"], report["fusion"], report["memory"], report.get("quantization", {}),
-            precision=report.get("precision", {}),
+            request.options, passes, report["compile"]["seconds"], report["ops"], report["fusion"],
+            memory_figures(module), report.get("quantization", {}),
+            precision=report.get("precision", {}), unknown=report["memory"].get("unknown", {}),
         )  # fmt: skip
     except (GeError, *WRONG):
         raise Unsound from None
-    return Program(module, payload, request.path, compilation)
+    program = Program(module, payload, request.path, compilation)
+    program.bind = Binder(program, request.options).at
+    return program
 
 
 def _keep(request: Request, entry: Path, program: "Program") -> None:
@@ -366,14 +377,17 @@ def _reads(path: str) -> list[str]:
 
 def compile_model(
     path: str,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    dims: Mapping[str, int] | None = None,
+    shapes: Mapping[str, Any] | None = None,
+    dims: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> "Program":
     """`ge.compile`: a model or module by path, options by name (see Options); what is not given
-    comes from the environment. Raises GeError for what is wrong with model or options."""
+    comes from the environment. Sizes are numbers, pairs of the least and the largest, or texts as
+    on the command line. Raises GeError for what is wrong with model or options."""
     all_options = Options.from_environment(**options)
-    return Request(path, all_options, shapes=shapes or {}, dims=dims or {}).program()
+    by_input = {n: shape_from(n, s) for n, s in (shapes or {}).items()}
+    by_name = {n: size_from(n, s) for n, s in (dims or {}).items()}
+    return Request(path, all_options, shapes=by_input, dims=by_name).program()
 
 
 def _score_and_loss(accuracy: Any) -> "tuple[Score, float]":

@@ -94,7 +94,8 @@ def table_for(
         wanted.table = Table(model)
         return observed(program, options, ctx, wanted)
     if len(files) > 1:
-        raise GeError(f"a table is all that is taken, not {len(files)} files", files[0])
+        table = next(f for f in files if f.endswith(".toml"))
+        raise GeError(f"a table is all that is taken, not {len(files)} files", table)
     if options.accuracy:
         what = "the table says in what layers are computed; for an accuracy give samples"
         warning(main, what)

@@ -1,32 +1,34 @@
 """From a model or a module to the program: the driver behind `ge-compile`, `ge-run` and the
 Python face."""
 
-import gc
+import os
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import Builtin, MemRefType, ModuleOp, TensorType
-from xdsl.dialects.func import Func
-from xdsl.dialects.memref import MemRef
-from xdsl.dialects.tensor import Tensor
+from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
 from xdsl.ir import Attribute
 
-from ge.dialects.fused_op import FusedOps
-from ge.dialects.graph import Graph
-from ge.dialects.npu_task import NpuTask
 from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.support.diagnostics import warning
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
+from ge.lowering.driver.binding import Binder, add_largest
+from ge.lowering.driver.context import context, paused_collector
+from ge.lowering.driver.gears import GearReport, judged
 from ge.lowering.driver.memory_search import lower_within_limit
-from ge.lowering.driver.program import Compilation, Program, count_launches, memory_figures
+from ge.lowering.driver.program import (
+    Compilation,
+    Program,
+    count_launches,
+    memory_figures,
+    unknown_sizes,
+)
 from ge.lowering.driver.stepper import Stepper
 from ge.lowering.levels.dominance import verify
 from ge.lowering.levels.level import Level, level_of
@@ -37,37 +39,12 @@ from ge.lowering.pipeline.stages import check_switches, stages
 from ge.lowering.plugins.extensions import universe
 from ge.lowering.text.errors import REPRODUCER, is_internal
 from ge.lowering.text.reading import parse_module, read_source
+from ge.lowering.text.values import Shapes, Sizes, parse_dims, parse_shapes
 from ge.runtime.data.weights import Payload, open_payload, payload_path, weights_at_hand
 from ge.transforms.precision import outcome
 from ge.transforms.precision.modes import ORIGIN
 from ge.transforms.rewriting.counts import disabling
 from ge.transforms.shapes.gears import Request, gears_of
-
-
-@contextmanager
-def paused_collector() -> Generator[None]:
-    """No garbage collection inside the block: a module is one large web of live objects, which
-    each full collection would visit again (a third of the time at 50,000 ops)."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def context(plugins: Sequence[str] = ()) -> Context:
-    """A context with every dialect that ge's levels use; those of xDSL, of installed packages and
-    of plugin files are loaded when a text needs them.
-    Raises GeError for a plugin that cannot be loaded."""
-    ctx = Context()
-    for dialect in (Builtin, Func, MemRef, Tensor, Graph, FusedOps, NpuTask):
-        ctx.load_dialect(dialect)
-    for name, factory in universe(*plugins).all_dialects.items():
-        if name not in ctx.registered_dialect_names:
-            ctx.register_dialect(name, factory)
-    return ctx
 
 
 def is_shaped(t: Attribute) -> bool:
@@ -148,9 +125,10 @@ def lower_verified(
         hint = f"the module is at the {first} level"
         raise GeError("outputs and inputs are pruned at the graph level only", hint=hint)
     if any(options.gears):
-        check_gears(module, options, first)
-    elif options.dynamic_fallback:
-        raise GeError("--dynamic-fallback is beside gears", hint="give --dynamic-dims too")
+        compilation.gears = check_gears(module, options, first)
+    elif options.dynamic_fallback or options.gear_histogram:
+        flag = "--dynamic-fallback" if options.dynamic_fallback else "--gear-histogram"
+        raise GeError(f"{flag} is beside gears", hint="give --dynamic-dims too")
     levels = first.path_to(last)
     check_switches(options, universe(*options.plugins).all_passes)
     watching = list(instrumentations)
@@ -171,11 +149,18 @@ def lower_verified(
     compilation.passes, compilation.ops = stepper.records, stepper.ops
     compilation.seconds = time.perf_counter() - start
     compilation.precision = precision.report()
+    if compilation.gears is not None:
+        if last is not Level.PROGRAM:
+            compilation.gears = None
+        else:
+            names = [r.name for r in stepper.records]
+            bodies = stepper.records[names.index("expand-gears") :]
+            compilation.gears.seconds = sum(r.seconds for r in bodies)
     if options.quantize or stepper.layers.get("integer"):
         compilation.quantization = {**stepper.layers, "layers": layer_entries()}
     if last.depth >= Level.PROGRAM.depth:
         compilation.ops["launches"] = count_launches(module)
-        compilation.memory = memory_figures(module)
+        compilation.memory, compilation.unknown = memory_figures(module), unknown_sizes(module)
     for counts in stepper.rules.values():
         compilation.add_counts(counts)
     return compilation
@@ -183,14 +168,15 @@ def lower_verified(
 
 def load(
     path: str,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    dims: Mapping[str, int] | None = None,
+    shapes: Shapes | None = None,
+    dims: Sizes | None = None,
     plugins: Sequence[str] = (),
 ) -> Program:
     """Read a model (`.onnx`) or a module of any level (`.mlir`, or "-" for standard input).
-    `shapes` and `dims` fix inputs by name and symbolic dimensions of an ONNX model (a program is
-    bound to them: `binding.py`); `plugins` are files with dialects, and with ONNX ops. Raises
-    GeError, ParseError or VerifyException for what cannot be read or is not valid."""
+    `shapes` and `dims` fix inputs by name and symbolic dimensions of an ONNX model, to a size or a
+    range (a program is bound to them: `binding.py`); `plugins` are files with dialects, and with
+    ONNX ops. Raises GeError, ParseError or VerifyException for what cannot be read or is not
+    valid."""
     ctx = context(plugins)
     reload = None
     if path != "-":
@@ -207,7 +193,9 @@ def load(
         raise GeError(what, path, "import the model anew")
     verify(module)
     payload = open_payload(module, text_folder(module, Path(path)))
-    return Program(module, payload, path, reload=reload)
+    program = Program(module, payload, path, reload=reload)
+    program.bind = Binder(program, Options(custom_pass=os.pathsep.join(plugins))).at
+    return program
 
 
 def text_folder(module: ModuleOp, path: Path) -> Path:
@@ -222,15 +210,18 @@ Watch = Callable[[Program], Sequence[Instrumentation]]  # makes what watches the
 def compile_file(
     path: str,
     options: Options | None = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    dims: Mapping[str, int] | None = None,
+    shapes: Shapes | None = None,
+    dims: Sizes | None = None,
     progress: Progress | None = None,
     until: str = Level.PROGRAM,
     watch: Watch | None = None,
 ) -> Program:
-    """Read a model or module and lower it. Raises GeError, ParseError, VerifyException."""
+    """Read a model or module and lower it; `shapes` and `dims` beside those of the options.
+    Raises GeError, ParseError, VerifyException."""
     options = options or Options.from_environment()
     start = time.perf_counter()
+    shapes = parse_shapes(options.shape) | dict(shapes or {})
+    dims = parse_dims(options.dim) | dict(dims or {})
     program = load(path, shapes, dims, options.plugins)
     if options.static_shape:
         require_static(program.module, path)
@@ -263,23 +254,29 @@ def lower_program(
     def run(module: ModuleOp, watching: Sequence[Instrumentation]) -> Compilation:
         return lower_verified(module, options, progress, until, watching, program.payload)
 
+    program.bind = Binder(program, options).at
     try:
         program.compilation = run(program.module, instrumentations)
     except Exception as error:
         if (reload := program.reload) is not None and is_internal(error):
             error.add_note(REPRODUCER + reproduce(lambda saving: run(reload().module, [saving])))
         raise
+    add_largest(program)
     return program.compilation
 
 
-def check_gears(module: ModuleOp, options: Options, level: Level) -> None:
-    """Raises GeError for gears that do not fit the inputs, before any work is done for them."""
+def check_gears(module: ModuleOp, options: Options, level: Level) -> GearReport | None:
+    """The gears, before any work is done for them. Raises GeError for those that do not fit the
+    inputs."""
     if level is not Level.GRAPH:
         raise GeError(
             "gears are made of a graph", hint=f"the module is at the {level} level: compile anew"
         )
-    if (main := main_function(module)) is not None:
-        gears_of(main, Request(*options.gears))
+    if (main := main_function(module)) is None:
+        return None
+    gears = gears_of(main, Request(*options.gears))
+    histogram = judged(options.gear_histogram, gears) if options.gear_histogram else {}
+    return GearReport(gears, histogram)
 
 
 def require_static(module: ModuleOp, path: str) -> None:

@@ -1,9 +1,9 @@
 """A module on its way, its weights, and what the compiler did to it."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -13,12 +13,16 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.convolution import Convolution
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp
+from ge.dialects.npu_task.attributes import HBM, is_dynamic, space_of
+from ge.dialects.npu_task.control import IfOp, LoopOp, MapIndexOp
+from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import LaunchOp
 from ge.dialects.npu_task.program_info import figure
 from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type
+from ge.lowering.driver.gears import GearReport, lines
 from ge.lowering.pipeline.instrumentation import PassRecord
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.remedies import Tried
@@ -26,6 +30,10 @@ from ge.lowering.text.files import Outputs, write_module
 from ge.runtime.data.weights import Payload
 from ge.transforms.graph.canonical.linear_maps import is_prepared
 from ge.transforms.rewriting.counts import RuleCount
+from ge.transforms.shapes.sizes import named_dims
+
+if TYPE_CHECKING:
+    from ge.runtime.device.session import Session
 
 MEMORY_KEYS = (
     "arena_bytes",
@@ -35,6 +43,9 @@ MEMORY_KEYS = (
     "io_bytes",
     "state_bytes",
 )
+
+
+ARENA_KEYS = ("peak_bytes", "lower_bound_bytes", "no_reuse_bytes")
 
 
 @dataclass
@@ -52,6 +63,20 @@ class Compilation:
     # What was done about the memory limit
     remedies: list[Tried] = field(default_factory=list[Tried])
     precision: dict[str, Any] = field(default_factory=dict[str, Any])
+    # What the plan does not hold (see `unknown_sizes`)
+    unknown: dict[str, Any] = field(default_factory=dict[str, Any])
+    gears: GearReport | None = None
+
+    @property
+    def memory_part(self) -> dict[str, Any]:
+        """Figures of the plan. Those of an arena that does not hold the tensors of the program, for
+        their sizes follow from those of its inputs, are left out."""
+        figures: dict[str, Any] = dict(self.memory)
+        if self.unknown:
+            figures["unknown"] = self.unknown
+        for key in ARENA_KEYS if self.unknown.get("dims") else ():
+            figures.pop(key, None)
+        return figures
 
     def report(self, model: str) -> dict[str, Any]:
         remedies = {"remedies": [asdict(t) for t in self.remedies]} if self.remedies else {}
@@ -64,7 +89,7 @@ class Compilation:
             "ops": self.ops,
             "fusion": self.fusion,
             **quantization,
-            "memory": {**self.memory, **remedies},
+            "memory": {**self.memory_part, **remedies},
             **({"precision": self.precision} if self.precision else {}),
         }
 
@@ -85,15 +110,31 @@ class Program:
     compilation: Compilation = field(default_factory=lambda: Compilation(Options()))
     # Reads it again, as it was before it was lowered; with `shapes` and `dims` if given
     reload: "Callable[..., Program] | None" = None
+    # The program at sizes of dimensions, and at shapes of inputs, where it leaves them open
+    bind: "Callable[..., Program] | None" = None
     # Writes the quantized model, where that is asked for
     export: "Callable[[Outputs], object] | None" = None
+
+    def session(self, target: str = "", **how: Any) -> "Session":
+        """A session of the program (see `ge.Session`), which binds it to the shapes of its inputs
+        where it leaves them open."""
+        from ge.runtime.device.session import Session
+
+        def bind(shapes: Mapping[str, Sequence[int]]) -> ModuleOp:
+            assert self.bind is not None
+            return self.bind({}, shapes).module
+
+        is_bound = self.bind is None or self.compilation.options.static_shape is False
+        name = target or self.compilation.options.target
+        return Session(self.module, self.payload, name, bind=None if is_bound else bind, **how)
 
     @property
     def name(self) -> str:
         return Path(self.path).stem
 
     def report(self) -> dict[str, Any]:
-        return self.compilation.report(self.name)
+        gears = self.compilation.gears
+        return self.compilation.report(self.name) | (gears.of(self.module) if gears else {})
 
     def save(
         self,
@@ -116,12 +157,20 @@ class Program:
         c = self.compilation
         parts = [f"{name}: {c.seconds:.2f} s"]
         parts += [f"{n} {level}" for level, n in c.ops.items()]
+        mib, dims = 1 << 20, c.unknown.get("dims")
+        if c.unknown:
+            by = ", ".join(dims) if dims else "by data"
+            parts.append(f"{c.unknown['tensors']} tensors of unknown size ({by})")
+        if most := c.unknown.get("at_most"):
+            sizes = " ".join(f"{n}={size}" for n, size in most["dims"].items())
+            parts.append(f"arena at most {most['peak_bytes'] / mib:.2f} MiB (at {sizes})")
         if c.memory:
-            peak, bound = c.memory["peak_bytes"], c.memory["lower_bound_bytes"]
-            mib = 1 << 20
-            parts.append(f"arena {peak / mib:.2f} MiB (bound {bound / mib:.2f})")
+            if not dims:
+                peak, bound = c.memory["peak_bytes"], c.memory["lower_bound_bytes"]
+                parts.append(f"arena {peak / mib:.2f} MiB (bound {bound / mib:.2f})")
             parts.append(f"weights {c.memory['weight_bytes'] / mib:.2f} MiB")
-        return ", ".join(parts)
+        gears = [] if c.gears is None else lines(c.gears.of(self.module))
+        return "\n".join((", ".join(parts), *gears))
 
 
 def count_work(module: ModuleOp) -> int:
@@ -166,3 +215,19 @@ def memory_figures(module: ModuleOp) -> dict[str, int]:
         if main is not None and (stated := figure(main, key)) is not None:
             figures["peak_bytes" if key == "arena_bytes" else key] = stated
     return figures
+
+
+def unknown_sizes(module: ModuleOp) -> dict[str, Any]:
+    """The tensors in the memory of the device that no plan holds, since their sizes are known only
+    at run time: how many, the named dimensions of the inputs that they follow from, and the kernels
+    whose results follow from data. Empty where there are none."""
+    main = main_function(module)
+    ops = [] if main is None else [op for op in main.walk() if isinstance(op, Task | IfOp | LoopOp)]
+    results = [r for op in ops for r in op.results if space_of(r.type) == HBM]
+    count = sum(is_dynamic(r.type) for r in results)
+    if main is None or not count or any(isinstance(op, MapIndexOp) for op in main.walk()):
+        return {}
+    dims = list(named_dims(main))
+    kernels = [] if dims else [op for op in ops if isinstance(op, LaunchOp) and op.results]
+    named = {op.callee: [str(r.type) for r in op.results] for op in kernels}
+    return {"tensors": count, **({"dims": dims} if dims else {"kernels": named})}

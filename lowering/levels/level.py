@@ -91,8 +91,9 @@ def legality() -> Mapping[Level, Legality]:
     kernel = (fused_ops - control) | {npu.ReturnOp}
     views = set(filter(may_be_view, Graph.operations))
     tasks = control | views | {npu.LaunchOp, npu.ConstantOp, EmptyOp}
-    buffers = {npu.LaunchOp, npu.ConstantOp, npu.CopyOp, npu.TransferOp, IfOp, CaseOp,
-               LoopOp, MapIndexOp, YieldOp, AllocOp, ReinterpretCastOp, ReturnOp}  # fmt: skip
+    copies = {npu.CopyOp, npu.BatchCopyOp, npu.TransferOp}
+    buffers = {*copies, npu.LaunchOp, npu.ConstantOp, IfOp, CaseOp, LoopOp,
+               MapIndexOp, YieldOp, AllocOp, ReinterpretCastOp, ReturnOp}  # fmt: skip
     tensors = TensorType, UnrankedTensorType
     sizes: Rules = {ConstantOp: (r.constant_size,)}
     kernels: Rules = {**sizes, npu.KernelOp: (r.kernel_fits,), npu.ConstantOp: (r.constant_size,)}
@@ -112,6 +113,7 @@ def legality() -> Mapping[Level, Legality]:
             **on_buffers,
             npu.LaunchOp: (r.launch_matches, r.on_buffers, r.on_no_stream),
             npu.CopyOp: (r.on_buffers, r.on_no_stream),
+            npu.BatchCopyOp: (r.on_buffers, r.on_no_stream),
             npu.TransferOp: (r.on_buffers, r.on_no_stream),
         }, kernel),
         Level.PROGRAM: Legality(
@@ -120,6 +122,7 @@ def legality() -> Mapping[Level, Legality]:
                 **on_buffers,
                 npu.LaunchOp: (r.launch_matches, r.on_buffers, r.on_a_stream),
                 npu.CopyOp: (r.on_buffers, r.on_a_stream),
+                npu.BatchCopyOp: (r.on_buffers, r.on_a_stream),
                 npu.TransferOp: (r.on_buffers, r.on_a_stream),
                 npu.RecordOp: (r.on_a_stream, r.event_in_range),
                 npu.WaitOp: (r.on_a_stream, r.event_in_range),

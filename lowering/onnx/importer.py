@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAtt
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Region, SSAValue
 
-from ge.dialects.graph.ports import NAME, SEQUENCE
+from ge.dialects.graph.ports import NAME, SEQUENCE, state_ranges
 from ge.dialects.support.errors import GeError
 from ge.lowering.onnx.functions import Function, local_function, local_key, versions
 from ge.lowering.onnx.inputs import Fixed, make_arguments
@@ -19,6 +19,7 @@ from ge.lowering.onnx.model import OLDEST_OPSET, Tensors, read_model
 from ge.lowering.onnx.order import subgraphs
 from ge.lowering.onnx.registry import Unsupported, Value
 from ge.lowering.onnx.scope import Failed, Scope, TooLarge
+from ge.lowering.text.values import Shapes, Sizes
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import ImportedWeights
 
@@ -154,6 +155,8 @@ class Importer:
             arg_attrs=ArrayAttr(inputs.attributes),
             res_attrs=ArrayAttr(attributes),
         )
+        if self.fixed.ranges:
+            state_ranges(func, self.fixed.ranges)
         self.payload.files = self.tensors.external_files()
         return Imported(ModuleOp([func]), self.payload)
 
@@ -200,24 +203,23 @@ def problems_text(problems: Sequence[ImportProblem]) -> str:
 
 def import_model(
     model: ModelProto,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    dims: Mapping[str, int] | None = None,
+    shapes: Shapes | None = None,
+    dims: Sizes | None = None,
     folder: Path | None = None,
     lengths: Mapping[str, int | None] | None = None,
     progress: Progress | None = None,
 ) -> Imported:
-    """Import a model proto. `shapes` fixes inputs by name, `dims` symbolic dimensions, `lengths`
-    inputs that are sequences (None: an optional that is not given); `folder` holds external data.
-    Raises GeError naming every node that cannot be imported."""
-    by_input = {name: tuple(shape) for name, shape in (shapes or {}).items()}
-    fixed = Fixed(by_input, dict(dims or {}), lengths or {})
+    """Import a model proto. `shapes` fixes inputs by name, `dims` symbolic dimensions, both to a
+    size or to a range, `lengths` inputs that are sequences (None: an optional that is not given);
+    `folder` holds external data. Raises GeError naming every node that cannot be imported."""
+    fixed = Fixed.of(shapes or {}, dims or {}, lengths or {})
     return Importer(model, fixed, folder, progress).run()
 
 
 def import_file(
     path: str | Path,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    dims: Mapping[str, int] | None = None,
+    shapes: Shapes | None = None,
+    dims: Sizes | None = None,
     progress: Progress | None = None,
 ) -> Imported:
     """Import an ONNX file. Raises GeError that names the file for whatever is wrong with it."""

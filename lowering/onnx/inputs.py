@@ -10,22 +10,40 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.ir import Attribute, Block, SSAValue
 
 from ge.dialects.graph.ports import DIMS, NAME, SEQUENCE
+from ge.dialects.support.dims import Range, size_of, symbols
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, AnyTensor, shape_text, tensor
 from ge.lowering.onnx.model import MAX_ELEMENTS, check_name, element_of_onnx
 from ge.lowering.onnx.registry import Value
-from ge.lowering.text.values import did_you_mean
+from ge.lowering.text.values import Shapes, Sizes, did_you_mean, fixed_sizes
 
 
 @dataclass
 class Fixed:
-    """What the user says about inputs: shapes by input, symbolic dimensions by name, and for
-    inputs that are sequences how many tensors they have (None: an optional that is not given).
+    """What the user says about inputs: shapes by input, symbolic dimensions by name, for inputs
+    that are sequences how many tensors they have (None: an optional that is not given), and the
+    sizes that dimensions may have which stay unknown.
     """
 
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     dims: dict[str, int] = field(default_factory=dict[str, int])
     lengths: Mapping[str, int | None] = field(default_factory=dict[str, int | None])
+    ranges: dict[str, Range] = field(default_factory=dict[str, Range])
+
+    @classmethod
+    def of(cls, shapes: Shapes, dims: Sizes, lengths: Mapping[str, int | None]) -> "Fixed":
+        new = cls({}, fixed_sizes(dims), lengths)
+        new.ranges.update({n: d for n, d in dims.items() if isinstance(d, Range)})
+        for name, sizes in shapes.items():
+            new.shapes[name] = tuple(DYNAMIC if isinstance(s, Range) else s for s in sizes)
+            new.ranges.update(
+                {f"{name}[{i}]": s for i, s in enumerate(sizes) if isinstance(s, Range)}
+            )
+        return new
+
+    def size(self, name: str) -> int:
+        known = size_of(name, self.dims) if name else None
+        return DYNAMIC if known is None else known
 
 
 class Input:
@@ -53,7 +71,7 @@ class Input:
     def size_of(self, dim: TensorShapeProto.Dimension) -> int:
         if dim.HasField("dim_value"):
             return dim.dim_value if dim.dim_value >= 0 else DYNAMIC
-        return self.fixed.dims.get(dim.dim_param, DYNAMIC)
+        return self.fixed.size(dim.dim_param)
 
     def declared(self) -> str:
         dims = self.dims or ()
@@ -67,8 +85,11 @@ class Input:
                 f"input '{self.name}' has rank {len(self.dims)} ({self.declared()}), but the "
                 f"shape {shape_text(shape)} is given"
             )
-        for dim, size in zip(self.dims, shape, strict=True):
+        for axis, (dim, size) in enumerate(zip(self.dims, shape, strict=True)):
             known = self.size_of(dim)
+            if size == DYNAMIC:
+                self.adopt_range(axis, dim, known)
+                continue
             if known not in (DYNAMIC, size):
                 raise GeError(
                     f"input '{self.name}' is {self.declared()}, so the shape {shape_text(shape)} "
@@ -77,14 +98,30 @@ class Input:
             if dim.dim_param:
                 self.fixed.dims[dim.dim_param] = size
 
+    def adopt_range(self, axis: int, dim: TensorShapeProto.Dimension, known: int) -> None:
+        """An axis stays unknown: its range is that of its symbol, if it has one."""
+        place = f"{self.name}[{axis}]"
+        range_ = self.fixed.ranges.pop(place, Range())
+        if known != DYNAMIC:
+            if known not in range_:
+                text = f"input '{self.name}' is {self.declared()}: {known} is not in {range_}"
+                raise GeError(text)
+            return
+        name = dim.dim_param or place
+        if self.fixed.ranges.setdefault(name, range_) != range_ and range_ != Range():
+            text = f"dimension '{name}' has two ranges, {self.fixed.ranges[name]} and {range_}"
+            raise GeError(text)
+
     def type(self) -> AnyTensor:
         try:
             element = element_of_onnx(self.proto.elem_type)
         except GeError as e:
             raise GeError(f"input '{self.name}': {e.message}") from e
         shape = self.fixed.shapes.get(self.name)
-        if shape is None and self.dims is not None:
-            shape = tuple(self.size_of(d) for d in self.dims)
+        if self.dims is not None:
+            known = tuple(self.size_of(d) for d in self.dims)
+            given = known if shape is None else shape
+            shape = tuple(k if s == DYNAMIC else s for s, k in zip(given, known, strict=True))
         if shape is None:
             raise GeError(
                 f"the shape of input '{self.name}' is not known",
@@ -108,8 +145,12 @@ class Input:
         attrs: dict[str, Attribute] = {NAME: StringAttr(name)}
         if self.is_sequence:
             attrs[SEQUENCE] = StringAttr(self.name)
-        names = [d.dim_param if self.size_of(d) == DYNAMIC else "" for d in self.dims or ()]
-        if any(names) and self.name not in self.fixed.shapes:
+        sizes = self.type().get_shape()
+        names = [
+            d.dim_param if size == DYNAMIC else ""
+            for d, size in zip(self.dims or (), sizes, strict=False)
+        ]
+        if any(names):
             attrs[DIMS] = ArrayAttr([StringAttr(n) for n in names])
         return DictionaryAttr(attrs)
 
@@ -128,14 +169,25 @@ def make_arguments(infos: Sequence[ValueInfoProto], fixed: Fixed) -> Arguments:
     by_name = {i.name: i for i in inputs}
     if len(by_name) < len(inputs):
         raise GeError("two inputs have the same name")
-    symbols = [d.dim_param for i in inputs for d in i.dims or () if d.dim_param]
-    for name in fixed.dims:
-        if name not in symbols:
-            raise GeError(f"there is no dimension '{name}'{_near(name, symbols)}")
+    names = [d.dim_param for i in inputs for d in i.dims or () if d.dim_param]
+    known = [s for n in names for s in (n, *symbols(n))]
+    for name in (*fixed.dims, *(n for n in fixed.ranges if not n.endswith("]"))):
+        if name not in known:
+            raise GeError(f"there is no dimension '{name}'{_near(name, names)}")
     for name, shape in fixed.shapes.items():
         if name not in by_name:
             raise GeError(f"there is no input '{name}'{_near(name, list(by_name))}")
         by_name[name].adopt_shape(shape)
+    for name in dict.fromkeys(names):
+        others = {n: size for n, size in fixed.dims.items() if n != name}
+        if (size := size_of(name, others)) is not None and fixed.size(name) != size:
+            raise GeError(f"dimension '{name}' is {fixed.size(name)}, and follows to be {size}")
+    if both := [n for n in fixed.ranges if size_of(n, fixed.dims) is not None]:
+        size = size_of(both[0], fixed.dims)
+        if size not in fixed.ranges[both[0]]:
+            text = f"dimension '{both[0]}' is {size}, out of its range {fixed.ranges[both[0]]}"
+            raise GeError(text)
+    fixed.ranges = {n: r for n, r in fixed.ranges.items() if n not in both and r != Range()}
     block = Block()
     arguments = Arguments(block, [], [])
     for i in inputs:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from ge.dialects.graph.state import split_capacity
 from ge.dialects.support import environment
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets import DEFAULT_TARGET
@@ -108,7 +107,13 @@ def ranges(text: str) -> str:
     return text
 
 
+def several(text: str) -> tuple[str, ...]:
+    return tuple(part for piece in text.split(";") if (part := piece.strip()))
+
+
 def capacity(text: str) -> str:
+    from ge.dialects.graph.state import split_capacity  # not needed for --help
+
     try:
         split_capacity(text)
     except GeError:
@@ -256,6 +261,11 @@ class Options:
         "their names, each with the output that they become, in which \\1 stands for a group",
         variable="GE_STATE", metavar="INPUT=OUTPUT,...", group=MODEL,
     )  # fmt: skip
+    merge_io: bool = option(
+        False, "small inputs cross the link as one copy, and so do small outputs: as many bytes as "
+        "take no longer than the smallest copy",
+        variable="GE_MERGE_IO", group=MEMORY,
+    )  # fmt: skip
     state_capacity: str = option(
         "",
         "the dimension of the model along which state grows, and the most rows that it gets: the "
@@ -266,6 +276,18 @@ class Options:
     print_core_plans: bool = option(
         False, "print what each kernel keeps in the memories of a core, in bytes"
     )
+    dim: tuple[str, ...] = option(
+        (),
+        "size of a symbolic dimension, in elements, or the range that it is in: batch=1..8 (of a "
+        "name such as past + 1, that of past is enough)",
+        variable="GE_DIM", metavar="NAME=N", tools=(COMPILE, RUN, CHECK), group=MODEL, read=several,
+    )  # fmt: skip
+    shape: tuple[str, ...] = option(
+        (),
+        "shape of an input, also with ranges: x=1x3x224x224, or x:1~10,3,-1 (-1: any size)",
+        variable="GE_SHAPE", metavar="NAME=1x3x8", tools=(COMPILE, RUN, CHECK), group=MODEL,
+        read=several,
+    )  # fmt: skip
     static_shape: bool | None = option(
         None,
         "on: ge-compile refuses a model whose dimensions are not all known; off: ge-run does not "
@@ -293,6 +315,12 @@ class Options:
         False,
         "gears: also a body for all other sizes, whose values the device allocates as it runs",
         variable="GE_DYNAMIC_FALLBACK", tools=(COMPILE, RUN), group=MODEL,
+    )  # fmt: skip
+    gear_histogram: str = option(
+        "",
+        "gears: a .csv file with a column for each dynamic dimension, and one of counts: the "
+        "report says what the gears waste, and which, as many, would waste least",
+        metavar="SIZES.csv", group=MODEL,
     )  # fmt: skip
     cache_dir: str = option(
         "", "folder that keeps compiled programs by the hash of model and options",
@@ -367,7 +395,8 @@ class Options:
 
     def _listed(self, name: str, text: str) -> tuple[str, ...]:
         try:
-            return kept(text) if name == "keep_dtype" else names(text)
+            (field,) = (f for f in dataclasses.fields(self) if f.name == name)
+            return facts_of(field).read(text)
         except ValueError as e:
             raise GeError(f"{name} is {e}, not '{text}'") from None
 

@@ -25,6 +25,7 @@ from ge.transforms.graph.composites.find_attention import FindAttentionPass
 from ge.transforms.graph.composites.find_norms import FindNormsPass
 from ge.transforms.graph.composites.find_rotary import FindRotaryPass
 from ge.transforms.graph.composites.find_softmax import FindSoftmaxPass
+from ge.transforms.graph.composites.match_quantized_attention import MatchQuantizedAttentionPass
 from ge.transforms.graph.deduplicate_constants import DeduplicateConstantsPass
 from ge.transforms.graph.eliminate_dead_code import EliminateDeadCodePass
 from ge.transforms.graph.expand_einsum import ExpandEinsumPass
@@ -41,6 +42,7 @@ from ge.transforms.graph.simplify_algebra import SimplifyAlgebraPass
 from ge.transforms.graph.simplify_control_flow import SimplifyControlFlowPass
 from ge.transforms.graph.simplify_movement import SimplifyMovementPass
 from ge.transforms.memory.extract_concats import ExtractConcatsPass
+from ge.transforms.memory.merge_copies import MergeCopiesPass
 from ge.transforms.memory.order_tasks import OrderTasksPass
 from ge.transforms.memory.overwrite_operands import OverwriteOperandsPass
 from ge.transforms.memory.plan_core_memory import PlanCoreMemoryPass
@@ -160,7 +162,9 @@ def to_quantized(options: Options) -> Passes:
 
 def lowered_quantization(options: Options) -> Passes:
     exact = options.fusion in ("off", "conservative")
-    return [] if exact else [LowerQuantizationPass(options.target)]
+    if exact:
+        return []
+    return [LowerQuantizationPass(options.target), MatchQuantizedAttentionPass()]
 
 
 def quantized_cache(options: Options) -> Passes:
@@ -291,6 +295,8 @@ def to_buffers(options: Options, remedies: Remedies) -> Passes:
         passes.append(SplitLaunchesPass(options.target))
     if remedies.spill:
         passes.append(SpillBuffersPass(remedies.spill, options.target, options.no_reuse))
+    if options.merge_io:
+        passes.append(MergeCopiesPass(options.target))
     return passes
 
 

@@ -30,12 +30,12 @@ PASSES = {
     """,
     "transforms.graph.composites": """
         absorb-attention-layout find-activations find-attention find-norms find-rotary find-softmax
-        match-attention narrow-computation
+        match-attention match-quantized-attention narrow-computation
     """,
     "transforms.memory": """
         assign-core-offsets assign-offsets certify-plan check-capacity extract-concats fit-tilings
-        order-tasks overwrite-operands plan-core-memory plan-memory recompute-elementwise
-        rematerialize spill-buffers write-parts
+        merge-copies order-tasks overwrite-operands plan-core-memory plan-memory
+        recompute-elementwise rematerialize spill-buffers write-parts
     """,
     "transforms.precision": "refine-precision",
     "transforms.quantization": """

@@ -2,8 +2,10 @@
 one value raises ValueError, which says what is expected."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+from ge.dialects.support.dims import Range
 from ge.dialects.support.errors import GeError
 
 
@@ -38,28 +40,86 @@ def _split(text: str, flag: str, example: str) -> tuple[str, str]:
     return name, value
 
 
-def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """The shape of each input named. `NAME=` is a scalar. Raises GeError for a bad one."""
-    shapes: dict[str, tuple[int, ...]] = {}
+Size = int | Range  # -1: any
+
+Sizes = Mapping[str, Size]
+Shapes = Mapping[str, Sequence[Size]]
+
+
+def size(text: str) -> Size:
+    """`8`, `1..8`, `1~8`, or `-1` for any size."""
+    if text == "-1":
+        return Range()
+    least, dots, most = text.partition(".." if ".." in text else "~")
+    if not dots:
+        return whole()(text)
+    range_ = Range(whole()(least), whole()(most) if most not in ("", "-1") else None)
+    if range_.most is not None and range_.most < range_.least:
+        raise ValueError("a range from the smaller to the larger size")
+    return range_
+
+
+def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[Size, ...]]:
+    """The shape of each input named: `NAME=1x3x224x224`, or `NAME:1~10,3,-1`. `NAME=` is a scalar.
+    Raises GeError for a bad one."""
+    shapes: dict[str, tuple[Size, ...]] = {}
     for text in texts:
-        name, value = _split(text, "--shape", "1x3x224x224")
+        by_commas = "=" not in text and ":" in text
+        if by_commas:
+            name, _, value = text.rpartition(":")
+        else:
+            name, value = _split(text, "--shape", "1x3x224x224")
+        sizes = value.split("," if by_commas or "," in value else "x")
         try:
-            shapes[name] = tuple(map(whole(), value.split("x") if value else []))
+            shapes[name.strip()] = tuple(size(s.strip()) for s in sizes if value.strip())
         except ValueError:
-            raise GeError(f"--shape {text}: '{value}' is not a shape such as 1x3x224x224") from None
+            hint = "sizes are numbers, ranges such as 1~10, or -1"
+            what = f"--shape {text}: '{value}' is not a shape such as 1x3x224x224 or 1~10,3,-1"
+            raise GeError(what, hint=hint) from None
     return shapes
 
 
-def parse_dims(texts: Sequence[str]) -> dict[str, int]:
-    """The value of each symbolic dimension named. Raises GeError for a bad one."""
-    dims: dict[str, int] = {}
+def parse_dims(texts: Sequence[str]) -> dict[str, Size]:
+    """The size, or range of sizes, of each symbolic dimension named. Raises GeError for a bad
+    one."""
+    dims: dict[str, Size] = {}
     for text in texts:
         name, value = _split(text, "--dim", "2")
         try:
-            dims[name] = whole()(value)
+            dims[name] = size(value)
         except ValueError:
-            raise GeError(f"--dim {text}: '{value}' is not a number of elements") from None
+            what = f"--dim {text}: '{value}' is not a number of elements"
+            raise GeError(what, hint="or a range, as in batch=1..8") from None
     return dims
+
+
+def size_from(name: str, value: Any) -> Size:
+    """The size of a dimension: a number, a pair, or a text. Raises GeError for anything else."""
+    match value:
+        case Range():
+            return value
+        case (int() as least, int() | None as most):
+            text = f"{least}..{-1 if most is None else most}"
+        case _:
+            text = str(value)
+    return parse_dims([f"{name}={text}"])[name]
+
+
+def shape_from(name: str, value: Any) -> tuple[Size, ...]:
+    """The shape of an input: a text, or sizes."""
+    if isinstance(value, str):
+        return parse_shapes([f"{name}={value}"])[name]
+    return tuple(size_from(f"{name}[{i}]", size) for i, size in enumerate(value))
+
+
+def fixed_shapes(shapes: Shapes) -> dict[str, tuple[int, ...]]:
+    """The shapes, with -1 for sizes that are no numbers."""
+    return {n: tuple(s if isinstance(s, int) else -1 for s in sizes) for n, sizes in shapes.items()}
+
+
+def fixed_sizes(sizes: Sizes) -> dict[str, int]:
+    """The sizes that are numbers."""
+    return {name: size for name, size in sizes.items() if isinstance(size, int)}
 
 
 def did_you_mean(name: str, known: Sequence[str], otherwise: str = "") -> str:

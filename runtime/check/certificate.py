@@ -20,8 +20,8 @@ from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, i
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from ge.dialects.npu_task.memory import access, owner_of, view_of
-from ge.dialects.npu_task.ops import CopyOp, LaunchOp, SlotOp, TransferOp
+from ge.dialects.npu_task.memory import Task, access, owner_of, view_of
+from ge.dialects.npu_task.ops import SlotOp
 from ge.dialects.npu_task.program_info import CERTIFICATE, PINNED, figure
 from ge.dialects.support.types import align_up, array_ints, byte_size
 from ge.runtime.check.problems import Problem
@@ -74,7 +74,7 @@ class SlotUses:
                     own.add(op.result)
             elif op.regions:
                 used |= self.control(op)
-            elif isinstance(op, LaunchOp | CopyOp | TransferOp) or op is block.last_op:
+            elif isinstance(op, Task) or op is block.last_op:
                 self.step += 1
                 used |= self.touch(op, op.operands)
         return {slot: None for slot in used if slot not in own}

@@ -413,6 +413,9 @@ class KernelProof:
                 self.report(f"{memory}: {name} has {buffer.bytes} bytes, its tile {size}")
             elif len(buffer.offsets) < copies or buffer.steps is not None:
                 self.report(f"{memory}: {name} is not there {copies} times all the time")
+        op, (keys, tile) = self.main, (self.matrices[2], self.tile[1])
+        if isinstance(op, AttentionOp) and op.grid("weight") is not None and tile < keys:
+            self.report(f"weights of {keys} keys have a grid, a tile has scores of {tile}")
         for op in self.body.ops:
             if (
                 op.ACCESS is Access.ROWS

@@ -14,12 +14,13 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation
 
-from ge.dialects.npu_task.ops import CopyOp, LaunchOp, RecordOp, TransferOp, WaitOp
+from ge.dialects.npu_task.memory import Task
+from ge.dialects.npu_task.ops import RecordOp, WaitOp
 from ge.dialects.npu_task.program_info import figure
 from ge.runtime.check.problems import Problem, name_of, placed
 
 MOST_STREAMS = 1 << 10  # more than any target has
-STREAMED = LaunchOp | CopyOp | TransferOp | RecordOp | WaitOp
+STREAMED = Task | RecordOp | WaitOp
 
 
 @dataclass(slots=True, eq=False)
@@ -42,7 +43,7 @@ class Item:
 
     @property
     def is_task(self) -> bool:
-        return isinstance(self.op, LaunchOp | CopyOp | TransferOp)
+        return isinstance(self.op, Task)
 
     @property
     def event(self) -> int:

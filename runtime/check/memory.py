@@ -43,11 +43,13 @@ from ge.dialects.npu_task.memory import (
     access,
     merged,
     moves,
+    owner_of,
     source_of,
     trips,
     view_of,
 )
 from ge.dialects.npu_task.ops import (
+    BatchCopyOp,
     ConstantOp,
     CopyOp,
     KernelOp,
@@ -59,7 +61,7 @@ from ge.dialects.npu_task.ops import (
 from ge.dialects.npu_task.program_info import figure
 from ge.dialects.npu_task.rules import misuses
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import shape_of
+from ge.dialects.support.types import align_up, byte_size, shape_of
 from ge.runtime.check.byte_history import Bytes, History, Runs, runs_of
 from ge.runtime.check.happens_before import HappensBefore, Item
 from ge.runtime.check.problems import Problem, name_of, placed, require_none
@@ -164,6 +166,24 @@ class Checker:
             self.report("bounds", op, text)
         if low % (alignment := max(self.figure("alignment", 1), 1)):
             self.report("alignment", op, f"offset {low} is no multiple of {alignment}")
+
+    def check_together(self, op: BatchCopyOp) -> None:
+        """One transfer moves the slots of a batch copy: each is all of a slot, and begins where
+        the one before it ends, but for alignment."""
+        alignment, end = max(self.figure("alignment", 1), 1), None
+        for value in op.on_device:
+            slot = owner_of(value).owner
+            if not isinstance(slot, SlotOp) or slot.segment.data != "io":
+                self.report("batch", op, f"{name_of(op)} copies {value.type}, which is no input or "
+                            "output of the model")  # fmt: skip
+                return
+            low, size = slot.offset.value.data, byte_size(slot.result.type)
+            if view_of(value).region != view_of(slot.result).region:
+                self.report("batch", op, f"{name_of(op)} copies a part of the slot at {low}")
+            if end is not None and low != end:
+                text = f"{name_of(op)} moves bytes in one piece, but a slot begins at {low}"
+                self.report("batch", op, f"{text}, not at {end}")
+            end = align_up(low + size, alignment)
 
     # ---- state
 
@@ -273,6 +293,9 @@ class Checker:
             for message in misuses(op):
                 self.report("buffer", op, message)
             match op:
+                case BatchCopyOp():
+                    self.check_together(op)
+                    self.task(op)
                 case LaunchOp() | CopyOp() | TransferOp():
                     self.task(op)
                 case WaitOp():

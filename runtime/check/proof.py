@@ -5,6 +5,8 @@ inputs. Taken on trust are
 
 - what memrefs are views of, what ops read and write, and what kernels may overwrite (the dialect's
   word, and the emulator's);
+- that of state that grows (`npu_task.grows`) attention reads only the rows that its length leaves,
+  and that the session counts them;
 - that a loop with a condition that the program computes comes to its end;
 - sizes that are known only at run time: that values fit where they are copied to, and that what the
   device allocates for them fits beside the rest;
@@ -20,7 +22,8 @@ from xdsl.dialects.builtin import DenseArrayBase, ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from ge.dialects.npu_task.attributes import is_dynamic
-from ge.dialects.npu_task.ops import CopyOp, LaunchOp, TransferOp
+from ge.dialects.npu_task.memory import Task
+from ge.dialects.npu_task.ops import SlotOp
 from ge.dialects.npu_task.program_info import CAP, figure
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target, target_for
@@ -71,16 +74,22 @@ def check_program(module: ModuleOp, target: Target | None = None) -> Proof:
     if problems:
         return Proof(problems)
     ops = list(main.walk())
-    tasks = sum(isinstance(op, LaunchOp | CopyOp | TransferOp) for op in ops)
+    tasks = sum(isinstance(op, Task) for op in ops)
+    dynamic = sum(is_dynamic(v.type) for op in ops for v in op.results)
+    arena = f"arena of {figure(main, 'arena_bytes')} bytes"
+    known = sum(isinstance(op, SlotOp) and op.segment.data == "arena" for op in ops)
     parts = [
         f"{tasks} tasks on {figure(main, 'streams')} streams",
-        f"arena of {figure(main, 'arena_bytes')} bytes",
-        _optimality(main, certificate),
+        f"{arena} for the {known} tensors of known size" if dynamic else arena,
+        *([] if dynamic else [_optimality(main, certificate)]),
         f"{len(cast(DenseArrayBase, certificate.claims['live']))} tensors live at the peak",
         f"{footprint(main)} of {target.hbm_bytes} bytes of {target.name}",
     ]
-    if dynamic := sum(is_dynamic(v.type) for op in ops for v in op.results):
-        parts.append(f"{dynamic} buffers without a size that is known are not counted")
+    if dynamic:
+        text = (
+            f"nothing is proved of the memory of {dynamic} tensors whose size is known at run time"
+        )
+        parts.append(text)
     if CAP in main.attributes:
         parts.append(
             f"at most {figure(main, 'cap_bytes')} bytes live outside of branches and loops "

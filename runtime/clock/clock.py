@@ -29,7 +29,7 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.npu_task import ops as task
-from ge.dialects.npu_task.attributes import HOST, is_dynamic
+from ge.dialects.npu_task.attributes import HBM, HOST, is_dynamic, space_of
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, YieldOp
 from ge.dialects.npu_task.memory import ByteRegions, moves, trips
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
@@ -37,7 +37,7 @@ from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import byte_size
+from ge.dialects.support.types import align_up, byte_size
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.bounds import Job, lower_bound
 from ge.runtime.clock.dataflow import Writers
@@ -60,7 +60,7 @@ from ge.runtime.clock.traffic import Traffic
 from ge.runtime.costs.cost import copy_pipes, link_time
 from ge.runtime.costs.pipes import Pipes, TaskTime, whole_l2_bytes_per_us
 
-TASKS = (LaunchOp, task.CopyOp, task.TransferOp)  # what runs on a stream
+TASKS = (LaunchOp, task.CopyOp, task.BatchCopyOp, task.TransferOp)  # what runs on a stream
 
 # What only names memory: most ops of a program
 PASSIVE = {task.SlotOp, task.ConstantOp, ReinterpretCastOp, AllocOp}
@@ -125,7 +125,7 @@ def stated(block: Block) -> Iterator[Issue | Operation]:
             hint = "compile it with ge-compile first"
             raise GeError(f"{op.name} is not {what}: not a program", str(location_of(op)), hint)
         match op:
-            case LaunchOp() | task.CopyOp() | task.TransferOp():
+            case LaunchOp() | task.CopyOp() | task.BatchCopyOp() | task.TransferOp():
                 yield queue.issue(op)
             case task.RecordOp():
                 queue.record(op)
@@ -212,6 +212,8 @@ class ProgramClock:
             return
         if isinstance(op, LaunchOp):
             self.launch(builder, issue, op)
+        elif isinstance(op, task.BatchCopyOp):
+            self.batch_copy(builder, issue, op)
         else:
             self.copy(builder, issue, op.operands[0], (*op.operands, *op.results)[1])
 
@@ -251,6 +253,16 @@ class ProgramClock:
         cost = copy_pipes(size, self.target)
         time = time_with(cost, self.traffic.copy(source, to), self.target)
         builder.add(issue, "vector", (("vector", cost.blocks),), time, (source,), (to,))
+
+    def batch_copy(self, builder: TaskBuilder, issue: Issue, op: task.BatchCopyOp) -> None:
+        """One transfer of all buffers, with what lies between them on the device."""
+        alignment = self.target.hbm_alignment
+        size = sum(align_up(byte_size(v.type), alignment) for v in op.on_device)
+        for value in op.targets:
+            self.traffic.transfer(value)
+        engine = DMA_IN if space_of(op.targets[0].type) == HBM else DMA_OUT
+        time = link_time(size, self.target)
+        builder.add(issue, engine, ((engine, 1),), time, op.sources, op.targets)
 
     def carry(self, builder: TaskBuilder, op: YieldOp) -> None:
         for value, place, row in moves(op):

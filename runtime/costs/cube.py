@@ -382,6 +382,7 @@ class AttentionKernel(CubeKernel):
             value_size=value_size,
             mask_bytes=sum(bytes_of(v) for v in op.masks if numel(shape_of(v)) > 1),
             alone=cuts_bytes(body, [op]),
+            whole_rows=isinstance(op, AttentionOp) and op.grid("weight") is not None,
         )
 
     def before(self, m: int, n: int) -> float:

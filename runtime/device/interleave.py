@@ -60,18 +60,20 @@ def random_order(code: Code, rng: np.random.Generator) -> list[int]:
         return []
     block = code.instructions[0].op.parent
     assert block is not None
-    steps = {i.op: number for number, i in enumerate(code.instructions)}
+    steps = defaultdict[Operation, list[int]](list)
+    for number, instruction in enumerate(code.instructions):
+        steps[instruction.op].append(number)
     at_end = bool(rng.integers(2))
     order: list[int] = []
     timed: list[tuple[float, int]] = []
     timing = Timing(rng)
     for op in block.ops:
-        span, step = timing.visit(op), steps.get(op)
-        if span is not None and step is not None:
-            timed.append((span[at_end], step))
+        span, own = timing.visit(op), steps.get(op, [])
+        if span is not None and own:
+            timed += [(span[at_end], step) for step in own]
         elif op.regions:
             order += [step for _, step in sorted(timed)]
-            order += [] if step is None else [step]
+            order += own
             timed, timing = [], Timing(rng)
     return with_views(code, [*order, *(step for _, step in sorted(timed))])
 

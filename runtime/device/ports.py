@@ -112,6 +112,8 @@ def check_inputs(
 ) -> list[Array]:
     """The inputs in order, contiguous. With `cast`, floats are converted to floats and integers to
     integers. Raises GeError that names everything that is wrong."""
+    if not isinstance(values, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise GeError(f"inputs are arrays by name, not of type {type(values).__name__}")
     problems = [p for name in values if (p := unknown_name(name, "input", expected))]
     arrays: list[Array] = []
     sizes: dict[str, tuple[int, str]] = {}

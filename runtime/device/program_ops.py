@@ -164,12 +164,22 @@ def translate_view(t: Translator, op: ReinterpretCastOp) -> None:
 
 @translates(task.CopyOp)
 def translate_copy(t: Translator, op: task.CopyOp) -> None:
-    source, target = t.use(op.source), t.use(op.target)
+    emit_copy(t, op, op.source, op.target)
+
+
+def emit_copy(t: Translator, op: Operation, *buffers: SSAValue) -> None:
+    source, target = t.uses(buffers)
 
     def copy(registers: Registers) -> None:
         put(registers[target], loaded(registers[source]))
 
     t.emit(op, copy, (source, target), ())
+
+
+@translates(task.BatchCopyOp)
+def translate_batch_copy(t: Translator, op: task.BatchCopyOp) -> None:
+    for pair in op.pairs:
+        emit_copy(t, op, *pair)
 
 
 @translates(task.TransferOp)

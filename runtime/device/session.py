@@ -4,6 +4,7 @@ The module may be at any level; all levels give the same numbers.
 """
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
@@ -17,8 +18,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
+from ge.dialects.graph.ports import dim_ranges
 from ge.dialects.graph.state import Typed, state_pairs
 from ge.dialects.npu_task.program_info import STREAMS
+from ge.dialects.support.dims import Range, size_of, symbols
 from ge.dialects.support.element_types import is_unsigned
 from ge.dialects.support.environment import switch
 from ge.dialects.support.errors import GeError
@@ -52,6 +55,8 @@ from ge.runtime.device.state import DeviceState, HostState, State, padded
 from ge.runtime.device.streaming import run_many
 from ge.runtime.profile.profiler import observe
 
+MOST_BOUND = 16  # programs for different shapes that a session keeps loaded
+
 
 def main_of(module: ModuleOp) -> FuncOp:
     """The function that is run. Raises GeError when there is none."""
@@ -84,8 +89,9 @@ class Session:
     proved first (`runtime/check`), and memory is poisoned; None: as GE_SANITIZE says. `state`:
     names of inputs (regular expressions) and of the outputs that they are in the next run; the
     session keeps them, as it keeps what the module says is state. With `cast_inputs`, inputs of
-    other floats or integers than the module's are converted. Raises GeError when the module cannot
-    be run, or is not safe."""
+    other floats or integers than the module's are converted. `bind` gives the program for shapes of
+    the inputs, where it leaves them open: each is loaded once (see `Program.session`). Raises
+    GeError when the module cannot be run, or is not safe."""
 
     absent: frozenset[Operation] = frozenset()  # no task is left out
 
@@ -98,6 +104,7 @@ class Session:
         sanitize: bool | None = None,
         state: Mapping[str, str] | None = None,
         cast_inputs: bool = False,
+        bind: Callable[[Mapping[str, Shape]], ModuleOp] | None = None,
     ) -> None:
         main = main_of(module)
         planned = STREAMS in main.attributes
@@ -124,12 +131,17 @@ class Session:
                 twice = next(n for n in names if names.count(n) > 1)
                 raise GeError(f"two {what} are called '{twice}'", hint="give each its own name")
         self.gears = GearTable.of(main)
-        self._weights: Payload = Prepared({} if payload is None else payload, module)
+        weights: Payload = {} if payload is None else payload
+        self._weights = weights if isinstance(weights, Prepared) else Prepared(weights, module)
         self._function = Function(module, main, self._weights, poison or sanitize)
         self.state = State((*kept, *self._function.states))
         self.cast_inputs = cast_inputs
         self.lock = Lock()  # of who runs
         self._queue: ThreadPoolExecutor | None = None
+        is_open = any(DYNAMIC in p.shape for p in self.inputs) and self.gears is None
+        self._bind = bind if is_open and not self.state.names else None
+        self._bound: OrderedDict[tuple[Shape, ...], Session] = OrderedDict()
+        self._checks = poison, sanitize
 
     @cached_property
     def staged(self) -> Staged:
@@ -160,6 +172,8 @@ class Session:
         `runtime/host`) decides when ops run. Raises GeError for missing, unknown or ill-typed
         arrays and for what fails while running."""
         arrays = check_inputs(self.inputs, inputs, self.cast_inputs)
+        if (bound := self._at(arrays)) is not None:
+            return bound.run(dict(zip(self.input_names, arrays, strict=True)), outputs, driver)
         fitted, cut = self._fitted(arrays)
         places = None if outputs is None else check_outputs(self.outputs, outputs, arrays)
         with self.lock:
@@ -269,6 +283,21 @@ class Session:
     def _shapes(self, arrays: Sequence[Array]) -> dict[str, Shape]:
         return {p.name: a.shape for p, a in zip(self.inputs, arrays, strict=True)}
 
+    def _at(self, arrays: Sequence[Array]) -> "Session | None":
+        """The session of the program for these inputs, where it is bound to their shapes."""
+        if self._bind is None:
+            return None
+        key = tuple(a.shape for a in arrays)
+        with self.lock:
+            session = self._bound.pop(key, None)
+            if session is None:
+                module = self._bind(self._shapes(arrays))
+                session = Session(module, self._weights, self.target, *self._checks)
+            self._bound[key] = session
+            while len(self._bound) > MOST_BOUND:
+                self._bound.popitem(last=False)
+        return session
+
     def checked(self, inputs: Mapping[str, Any]) -> list[Array]:
         """The inputs in order, of the very sizes of a gear where there are some. Raises GeError for
         those that the program does not take."""
@@ -293,6 +322,9 @@ class Session:
         """Run the program in so many random legal timings (see `interleave.py`). Raises GeError
         that names the run and the output when one is not bit-identical to that of `run`."""
         given = check_inputs(self.inputs, inputs, self.cast_inputs)
+        if (bound := self._at(given)) is not None:
+            bound.fuzz_schedule(dict(zip(self.input_names, given, strict=True)), runs, seed)
+            return
         arrays, _ = self._fitted(given)
         self._require(given)
         states = [loaded(s.memory).copy() for s in self._function.states]
@@ -335,6 +367,12 @@ def restore(states: Sequence[DeviceState], arrays: Sequence[Array]) -> None:
         state.restore(array)
 
 
+def _size(name: str, sizes: Mapping[str, int]) -> int:
+    """Of a dimension, with 1 for what is not known."""
+    size = size_of(name, dict.fromkeys(symbols(name), 1) | dict(sizes))
+    return 1 if size is None else size
+
+
 def random_inputs(
     module: ModuleOp,
     seed: int = 0,
@@ -351,16 +389,20 @@ def random_inputs(
     sizes = dict(dims or {})
     for port in expected:
         for size, name in zip((shapes or {}).get(port.name, ()), port.dims, strict=False):
-            if name:
+            if name and size >= 0:
                 sizes.setdefault(name, size)
     if table := GearTable.of(main):
         sizes |= table.largest(sizes)
+    ranges = dim_ranges(main)
+    for name in (s for p in expected for dim in p.dims for s in symbols(dim) if dim):
+        if name not in sizes:
+            sizes[name] = max(1, ranges.get(name, Range()).least)
     arrays: dict[str, Array] = {}
     for port in expected:
-        known = (shapes or {}).get(port.name)
-        shape = known or [
-            sizes.get(name, 1) if size == DYNAMIC else size
-            for size, name in zip(port.shape, port.dims, strict=True)
+        known = (shapes or {}).get(port.name) or (DYNAMIC,) * len(port.shape)
+        shape = [
+            given if given >= 0 else _size(name, sizes) if size == DYNAMIC else size
+            for given, size, name in zip(known, port.shape, port.dims, strict=True)
         ]
         dtype = dtype_of(port.element)
         if prod(shape) * dtype.itemsize > machine_bytes():

@@ -185,7 +185,7 @@ class BatchReader:
     def as_before(self, values: Mapping[str, Any]) -> list[Array] | None:
         """The arrays in order where types and shapes are those of the batch before, which was
         checked."""
-        if len(values) != len(self.known):
+        if not self.known or len(values) != len(self.known):
             return None
         arrays: list[Array] = []
         for name, (dtype, shape) in zip(self.names, self.known, strict=True):

@@ -256,8 +256,10 @@ def has_loop(func: FuncOp) -> bool:
 
 
 class Callee:
-    def __init__(self, module: ModuleOp, name: str, payload: Payload) -> None:
-        self.name = name
+    def __init__(
+        self, module: ModuleOp, name: str, payload: Payload, states: Mapping[str, str]
+    ) -> None:
+        self.name, self.states = name, states
         self.function: Function | None = None
         func = functions(module).get(name)
         if func is None:
@@ -275,8 +277,14 @@ class Callee:
             return self.error
         known = {p.name: inputs[p.name] for p in self.ports if p.name in inputs}
         try:
+            for state in self.function.states:
+                state.write(inputs[state.name])
             values = self.function.run(check_inputs(self.ports, known))
-            return dict(zip(self.names, values, strict=True))
+            outputs = dict(zip(self.names, values, strict=True))
+            for state in self.function.states:
+                state.advance(0)
+                outputs[self.states.get(state.name, state.name)] = state.read()
+            return outputs
         except Exception as e:
             return as_error(e)
 
@@ -299,6 +307,8 @@ class Trials:
     seconds: float = 10.0
     trials: list[Trial] = field(default_factory=list[Trial])
     first: list[Outcome] = field(default_factory=list[Outcome])  # what the module gives
+    # Inputs that are state, as far as a module has said so, and the outputs that they become
+    states: dict[str, str] = field(default_factory=dict[str, str])
 
     def __post_init__(self) -> None:
         refuse_large(self.module)
@@ -306,7 +316,7 @@ class Trials:
         start = time.process_time()
         why: dict[FuncOp, GeError] = {}
         for func in tried(self.module):
-            callee = Callee(self.module, func.sym_name.data, self.payload)
+            callee = Callee(self.module, func.sym_name.data, self.payload, {})
             for kind in KINDS if func.body.block.args else KINDS[:1]:
                 if self.trials and time.process_time() - start > self.seconds:
                     break
@@ -351,12 +361,14 @@ class Trials:
         """What each trial gives with another module; with `nudge`, on inputs and weights that
         are a few ULPs off, differently for each number."""
         payload = NudgedPayload(self.payload, nudge) if nudge else self.payload
+        ports = (p for func in tried(module) for p in input_ports(func))
+        self.states |= {p.name: p.state for p in ports if p.state}
         outcomes: dict[str, list[Outcome]] = {}
         for name in dict.fromkeys(t.function for t in self.trials):
             inputs = [t.inputs for t in self.trials if t.function == name]
             if nudge:
                 inputs = [{k: nudged(a, nudge) for k, a in i.items()} for i in inputs]
-            callee = Callee(module, name, payload)
+            callee = Callee(module, name, payload, self.states)
             outcomes[name] = [callee(i) for i in inputs]
         return [outcomes[t.function].pop(0) for t in self.trials]
 

@@ -121,9 +121,12 @@ class Host:
 
     def expect_growth(self, small: HostProgram, large: HostProgram) -> None:
         """State that calls differ in size as these two programs do: what differs is no part of the
-        keys of tilings. Raises GeError for programs of different structure."""
-        for one, other in zip(epochs(small), epochs(large), strict=True):
-            mark_growing(self.units(small, one), self.units(large, other))
+        keys of tilings."""
+        both = [
+            [unit for ops in epochs(program) for unit in self.units(program, ops)]
+            for program in (small, large)
+        ]
+        mark_growing(*both)
 
     def units(self, program: HostProgram, ops: Sequence[Operation]) -> Sequence[Unit]:
         known = self._units.get(ops[0])

@@ -55,7 +55,10 @@ class Signature:
             operands = tuple(numbers.get(v, -1) for v in op.operands)
             structure.append((op.name, stated, operands, inner, *map(type_of, op.results)))
         arguments = tuple(type_of(a) for a in kernel.body.block.args)
-        tiling = f"{kernel.engine.data} {kernel.tiling}"
+        tiling = str(kernel.engine.data)
+        if kernel.tiling is not None:  # tiles and cores follow from sizes too
+            sizes += [*kernel.tiling.sizes, kernel.tiling.blocks.data]
+            tiling += f" {kernel.tiling.buffers.data}"
         return cls(kernel.main.name, (*structure, arguments), tuple(sizes), tiling)
 
 
@@ -312,14 +315,27 @@ def _with_copies(leaves: Sequence[Leaf], ends: Sequence[Leaf]) -> list[tuple[Lea
 
 
 def mark_growing(small: Iterable[Unit], large: Iterable[Unit]) -> None:
-    """State which sizes change between calls: the launches of both are the same but for sizes."""
-    for a, b in zip(small, large, strict=True):
-        for one, other in zip(_kernels(a), _kernels(b), strict=True):
-            operation, low = one
-            high = other[1]
-            operation.growing |= {
-                i for i, (m, n) in enumerate(zip(low.sizes, high.sizes, strict=True)) if m != n
-            }
+    """State which sizes change between calls: launches of the same structure, in the order in which
+    they come, are the same but for sizes. The programs may order them differently."""
+    found: dict[Hashable, tuple[list[Signature], list[Signature]]] = {}
+    operations: list[KernelOperation] = []
+    for place, units in enumerate((small, large)):
+        for unit in units:
+            for operation, signature in _kernels(unit):
+                key = signature.kind, signature.structure
+                found.setdefault(key, ([], []))[place].append(signature)
+                operations.append(operation)
+    growing: dict[Hashable, set[int]] = {}
+    for key, (low, high) in found.items():
+        pairs = zip(low, high, strict=True) if len(low) == len(high) else ()
+        growing[key] = {
+            i
+            for a, b in pairs
+            for i, (m, n) in enumerate(zip(a.sizes, b.sizes, strict=False))
+            if m != n
+        }
+    for operation in operations:
+        operation.growing |= growing[operation.name, operation.structure]
 
 
 def _kernels(unit: Unit) -> Iterator[tuple[KernelOperation, Signature]]:

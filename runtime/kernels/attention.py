@@ -102,6 +102,15 @@ def check_values(op: g.AttentionLike, k: Array, v: Array) -> None:
         raise GeError(f"{op.name}: key and value of {shapes} do not fit together")
 
 
+def round_to(grid: tuple[float, float, float], x: Array) -> None:
+    """Quantize and dequantize in place."""
+    scale, least, most = grid
+    np.divide(x, x.dtype.type(scale), out=x)
+    np.rint(x, out=x)
+    x.clip(least, most, out=x)
+    x *= x.dtype.type(scale)
+
+
 class Scores:
     """The scores of attention up to a stage, by pieces. Operands have heads first."""
 
@@ -135,6 +144,7 @@ class Scores:
         biased = stage in ("biased", "weights")
         self.excluded = excluded(op, (queries, keys), lengths, offset) if biased else None
         self.masks = _split_masks(masks, key_heads, group) if biased else []
+        self.grid = op.grid("score") if isinstance(op, g.AttentionOp) else None
         added = q.dtype.itemsize == 2 and any(m.dtype == q.dtype for m in masks)
         self.narrow = q.dtype if added else None  # the type that low rows are rounded to
 
@@ -143,6 +153,8 @@ class Scores:
         if self.sums_scale is not None:
             s = s.astype(np.float32, copy=False)
             s *= self.sums_scale
+        if self.grid is not None:
+            round_to(self.grid, s)
         if self.cap > 0:
             s /= self.cap
             np.tanh(s, out=s)
@@ -289,9 +301,11 @@ def by_tiles(op: g.AttentionOp) -> Fn:
 
 @kernel(g.AttentionOp)
 def attention(op: g.AttentionOp) -> Fn:
+    """The kernel that has the scores of all keys at a time, but for rounded weights."""
     if op.rounded_weights.value.data:
         return by_tiles(op)
     undefined, tokens_first = op.undefined.data, op.tokens_first("result")
+    grid = op.grid("weight")
 
     def run(q: Array, k: Array, v: Array, *rest: Array | None) -> Array:
         k, v, *others = first_keys(op, k, v, rest)
@@ -308,7 +322,12 @@ def attention(op: g.AttentionOp) -> Fn:
             y = result = np.empty((batch, key_heads, group, queries, size), values.dtype)
         for s, piece in _scores(op, "weights", q, k, others):
             total = totals(s, undefined)
-            np.divide(np.matmul(s, values[piece[:2]]), total, out=y[piece])
+            if grid is None:
+                np.divide(np.matmul(s, values[piece[:2]]), total, out=y[piece])
+            else:
+                s /= total
+                round_to(grid, s)
+                y[piece] = np.matmul(s, values[piece[:2]])
         first = (batch, queries, heads) if tokens_first else (batch, heads, queries)
         return result.reshape(*first, size).astype(q.dtype, copy=False)
 

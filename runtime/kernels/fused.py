@@ -4,7 +4,7 @@ what the launch computes tile by tile; so they agree with the unfused ops bit fo
 from ge.dialects.fused_op import FlashAttentionOp
 from ge.dialects.graph.attention import AttentionOp
 from ge.runtime.kernels import Fn, kernel
-from ge.runtime.kernels.attention import by_tiles
+from ge.runtime.kernels.attention import attention, by_tiles
 
 
 @kernel(AttentionOp, inside=FlashAttentionOp)
@@ -12,4 +12,4 @@ def flash_attention(op: AttentionOp) -> Fn:
     """As graph.attention, but with the scores of `KEYS` keys at a time; with more keys than that
     sums have another order. Results differ by at most 4 ULPs of the largest value that a row of
     weights meets, for each tile of keys; not at all with rounded weights."""
-    return by_tiles(op)
+    return by_tiles(op) if op.grid("weight") is None else attention(op)

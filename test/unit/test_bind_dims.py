@@ -9,21 +9,22 @@ from xdsl.dialects.builtin import ModuleOp
 from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.control import IfOp, LoopOp
 from ge.dialects.npu_task.memory import Task
-from ge.dialects.support.dims import size_of, symbols
+from ge.dialects.support.dims import Range, size_of, symbols
 from ge.dialects.support.errors import GeError
 from ge.lowering.driver.binding import Binder
-from ge.lowering.driver.compiler import context, lower
+from ge.lowering.driver.compiler import context, lower_program
 from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.values import parse_dims, parse_shapes, shape_from
 from ge.runtime.check.proof import check_program
 from ge.runtime.device.session import Session
 
 
 def program(text: str) -> Program:
-    module = parse_module(context(), Source("test", text))
-    lower(module, Options())
-    return Program(module, {}, "test.mlir")
+    made = Program(parse_module(context(), Source("test", text)), {}, "test.mlir")
+    lower_program(made, Options())
+    return made
 
 
 def bound(text: str, **dims: int) -> tuple[ModuleOp, ModuleOp]:
@@ -165,3 +166,40 @@ def test_programs_are_kept_by_their_shapes():
     first = binder.at({"x[0]": 2, "x[1]": 3})
     assert binder.at({}, {"x": (2, 3)}) is first
     assert binder.at({}, {"x": (2, 4)}) is not first
+
+
+OPEN = """func.func @main(%x: tensor<?x4xf32> {graph.name = "x", graph.dims = ["n", ""]})
+    -> (tensor<?x4xf32> {graph.name = "y"}) attributes {graph.dim_ranges = {n = array<i64: 2, 8>}} {
+  %0 = graph.exp %x : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  func.return %0 : tensor<?x4xf32>
+}"""
+
+
+def test_a_session_binds_to_the_shapes_of_its_inputs():
+    made = program(OPEN)
+    session = made.session(poison=True)
+    for rows in (3, 2, 3):
+        x = np.ones((rows, 4), np.float32)
+        np.testing.assert_array_equal(session.run({"x": x})["y"], np.exp(x))
+    session.fuzz_schedule({"x": np.ones((3, 4), np.float32)}, 2)
+    with pytest.raises(GeError, match="dimension 'n' is 9, out of its range"):
+        session.run({"x": np.ones((9, 4), np.float32)})
+
+
+def test_sizes_are_numbers_ranges_or_any():
+    assert parse_dims(["n=1..8", "past + 1=7"]) == {"n": Range(1, 8), "past + 1": 7}
+    want = (Range(1, 10), 3, Range())
+    assert parse_shapes(["x:1~10,3,-1"]) == {"x": want}
+    assert shape_from("x", [(1, 10), 3, -1]) == want
+    for bad in ("n=8..1", "n=a..b", "n=1..x"):
+        with pytest.raises(GeError, match="is not a number"):
+            parse_dims([bad])
+
+
+def test_the_report_names_what_the_plan_does_not_hold():
+    made = program(OPEN)
+    memory = made.report()["memory"]
+    assert "peak_bytes" not in memory
+    assert memory["unknown"]["dims"] == ["n"]
+    assert memory["unknown"]["at_most"]["dims"] == {"n": 8}
+    assert "2 tensors of unknown size (n), arena at most" in made.summary("m")

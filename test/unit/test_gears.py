@@ -1,16 +1,20 @@
 """Programs with a body for each of several sizes: what users ask for, numbers, memory, time."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import ge
 from ge.dialects.npu_task.control import CaseOp
 from ge.dialects.support.errors import GeError
 from ge.runtime.check.memory import check_plan
 from ge.runtime.device.session import Session, random_inputs
+from ge.transforms.shapes.histogram import exact, waste
 
 TEXT = """
 func.func @main(%x: tensor<?x?x8xf32> {graph.name = "x", graph.dims = ["batch", "length", ""]},
@@ -125,6 +129,50 @@ def test_a_fallback_takes_all_other_sizes(model: str):
         assert all(np.allclose(got[n], want[n], rtol=1e-5) for n in want), (batch, length)
     with pytest.raises(GeError, match="--dynamic-fallback is beside gears"):
         ge.compile(model, dynamic_fallback=True)
+
+
+def test_the_report_says_what_each_gear_costs(model: str, tmp_path: Path):
+    sizes = tmp_path / "sizes.csv"
+    sizes.write_text("batch,length,count\n1,4,90\n2,9,1\n1,9,9\n3,4,5\n")
+    program = ge.compile(model, dynamic_dims="1,4;2,9", gear_histogram=str(sizes))
+    report = program.report()
+    first, second = report["gears"]
+    assert second["sizes"] == {"batch": 2, "length": 9, "length + 1": 10}
+    assert first["latency_us"] <= second["latency_us"]
+    assert second["arena_bytes"] <= report["memory"]["peak_bytes"]
+    histogram = report["histogram"]
+    assert histogram["now"]["not_taken"] == 5 / 105
+    assert histogram["now"]["wasted"] == 81 / (90 * 4 + 18 + 9 * 18)
+    assert histogram["best"]["gears"] == [(1, 4), (3, 9)]
+    assert histogram["best"]["method"] == "greedy"
+    assert "gear batch=1, length=4, length + 1=5:" in program.summary("m")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("batch,count\n1,2\n", "the columns are batch, count; expected batch, length, count"),
+        ("batch,length,count\n1,x,2\n", "line 2 has '1,x,2'; whole numbers of at least 1"),
+        ("batch,length,count\n", "the histogram has no sizes"),
+    ],
+)
+def test_bad_histograms_are_named(text: str, message: str, model: str, tmp_path: Path):
+    (tmp_path / "s.csv").write_text(text)
+    with pytest.raises(GeError) as error:
+        ge.compile(model, dynamic_dims="1,4;2,9", gear_histogram=str(tmp_path / "s.csv"))
+    assert message in str(error.value)
+
+
+@given(st.dictionaries(st.integers(1, 20), st.integers(1, 9), min_size=1, max_size=7),
+       st.integers(1, 4))  # fmt: skip
+def test_the_best_gears_of_one_dimension_are_exact(counts: dict[int, int], k: int):
+    sizes = {(n,): c for n, c in counts.items()}
+    best = waste([(n,) for n in exact(counts, k)], sizes)
+    others = (
+        waste([(n,) for n in (*some, max(counts))], sizes)
+        for some in itertools.combinations(counts, min(k, len(counts)) - 1)
+    )
+    assert best == min(others)
 
 
 BATCH = 'tensor<?x4xf32> {graph.dims = ["n", ""]}'

@@ -64,16 +64,14 @@ def step_inputs(step: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def agree(path: str) -> Session:
+def agree(path: str, **options: Any) -> Session:
     """Run both programs, step by step, until the state is full."""
-    without, program = compiled(path, 0), compiled(path, STEPS)
+    without, program = compiled(path, 0, **options), compiled(path, STEPS, **options)
     assert check_program(program.module).problems == []
     plain = Session(without.module, without.payload)
     session = Session(program.module, program.payload, poison=True)
     past: Mapping[str, Any] = {
-        p.name: np.zeros((2, 4, 0, 16), session.state[p.name].dtype)
-        for p in plain.inputs
-        if p.name not in session.input_names
+        p.name: session.state[p.name] for p in plain.inputs if p.name not in session.input_names
     }
     for step in range(STEPS):
         want = plain.run({**step_inputs(step), **past})
@@ -103,6 +101,12 @@ def test_steps_of_gpt2_are_those_without_state() -> None:
 
 def test_steps_of_llama_are_those_without_state(tmp_path: Path) -> None:
     agree(dynamic_llama(tmp_path))
+
+
+def test_a_state_may_be_of_integers(tmp_path: Path) -> None:
+    session = agree(dynamic_llama(tmp_path), quantize_cache="int8")
+    assert session.state["past_key_values.0.key"].dtype == np.int8
+    assert session.state["past_key_values.0.key.scale"].shape == (2, 4, STEPS, 1)
 
 
 def test_steps_are_one_prefill() -> None:

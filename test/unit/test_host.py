@@ -1,7 +1,9 @@
 """The host: operations, caches, layers, modes, captured graphs, threads, proofs of its queues."""
 
+import json
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,9 +32,12 @@ from ge.runtime.host.host import epochs
 from ge.runtime.host.host_clock import HOST_CAUSES
 from ge.runtime.host.kernel_cache import KernelCache
 from ge.runtime.host.modes import MODES
-from ge.runtime.host.program import repeats
+from ge.runtime.host.program import mark_growing, repeats
 from ge.runtime.host.schedule import Kind, Schedule
 from ge.runtime.host.threads import run_stages
+from ge.runtime.profile.trace import chrome_trace
+from ge.tools.ge_compile import main as ge_compile_main
+from ge.tools.ge_run import main as ge_run_main
 
 MODELS = Path(__file__).parents[1] / "models"
 TARGET = Target.load("910b1")
@@ -174,6 +179,7 @@ def test_modes_compute_the_same_bits(mode: str, program: HostProgram):
         sunk = simulate(program.module, TARGET)
         assert called.timeline is not None
         assert called.timeline.latency_us >= sunk.latency_us - 1e-6
+        assert called.timeline.lower_bound_us == pytest.approx(sunk.lower_bound_us)
 
 
 def test_setups_and_tilings_are_counted(program: HostProgram):
@@ -204,6 +210,86 @@ def test_the_device_waits_less_with_threads_and_caches(program: HostProgram):
     assert idle["two-stage"] <= idle["graph"] + 20
     assert idle["two-stage"] < 0.2 * idle["eager"]
     assert host["captured"][1] < 0.05 * host["captured"][0]
+
+
+GROWING = """
+func.func @main(%x: tensor<?x16xf32> {graph.name = "x", graph.dims = ["n", ""]},
+                %y: tensor<?x16xf32> {graph.name = "y", graph.dims = ["n + 1", ""]})
+    -> (tensor<?x16xf32> {graph.name = "z"}) {
+  %0 = graph.softmax %x {axis = 0 : i64} : (tensor<?x16xf32>) -> tensor<?x16xf32>
+  %1 = graph.concat %0, %y axis 0 : (tensor<?x16xf32>, tensor<?x16xf32>)
+    -> tensor<?x16xf32>
+  %2 = graph.softmax %1 {axis = 0 : i64} : (tensor<?x16xf32>) -> tensor<?x16xf32>
+  func.return %2 : tensor<?x16xf32>
+}
+"""
+
+
+def ge_run(path: Path, *flags: str) -> tuple[int, dict[str, Any]]:
+    report = path.with_suffix(".json")
+    status = ge_run_main([str(path), "--report", str(report), *flags])
+    return status, json.loads(report.read_text()) if report.exists() else {}
+
+
+def test_steps_of_growing_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    source, path = tmp_path / "growing.mlir", tmp_path / "program.mlir"
+    source.write_text(GROWING)
+    assert ge_compile_main([str(source), "-o", str(path)]) == 0
+    flags = ("--dispatch", "all", "--steps", "4", "--grow", "n", "--dim", "n=4", "--sanitize")
+    status, report = ge_run(path, *flags)
+    assert status == 0
+    steps = report["dispatch"]["steps"]
+    launches = report["ops"]["launches"]
+    assert steps["eager"]["tilings"]["miss"] == 4 * launches
+    for mode in ("operations", "graph", "two-stage", "three-stage"):
+        # found in the second step and those after it, written into for another length
+        assert steps[mode]["tilings"]["miss"] <= launches
+        assert steps[mode]["tilings"]["patched"] >= 3
+        assert steps[mode]["tokens_per_s"] > steps["eager"]["tokens_per_s"]
+    assert (steps["captured"]["captures"], steps["captured"]["refused"]) == (4, 3)
+    assert (steps["updated"]["captures"], steps["updated"]["refused"]) == (1, 3)
+    assert steps["updated"]["updates"] > 0
+    status, _ = ge_run(path, "--dispatch", "graph", "--steps", "2", "--grow", "m", "--dim", "n=4")
+    assert status != 0
+    assert "--grow: there is no dimension 'm'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--dispatch", "sunken"], "no dispatch mode 'sunken'; did you mean 'sunk'"),
+        (["--steps", "3"], "add --dispatch all"),
+        (
+            ["--dispatch", "graph", "--grow", "n", "--steps", "2", "--inputs", "x.npz"],
+            "a size for each step",
+        ),
+        (["--dispatch", "graph", "--grow", "n"], "nothing grows in one call"),
+        (["--dispatch", "graph", "--tiling-ring", "0"], "ring blocks: 1 to 1024, not 0"),
+    ],
+)
+def test_bad_flags(flags: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "growing.mlir"
+    path.write_text(GROWING)
+    assert ge_run(path, "--timing-only", *flags)[0] != 0
+    assert said in capsys.readouterr().err
+
+
+def test_a_trace_has_a_row_for_each_thread(program: HostProgram):
+    timeline = Host.of("two-stage").call(program).timeline
+    assert timeline is not None
+    events = chrome_trace(timeline)["traceEvents"]
+    rows = {e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    assert {"host: setup", "host: execute"} <= rows
+    assert all(t.on_device == (t.stream >= 0) for t in timeline.tasks)
+    idle = sum(g.end_us - g.start_us for g in timeline.gaps)
+    assert idle == pytest.approx(sum(timeline.idle_us.values()))
+
+
+def test_growth_is_found_in_programs_of_another_order(program: HostProgram):
+    units = Host.of("graph").units(program, epochs(program)[0])
+    mark_growing(units, [*units[2:], *units[:2]])
+    mark_growing(units, units[1:])
+    mark_growing(units, [])
 
 
 # ---- threads ---------------------------------------------------------------------------------

@@ -51,7 +51,8 @@ def types_of(program: "ge.Program") -> list[object]:
         ("second", [f16, f16, f32]),
         ("OpType::Softmax", [f16, f32, f16]),
         ("OpType::Gemm,scores", [f16, f32, f32]),
-        ("OpType::matmul", [f32, f32, f32]),
+        ("OpType::MatMul", [f32, f32, f16]),
+        ("OpType::Sqrt", [f16, f16, f16]),
     ],
 )
 def test_nodes_stay_f32(model: str, tmp_path: Path, keep: str, want: list[object]):
@@ -76,13 +77,24 @@ def test_layers_stay_float(model: str, tmp_path: Path, capsys: pytest.CaptureFix
     assert "'second' stays float: keep_dtype names it" in capsys.readouterr().err
 
 
+def test_types_of_a_module(tmp_path: Path):
+    path = tmp_path / "m.mlir"
+    path.write_text("""func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+      %0 = graph.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %1 = graph.softmax %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+      func.return %1 : tensor<4x4xf32>
+    }""")
+    options = Options(precision="fp16", keep_dtype=("OpType::MatMul",))
+    assert types_of(compile_file(str(path), options, until="graph")) == [f32, f32]
+
+
 @pytest.mark.parametrize(
     ("keep", "message"),
     [
         ("secnd", "the model has no node 'secnd'"),
         ("secnd", "did you mean 'second'?"),
-        ("OpType::SoftMax", "no nodes of type 'SoftMax'"),
-        ("OpType::SoftMax", "did you mean 'Softmax'?"),
+        ("OpType::SoftMaxx", "no nodes of type 'SoftMaxx'"),
+        ("OpType::SoftMaxx", "did you mean 'softmax'?"),
         ("missing.cfg", "a file with one on each line"),
         ("x.npz", "keep_dtype is a file with a name on each line"),
     ],

@@ -82,8 +82,9 @@ ROOMS: dict[str, set[str]] = {
         "dialects", "runtime/data", "transforms/rewriting", "lowering/pipeline", "lowering/text",
     },
     "lowering/driver": {
-        "dialects", "runtime/clock", "runtime/data", "transforms", "lowering/levels",
-        "lowering/onnx", "lowering/pipeline", "lowering/plugins", "lowering/text",
+        "dialects", "runtime/clock", "runtime/data", "runtime/device", "transforms",
+        "lowering/levels", "lowering/onnx", "lowering/pipeline", "lowering/plugins",
+        "lowering/text",
     },
     "lowering/cli": {
         "dialects", "lowering", "runtime", "transforms/precision", "transforms/quantization",

@@ -419,6 +419,17 @@ def test_an_op_without_a_form(op: str, types: str, reason: str, tmp_path: Path):
     assert "--export-qdq M.mlir" in message
 
 
+def test_attention_that_rounds_in_between(tmp_path: Path):
+    t = "tensor<1x2x4x8xf32>"
+    grid = "{score_scale = 0.5 : f64, score_zero_point = 0 : i8}"
+    text = f"""func.func @main(%x: {t}) -> {t} {{
+      %0 = graph.attention %x, %x, %x {grid} : {t}, {t}, {t} -> {t}
+      func.return %0 : {t}
+    }}"""
+    with pytest.raises(ge.GeError, match="its scores or weights are quantized"):
+        exported(module_of(text, tmp_path))
+
+
 @pytest.mark.parametrize(
     ("types", "result"),
     [("i16 i8", "i64"), ("f8E4M3FN f8E4M3FN", "f32"), ("i16 i16", "i64")],

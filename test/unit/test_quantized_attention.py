@@ -4,11 +4,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import f16, f32, i8
+from xdsl.dialects.builtin import IntegerAttr, f16, f32, i8
 from xdsl.ir import Attribute, Block
 
 from ge.dialects.fused_op import FlashAttentionOp
-from ge.dialects.graph.attention import KEYS, AttentionOp
+from ge.dialects.graph.attention import GRID_VECTOR_COST, KEYS, AttentionOp
+from ge.dialects.npu_task.attributes import TilingAttr
+from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.types import element_type, tensor
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import context, lower
@@ -100,6 +102,64 @@ def test_rounded_weights_are_close_to_softmax() -> None:
     (got,), (want,) = (kernels.evaluate(op, arrays) for op in (rounded, plain))
     noise = np.square(got - want).sum() / np.square(want).sum()
     assert -55 < 10 * np.log10(noise) < -45
+
+
+GRIDS = """
+func.func @main(%q: tensor<2x4x40x16xf32> {{graph.name = "q"}}, %k: tensor<2x4x{keys}x16xf32> {{graph.name = "k"}}, %m: tensor<40x{keys}xf32> {{graph.name = "m"}}) -> (tensor<2x4x40x16xf32> {{graph.name = "y"}}) {{
+  %s = graph.constant dense<0.04> : tensor<f32>
+  %p = graph.constant dense<0.0035> : tensor<f32>
+  %z = graph.constant dense<5> : tensor<i8>
+  %n = graph.constant dense<-128> : tensor<i8>
+  %zero = graph.constant dense<0.0> : tensor<f32>
+  %0 = graph.matmul %q, %k {{transpose_rhs = true}} : (tensor<2x4x40x16xf32>, tensor<2x4x{keys}x16xf32>) -> tensor<2x4x40x{keys}xf32>
+  %1 = graph.quantize %0, %s, %z to i8 : (tensor<2x4x40x{keys}xf32>, tensor<f32>, tensor<i8>) -> tensor<2x4x40x{keys}xi8>
+  %2 = graph.dequantize %1, %s, %z : (tensor<2x4x40x{keys}xi8>, tensor<f32>, tensor<i8>) -> tensor<2x4x40x{keys}xf32>
+  %3 = graph.add %2, %m : (tensor<2x4x40x{keys}xf32>, tensor<40x{keys}xf32>) -> tensor<2x4x40x{keys}xf32>
+  %4 = graph.softmax %3 : (tensor<2x4x40x{keys}xf32>) -> tensor<2x4x40x{keys}xf32>
+  %5 = graph.is_nan %4 : (tensor<2x4x40x{keys}xf32>) -> tensor<2x4x40x{keys}xi1>
+  %6 = graph.select %5, %zero, %4 : (tensor<2x4x40x{keys}xi1>, tensor<f32>, tensor<2x4x40x{keys}xf32>) -> tensor<2x4x40x{keys}xf32>
+  %7 = graph.quantize %6, %p, %n to i8 : (tensor<2x4x40x{keys}xf32>, tensor<f32>, tensor<i8>) -> tensor<2x4x40x{keys}xi8>
+  %8 = graph.dequantize %7, %p, %n : (tensor<2x4x40x{keys}xi8>, tensor<f32>, tensor<i8>) -> tensor<2x4x40x{keys}xf32>
+  %9 = graph.matmul %8, %k : (tensor<2x4x40x{keys}xf32>, tensor<2x4x{keys}x16xf32>) -> tensor<2x4x40x16xf32>
+  func.return %9 : tensor<2x4x40x16xf32>
+}}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("keys", [40, 500])
+def test_grids_of_scores_and_weights(keys: int) -> None:
+    """One launch with the numbers of the ops one by one, whose tiles have whole rows."""
+    rng = np.random.default_rng(0)
+    inputs = {
+        name: rng.standard_normal(shape).astype(np.float32)
+        for name, shape in (("q", (2, 4, 40, 16)), ("k", (2, 4, keys, 16)), ("m", (40, keys)))
+    }
+    inputs["m"][3] = -np.inf
+    results: list[Array] = []
+    for options in (Options(fusion="off"), Options(), Options(target="310p3")):
+        module = parse_module(context(), Source("text", GRIDS.format(keys=keys)))
+        lower(module, options)
+        assert check_core_plans(module) == []
+        found = [op for op in module.walk() if isinstance(op, AttentionOp)]
+        assert len(found) == (options.fusion != "off")
+        results.append(Session(module).run(inputs)["y"])
+        for kernel in module.walk():
+            if found and isinstance(kernel, KernelOp) and kernel.tiling is not None:
+                assert kernel.tiling.sizes[1] >= keys
+                m, _, k = kernel.tiling.sizes
+                kernel.tiling = TilingAttr.of((m, 16, k), kernel.tiling.blocks.data, 1)
+                problems = [p.message for p in check_core_plans(module)]
+                assert any(f"weights of {keys} keys have a grid" in p for p in problems)
+    assert len({r.tobytes() for r in results}) == 1
+
+
+def test_grids_cost_the_vector_unit() -> None:
+    t = tensor((1, 8, 256, 64), f32)
+    args = Block(arg_types=[t, t, t]).args
+    grid = {"score_scale": 0.1, "score_zero_point": IntegerAttr(0, i8)}
+    plain, rounded = (AttentionOp.of(*args, [], None, None, **p) for p in ({}, grid))
+    more = rounded.static_work().vector - plain.static_work().vector
+    assert more == GRID_VECTOR_COST * 8 * 256 * 256
 
 
 TEXT = """

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, StringAttr, f32, i64
 
 import ge
+from ge.dialects.graph.state import Typed, likely_states
 from ge.dialects.npu_task.attributes import number
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import CopyOp, LaunchOp, SlotOp
@@ -22,6 +23,7 @@ from ge.runtime.check.proof import check_program
 from ge.runtime.check.state import states_of
 from ge.runtime.clock.clock import simulate
 from ge.runtime.device.session import Session, main_of
+from ge.runtime.profile.proposal import propose_state
 
 MODELS = Path(__file__).parents[1] / "models"
 LLAMA = str(MODELS / "llama_7b_decode.fp16.tiny.onnx")
@@ -106,6 +108,24 @@ def test_a_cache_is_appended_to(options: dict[str, Any]) -> None:
 def test_nothing_of_a_cache_crosses_the_link() -> None:
     tasks = simulate(ge.compile(LLAMA, state=CACHE).module, ge.Target.load("910b1")).tasks
     assert sum(t.engine.startswith("dma") for t in tasks) == 4  # ids, mask, positions; logits
+
+
+def test_inputs_that_look_like_state_are_proposed() -> None:
+    """By names and types, with the time of their copies; not those that are state already."""
+    target = ge.Target.load("910b1")
+    without, kept = (ge.compile(LLAMA, state=state).module for state in ({}, CACHE))
+    timeline = simulate(without, target)
+    proposal = propose_state(main_of(without), timeline)
+    assert proposal is not None
+    assert proposal.patterns == (r"past_key_values\.(.*)=present.\1",)
+    assert str(proposal).startswith("4 inputs look like state: 0.0 of 0.0 ms are their copies")
+    assert 0 < proposal.copies_us < timeline.latency_us
+    assert propose_state(main_of(kept), simulate(kept, target)) is None
+    outputs = [Typed(name, f32, (4, 8)) for name in ("y1", "g0.1", "next1")]
+    assert likely_states([Typed("x1", f32, (4, 8)), Typed("h0.2", f32, (3, 8))], outputs) == {}
+    assert likely_states([Typed("k1", f32, (3, 8))], outputs) == {r"k(.*)=y\1": [("k1", "y1")]}
+    found = likely_states([Typed("hidden0.1", f32, (4, 8))], outputs)
+    assert found == {r"hidden(.*)=g\1": [("hidden0.1", "g0.1")]}
 
 
 def test_state_is_read_written_reset_and_saved(tmp_path: Path) -> None:

@@ -270,6 +270,16 @@ def test_an_iterable_that_hangs_does_not_keep_the_caller(
     assert not threads()
 
 
+def test_the_first_batch_is_looked_at_too(text: Path):
+    session = session_of(text)
+    for batch in ({}, None, [1, 2], "abc", {"x": object()}, {"x": None, "y": None, "i": None}):
+        with pytest.raises(GeError, match="batch 0: "):
+            list(session.run_many([batch]))
+    with pytest.raises(GeError, match="inputs are arrays by name, not of type NoneType"):
+        session.run_async(None).result(10)  # pyright: ignore[reportArgumentType]
+    assert not threads()
+
+
 @pytest.mark.parametrize("prefetch", [0, -1, 1.5, True])
 def test_prefetch_is_a_number_of_batches(text: Path, prefetch: Any):
     with pytest.raises(GeError, match="prefetch is a number of batches, at least 1, not"):

@@ -125,7 +125,7 @@ def is_layer(op: Operation, constants: Container[SSAValue]) -> bool:
     if not all(is_ranked(v) and is_float(element_type(v)) for v in factors):
         return False
     if isinstance(op, AttentionOp):
-        return not fixed
+        return not fixed and not op.has_grids
     is_weighted = isinstance(op, MatmulOp) or factors[1] in constants
     return is_weighted and len(fixed) < len(factors) and all(map(has_elements, fixed))
 

@@ -39,6 +39,7 @@ from ge.dialects.graph.ports import DIMS, dims_of, port
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp
+from ge.dialects.graph.state import STATE
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.errors import GeError
@@ -229,6 +230,8 @@ class Rewrite:
 def of_scale(table: DictionaryAttr, name: str, rank: int) -> DictionaryAttr:
     """The attributes of scales, from those of a cache."""
     attrs: dict[str, Attribute] = {**table.data, **port(name + SCALE)}
+    if isinstance(becomes := attrs.get(STATE), StringAttr):
+        attrs[STATE] = StringAttr(becomes.data + SCALE)
     if DIMS in attrs:
         dims = (*dims_of(attrs, rank)[:-1], "")
         attrs[DIMS] = ArrayAttr([StringAttr(d) for d in dims])

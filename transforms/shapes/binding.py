@@ -18,11 +18,12 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.ports import DIMS
+from ge.dialects.graph.ports import DIM_RANGES, DIMS
 from ge.dialects.npu_task.attributes import HBM, HOST, Engine, is_dynamic, space_of
 from ge.dialects.npu_task.control import IfOp, LoopOp, YieldOp
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import (
+    BatchCopyOp,
     ConstantOp,
     CopyOp,
     LaunchOp,
@@ -87,6 +88,8 @@ class Binding(Buffers):
                     self.outputs.add(owner_of(op.source))
                 case CopyOp() if space_of(op.target.type) == HOST:
                     self.outputs.add(owner_of(op.source))
+                case BatchCopyOp() if space_of(op.targets[0].type) == HOST:
+                    self.outputs.update(map(owner_of, op.sources))
                 case FuncReturnOp():
                     self.outputs.update(owner_of(v) for v in op.operands)
                 case LaunchOp() if self.kernels.old[op.callee].engine.data is not Engine.HOST:
@@ -102,7 +105,7 @@ class Binding(Buffers):
         outputs = () if last is None else [o.type for o in last.operands]
         main.function_type = FunctionType.from_lists(list(block.arg_types), list(outputs))
         for name in list(main.attributes):
-            if name.startswith("npu_task.") and name not in KEPT:
+            if (name.startswith("npu_task.") and name not in KEPT) or name == DIM_RANGES:
                 del main.attributes[name]
         if main.arg_attrs is not None:
             tables = [{n: a for n, a in t.data.items() if n != DIMS} for t in main.arg_attrs]
@@ -130,6 +133,9 @@ class Binding(Buffers):
                 self.constant(op)
             case CopyOp():
                 self.move(op.source, op.target)
+            case BatchCopyOp():
+                for pair in op.pairs:
+                    self.move(*pair)
             case TransferOp():
                 self.transfer(op)
             case LaunchOp():

@@ -11,8 +11,8 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from ge.dialects.npu_task.attributes import HBM, SpaceAttr, data_type
 from ge.dialects.npu_task.control import IfOp, LoopOp
 from ge.dialects.npu_task.memory import MemoryView, owner_of, row_major, view_of
-from ge.dialects.npu_task.ops import ConstantOp, CopyOp, LaunchOp, segments
-from ge.dialects.npu_task.program_info import IO
+from ge.dialects.npu_task.ops import BatchCopyOp, ConstantOp, CopyOp, LaunchOp, segments
+from ge.dialects.npu_task.program_info import IO, STATE
 from ge.dialects.support.types import Shape, element_type, numel, shape_of
 from ge.runtime.data.arrays import Array, dense
 
@@ -116,6 +116,8 @@ class Buffers:
         owner = owner_of(value)
         if self.at is None or getattr(owner.owner, "parent", None) is not self.at.parent:
             return False
+        if isinstance(owner.owner, Operation) and STATE in owner.owner.attributes:
+            return False
         return value is owner or numel(shape_of(value)) == numel(shape_of(owner))
 
     def place(self, value: SSAValue) -> SSAValue:
@@ -147,6 +149,8 @@ def written(op: Operation) -> Sequence[SSAValue]:
             return op.outs
         case CopyOp():
             return (op.target,)
+        case BatchCopyOp():
+            return op.targets
         case LoopOp():
             return (*op.carried, *op.scans)
         case _:

@@ -26,7 +26,7 @@ of inputs may be padded (see `padding.py`). A program without gears, or without
 dynamic inputs, stays as it is.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -36,6 +36,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import CustomOp, FusedOp
+from ge.dialects.fused_op import YieldOp as FusedYieldOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import CaseOp, LoopOp, YieldOp
 from ge.dialects.graph.gears import AssumeShapeOp, MapIndexOp
@@ -77,15 +78,14 @@ def settle_fused(op: FusedOp, limit: int) -> None:
         block.insert_op_before(new, op)
         replace_op(op, new.results)
         return
-    values: dict[SSAValue, SSAValue] = dict(zip(op.block.args, op.inputs, strict=True))
-    end = YieldOp()
+    members = op.members
+    end = YieldOp(*op.yielded)
     block.insert_op_after(end, op)
-    members: list[TensorOp] = []
-    for member in op.members:
-        members.append(member.clone(values))
-        members[-1].location = member.location
+    for arg, value in zip(op.block.args, op.inputs, strict=True):
+        arg.replace_all_uses_with(value)
+    for member in members:
+        member.detach()
     block.insert_ops_before(members, end)
-    end.operands = [values[v] for v in op.yielded]
     for member in members:
         fold_op(member, limit)
     left = [o for o in between(op, end) if not isinstance(o, ConstantOp)]
@@ -96,16 +96,33 @@ def settle_fused(op: FusedOp, limit: int) -> None:
     results = list(end.operands)
     if len(left) > 1:
         computed = [v for v in dict.fromkeys(results) if v.owner in left]
-        new = type(op).wrap(left, computed, **op.properties)
-        new.location = op.location
+        new = fused(op, left, computed)
         block.insert_op_before(new, end)
-        fused = dict(zip(computed, new.results, strict=True))
-        results = [fused.get(v, v) for v in results]
+        outside = dict(zip(computed, new.results, strict=True))
+        results = [outside.get(v, v) for v in results]
     erase(end)
     replace_op(op, results)
-    if len(left) > 1:
-        for member in reversed(left):
-            erase(member)
+
+
+def fused(op: FusedOp, members: Sequence[Operation], results: Sequence[SSAValue]) -> FusedOp:
+    """A fused op of the kind of another one, into which the members move."""
+    inside = {r for member in members for r in member.results}
+    inputs = list(dict.fromkeys(v for m in members for v in m.operands if v not in inside))
+    block = Block(arg_types=[v.type for v in inputs])
+    argument = dict(zip(inputs, block.args, strict=True))
+    for member in members:
+        member.detach()
+        block.add_op(member)
+        member.operands = [argument.get(v, v) for v in member.operands]
+    block.add_op(FusedYieldOp(*results))
+    new = type(op)(
+        operands=[inputs],
+        result_types=[[v.type for v in results]],
+        properties=dict(op.properties),
+        regions=[Region(block)],
+    )
+    new.location = op.location
+    return new
 
 
 def between(first: Operation, last: Operation) -> list[Operation]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from ge.dialects.graph.ports import dims_of, name_of
+from ge.dialects.graph.ports import dim_ranges, dims_of, name_of
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.dims import size_of, symbols
 from ge.dialects.support.errors import GeError
@@ -39,7 +39,8 @@ def argument_shapes(
     main: FuncOp, dims: Mapping[str, int], shapes: Mapping[str, Sequence[int]] | None = None
 ) -> list[Shape]:
     """The shapes of the inputs where `dims` have these sizes, and the inputs in `shapes` these
-    shapes. Raises GeError for a size that is missing, of nothing, or contradicts another."""
+    shapes (-1 for what is not known). Raises GeError for a size that is missing, of nothing, out of
+    its range, or contradicts another."""
     inputs, sizes = inputs_of(main), dict(dims)
     for name, shape in (shapes or {}).items():
         take_shape(name, shape, inputs, sizes)
@@ -58,6 +59,9 @@ def argument_shapes(
         listing = ", ".join(f"'{n}'" for n in needed)
         hint = " ".join(f"--dim '{n}=8'" if " " in n else f"--dim {n}=8" for n in needed)
         raise GeError(f"the sizes of {listing} are not known", hint=f"give them, as in {hint}")
+    for name, sizes_allowed in dim_ranges(main).items():
+        if (size := size_of(name, sizes)) is not None and size not in sizes_allowed:
+            raise GeError(f"dimension '{name}' is {size}, out of its range {sizes_allowed}")
     if negative := [n for n in names if sizes[n] < 0]:
         raise GeError(f"dimension '{negative[0]}' is {sizes[negative[0]]}")
     return [
@@ -79,9 +83,11 @@ def take_shape(
         raise GeError(f"there is no input '{name}'", hint=f"the program has {listing}")
     ((declared, dims),) = found
     fits = len(shape) == len(declared)
-    if not fits or any(d not in (DYNAMIC, s) for d, s in zip(declared, shape, strict=True)):
+    if not fits or any(
+        d not in (DYNAMIC, s) and s >= 0 for d, s in zip(declared, shape, strict=True)
+    ):
         raise GeError(f"input '{name}' is {shape_text(declared)}, not {shape_text(shape)}")
     for size, declared_size, dim in zip(shape, declared, dims, strict=True):
-        if declared_size == DYNAMIC and sizes.setdefault(dim, size) != size:
+        if size >= 0 and declared_size == DYNAMIC and sizes.setdefault(dim, size) != size:
             text = f"dimension '{dim}' is {sizes[dim]}, and {size} in the shape of input '{name}'"
             raise GeError(text)

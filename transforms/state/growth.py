@@ -114,13 +114,16 @@ class Growth:
     most: int  # rows
     rows: dict[SSAValue, Rows]
     numbers: dict[SSAValue, Sequence[Number]]
+    static: dict[Operation, Operation]  # each op, and the same one with sizes that are known
     step: int = 0  # rows that a run appends
 
     @classmethod
     def of(cls, main: FuncOp, beyond: Beyond, symbol: str, most: int) -> "Growth":
         """Raises GeError for sizes that are not known, or grow otherwise."""
         all_facts = [facts_at(main, beyond, size) for size in SIZES]
-        growth = cls(main, symbol, beyond, most, {}, {})
+        clone = clone_at(main, beyond, SIZES[0])
+        static = dict(zip(main.body.block.ops, clone.body.block.ops, strict=True))
+        growth = cls(main, symbol, beyond, most, {}, {}, static)
         for i, value in enumerate(values_of(main)):
             shapes = [f.shapes[i] for f in all_facts]
             if None in shapes or any(DYNAMIC in (s or ()) for s in shapes):
@@ -230,7 +233,7 @@ class Growth:
             case GatherNdOp():
                 return self.picks(op, rows)
             case _:
-                axes = split_axes(op, rows.axis)
+                axes = split_axes(self.static[op], rows.axis)
                 return axes is not None and all(
                     self.rows.get(v) == (None if a is None else Rows(a, rows.beyond))
                     for v, a in zip(op.operands, axes, strict=True)

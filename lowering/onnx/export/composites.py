@@ -147,6 +147,8 @@ SWAP = (0, 2, 1, 3)  # heads and tokens
 
 @writes(at.AttentionOp)
 def attention(op: at.AttentionOp, w: Writer) -> str:
+    if op.has_grids:
+        w.refuse("its scores or weights are quantized")
     if op.is_integer:
         w.refuse("it is of integers, which have no quantize around them")
     (q, k, v), t = widened((op.query, op.key, op.value), w)

@@ -11,6 +11,8 @@ from ge.lowering.onnx.export.table import python
 from ge.lowering.onnx.export.writer import Input, Writer, writes
 from ge.lowering.onnx.ops.recurrent import ACTIVATIONS
 
+OP_TYPES: dict[type[Recurrent], str] = {RnnOp: "RNN", GruOp: "GRU", LstmOp: "LSTM"}
+
 NAMES = {ours: (name, alpha, beta) for name, (ours, alpha, beta) in ACTIVATIONS.items()}
 
 
@@ -44,6 +46,6 @@ def recurrent(op: Recurrent, w: Writer) -> list[str]:
     if isinstance(op, GruOp):
         attributes["linear_before_reset"] = python(op.linear_before_reset)
     return w.nodes_of(
-        {RnnOp: "RNN", GruOp: "GRU", LstmOp: "LSTM"}[type(op)], *inputs, results=len(op.results),
+        OP_TYPES[type(op)], *inputs, results=len(op.results),
         hidden_size=op.hidden, direction=op.direction.data, clip=python(op.clip), **attributes,
     )  # fmt: skip

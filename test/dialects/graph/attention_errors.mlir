@@ -230,3 +230,35 @@ func.func @f(%q: tensor<1x2x4x8xf32>) {
   %0 = graph.attention %q, %q, %q {value_scale = 1.0 : f64} : tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32> -> tensor<1x2x4x8xf32>
   func.return
 }
+
+// -----
+
+// CHECK: error: 'graph.attention' op score_scale and score_zero_point come together
+func.func @f(%q: tensor<1x2x4x8xf32>) {
+  %0 = graph.attention %q, %q, %q {score_scale = 1.0 : f64} : tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32> -> tensor<1x2x4x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.attention' op weight_scale is a positive number, not 0.0
+func.func @f(%q: tensor<1x2x4x8xf32>) {
+  %0 = graph.attention %q, %q, %q {weight_scale = 0.0 : f64, weight_zero_point = 0 : i8} : tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32> -> tensor<1x2x4x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.attention' op scores and weights that are rounded anyway have no other grids
+func.func @f(%q: tensor<1x2x4x8xf32>) {
+  %0 = graph.attention %q, %q, %q {rounded_weights = true, score_scale = 1.0 : f64, score_zero_point = 0 : i8} : tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32> -> tensor<1x2x4x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.attention' op weights of up to 512 keys have a grid, not of 600
+func.func @f(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x600x8xf32>) {
+  %0 = graph.attention %q, %k, %k {weight_scale = 1.0 : f64, weight_zero_point = 0 : i8} : tensor<1x2x4x8xf32>, tensor<1x2x600x8xf32>, tensor<1x2x600x8xf32> -> tensor<1x2x4x8xf32>
+  func.return
+}

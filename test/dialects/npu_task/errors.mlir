@@ -49,7 +49,7 @@ npu_task.kernel @k on vector {
 // -----
 
 func.func @main() {
-  // expected-error@+1 {{segment is one of arena, io, not "heap"}}
+  // expected-error@+1 {{segment is one of arena, io, state, not "heap"}}
   %0 = npu_task.slot "heap" 0 : memref<4xf32, #npu_task<space hbm>>
   func.return
 }
@@ -345,5 +345,41 @@ func.func @main(%c: memref<i8, #npu_task<space hbm>>) {
 func.func @main(%x: memref<4xf32, #npu_task<space host>>, %y: memref<4xf32, #npu_task<space host>>) {
   // expected-error@+1 {{a copy is from or to the device}}
   npu_task.copy %x to %y : memref<4xf32, #npu_task<space host>> to memref<4xf32, #npu_task<space host>>
+  func.return
+}
+
+// -----
+
+func.func @main(%x: memref<4xf32, #npu_task<space host>>) {
+  %0 = npu_task.slot "io" 0 : memref<4xf32, #npu_task<space hbm>>
+  // expected-error@+1 {{a batch copy has a target for each source, not 2 buffers to 1}}
+  npu_task.batch_copy %x, %x to %0 : memref<4xf32, #npu_task<space host>>, memref<4xf32, #npu_task<space host>> to memref<4xf32, #npu_task<space hbm>>
+  func.return
+}
+
+// -----
+
+func.func @main(%x: memref<4xf32, #npu_task<space host>>) {
+  %0 = npu_task.slot "io" 0 : memref<8xf32, #npu_task<space hbm>>
+  // expected-error@+1 {{does not fit into memref<8xf32}}
+  npu_task.batch_copy %x to %0 : memref<4xf32, #npu_task<space host>> to memref<8xf32, #npu_task<space hbm>>
+  func.return
+}
+
+// -----
+
+func.func @main(%x: memref<4xf32, #npu_task<space host>>) {
+  %0 = npu_task.slot "io" 0 : memref<4xf32, #npu_task<space hbm>>
+  // expected-error@+1 {{a batch copy is between host and device}}
+  npu_task.batch_copy %0 to %0 : memref<4xf32, #npu_task<space hbm>> to memref<4xf32, #npu_task<space hbm>>
+  func.return
+}
+
+// -----
+
+func.func @main(%x: memref<4xf32, #npu_task<space host>>) {
+  %0 = npu_task.slot "io" 0 : memref<4xf32, #npu_task<space hbm>>
+  // expected-error@+1 {{a batch copy is to the device or from it, not both}}
+  npu_task.batch_copy %x, %0 to %0, %x : memref<4xf32, #npu_task<space host>>, memref<4xf32, #npu_task<space hbm>> to memref<4xf32, #npu_task<space hbm>>, memref<4xf32, #npu_task<space host>>
   func.return
 }

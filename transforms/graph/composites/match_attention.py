@@ -24,7 +24,7 @@ equal; the op refuses what is not.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import inf
+from math import frexp, inf
 from typing import ClassVar
 
 from xdsl.dialects.func import FuncOp
@@ -32,15 +32,17 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 
 from ge.dialects.graph import elementwise as g
-from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.graph.attention import KEYS, AttentionOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
+from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp, View
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import array_ints, element_type, numel, rank_of, shape_of
 from ge.transforms.analysis.dimensions import ONE, Dimensions, Size, Sizes, volume
 from ge.transforms.graph.composites.absorb_attention_layout import is_empty, target_of
 from ge.transforms.graph.composites.narrow_computation import before_widening
+from ge.transforms.graph.composites.value_grids import Grid, dequantized_again
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.losses import loss_us
@@ -74,6 +76,7 @@ class Scores:
     softcap: float = 0.0
     masks: tuple[Mask, ...] = ()
     fill: float | None = None
+    grid: Grid | None = None
     ops: tuple[Operation, ...] = ()
     why: str = ""
 
@@ -84,8 +87,8 @@ class Scores:
 class ScoresSearch:
     """Goes up from the input of a softmax to the matmul."""
 
-    def __init__(self, dimensions: Dimensions) -> None:
-        self.dimensions = dimensions
+    def __init__(self, dimensions: Dimensions, quantized: bool) -> None:
+        self.dimensions, self.quantized = dimensions, quantized
 
     def search(self, value: SSAValue, scores: Scores) -> Scores:
         op = value.owner
@@ -105,10 +108,12 @@ class ScoresSearch:
                 return self.search(op.input, scores)
             case g.MulOp() | g.DivOp():
                 return self.scaled(op, scores)
-            case g.TanhOp() if scores.softcap == 0 and scores.scale > 0:
+            case g.TanhOp() if scores.softcap == 0 and scores.scale > 0 and not scores.grid:
                 return self.search(op.input, replace(scores, softcap=scores.scale))
             case g.AddOp() | g.SelectOp():
                 return self.masked(op, scores)
+            case DequantizeOp() if self.quantized:
+                return self.on_grid(op, scores)
             case _:
                 return scores.ended(op, "is no part of attention")
 
@@ -125,7 +130,18 @@ class ScoresSearch:
             return self.search(value, replace(scores, scale=scores.scale * number))
         return scores.ended(op, "is by more than a number")
 
+    def on_grid(self, op: DequantizeOp, scores: Scores) -> Scores:
+        grid = Grid.of(op)
+        if grid is None or not grid.source.has_one_use():
+            return scores.ended(op, "has no scale and zero point of its own that are known")
+        if scores.grid or scores.softcap or frexp(scores.scale)[0] != 0.5:
+            return scores.ended(op, "is followed by more than masks and a power of two")
+        grid = replace(grid, scale=grid.scale * scores.scale)
+        return self.search(grid.source, replace(scores, grid=grid))
+
     def masked(self, op: g.AddOp | g.SelectOp, scores: Scores) -> Scores:
+        if scores.grid:
+            return scores.ended(op, "masks scores that are quantized after it")
         if scores.scale != 1 or scores.softcap:
             return scores.ended(op, "masks scores that are scaled after it")
         result = scores.ended(op, "has no scores of its result's shape")
@@ -159,6 +175,7 @@ class Weights:
     matmul: MatmulOp | None = None
     transposed: bool = False  # whether the matmul is V^T P^T = (P V)^T
     undefined: str = "nan"
+    grid: Grid | None = None
     ops: tuple[Operation, ...] = ()
     why: str = ""
 
@@ -189,7 +206,7 @@ def keeps_weights(op: Operation, index: int, dimensions: Dimensions) -> bool:
     return dimensions.of(op.input)[-2:] == dimensions.of(op.results[0])[-2:]
 
 
-def find_weights(softmax: SoftmaxOp, dimensions: Dimensions) -> Weights:
+def find_weights(softmax: SoftmaxOp, dimensions: Dimensions, quantized: bool) -> Weights:
     """Go down from a softmax to the matmul with the values."""
     value, weights = softmax.result, Weights()
     for _ in range(MOST_STEPS):
@@ -201,6 +218,14 @@ def find_weights(softmax: SoftmaxOp, dimensions: Dimensions) -> Weights:
         op = use.operation if guard is None else guard
         if op.parent is not softmax.parent:
             break
+        if quantized and isinstance(op, QuantizeOp):
+            after = dequantized_again(op)
+            grid = None if after is None or weights.grid else Grid.of(after)
+            if after is None or grid is None:
+                why = "the weights are not dequantized by one number that they were quantized by"
+                return replace(weights, ops=(op, *weights.ops), why=why)
+            value, weights = after.result, replace(weights, grid=grid, ops=(after, *weights.ops))
+            continue
         weights = replace(weights, ops=(op, *weights.ops))
         if guard is not None:
             weights = replace(weights, undefined="guard")
@@ -325,6 +350,10 @@ class AttentionBuilder:
             if t != element and bitwidth(t) <= bitwidth(element):
                 raise NotAttention(f"{op.name} has results of another, no wider element type")
 
+    def grids(self) -> dict[str, Attribute]:
+        found = (("score", self.scores.grid), ("weight", self.weights.grid))
+        return {n: a for name, grid in found if grid for n, a in grid.params(name).items()}
+
     def build(self) -> SSAValue | None:
         """The value that replaces the result of `last`, None in the run without `emit`."""
         first, last = self.first, self.last
@@ -349,6 +378,9 @@ class AttentionBuilder:
         value = self.operand(value, turn_value, batch, heads)
         masks = [self.mask(m, levels[m.op], batch, heads) for m in self.scores.masks]
         sizes = (batch, heads, levels[last][-2], levels[last][-1])
+        keys = levels[first][-1].number
+        if self.weights.grid and (keys is None or keys > KEYS):
+            raise NotAttention(f"weights are quantized, and their keys are not at most {KEYS}")
         back = target_of(levels[last], sizes)
         if back is None:
             raise NotAttention("batch and heads are not told apart")
@@ -358,7 +390,7 @@ class AttentionBuilder:
         result = self.emit(
             AttentionOp, query, key, value, masks,
             scale=self.scores.scale, softcap=self.scores.softcap, fill=fill,
-            undefined=self.weights.undefined,
+            undefined=self.weights.undefined, **self.grids(),
         )  # fmt: skip
         if levels[last] != sizes:
             result = self.emit(ReshapeOp, result, shape=back, allow_zero=is_empty(levels[last]))
@@ -398,16 +430,19 @@ class FindAttention(Search):
     names = (RULE,)
     ops = (SoftmaxOp,)
 
-    def __init__(self, dimensions: Dimensions) -> None:
-        self.dimensions = dimensions
+    def __init__(self, dimensions: Dimensions, quantized: bool = False) -> None:
+        """`quantized`: that whose scores or weights are quantized, and nothing else."""
+        self.dimensions, self.quantized = dimensions, quantized
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         assert isinstance(op, SoftmaxOp)
         if op.axis.value.data not in (-1, rank_of(op.input) - 1):
             return
-        scores = ScoresSearch(self.dimensions).search(op.input, Scores())
-        weights = find_weights(op, self.dimensions)
+        scores = ScoresSearch(self.dimensions, self.quantized).search(op.input, Scores())
+        weights = find_weights(op, self.dimensions, self.quantized)
         ops = (*weights.ops, op, *scores.ops)
+        if self.quantized and not any(isinstance(o, QuantizeOp | DequantizeOp) for o in ops):
+            return
         if scores.ops and scores.ops[0].parent is not op.parent:
             return  # scores that are computed before a loop stay there
         first, last = scores.matmul, weights.matmul

@@ -1,0 +1,42 @@
+"""What compiling runs in: the dialects, and no garbage collection."""
+
+import gc
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import Builtin
+from xdsl.dialects.func import Func
+from xdsl.dialects.memref import MemRef
+from xdsl.dialects.tensor import Tensor
+
+from ge.dialects.fused_op import FusedOps
+from ge.dialects.graph import Graph
+from ge.dialects.npu_task import NpuTask
+from ge.lowering.plugins.extensions import universe
+
+
+@contextmanager
+def paused_collector() -> Generator[None]:
+    """No garbage collection inside the block: a module is one large web of live objects, which
+    each full collection would visit again (a third of the time at 50,000 ops)."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def context(plugins: Sequence[str] = ()) -> Context:
+    """A context with every dialect that ge's levels use; those of xDSL, of installed packages and
+    of plugin files are loaded when a text needs them.
+    Raises GeError for a plugin that cannot be loaded."""
+    ctx = Context()
+    for dialect in (Builtin, Func, MemRef, Tensor, Graph, FusedOps, NpuTask):
+        ctx.load_dialect(dialect)
+    for name, factory in universe(*plugins).all_dialects.items():
+        if name not in ctx.registered_dialect_names:
+            ctx.register_dialect(name, factory)
+    return ctx

@@ -1,0 +1,150 @@
+"""Small inputs and outputs that cross the link as one copy: same numbers, less time, and planted
+faults of the plan are found."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from ge.dialects.npu_task.ops import BatchCopyOp, CopyOp
+from ge.dialects.targets.target import Target
+from ge.lowering.driver.compiler import load, lower
+from ge.lowering.driver.program import Program
+from ge.lowering.pipeline.options import Options
+from ge.runtime.check.memory import check_plan
+from ge.runtime.check.proof import check_program
+from ge.runtime.clock.clock import simulate
+from ge.runtime.clock.runs import simulate_runs
+from ge.runtime.device.device_array import DeviceArray
+from ge.runtime.device.session import Session, random_inputs
+
+MODELS = Path(__file__).parents[1] / "models"
+TARGET = Target.load("910b1")
+
+
+def recommender(tables: int = 26, batch: int = 16) -> onnx.ModelProto:
+    """Two dense inputs and one of indices for each table, joined and put through two layers."""
+    rng = np.random.default_rng(0)
+    weights: list[onnx.TensorProto] = []
+
+    def weight(name: str, *shape: int) -> str:
+        values = rng.standard_normal(shape).astype(np.float32)
+        weights.append(numpy_helper.from_array(values, name))
+        return name
+
+    make = helper.make_node
+    inputs = [helper.make_tensor_value_info("dense", TensorProto.FLOAT, [batch, 13])]
+    inputs.append(helper.make_tensor_value_info("context", TensorProto.FLOAT, [batch, 8]))
+    nodes: list[onnx.NodeProto] = []
+    for i in range(tables):
+        inputs.append(helper.make_tensor_value_info(f"id_{i}", TensorProto.INT64, [batch]))
+        nodes.append(make("Gather", [weight(f"table_{i}", 20, 4), f"id_{i}"], [f"row_{i}"]))
+    parts = ["dense", "context", *(f"row_{i}" for i in range(tables))]
+    nodes += [
+        make("Concat", parts, ["all"], axis=1),
+        make("MatMul", ["all", weight("w", 21 + 4 * tables, 32)], ["h"]),
+        make("Relu", ["h"], ["r"]),
+        make("MatMul", ["r", weight("v", 32, 1)], ["logit"]),
+        make("Sigmoid", ["logit"], ["click"]),
+    ]
+    outputs = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, [batch, 1]) for n in ("click", "logit")
+    ]
+    graph = helper.make_graph(nodes, "recommender", inputs, outputs, weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Program]:
+    path = tmp_path_factory.mktemp("recommender") / "model.onnx"
+    onnx.save(recommender(), str(path))
+    made: dict[bool, Program] = {}
+    for merged in (False, True):
+        made[merged] = load(str(path))
+        lower(made[merged].module, Options(merge_io=merged))
+    return made
+
+
+def test_the_recommender_has_same_numbers_in_fewer_copies(programs: dict[bool, Program]):
+    plain, merged = (Session(p.module, p.payload, poison=True) for p in programs.values())
+    inputs = random_inputs(plain.module, 1)
+    want = plain.run(inputs)
+    assert len(inputs) == 28
+    ops = list(merged.module.walk())
+    batches = [len(op.sources) for op in ops if isinstance(op, BatchCopyOp)]
+    assert sorted(batches) == [2, 28]
+    assert not any(isinstance(op, CopyOp) for op in ops)
+    first, *others = list(inputs)
+    binding = merged.bind({first: DeviceArray.of(inputs[first])})  # a part of the batch
+    for got in (
+        merged.run(inputs),
+        next(merged.run_many([inputs])),
+        binding.run({n: inputs[n] for n in others}),
+    ):
+        for name in want:
+            assert got[name].tobytes() == want[name].tobytes()
+    merged.fuzz_schedule(inputs, 3)
+    assert check_program(merged.module).problems == []
+
+
+def test_the_recommender_takes_less_time(programs: dict[bool, Program]):
+    """28 copies take most of the time, one takes little (GE: 53.6 % to 10.4 % with 2)."""
+    share: list[float] = []
+    for program in programs.values():
+        one = simulate(program.module, TARGET)
+        runs = simulate_runs(program.module, TARGET, 16, 2, one)
+        assert runs.interval_us == pytest.approx(max(runs.stages_us.values()), rel=0.05)
+        share.append(runs.stages_us["inputs"] / one.latency_us)
+    assert share[0] > 0.6
+    assert share[1] < 0.25
+
+
+@pytest.mark.parametrize("name", ["bert_base.tiny", "llama_7b_decode.fp16.tiny", "loop_ts.tiny"])
+def test_no_program_takes_more_time(name: str):
+    times: list[float] = []
+    for merged in (False, True):
+        loaded = load(str(MODELS / f"{name}.onnx"))
+        lower(loaded.module, Options(merge_io=merged))
+        assert check_program(loaded.module).problems == []
+        times.append(simulate(loaded.module, TARGET).latency_us)
+    assert times[1] <= times[0] * (1 + 1e-9)
+
+
+# ---- planted faults ----------------------------------------------------------------------------
+
+
+def slots_of(program: Program) -> BatchCopyOp:
+    return next(op for op in program.module.walk() if isinstance(op, BatchCopyOp))
+
+
+def found(program: Program) -> list[str]:
+    return [p.message for p in check_plan(program.module) if p.kind == "batch"]
+
+
+def copy_of(program: Program) -> Program:
+    return Program(program.module.clone(), program.payload, program.path)
+
+
+def test_slots_that_do_not_follow_each_other_are_found(programs: dict[bool, Program]):
+    program = copy_of(programs[True])
+    first, second = (v.owner for v in slots_of(program).targets[:2])
+    first.properties["offset"], second.properties["offset"] = (  # pyright: ignore
+        second.properties["offset"],  # pyright: ignore
+        first.properties["offset"],  # pyright: ignore
+    )
+    assert any(re.search(r"moves bytes in one piece, but a slot begins at 0, not", m)
+               for m in found(program))  # fmt: skip
+
+
+def test_a_slot_of_the_arena_is_found(programs: dict[bool, Program]):
+    program = copy_of(programs[True])
+    arena = next(
+        op.properties["segment"]
+        for op in program.module.walk()
+        if op.name == "npu_task.slot" and "arena" in str(op.properties["segment"])
+    )
+    slots_of(program).targets[3].owner.properties["segment"] = arena  # pyright: ignore
+    assert any("is no input or output of the model" in m for m in found(program))
