@@ -59,6 +59,9 @@ def ranges_in(main: FuncOp, dims: Sizes, shapes: Shapes) -> dict[str, range]:
         for axis, size in enumerate(shapes.get(name, ())):
             if axis < len(shape) and shape[axis] == DYNAMIC:
                 asked.setdefault(names[axis], size)
+    known = {s for n in named_dims(main) for s in (n, *symbols(n))}
+    for name in asked.keys() - known:
+        argument_shapes(main, {name: 0})  # which refuses it
     stated, result = dim_ranges(main), dict[str, range]()
     for name in dict.fromkeys(s for n in named_dims(main) for s in (n, *symbols(n))):
         if name in asked or all(s == name for s in symbols(name)):
@@ -68,9 +71,6 @@ def ranges_in(main: FuncOp, dims: Sizes, shapes: Shapes) -> dict[str, range]:
                 hint = f"give a size, or a range: --dim '{name}=1..8'"
                 raise GeError(f"the sizes of '{name}' have no end", hint=hint)
             result[name] = range(least, most + 1)
-    for name, size in asked.items():
-        least = size if isinstance(size, int) else size.least
-        result.setdefault(name, range(least, least + 1))  # no dimension of the program: refused
     return result
 
 

@@ -54,7 +54,11 @@ class HostClock(ProgramClock):
         if not builder.tasks:
             return Timeline(self.target)
         schedule = self.plan([t.op for t in builder.tasks])
-        return HostSimulation(joined(builder.tasks, schedule, self.target), self.target).run()
+        bounds = Simulation(builder.tasks, self.target, host_driven=False).bounds()
+        tasks = joined(builder.tasks, schedule, self.target)
+        timeline = HostSimulation(tasks, self.target).run()
+        timeline.lower_bound_us, timeline.path_us = bounds  # of the device alone
+        return timeline
 
 
 def joined(device: Sequence[Task], schedule: Schedule, target: Target) -> list[Task]:

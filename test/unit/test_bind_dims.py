@@ -9,13 +9,14 @@ from xdsl.dialects.builtin import ModuleOp
 from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.control import IfOp, LoopOp
 from ge.dialects.npu_task.memory import Task
-from ge.dialects.support.dims import size_of, symbols
+from ge.dialects.support.dims import Range, size_of, symbols
 from ge.dialects.support.errors import GeError
 from ge.lowering.driver.binding import Binder
 from ge.lowering.driver.compiler import context, lower_program
 from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import Options
 from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.values import parse_dims, parse_shapes, shape_from
 from ge.runtime.check.proof import check_program
 from ge.runtime.device.session import Session
 
@@ -183,3 +184,22 @@ def test_a_session_binds_to_the_shapes_of_its_inputs():
     session.fuzz_schedule({"x": np.ones((3, 4), np.float32)}, 2)
     with pytest.raises(GeError, match="dimension 'n' is 9, out of its range"):
         session.run({"x": np.ones((9, 4), np.float32)})
+
+
+def test_sizes_are_numbers_ranges_or_any():
+    assert parse_dims(["n=1..8", "past + 1=7"]) == {"n": Range(1, 8), "past + 1": 7}
+    want = (Range(1, 10), 3, Range())
+    assert parse_shapes(["x:1~10,3,-1"]) == {"x": want}
+    assert shape_from("x", [(1, 10), 3, -1]) == want
+    for bad in ("n=8..1", "n=a..b", "n=1..x"):
+        with pytest.raises(GeError, match="is not a number"):
+            parse_dims([bad])
+
+
+def test_the_report_names_what_the_plan_does_not_hold():
+    made = program(OPEN)
+    memory = made.report()["memory"]
+    assert "peak_bytes" not in memory
+    assert memory["unknown"]["dims"] == ["n"]
+    assert memory["unknown"]["at_most"]["dims"] == {"n": 8}
+    assert "2 tensors of unknown size (n), arena at most" in made.summary("m")

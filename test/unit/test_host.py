@@ -179,6 +179,7 @@ def test_modes_compute_the_same_bits(mode: str, program: HostProgram):
         sunk = simulate(program.module, TARGET)
         assert called.timeline is not None
         assert called.timeline.latency_us >= sunk.latency_us - 1e-6
+        assert called.timeline.lower_bound_us == pytest.approx(sunk.lower_bound_us)
 
 
 def test_setups_and_tilings_are_counted(program: HostProgram):

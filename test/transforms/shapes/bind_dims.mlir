@@ -5,6 +5,14 @@
 // RUN: ge-run %t.mlir --no-static-shape --dim batch=6 --random-weights | filecheck %s --check-prefix=NUMBERS
 // RUN: ge-run %t.mlir --dim batch=6 --random-weights --sanitize 2>/dev/null | filecheck %s --check-prefix=NUMBERS
 // RUN: ge-run %t.mlir --dim batch=6 --timing-only 2>&1 | filecheck %s --check-prefix=TIME
+// RUN: ge-check %t.mlir | filecheck %s --check-prefix=OPEN
+// RUN: ge-check %t.mlir --dim batch=1..2 | filecheck %s --check-prefix=RANGE
+// RUN: not ge-check %t.mlir --dim rows=1 2>&1 | filecheck %s --check-prefix=NAME
+
+// OPEN-NOT: optimal
+// OPEN:     nothing is proved of the memory of {{[0-9]+}} tensors whose size is known at run time
+// RANGE:    proved at all 2 sizes of batch=1..2: arena of at most {{[0-9]+}} bytes
+// NAME:     error: there is no dimension 'rows'; the program has 'batch'
 
 // A shape that is computed: its kernel goes, and views and matmul take static types. The batch is
 // an output of the model too.
