@@ -400,9 +400,10 @@ def random_inputs(
     arrays: dict[str, Array] = {}
     for port in expected:
         known = (shapes or {}).get(port.name) or (DYNAMIC,) * len(port.shape)
+        names = [name or f"{port.name}[{i}]" for i, name in enumerate(port.dims)]
         shape = [
             given if given >= 0 else _size(name, sizes) if size == DYNAMIC else size
-            for given, size, name in zip(known, port.shape, port.dims, strict=True)
+            for given, size, name in zip(known, port.shape, names, strict=True)
         ]
         dtype = dtype_of(port.element)
         if prod(shape) * dtype.itemsize > machine_bytes():

@@ -1,6 +1,7 @@
 """Programs with a body for each of several sizes: what users ask for, numbers, memory, time."""
 
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,9 @@ def test_random_inputs_are_those_of_the_largest_gear(model: str):
     program = ge.compile(model, dynamic_dims="1,4;2,9;2,4")
     assert random_inputs(program.module)["x"].shape == (2, 9, 8)
     assert random_inputs(program.module, dims={"length": 4})["x"].shape == (2, 4, 8)
+    Path(model).write_text(re.sub(r", graph.dims = [^}]*", "", TEXT))
+    program = ge.compile(model, dynamic_dims="1,4,1,5;2,9,2,10")
+    assert random_inputs(program.module)["m"].shape == (2, 10)
 
 
 def test_every_level_has_the_numbers(model: str):

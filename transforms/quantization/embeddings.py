@@ -37,7 +37,7 @@ from ge.transforms.quantization.layers import (
     value_name,
 )
 
-LEAST = 2  # times as many bytes as in 8 bits
+LEAST = 1.5  # times as many bytes as in 8 bits
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def tables_of(op: Operation, constants: ConstantValues, ways: Ways) -> Iterator[
 
 
 def takes_less(value: SSAValue) -> bool:
-    """Whether floats are a table that takes at most half of its bytes in 8 bits."""
+    """Whether floats are a table that takes at most two thirds of its bytes in 8 bits."""
     if isinstance(value.owner, DequantizeOp) or not is_float(element_type(value)):
         return False
     if not is_table(value) or shape_of(value)[-1] == 1:

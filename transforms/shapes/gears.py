@@ -16,14 +16,12 @@ from math import prod
 
 from xdsl.dialects.func import FuncOp
 
-from ge.dialects.graph.ports import argument_attributes, dims_of, name_of
+from ge.dialects.graph.ports import DIM_RANGES, argument_attributes, dims_of, name_of
 from ge.dialects.support.dims import size_of, symbols
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, shape_of
 
 FEWEST, MOST = 2, 100  # gears
-
-RANGES = "graph.dim_ranges"  # of @main, by name: then dimensions have any size of a range
 
 Place = tuple[int, int]  # argument, axis
 
@@ -191,7 +189,7 @@ def gears_of(func: FuncOp, request: Request) -> Gears:
         number = 10012 if request.batch else 10031 if request.image_size else 10040
         raise fail(number, "gears need dynamic dimensions (-1), and all sizes are known",
                    "import the model with these dimensions left open")  # fmt: skip
-    if RANGES in func.attributes:
+    if DIM_RANGES in func.attributes:
         raise fail(10040, "gears need dimensions that are -1, not ranges such as 1~10",
                    "drop the ranges, or the gears")  # fmt: skip
     free = {n: places for n, places in dims.items() if not follows(n, dims)}

@@ -93,3 +93,18 @@ func.func @main(%x: tensor<1x2x4x16xf32>) -> (tensor<1x2x4x16xf32>, tensor<1x2x4
 }
 // CHECK-LABEL: func.func @main(%x: tensor<1x2x4x16xf32>)
 // CHECK-NOT: graph.quantize
+
+// -----
+
+// A table of f16 takes half of its bytes.
+func.func @main(%half: tensor<2xi64>) -> tensor<2x8xf16> {
+  %t = graph.constant #graph.weight<"t"> : tensor<99x16xf16>
+  %w = graph.constant #graph.weight<"w"> : tensor<16x8xf16>
+  // expected-remark@+1 {{'tokens' takes its table in 8 bits}}
+  %tokens = graph.gather %t, %half : (tensor<99x16xf16>, tensor<2xi64>) -> tensor<2x16xf16>
+  // expected-remark@+1 {{'fc' in w8a16}}
+  %fc = graph.matmul %tokens, %w : (tensor<2x16xf16>, tensor<16x8xf16>) -> tensor<2x8xf16>
+  func.return %fc : tensor<2x8xf16>
+}
+// CHECK-LABEL: func.func @main(%half
+// CHECK: graph.quantize %t, %{{\d+}} to i8 {axis = 1 : i64} : (tensor<99x16xf16>, tensor<16xf16>)
