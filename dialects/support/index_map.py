@@ -25,7 +25,7 @@ class IndexMap(GeOp, ABC):
     @property
     def rows(self) -> list[tuple[int, ...]]:
         rows = cast("Sequence[Attribute]", self.table.data)
-        return [array_ints(row) for row in rows if isinstance(row, DenseArrayBase)]
+        return [array_ints(row) for row in rows if row.name == DenseArrayBase.name]
 
     @property
     def measured(self) -> Sequence[int]:

@@ -23,6 +23,7 @@ CALLS = 2  # the first one fills the caches, the second one finds them full
 
 
 def add_dispatch_arguments(parser: ArgumentParser) -> None:
+    """Add the flags of a host that feeds the device."""
     add = parser.section("the host that feeds the device")
     add("--dispatch", metavar="MODE", help="eager, operations, graph, two-stage, three-stage, "
         "captured, updated, sunk, or all: prints a table of the calls")  # fmt: skip
@@ -42,6 +43,7 @@ def add_dispatch_arguments(parser: ArgumentParser) -> None:
 
 
 def check_dispatch_flags(args: argparse.Namespace) -> None:
+    """Raise GeError for flags of the host that do not go together."""
     from ge.dialects.support.errors import GeError
 
     if args.dispatch is None and (args.steps or args.grow):

@@ -81,7 +81,6 @@ def legality() -> Mapping[Level, Legality]:
     from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp, YieldOp
     from ge.dialects.npu_task.program_info import STREAMS
     from ge.lowering.levels import rules as r
-    from ge.lowering.levels.rules import Rules
     from ge.transforms.analysis.views import may_be_view
 
     graph_ops = frozenset({*Graph.operations, ReturnOp})
@@ -95,9 +94,9 @@ def legality() -> Mapping[Level, Legality]:
     buffers = {*copies, npu.LaunchOp, npu.ConstantOp, IfOp, CaseOp, LoopOp,
                MapIndexOp, YieldOp, AllocOp, ReinterpretCastOp, ReturnOp}  # fmt: skip
     tensors = TensorType, UnrankedTensorType
-    sizes: Rules = {ConstantOp: (r.constant_size,)}
-    kernels: Rules = {**sizes, npu.KernelOp: (r.kernel_fits,), npu.ConstantOp: (r.constant_size,)}
-    on_buffers: Rules = dict.fromkeys(
+    sizes: r.Rules = {ConstantOp: (r.constant_size,)}
+    kernels: r.Rules = {**sizes, npu.KernelOp: (r.kernel_fits,), npu.ConstantOp: (r.constant_size,)}
+    on_buffers: r.Rules = dict.fromkeys(
         (IfOp, CaseOp, LoopOp, ReinterpretCastOp, AllocOp), (r.on_buffers,)
     )
     return {
@@ -112,18 +111,14 @@ def legality() -> Mapping[Level, Legality]:
             **kernels,
             **on_buffers,
             npu.LaunchOp: (r.launch_matches, r.on_buffers, r.on_no_stream),
-            npu.CopyOp: (r.on_buffers, r.on_no_stream),
-            npu.BatchCopyOp: (r.on_buffers, r.on_no_stream),
-            npu.TransferOp: (r.on_buffers, r.on_no_stream),
+            **dict.fromkeys(copies, (r.on_buffers, r.on_no_stream)),
         }, kernel),
         Level.PROGRAM: Legality(
             frozenset(buffers | {npu.SlotOp, npu.RecordOp, npu.WaitOp}), (MemRefType,), {
                 **kernels,
                 **on_buffers,
                 npu.LaunchOp: (r.launch_matches, r.on_buffers, r.on_a_stream),
-                npu.CopyOp: (r.on_buffers, r.on_a_stream),
-                npu.BatchCopyOp: (r.on_buffers, r.on_a_stream),
-                npu.TransferOp: (r.on_buffers, r.on_a_stream),
+                **dict.fromkeys(copies, (r.on_buffers, r.on_a_stream)),
                 npu.RecordOp: (r.on_a_stream, r.event_in_range),
                 npu.WaitOp: (r.on_a_stream, r.event_in_range),
                 npu.SlotOp: (r.slot_inside,),

@@ -76,6 +76,7 @@ def state_arguments(func: FuncOp, returned: ReturnOp) -> dict[SSAValue, StateArg
 
 
 def state_buffer(arg: SSAValue, state: StateArgument) -> AllocOp:
+    """A buffer of the device that keeps a state; its valid part is as large as `arg`."""
     shape = DenseArrayBase.from_list(i64, list(shape_of(arg)))
     alloc = AllocOp.create(
         result_types=[MemRefType(element_type(arg), state.shape, memory_space=HBM)],

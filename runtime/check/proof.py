@@ -41,6 +41,8 @@ SAID_BY_THE_PLAN = {"stream", "lost wake-up"}
 
 @dataclass(frozen=True, slots=True)
 class Proof:
+    """The problems of a program, and what was proved where there are none."""
+
     problems: list[Problem]
     proved: str = ""
 

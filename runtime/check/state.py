@@ -35,6 +35,7 @@ def name_of_state(op: Operation) -> str:
 
 
 def check_states(func: FuncOp) -> Iterator[Problem]:
+    """What is wrong with the names, sizes and use of the slots that keep states."""
     slots = states_of(func)
     names = [name_of_state(op) for op in slots]
     for op, name in zip(slots, names, strict=True):

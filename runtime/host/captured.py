@@ -15,12 +15,16 @@ from ge.runtime.host.schedule import Kind, Schedule
 
 @dataclass(slots=True)
 class CapturedTasks:
+    """What a capture recorded, and for which shapes."""
+
     descs: list[Hashable]  # of each unit
     kinds: list[Hashable]  # of each task
     tasks: list[Hashable]  # what each task was recorded with
 
 
 class CapturedCall(Call):
+    """A call whose launches are recorded, or replayed where shapes are as recorded."""
+
     def run_with(self, captured: MutableMapping[int, CapturedTasks], place: int) -> Schedule:
         """Replay what was captured at this place of the program, or capture it."""
         leaves = [leaf for unit in self.units for leaf in unit.leaves]

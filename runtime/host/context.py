@@ -74,6 +74,8 @@ class Recorder(ABC):
 
 @dataclass(slots=True, eq=False)
 class Stream:
+    """A queue of the device; a `recorder` takes what is issued to it while it is captured."""
+
     number: int
     recorder: Recorder | None = None
 

@@ -25,6 +25,8 @@ class Found(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
+    """Where a tiling was found, if it was."""
+
     found: Found
     patched: bool = False  # another length had to be written into it
 

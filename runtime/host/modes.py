@@ -8,6 +8,8 @@ from ge.dialects.support.errors import GeError
 
 @dataclass(frozen=True, slots=True)
 class Mode:
+    """How a host feeds the device: on which threads, and what it keeps from call to call."""
+
     name: str
     what: str
     threads: tuple[str, ...]

@@ -25,6 +25,8 @@ from ge.runtime.host.kernel_cache import KernelCaches, Lookup
 
 @dataclass(frozen=True, slots=True)
 class TensorDesc:
+    """The element type and shape of a tensor."""
+
     dtype: str
     shape: tuple[int, ...]
 
@@ -181,6 +183,8 @@ class Node:
 
 
 class GraphOperation(Operation):
+    """Operations that run in order; tensors between them are in the workspace."""
+
     def __init__(
         self,
         name: str,

@@ -125,6 +125,7 @@ def _parameter(definition: OpDef, prop: str, ints: tuple[int, ...]) -> Attribute
 
 
 def fold_block(block: Block, limit: int) -> None:
+    """Fold the ops of a block and of blocks in it; results have at most `limit` bytes."""
     for op in list(block.ops):
         if isinstance(op, LoopOp):
             infer_loop(op)

@@ -285,6 +285,7 @@ def part_view(
     sizes: Sequence[int],
     strides: Sequence[int],
 ) -> ReinterpretCastOp:
+    """A view of a buffer at `offset` (in elements) of where a part of it is placed."""
     placed = placement.view(offset, sizes, strides)
     assert placed is not None
     start, steps = placed

@@ -22,6 +22,8 @@ from ge.runtime.data.arrays import array_of, dtype_of
 
 
 class Kind(Enum):
+    """What padding holds where that is no number."""
+
     LOW = "so low that its weight in a softmax is exactly zero"
     INDEX = "the index along the axis"
     COPY = "what all elements along the axis hold"

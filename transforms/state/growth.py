@@ -39,6 +39,7 @@ from ge.dialects.support.types import (
     shape_of,
     tensor,
 )
+from ge.runtime.data.arrays import Array
 from ge.transforms.graph.infer_shapes import infer_block
 from ge.transforms.state.closed import closed_value
 from ge.transforms.state.mark_state import argument_tables, typed_outputs
@@ -284,9 +285,9 @@ class Growth:
         index = taken.axis - op.batch_dims.value.data
         if not 0 <= index < array.shape[-1] or taken.beyond != rows.beyond:
             return False
-        picked = np.moveaxis(array[..., index], indices.axis, -1)
-        last = np.arange(picked.shape[-1])
-        return bool((picked >= 0).all() and (picked <= last).all())
+        picked: Array = np.moveaxis(array[..., index], indices.axis, -1)
+        last: Array = np.arange(picked.shape[-1])
+        return bool(np.all(picked >= 0)) and bool(np.all(picked <= last))
 
     def refused_op(self, op: Operation, why: str) -> GeError:
         hint = "state with a capacity needs a model of which each op keeps rows apart"

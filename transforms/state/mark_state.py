@@ -33,6 +33,7 @@ def typed_inputs(main: FuncOp) -> list[Typed]:
 
 
 def typed_outputs(main: FuncOp) -> list[Typed]:
+    """Names, element types and shapes of the outputs."""
     types = main.function_type.outputs.data
     tables = [DictionaryAttr({})] * len(types) if main.res_attrs is None else main.res_attrs.data
     names = [name_of(t.data) or f"result{i}" for i, t in enumerate(tables)]
