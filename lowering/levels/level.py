@@ -97,9 +97,8 @@ def legality() -> Mapping[Level, Legality]:
     tensors = TensorType, UnrankedTensorType
     sizes: Rules = {ConstantOp: (r.constant_size,)}
     kernels: Rules = {**sizes, npu.KernelOp: (r.kernel_fits,), npu.ConstantOp: (r.constant_size,)}
-    on_buffers: Rules = dict.fromkeys(
-        (IfOp, CaseOp, LoopOp, ReinterpretCastOp, AllocOp), (r.on_buffers,)
-    )
+    defining = IfOp, CaseOp, LoopOp, ReinterpretCastOp, AllocOp
+    on_buffers: Rules = dict.fromkeys(defining, (r.on_buffers,))
     return {
         Level.GRAPH: Legality(graph_ops, tensors, sizes),
         Level.FUSED: Legality(fused_ops, tensors, sizes),
@@ -120,8 +119,7 @@ def legality() -> Mapping[Level, Legality]:
                 **on_buffers,
                 npu.LaunchOp: (r.launch_matches, r.on_buffers, r.on_a_stream),
                 **dict.fromkeys(copies, (r.on_buffers, r.on_a_stream)),
-                npu.RecordOp: (r.on_a_stream, r.event_in_range),
-                npu.WaitOp: (r.on_a_stream, r.event_in_range),
+                **dict.fromkeys((npu.RecordOp, npu.WaitOp), (r.on_a_stream, r.event_in_range)),
                 npu.SlotOp: (r.slot_inside,),
                 AllocOp: (r.on_buffers, r.on_host),
             }, kernel, STREAMS,
