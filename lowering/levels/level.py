@@ -81,6 +81,7 @@ def legality() -> Mapping[Level, Legality]:
     from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp, YieldOp
     from ge.dialects.npu_task.program_info import STREAMS
     from ge.lowering.levels import rules as r
+    from ge.lowering.levels.rules import Rules
     from ge.transforms.analysis.views import may_be_view
 
     graph_ops = frozenset({*Graph.operations, ReturnOp})
@@ -94,11 +95,10 @@ def legality() -> Mapping[Level, Legality]:
     buffers = {*copies, npu.LaunchOp, npu.ConstantOp, IfOp, CaseOp, LoopOp,
                MapIndexOp, YieldOp, AllocOp, ReinterpretCastOp, ReturnOp}  # fmt: skip
     tensors = TensorType, UnrankedTensorType
-    sizes: r.Rules = {ConstantOp: (r.constant_size,)}
-    kernels: r.Rules = {**sizes, npu.KernelOp: (r.kernel_fits,), npu.ConstantOp: (r.constant_size,)}
-    on_buffers: r.Rules = dict.fromkeys(
-        (IfOp, CaseOp, LoopOp, ReinterpretCastOp, AllocOp), (r.on_buffers,)
-    )
+    sizes: Rules = {ConstantOp: (r.constant_size,)}
+    kernels: Rules = {**sizes, npu.KernelOp: (r.kernel_fits,), npu.ConstantOp: (r.constant_size,)}
+    defining = IfOp, CaseOp, LoopOp, ReinterpretCastOp, AllocOp
+    on_buffers: Rules = dict.fromkeys(defining, (r.on_buffers,))
     return {
         Level.GRAPH: Legality(graph_ops, tensors, sizes),
         Level.FUSED: Legality(fused_ops, tensors, sizes),
@@ -119,8 +119,7 @@ def legality() -> Mapping[Level, Legality]:
                 **on_buffers,
                 npu.LaunchOp: (r.launch_matches, r.on_buffers, r.on_a_stream),
                 **dict.fromkeys(copies, (r.on_buffers, r.on_a_stream)),
-                npu.RecordOp: (r.on_a_stream, r.event_in_range),
-                npu.WaitOp: (r.on_a_stream, r.event_in_range),
+                **dict.fromkeys((npu.RecordOp, npu.WaitOp), (r.on_a_stream, r.event_in_range)),
                 npu.SlotOp: (r.slot_inside,),
                 AllocOp: (r.on_buffers, r.on_host),
             }, kernel, STREAMS,

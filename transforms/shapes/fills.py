@@ -22,7 +22,7 @@ from ge.runtime.data.arrays import array_of, dtype_of
 
 
 class Kind(Enum):
-    """What padding holds where that is no number."""
+    """What is known of padded elements that are no known constant."""
 
     LOW = "so low that its weight in a softmax is exactly zero"
     INDEX = "the index along the axis"

@@ -286,8 +286,11 @@ class Growth:
         if not 0 <= index < array.shape[-1] or taken.beyond != rows.beyond:
             return False
         picked: Array = np.moveaxis(array[..., index], indices.axis, -1)
-        last: Array = np.arange(picked.shape[-1])
-        return bool(np.all(picked >= 0)) and bool(np.all(picked <= last))
+        return all(
+            0 <= n <= i
+            for row in picked.reshape(-1, len(picked.T)).tolist()
+            for i, n in enumerate(row)
+        )
 
     def refused_op(self, op: Operation, why: str) -> GeError:
         hint = "state with a capacity needs a model of which each op keeps rows apart"
