@@ -76,7 +76,7 @@ def settle(block: Block, limit: int = LIMIT) -> None:
 
 
 def retyped(op: FusedOp) -> bool:
-    """Infer the types of the members where they are; whether nothing folds, so that they can stay."""
+    """Infer the types of the members where they are; whether nothing folds: so they can stay."""
     members, args = op.members, op.block.args
     if len(members) < 2 or len(set(op.inputs)) < len(args) or set(op.yielded) & set(args):
         return False
