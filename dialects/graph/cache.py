@@ -64,6 +64,9 @@ class AppendOp(Movement, OneResultOp):
     def bytes_read(self, index: int) -> int:
         return byte_size(self.rows.type) if index == 0 else super().bytes_read(index)
 
+    def bytes_written(self, index: int) -> int:
+        return byte_size(self.rows.type)
+
     def static_work(self) -> Work:
         rows = byte_size(self.rows.type)
         return Work(0, numel(shape_of(self.rows)), rows + byte_size(self.length.type), rows)

@@ -48,6 +48,11 @@ class WorkInterface(GeOp):
         """Bytes of operand `index` that are needed. Raises ValueError for a dynamic shape."""
         return byte_size(self.operands[index].type)
 
+    def bytes_written(self, index: int) -> int:
+        """Bytes of result `index` that are written where it lies in an operand's memory. Raises
+        ValueError for a dynamic shape."""
+        return byte_size(self.results[index].type)
+
     def traffic(self) -> tuple[int, int]:
         """Bytes read and written when each operand and result crosses the memory once."""
         return (

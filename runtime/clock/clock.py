@@ -233,7 +233,8 @@ class ProgramClock:
             self._unknown.append(op)
             return
         if isinstance(cost, Pipes):
-            time = known.time(self.traffic.launch(ins, known.reads, writes), self.target)
+            moved = self.traffic.launch(ins, known.reads, writes, known.writes)
+            time = known.time(moved, self.target)
         else:
             time = cost
             for value in writes:

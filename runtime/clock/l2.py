@@ -116,6 +116,14 @@ class L2Cache:
             return
         self._put(place, min(span, size if size == span else before + size))
 
+    def write_part(self, place: AddressRange, size: int) -> None:
+        """Write `size` bytes somewhere in a place: where it is not held, they are not kept."""
+        if (r := self._segment(place).exactly(place)) is None:
+            self.written_back += size
+            return
+        r.dirty = min(r.high - r.low, r.dirty + size)
+        self._touch(r)
+
     def flush(self) -> None:
         self._evict(0)
 

@@ -7,7 +7,7 @@ from ge.dialects.npu_task.attributes import Engine, TilingAttr
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.timeline import COMPUTE, DMA_IN, capacities
-from ge.runtime.clock.traffic import Moved, bytes_read
+from ge.runtime.clock.traffic import Moved, bytes_read, bytes_written
 from ge.runtime.costs.cost import kernel_cost
 from ge.runtime.costs.pipes import Pipes, TaskTime
 
@@ -23,6 +23,7 @@ class Launched:
     # of their clusters too
     cores: tuple[tuple[str, int], ...]
     reads: list[tuple[int, int]]  # operand indices, and bytes read of each
+    writes: list[int]  # bytes of each output, where it lies in an input's memory
     times: dict[Moved, TaskTime] = field(default_factory=dict[Moved, TaskTime])
 
     @classmethod
@@ -31,14 +32,15 @@ class Launched:
         inputs = len(kernel.body.block.args)
         engine = DMA_IN if kernel.engine.data is Engine.DMA else kernel.engine.data.value
         if engine not in COMPUTE or not isinstance(cost, Pipes):
-            return cls(inputs, cost, engine, ((engine, 1),), [])
+            return cls(inputs, cost, engine, ((engine, 1),), [], [])
         capacity = capacities(target)
         blocks = capacity[engine] if kernel.tiling is None else kernel.tiling.blocks.data
         cores = ((engine, min(blocks, capacity[engine])),)
         if engine == "cube" and cost.vector_us:
             cluster = max(capacity["vector"] // capacity["cube"], 1)
             cores += (("vector", min(cores[0][1] * cluster, capacity["vector"])),)
-        return cls(inputs, cost, engine, cores, list(bytes_read(kernel)))
+        reads, writes = list(bytes_read(kernel)), bytes_written(kernel)
+        return cls(inputs, cost, engine, cores, reads, writes)
 
     def time(self, moved: Moved, target: Target) -> TaskTime:
         time = self.times.get(moved)

@@ -1,6 +1,6 @@
 """Which bytes of a program's tasks cross HBM: its buffers as places in memory, seen through L2."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import Attribute, BlockArgument, SSAValue
@@ -9,6 +9,7 @@ from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.npu_task.attributes import HOST
 from ge.dialects.npu_task.memory import ByteRegions
 from ge.dialects.npu_task.ops import KernelOp, SlotOp
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size
 from ge.runtime.clock.l2 import AddressRange, L2Cache
 
@@ -38,27 +39,39 @@ class Traffic:
         self._segments: dict[SSAValue, int] = {}
 
     def launch(
-        self, ins: Sequence[SSAValue], reads: Iterable[tuple[int, int]], outs: Iterable[SSAValue]
-    ) -> Moved:
-        return self._moved([(ins[i], size) for i, size in reads], outs)
+        self, ins: Sequence[SSAValue], reads: Iterable[tuple[int, int]],
+        outs: Sequence[SSAValue], writes: Sequence[int],
+    ) -> Moved:  # fmt: skip
+        """`writes`: bytes of each output, where it lies in an input's memory."""
+        inside = [self._access(v) for v in ins]
+        pairs = zip(outs, writes, strict=True)
+        parts = {v: size for v, size in pairs if self._access(v) in inside}
+        return self._moved([(ins[i], size) for i, size in reads], outs, parts)
 
     def copy(self, source: SSAValue, target: SSAValue) -> Moved:
         access = self._access(source)
-        return self._moved([(source, access.size)] if access else [], [target])
+        return self._moved([(source, access.size)] if access else [], [target], {})
 
     def transfer(self, target: SSAValue) -> None:
         """Something else than a core writes a buffer, past L2."""
         if (access := self._access(target)) is not None:
             self.cache.forget(access.place)
 
-    def _moved(self, reads: Iterable[tuple[SSAValue, int]], writes: Iterable[SSAValue]) -> Moved:
+    def _moved(
+        self, reads: Iterable[tuple[SSAValue, int]], writes: Iterable[SSAValue],
+        parts: Mapping[SSAValue, int],
+    ) -> Moved:  # fmt: skip
         before, hits = self.cache.written_back, 0
         for value, size in reads:
             if (access := self._access(value)) is not None:
                 size = min(size, access.size)
                 hits += size - self.cache.read(access.place, size)
         for value in writes:
-            if (access := self._access(value)) is not None:
+            if (access := self._access(value)) is None:
+                continue
+            if (size := parts.get(value, access.size)) < access.size:
+                self.cache.write_part(access.place, size)
+            else:
                 self.cache.write(access.place, access.size)
         return Moved(hits, self.cache.written_back - before)
 
@@ -96,3 +109,17 @@ def bytes_read(kernel: KernelOp) -> Iterable[tuple[int, int]]:
     for operand, inside in zip(operands, body.inputs, strict=True):
         if isinstance(operand, BlockArgument):
             yield operand.index, sizes[inside]
+
+
+def bytes_written(kernel: KernelOp) -> list[int]:
+    """Bytes of each result of a launch that the kernel writes, where it lies in the memory of an
+    operand. Raises ValueError for a dynamic shape."""
+    main, last = kernel.main, kernel.body.block.last_op
+    inside: dict[SSAValue, SSAValue] = dict(zip(main.results, Body.of(main).outputs, strict=True))
+    returned: Sequence[SSAValue] = last.operands if last else ()
+    sizes: list[int] = []
+    for value in (inside.get(v, v) for v in returned):
+        op = value.owner
+        known = isinstance(op, TensorOp)
+        sizes.append(op.bytes_written(op.results.index(value)) if known else byte_size(value.type))
+    return sizes

@@ -35,6 +35,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
     i1,
+    i64,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Region
@@ -47,6 +48,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import (
     CONDITION,
     ITERATION,
+    CaseOp,
     IfOp,
     LoopOp,
     YieldOp,
@@ -87,6 +89,9 @@ LEVELS = ("graph", "fused", "program")
 """The levels that are run: the graph after its passes, and those below."""
 
 
+CONTROL = IfOp | CaseOp | LoopOp  # made by `Graphs.fill`
+
+
 @cache
 def op_classes(*plugins: str) -> tuple[type[TensorOp], ...]:
     """The classes of ops that graphs are made of."""
@@ -96,7 +101,7 @@ def op_classes(*plugins: str) -> tuple[type[TensorOp], ...]:
         op
         for dialect in dialects
         for op in dialect.operations
-        if issubclass(op, TensorOp) and not issubclass(op, FusedOp | ConstantOp | IfOp | LoopOp)
+        if issubclass(op, TensorOp) and not issubclass(op, FusedOp | ConstantOp | CONTROL)
     )
 
 
@@ -141,10 +146,14 @@ class Graphs:
                 continue
 
     def branch(self, b: Builder, depth: int) -> None:
+        count = b.rng.randint(1, 3) if b.flip(0.3) else 0  # of the branches of a case
         condition = b.value(b.rng.choice(((), (1,))), i1)
+        if count:
+            number = b.constant_int(b.rng.randrange(count))
+            condition = b.value((), i64, fresh=1.0) if count > 1 and b.flip(0.6) else number
         regions: list[Region] = []
         types: list[Attribute] = []
-        for _ in range(2):
+        for _ in range(count or 2):
             with b.inside() as block:
                 before = len(b.values)
                 self.fill(b, b.rng.randint(1, 3), depth + 1)
@@ -156,7 +165,8 @@ class Graphs:
                     types = [v.type for v in values]
                 block.add_op(YieldOp(*values))
                 regions.append(Region(block))
-        b.add(IfOp.of(condition, regions=regions, results=len(types)))
+        op = CaseOp.of if count else IfOp.of
+        b.add(op(condition, regions=regions, results=len(types)))
 
     def loop(self, b: Builder, depth: int) -> None:
         carried = [b.any() for _ in range(b.rng.randint(1, 2))]

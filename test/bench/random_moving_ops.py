@@ -248,3 +248,12 @@ def clamp(b: Builder, op: Any) -> TensorOp:
     x = b.any()
     low, high = (b.value((), element_type(x)) if b.flip(0.7) else None for _ in range(2))
     return op.of(x, low, high)
+
+
+@makes(g.gears.MapIndexOp)
+def map_index(b: Builder, op: Any) -> TensorOp:
+    x, axis, _ = with_axis(b)
+    size = shape_of(x)[axis]
+    rows = [[size + i] for i in range(b.rng.randint(1, 3))]
+    b.rng.shuffle(rows)
+    return op.make([x], [axis % len(shape_of(x))], rows)

@@ -65,7 +65,7 @@ from xdsl.traits import Pure
 
 from ge.dialects import graph as g
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.control import IfOp, LoopOp
+from ge.dialects.graph.control import CaseOp, IfOp, LoopOp
 from ge.dialects.support.access import Access
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.errors import GeError
@@ -96,7 +96,7 @@ e = g.elementwise
 MOVES = (Access.VIEW, Access.MOVEMENT, Access.LOOKUP)
 CHOOSES = (
     *(e.AbsOp, e.NegOp, e.SignOp, e.FloorOp, e.CeilOp, e.RoundOp, e.MaximumOp, e.MinimumOp),
-    *(e.ClampOp, e.SelectOp, g.activation.ReluOp, ConstantOp, IfOp, LoopOp),
+    *(e.ClampOp, e.SelectOp, g.activation.ReluOp, ConstantOp, IfOp, CaseOp, LoopOp),
     *(g.reduction.ArgReduceOp, g.indexing.TopKOp, g.pooling.MaxPoolIndicesOp),
 )
 """Ops that do not round."""
@@ -325,7 +325,7 @@ class Runs:
         return self.call(self.callees(module))
 
     def callees(self, module: ModuleOp) -> dict[str, Callee]:
-        return {t.function: Callee(module, t.function, self.payload) for t in self.trials}
+        return {t.function: Callee(module, t.function, self.payload, {}) for t in self.trials}
 
     def call(self, callees: Mapping[str, Callee]) -> Sequence[Outcome]:
         pairs = zip(self.trials, self.inputs, strict=True)

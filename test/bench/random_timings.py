@@ -19,7 +19,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from ge.dialects.npu_task.control import IfOp, LoopOp, YieldOp
+from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp, YieldOp
 from ge.dialects.npu_task.ops import ConstantOp, CopyOp, LaunchOp, SlotOp
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.functions import main_function
@@ -138,7 +138,9 @@ class Run:
         if memory is None:
             assert isinstance(place.memory, SSAValue)
             owner, size = place.memory.owner, len(positions(place.memory))
-            if isinstance(owner, ConstantOp):
+            if isinstance(owner, MapIndexOp):
+                memory = self.tokens(("gear", str(owner.properties)), size)
+            elif isinstance(owner, ConstantOp):
                 memory = self.tokens(("constant", str(owner.value)), size)
             else:
                 assert isinstance(owner, AllocOp)
@@ -163,9 +165,9 @@ class Run:
                 begin = span[int(self.rng.integers(2))]
                 end = max(begin, span[int(self.rng.integers(2))])
                 self.pending += [(begin, 2 * number, op, False), (end, 2 * number + 1, op, True)]
-            elif isinstance(op, IfOp | LoopOp):
+            elif isinstance(op, IfOp | CaseOp | LoopOp):
                 self.flush()
-                self.branch(op) if isinstance(op, IfOp) else self.loop(op)
+                self.loop(op) if isinstance(op, LoopOp) else self.branch(op)
         self.flush()
 
     def flush(self) -> None:
@@ -188,9 +190,9 @@ class Run:
 
     # ---- control flow
 
-    def branch(self, op: IfOp) -> None:
-        """Which way is taken depends on the condition's token."""
-        region = (op.then, op.otherwise)[hash(self.read(op.condition)) >> 8 & 1]
+    def branch(self, op: IfOp | CaseOp) -> None:
+        """Which way is taken depends on the token of the condition or index."""
+        region = op.regions[(hash(self.read(op.operands[0])) >> 8) % len(op.regions)]
         self.block(region.block)
         last = region.block.last_op
         assert isinstance(last, YieldOp)

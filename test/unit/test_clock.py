@@ -39,6 +39,12 @@ npu_task.kernel @vector on vector tiling <[512] blocks 16 buffers 2> {
   %0 = graph.exp %x : (tensor<256x256xf16>) -> tensor<256x256xf16>
   npu_task.return %0 : tensor<256x256xf16>
 }
+npu_task.kernel @append on vector tiling <[512] blocks 1 buffers 1> {
+^bb0(%x: tensor<256x256xf16>, %r: tensor<1x256xf16>, %n: tensor<i64>):
+  %0 = graph.append %x, %r at %n axis 0
+    : (tensor<256x256xf16>, tensor<1x256xf16>, tensor<i64>) -> tensor<256x256xf16>
+  npu_task.return %0 : tensor<256x256xf16>
+}
 npu_task.kernel @unknown on vector {
 ^bb0(%x: tensor<?x?xf16>):
   %0 = graph.exp %x : (tensor<?x?xf16>) -> tensor<?x?xf16>
@@ -195,6 +201,24 @@ def test_what_no_longer_fits_into_l2_is_written_and_read_again() -> None:
     large = run(*lines).tasks[2]
     assert large.time.bytes == 0
     assert large.time.total_us < again.time.total_us
+
+
+def test_rows_that_are_appended_do_not_bring_their_cache_into_l2() -> None:
+    row, number = (b.replace("256x256xf16", t) for b, t in ((BUFFER, "1x256xf16"), (BUFFER, "i64")))
+    ins = f"ins(%a, %r, %n : {BUFFER}, {row}, {number})"
+    both = [
+        f'%r = npu_task.slot "io" 0 : {row}',
+        f'%n = npu_task.slot "io" 512 : {number}',
+        f"npu_task.launch @append on 0 {ins} outs(%a : {BUFFER})",
+        launch("vector", 0),
+    ]
+    append, read = run(*both).tasks
+    assert append.time.bytes == 2 * 512 + 8  # the row, read and written, and the number
+    assert read.time.bytes == 131072  # the cache, of which L2 has a row at most
+    check(run(*both))
+    elsewhere = [line.replace("outs(%a", "outs(%b") for line in both[:3]]
+    _, read = run(*elsewhere, launch("vector", 0, "%b", "%a")).tasks
+    assert read.time.bytes == 0  # all of it was written
 
 
 def loop(trips: str, body: str) -> str:

@@ -51,6 +51,17 @@ def test_a_buffer_written_row_by_row_in_two_parts() -> None:
     assert cache.written_back == 100
 
 
+def test_rows_that_are_written_do_not_bring_their_buffer() -> None:
+    cache = L2Cache(200)
+    cache.write_part(A, 10)
+    assert cache.written_back == 10
+    assert cache.read(A, 100) == 100
+    cache.write_part(A, 10)
+    assert cache.read(A, 100) == 0
+    cache.flush()
+    assert cache.written_back == 20
+
+
 def test_what_is_larger_than_l2_never_hits() -> None:
     cache = L2Cache(200)
     large = AddressRange("io", 0, 300)

@@ -224,9 +224,14 @@ def test_inputs(make: Callable[[Path], object], expected: str, folder: Path, fai
 SHAPES = ["x", "x=", "=2x3", "x=2x", "x=axb", "x=-1x3", "x=2,3", "x=1e3", "x=" + "9" * 30, "z=2x3"]
 
 
+RANGE = "or a range, as in batch=1..8"
+MISFIT = "model.onnx: error: input 'x' is [4, 16], so the shape"
+
+
 def expected_shape(text: str) -> str:
     name, _, shape = text.partition("=")
-    wrong = f"'{shape}' is not a shape such as 1x3x224x224"
+    hint = "sizes are numbers, ranges such as 1~10, or -1"
+    wrong = f"'{shape}' is not a shape such as 1x3x224x224 or 1~10,3,-1; {hint}"
     return wrong if name and shape else "expected NAME=1x3x224x224"
 
 
@@ -236,6 +241,8 @@ def test_shapes(tool: str, shape: str, fails: Fails):
     line = fails(tool, "model.onnx", "--shape", shape, OUTPUT[tool], "out")
     assert line.endswith(
         {
+            "x=-1x3": f"{MISFIT} [?, 3] does not fit: a dimension is 16",
+            "x=2,3": f"{MISFIT} [2, 3] does not fit: a dimension is 4",
             "x=": "model.onnx: error: input 'x' has rank 2 ([4, 16]), but the shape [] is given",
             "z=2x3": "model.onnx: error: there is no input 'z'; the model has 'x'",
         }.get(shape, f"{tool}: error: --shape {shape}: {expected_shape(shape)}")
@@ -248,10 +255,10 @@ def test_shapes(tool: str, shape: str, fails: Fails):
     [
         ("n", "--dim n: expected NAME=2"),
         ("=2", "--dim =2: expected NAME=2"),
-        ("n=", "--dim n=: '' is not a number of elements"),
-        ("n=two", "--dim n=two: 'two' is not a number of elements"),
-        ("n=-2", "--dim n=-2: '-2' is not a number of elements"),
-        ("n=2.5", "--dim n=2.5: '2.5' is not a number of elements"),
+        ("n=", f"--dim n=: '' is not a number of elements; {RANGE}"),
+        ("n=two", f"--dim n=two: 'two' is not a number of elements; {RANGE}"),
+        ("n=-2", f"--dim n=-2: '-2' is not a number of elements; {RANGE}"),
+        ("n=2.5", f"--dim n=2.5: '2.5' is not a number of elements; {RANGE}"),
         ("none=2", "there is no dimension 'none'; the model has none"),
     ],
 )
