@@ -112,8 +112,8 @@ class Feeding:
         module, inputs, gear = loaded.module, self.inputs, None
         gears = GearTable.of(main_of(module))
         if inputs is None and (gears is not None or not self.args.timing_only):
-            sizes = () if self.args.grow else fixed_of(self.options)
-            inputs = random_inputs(module, self.args.seed, *sizes)
+            shapes, dims = ({}, {}) if self.args.grow else fixed_of(self.options)
+            inputs = random_inputs(module, self.args.seed, shapes, dims)
         if gears is not None and inputs is not None:
             gear = gears.chosen({name: array.shape for name, array in inputs.items()}, {})
         if self.args.timing_only:

@@ -385,6 +385,9 @@ def compile_model(
     comes from the environment. Sizes are numbers, pairs of the least and the largest, or texts as
     on the command line. Raises GeError for what is wrong with model or options."""
     all_options = Options.from_environment(**options)
+    for what, sizes in {"shapes": shapes, "dims": dims}.items():
+        if not isinstance(sizes, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise GeError(f"{what} are sizes by name, not of type {type(sizes).__name__}")
     by_input = {n: shape_from(n, s) for n, s in (shapes or {}).items()}
     by_name = {n: size_from(n, s) for n, s in (dims or {}).items()}
     return Request(path, all_options, shapes=by_input, dims=by_name).program()

@@ -390,7 +390,7 @@ class Options:
             if choices and value not in choices:
                 one_of = facts_of(field).listed()
                 raise GeError(f"{field.name} is one of {one_of}, not '{value}'")
-        if self.memory_limit < 0:
+        if type(self.memory_limit) is not int or self.memory_limit < 0:
             raise GeError(f"the memory limit is a number of bytes, not {self.memory_limit}")
 
     def _listed(self, name: str, text: str) -> tuple[str, ...]:

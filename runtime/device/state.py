@@ -203,7 +203,7 @@ class State:
     def value(self, name: str) -> StateValue:
         """Raises GeError for a name that no state has."""
         if name not in self.values:
-            near = get_close_matches(name, self.names, 1)
+            near = get_close_matches(str(name), self.names, 1)
             names = ", ".join(self.names) or "none"
             hint = f"did you mean '{near[0]}'?" if near else f"states: {names}"
             raise GeError(f"there is no state '{name}'", hint=hint)
@@ -224,8 +224,12 @@ class State:
             value.reset()
 
     def save(self, path: str | Path) -> None:
-        with open(path, "wb") as file:
-            write_npz(file, {name: self[name] for name in self.names})
+        """Raises GeError for a file that cannot be written."""
+        try:
+            with open(path, "wb") as file:
+                write_npz(file, {name: self[name] for name in self.names})
+        except OSError as e:
+            raise GeError(f"cannot write '{path}': {e.strerror}") from None
 
     def load(self, path: str | Path) -> None:
         """Raises GeError for a file that does not have each state."""

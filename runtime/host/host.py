@@ -23,7 +23,7 @@ from ge.runtime.host.context import RING_BLOCKS, Context
 from ge.runtime.host.dispatch import Call, Counts
 from ge.runtime.host.host_clock import CAUSES, HOST_CAUSES, HostClock, idle_gaps
 from ge.runtime.host.kernel_cache import GLOBAL_SLOTS, LOCAL_SLOTS, MOST_SLOTS, KernelCaches
-from ge.runtime.host.modes import SUNK, Mode, modes
+from ge.runtime.host.modes import ALL, SUNK, Mode, modes
 from ge.runtime.host.program import Leaves, Operations, Unit, mark_growing
 from ge.runtime.host.schedule import Schedule
 
@@ -40,7 +40,7 @@ class HostOptions:
     def __post_init__(self) -> None:
         for name, least in (("local_slots", 0), ("global_slots", 0), ("ring_blocks", 1)):
             value = getattr(self, name)
-            if not least <= value <= MOST_SLOTS:
+            if type(value) is not int or not least <= value <= MOST_SLOTS:
                 text = f"{name.replace('_', ' ')}: {least} to {MOST_SLOTS}"
                 raise GeError(f"{text}, not {value}")
 
@@ -103,6 +103,8 @@ class Host:
     @classmethod
     def of(cls, mode: str, target: str = DEFAULT_TARGET, **options: Any) -> "Host":
         """A host in the mode of a name. Raises GeError for an unknown one."""
+        if mode == ALL:
+            raise GeError(f"a host has one dispatch mode, not '{ALL}'")
         return cls(modes(mode)[0], Target.load(target), HostOptions(**options))
 
     def call(

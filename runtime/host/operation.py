@@ -58,7 +58,11 @@ class VariantPack:
 
 
 def _desc(value: Array | TensorDesc) -> TensorDesc:
-    return value if isinstance(value, TensorDesc) else TensorDesc.of(value)
+    if isinstance(value, TensorDesc):
+        return value
+    if not isinstance(value, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise GeError(f"tensors are arrays or descriptions, not of type {type(value).__name__}")
+    return TensorDesc.of(value)
 
 
 @dataclass(slots=True)

@@ -291,3 +291,15 @@ def test_batches_between_gears_are_padded(tmp_path: Path):
     binding = session.bind({session.input_names[0]: ge.DeviceArray.of(batches[1])})
     with pytest.raises(GeError, match="has the sizes of one; run the session itself"):
         binding.run()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dims": 5}, "dims are sizes by name, not of type int"),
+        ({"memory_limit": "1K"}, "the memory limit is a number of bytes, not 1K"),
+    ],
+)
+def test_options_of_other_types_are_named(model: str, options: dict[str, Any], message: str):
+    with pytest.raises(GeError, match=message):
+        ge.compile(model, **options)

@@ -111,6 +111,15 @@ def test_names_of_operations_and_modes():
     assert ge.host.Host is Host
 
 
+def test_a_host_refuses_what_it_cannot_use(context: Context):
+    with pytest.raises(GeError, match="one dispatch mode, not 'all'"):
+        Host.of("all")
+    with pytest.raises(GeError, match="local slots: 0 to 1024, not x"):
+        Host.of("graph", local_slots="x")
+    with pytest.raises(GeError, match="tensors are arrays or descriptions, not of type list"):
+        _ = VariantPack([[1, 2]], []).descs  # pyright: ignore[reportArgumentType]
+
+
 def test_slots_are_filled_round_robin():
     cache = KernelCache(2)
     for key in "ab":

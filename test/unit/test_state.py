@@ -142,6 +142,10 @@ def test_state_is_read_written_reset_and_saved(tmp_path: Path) -> None:
         with pytest.raises(ge.GeError, match=r"state 'h' is float32 \[4, 8\], not"):
             session.state.write({"a": array(2, 8), "h": wrong})
     assert not session.state["a"].any()  # none is written where one does not fit
+    with pytest.raises(ge.GeError, match=r"cannot write ./no/folder/s\.npz."):
+        session.state.save("/no/folder/s.npz")
+    with pytest.raises(ge.GeError, match="there is no state '0'"):
+        _ = session.state[0]  # pyright: ignore[reportArgumentType]
     with pytest.raises(ge.GeError, match=r"there is no state 'hh'; did you mean 'h'\?"):
         _ = session.state["hh"]
     np.savez(tmp_path / "t.npz", h=array(1, 4, 8))
