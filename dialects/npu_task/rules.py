@@ -10,11 +10,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import HBM, HOST, data_type, is_dynamic, space_of
-from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp
+from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp
 from ge.dialects.npu_task.memory import is_writable, owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import BatchCopyOp, ConstantOp, CopyOp, LaunchOp, TransferOp
 from ge.dialects.support.element_types import bitwidth, storage_bytes
-from ge.dialects.support.types import array_ints, numel
+from ge.dialects.support.types import DYNAMIC, array_ints, numel, shape_of
 
 
 def misuses(op: Operation) -> Iterator[str]:
@@ -43,6 +43,8 @@ def misuses(op: Operation) -> Iterator[str]:
         case IfOp() | CaseOp():
             yield from _written(op, op.outs)
             yield from _new(op.results)
+            if isinstance(op, CaseOp) and isinstance(op.index.owner, MapIndexOp):
+                yield from _gears(op, op.index.owner)
         case LoopOp():
             yield from _written(op, (*op.carried, *op.scans))
             carried = iter(array_ints(op.order))
@@ -113,6 +115,30 @@ def _written(op: Operation, values: Iterable[SSAValue]) -> Iterator[str]:
             yield f"{op.name} writes {_what(owner)}"
         elif not view_of(value).is_injective():
             yield f"{op.name} writes to {value.type}, of which elements may be in one place"
+
+
+def _gears(op: CaseOp, index: MapIndexOp) -> Iterator[str]:
+    """There is a branch for each row of sizes, and it copies inputs of these sizes; one for all
+    other sizes copies what it gets."""
+    rows = index.rows
+    if len(op.branches) not in (len(rows), len(rows) + 1):
+        yield f"{len(rows)} rows of sizes need a branch each, and may have one for all others"
+    others = (DYNAMIC,) * len(index.measured)
+    for i, (row, region) in enumerate(zip([*rows, others], op.branches, strict=False)):
+        sizes = list(zip(index.inputs, index.measured, row, strict=True))
+        copies = (o for o in region.walk() if isinstance(o, CopyOp | BatchCopyOp))
+        for source, target in (pair for copy in copies for pair in _copied(copy)):
+            for value, axis, size in sizes:
+                if value is source and (found := shape_of(target)[axis]) not in (size, DYNAMIC):
+                    runs = f"runs for {'all other sizes' if size == DYNAMIC else size}"
+                    yield f"branch {i} copies {found} of dimension {axis}, and {runs}"
+
+
+def _copied(op: CopyOp | BatchCopyOp) -> Iterator[tuple[SSAValue, SSAValue]]:
+    if isinstance(op, CopyOp):
+        yield op.source, op.target
+    else:
+        yield from zip(op.sources, op.targets, strict=True)
 
 
 def _what(owner: SSAValue) -> str:

@@ -241,6 +241,7 @@ class Bufferization:
     # ---- control flow
 
     def map_index(self, op: GraphMapIndexOp) -> Iterator[Operation]:
+        """The host keeps the number for cases alone, and copies it to the device for others."""
         new = MapIndexOp.create(
             operands=[self.buffers[v] for v in op.inputs],
             result_types=[buffer_type(op.result, HOST)],
@@ -248,6 +249,9 @@ class Bufferization:
         )
         self.buffers[op.result] = new.result
         yield new
+        if not all(isinstance(use.operation, GraphCaseOp) for use in op.result.uses):
+            yield from self.allocate(op.result)
+            yield CopyOp(new.result, self.buffers[op.result])
 
     def assumed(self, op: AssumeShapeOp) -> Iterator[Operation]:
         """A copy of a dynamic buffer for a known shape: of an input, where the device has it."""

@@ -35,7 +35,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.boxes import Box
-from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, YieldOp
+from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp, YieldOp
 from ge.dialects.npu_task.memory import (
     EVERYTHING,
     FOREVER,
@@ -239,7 +239,9 @@ class Checker:
                 self.report("unwritten", op, f"{name_of(op)} reads bytes that nothing has written")
 
     def is_computed(self, buffer: SSAValue) -> bool:
-        return buffer not in self.func.body.block.args and not isinstance(buffer.owner, ConstantOp)
+        if buffer in self.func.body.block.args:
+            return False
+        return not isinstance(buffer.owner, ConstantOp | MapIndexOp)  # of the host: from sizes
 
     def write(self, task: int, value: SSAValue) -> None:
         step = self.tasks[task]

@@ -117,8 +117,10 @@ def program(seed: int, graphs: Graphs, ctx: Context) -> ModuleOp | None:
         return None
     func = main_function(module)
     assert func is not None
-    if any(isinstance(op, TransferOp) or any(is_dynamic(r.type) for r in op.results)
-           for op in func.walk() if not isinstance(op, WaitOp)):  # fmt: skip
+    if any(is_dynamic(t) for t in func.function_type.inputs) or any(
+        isinstance(op, TransferOp) or any(is_dynamic(r.type) for r in op.results)
+        for op in func.walk() if not isinstance(op, WaitOp)
+    ):  # fmt: skip
         return None
     return module
 

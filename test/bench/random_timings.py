@@ -19,7 +19,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, YieldOp
+from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp, YieldOp
 from ge.dialects.npu_task.ops import ConstantOp, CopyOp, LaunchOp, SlotOp
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.functions import main_function
@@ -138,7 +138,9 @@ class Run:
         if memory is None:
             assert isinstance(place.memory, SSAValue)
             owner, size = place.memory.owner, len(positions(place.memory))
-            if isinstance(owner, ConstantOp):
+            if isinstance(owner, MapIndexOp):
+                memory = self.tokens(("gear", str(owner.properties)), size)
+            elif isinstance(owner, ConstantOp):
                 memory = self.tokens(("constant", str(owner.value)), size)
             else:
                 assert isinstance(owner, AllocOp)

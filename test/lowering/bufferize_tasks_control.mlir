@@ -115,3 +115,14 @@ func.func @main(%x: tensor<4xf32>, %c: tensor<i1>) -> (tensor<?xf32>, tensor<?x2
 // CHECK:         npu_task.copy %0 to %[[Z:.*]] :
 // CHECK:         npu_task.loop while %1 : {{.*}} carried(%[[Z]] : {{.*}}) inits(%[[M]] : {{.*}}) -> memref<?xf32, #npu_task<space hbm>>, memref<?x2xf32, #npu_task<space hbm>> order [0, 1] stacked [0] {
 // CHECK:           memref.reinterpret_cast %z to offset: [2], sizes: [2], strides: [1] : memref<4xf32, #npu_task<space hbm>> to memref<2xf32, strided<[1], offset: 2>, #npu_task<space hbm>>
+
+// -----
+
+// The host keeps the number of a gear; the device gets it where others than cases read it.
+func.func @main(%x: tensor<4xf32>) -> tensor<i64> {
+  %i = graph.map_index %x axes [0] table [array<i64: 4>] : (tensor<4xf32>) -> tensor<i64>
+  func.return %i : tensor<i64>
+}
+// CHECK:         %[[I:.*]] = npu_task.map_index %{{.*}} axes [0] table [array<i64: 4>] : ({{.*}}) -> memref<i64, #npu_task<space host>>
+// CHECK-NEXT:    %[[D:.*]] = memref.alloc() {npu_task.io} : memref<i64, #npu_task<space hbm>>
+// CHECK-NEXT:    npu_task.copy %[[I]] to %[[D]] :

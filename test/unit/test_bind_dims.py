@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.control import IfOp, LoopOp
 from ge.dialects.npu_task.memory import Task
+from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.dims import Range, size_of, symbols
 from ge.dialects.support.errors import GeError
 from ge.lowering.driver.binding import Binder
@@ -125,6 +127,28 @@ def test_what_depends_on_data_stays_with_the_device():
     }""", n=3)  # fmt: skip
     assert dynamic(modules[1]) == 2  # the indices, and their copy to the host
     same_numbers(modules, {"x": X, "c": np.array(True), "k": np.array(0)})
+
+
+@pytest.mark.parametrize(("past", "apart"), [(1, False), (3, True)])
+def test_what_is_appended_is_written_in_place_where_most_of_the_result_is_there(
+    past: int, apart: bool
+):
+    modules = bound("""func.func @main(%x: tensor<4x8xf32> {graph.name = "x"},
+                       %p: tensor<4x?x8xf32> {graph.name = "p", graph.dims = ["", "past", ""]})
+        -> (tensor<4x?x8xf32> {graph.name = "y"}, tensor<4x?x8xf32> {graph.name = "c"}) {
+      %w = graph.constant dense<2.0> : tensor<8x8xf32>
+      %m = graph.matmul %x, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+      %r = graph.reshape %m shape [4, 1, 8] : tensor<4x8xf32> -> tensor<4x1x8xf32>
+      %c = graph.concat %p, %r axis 1 : (tensor<4x?x8xf32>, tensor<4x1x8xf32>) -> tensor<4x?x8xf32>
+      %y = graph.exp %c : (tensor<4x?x8xf32>) -> tensor<4x?x8xf32>
+      func.return %y, %c : tensor<4x?x8xf32>, tensor<4x?x8xf32>
+    }""", past=past)  # fmt: skip
+    kernels = [op for op in modules[1].ops if isinstance(op, KernelOp)]
+    joined = [op for k in kernels for op in k.walk() if isinstance(op, ConcatOp)]
+    assert len(joined) == (not apart)
+    rng = np.random.default_rng(0)
+    x, p = (rng.normal(size=s).astype(np.float32) for s in ((4, 8), (4, past, 8)))
+    same_numbers(modules, {"x": x, "p": p})
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from ge.dialects.npu_task.control import CaseOp
 from ge.dialects.support.errors import GeError
 from ge.runtime.check.memory import check_plan
 from ge.runtime.device.session import Session, random_inputs
+from ge.tools import ge_check
 from ge.transforms.shapes.histogram import exact, waste
 
 TEXT = """
@@ -76,6 +77,31 @@ def test_each_gear_has_the_numbers_of_the_static_program(model: str):
     memory = program.compilation.memory
     for key in ("peak_bytes", "io_bytes", "weight_bytes"):
         assert memory[key] <= largest[key], key
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("table [{0}, {1}]", "table [{1}, {0}]", "branch 0 copies 5 of dimension 1, and runs for"),
+        ("table [{0}, {1}]", "table [{0}]", "and runs for all other sizes"),
+        ("table [{0}, {1}]", "table [{0}, {1}, array<i64: 3, 9, 10>, array<i64: 4, 9, 10>]",
+         "4 rows of sizes need a branch each"),
+        ("ins(%x_2, %6 :", "ins(%x_2, %3 :", "use of undefined value %3"),
+        ('%x_2 = npu_task.slot "io" 512', '%x_2 = npu_task.slot "io" 0', "has overwritten"),
+    ],
+)  # fmt: skip
+def test_faults_planted_in_gears_are_refused(
+    old: str, new: str, message: str, model: str, capsys: pytest.CaptureFixture[str]
+):
+    """A table with wrong branches, too few or too many, a branch that uses the buffer of another
+    one, buffers of one branch in one place."""
+    rows = "array<i64: 1, 4, 5>", "array<i64: 1, 9, 10>"
+    text = str(ge.compile(model, dynamic_dims="1,4;1,9").module)
+    old, new = old.format(*rows), new.format(*rows)
+    assert text.count(old) == 1
+    Path(model).write_text(text.replace(old, new))
+    assert ge_check.main([model]) == 1
+    assert message in capsys.readouterr().err
 
 
 def test_sizes_of_no_gear_are_refused_with_the_gears(model: str):

@@ -1,6 +1,6 @@
 """Rules for `graph.if` and `graph.case`, a function each; all of them keep every bit."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Block, Operation, SSAValue
@@ -46,19 +46,30 @@ def hoist_common_ops(op: Branching) -> None:
     in_all = kinds[0].intersection(*kinds[1:])
     numbering = Numbering()
 
-    def numbered(block: Block) -> dict[Hashable, list[Operation]]:
-        """The ops by what they compute from the values around the branches."""
+    def numbered(
+        block: Block, before: Mapping[Hashable, Sequence[Operation]] | None
+    ) -> dict[Hashable, list[Operation]]:
+        """The ops by what they compute from the values around the branches, of those that all
+        branches `before` have."""
         ops: dict[Hashable, list[Operation]] = {}
+        own: set[SSAValue] = set()
         for inner in block.ops:
-            if inner is block.last_op or (inner.regions and type(inner) not in in_all):
-                continue
-            ops.setdefault(numbering.visit(inner), []).append(inner)
+            key = None
+            if inner is not block.last_op and not (inner.regions and type(inner) not in in_all):
+                used = (v for o in inner.walk() for v in o.operands)
+                key = None if any(v in own for v in used) else numbering.visit(inner)
+            if key is None or (before is not None and key not in before):
+                own.update(inner.results)
+            else:
+                ops.setdefault(key, []).append(inner)
         return ops
 
-    *others, last = (numbered(b) for b in blocks)
-    common = [key for key in last if all(key in other for other in others)]
+    tables: list[dict[Hashable, list[Operation]]] = []
+    for block in blocks:
+        tables.append(numbered(block, tables[-1] if tables else None))
+    common = list(tables[-1])
     for key in common:
-        first, *same = (o for ops in (*others, last) for o in ops[key])
+        first, *same = (o for table in tables for o in table[key])
         move_before(op, [first])
         for other in same:  # all of them: what is hoisted next may use any
             replace_op(other, first.results)

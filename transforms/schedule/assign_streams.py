@@ -23,24 +23,26 @@ clock is chosen:
   peak of the program's own order.
 
 Only the first is timed where it is as fast as the lower bound, and inside branches and loops, where
-the host issues one task after the other. The IR is written when all schedules are chosen.
+the host issues one task after the other. Gears of the same structure take the schedule of the
+largest. The IR is written when all schedules are chosen.
 
 On a target with fewer streams than engines some engines share a stream (`SHARED`), and so they do
 where a segment needs more events at one time than the target has: one stream needs none.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.npu_task.attributes import HBM, HOST, Engine, number
+from ge.dialects.npu_task.attributes import HBM, HOST, Engine, is_dynamic, number
 from ge.dialects.npu_task.control import CaseOp
+from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import CAP, state
 from ge.dialects.support.diagnostics import error_at
@@ -91,6 +93,7 @@ class IssuedSegment:
     for. `moved`: not in the order of the program."""
 
     segment: Segment
+    schedule: Schedule
     tasks: Sequence[Planned]
     events: Mapping[Issue, int]
     moved: bool
@@ -155,10 +158,45 @@ class StreamAssignment:
                 self.issue(body, part, self.schedule(part, window))
             elif isinstance(part, CaseOp) and part.is_decided_by_host:
                 self.blocks.setdefault(body, []).append(part)
-                for region in part.branches:
-                    self.outermost(region.block)
+                self.gears(part)
             else:
                 self.inside(body, part)
+
+    def gears(self, op: CaseOp) -> None:
+        """Schedule the branches that the host takes by the sizes of inputs, the largest first: one
+        of the same structure, with buffers that are nowhere larger, takes its schedule."""
+        sizes = {r.block: self.sizes(r.block) for r in op.branches}
+        known: dict[Hashable, tuple[Block, Schedule]] = {}
+        for block in sorted(sizes, key=lambda b: -sum(sizes[b])):
+            first, *more = segments(block)
+            if more or not isinstance(first, Segment):
+                self.outermost(block)
+                continue
+            like, schedule = known.get(structure := self.structure(first), (block, None))
+            if schedule and all(a <= b for a, b in zip(sizes[block], sizes[like], strict=True)):
+                again = Schedule(schedule.order, schedule.stream, schedule.after)
+                self.issue(block, first, again)
+                continue
+            self.outermost(block)
+            (issued,) = self.blocks[block]
+            assert isinstance(issued, IssuedSegment)
+            known[structure] = block, issued.schedule
+
+    def sizes(self, block: Block) -> list[int]:
+        """The bytes of the buffers of a block."""
+        values = (v for op in block.ops for v in op.results if isinstance(v.type, MemRefType))
+        return [0 if is_dynamic(v.type) else arena_bytes(v) for v in values]
+
+    def structure(self, segment: Segment) -> Hashable:
+        """Equal for segments with the same ops on the same buffers, on the same engines."""
+        numbers: dict[SSAValue, int] = {}
+        ops: list[Hashable] = []
+        for op in segment.ops:
+            stream = self.engine_stream(op) if isinstance(op, Task) else None
+            ops.append((type(op), stream, *[numbers.get(v, v) for v in op.operands]))
+            for result in op.results:
+                numbers[result] = len(numbers)
+        return tuple(ops), tuple(map(tuple, segment.before))
 
     def inside(self, parent: Block, op: Operation) -> None:
         """Schedule the tasks of branches and loops in the order of the program."""
@@ -174,7 +212,8 @@ class StreamAssignment:
         self.used = max(self.used, 1 + max(schedule.stream, default=0))
         tasks = self.planned(segment, schedule)
         moved = schedule.order != sorted(schedule.order)
-        issued = IssuedSegment(segment, tasks, number_events(tasks, self.events), moved)
+        events = number_events(tasks, self.events)
+        issued = IssuedSegment(segment, schedule, tasks, events, moved)
         self.blocks.setdefault(block, []).append(issued)
 
     def issues(self) -> dict[Block, list[Issue | Operation]]:

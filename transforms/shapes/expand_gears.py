@@ -43,11 +43,16 @@ from ge.dialects.graph.gears import AssumeShapeOp, MapIndexOp
 from ge.dialects.graph.ports import PADDING, name_of
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import shape_of
+from ge.dialects.support.types import constant_value, is_shape_like, set_type, shape_of
 from ge.transforms.graph.branches import hoist_common_ops, use_equal_values
-from ge.transforms.graph.control_flow import erase, replace_op
-from ge.transforms.graph.eliminate_dead_code import eliminate_dead_code
-from ge.transforms.graph.fold_constants import fold_op
+from ge.transforms.graph.control_flow import (
+    erase,
+    is_pure,
+    keep_results,
+    nested_blocks,
+    replace_op,
+)
+from ge.transforms.graph.fold_constants import fold_identity, fold_op
 from ge.transforms.graph.infer_shapes import infer_loop, infer_op, refresh_signature
 from ge.transforms.shapes.gears import Gears, Request, gears_of
 from ge.transforms.shapes.padding import paddings
@@ -59,7 +64,8 @@ def settle(block: Block, limit: int = LIMIT) -> None:
     """Infer the types of a block whose operands have got others, and fold what follows."""
     for op in list(block.ops):
         if isinstance(op, FusedOp):
-            settle_fused(op, limit)
+            if isinstance(op, CustomOp) or not retyped(op):
+                settle_fused(op, limit)
             continue
         if isinstance(op, LoopOp):
             infer_loop(op)
@@ -67,6 +73,27 @@ def settle(block: Block, limit: int = LIMIT) -> None:
             settle(region.block, limit)
         if isinstance(op, TensorOp):
             fold_op(op, limit)
+
+
+def retyped(op: FusedOp) -> bool:
+    """Infer the types of the members where they are; whether nothing folds: so they can stay."""
+    members, args = op.members, op.block.args
+    if len(members) < 2 or len(set(op.inputs)) < len(args) or set(op.yielded) & set(args):
+        return False
+    for arg, value in zip(args, op.inputs, strict=True):
+        set_type(arg, value.type)
+    constants = {a for a, v in zip(args, op.inputs, strict=True) if constant_value(v) is not None}
+    for member in members:
+        if constants.issuperset(member.operands) or any(
+            getattr(member, name) is not None for name in member.PARAMETERS
+        ):
+            return False
+        infer_op(member)
+        if any(map(is_shape_like, member.results)) or fold_identity(member) is not None:
+            return False
+    for result, value in zip(op.results, op.yielded, strict=True):
+        set_type(result, value.type)
+    return True
 
 
 def settle_fused(op: FusedOp, limit: int) -> None:
@@ -123,6 +150,16 @@ def fused(op: FusedOp, members: Sequence[Operation], results: Sequence[SSAValue]
     )
     new.location = op.location
     return new
+
+
+def sweep(block: Block) -> None:
+    """Erase ops whose results have no uses."""
+    for op in reversed(list(block.ops)):
+        if op.results and is_pure(type(op)) and all(r.first_use is None for r in op.results):
+            erase(op)
+            continue
+        for inner in nested_blocks(op):
+            sweep(inner)
 
 
 def between(first: Operation, last: Operation) -> list[Operation]:
@@ -208,7 +245,10 @@ def expand(func: FuncOp, gears: Gears, fallback: bool = False) -> None:
     hoist_common_ops(case)
     infer_op(case)
     use_equal_values(case)
-    eliminate_dead_code(body)
+    case = keep_results(case, {r.index for r in case.results if r.first_use is not None})
+    for region in case.regions:
+        sweep(region.block)
+    sweep(body)
     refresh_signature(func)
 
 

@@ -389,20 +389,20 @@ class Padding:
 
 def unfused(func: FuncOp) -> FuncOp:
     """A copy in which the members of fused ops stand by themselves."""
-    copy = func.clone()
-    for op in list(copy.body.block.ops):
-        if not isinstance(op, FusedOp):
-            continue
-        values: dict[SSAValue, SSAValue] = dict(zip(op.block.args, op.inputs, strict=True))
-        assert op.parent is not None
-        for member in op.members:
+    body = func.body.block
+    copy, block = func.clone_without_regions(), Block(arg_types=body.arg_types)
+    values: dict[SSAValue, SSAValue] = dict(zip(body.args, block.args, strict=True))
+    for op in body.ops:
+        inside = op.members if isinstance(op, FusedOp) else [op]
+        if isinstance(op, FusedOp):
+            values |= {a: values[v] for a, v in zip(op.block.args, op.inputs, strict=True)}
+        for member in inside:
             clone = member.clone(values)
             clone.location = member.location
-            op.parent.insert_op_before(clone, op)
-        for result, value in zip(op.results, op.yielded, strict=True):
-            result.replace_all_uses_with(values[value])
-        op.detach()
-        op.erase()
+            block.add_op(clone)
+        if isinstance(op, FusedOp):
+            values |= {r: values[v] for r, v in zip(op.results, op.yielded, strict=True)}
+    copy.body.add_block(block)
     return copy
 
 

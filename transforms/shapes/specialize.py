@@ -29,7 +29,7 @@ from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.ops import KernelOp, ReturnOp
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import AnyTensor
+from ge.dialects.support.types import AnyTensor, is_static, numel, shape_of
 from ge.runtime.data.arrays import Array, dense
 from ge.transforms.analysis.views import view_offsets
 from ge.transforms.graph.canonical import repetition, slices, transposes, views
@@ -140,12 +140,18 @@ def regroup(
 
 def starts(op: TensorOp, last: ReturnOp, around: Surroundings) -> bool:
     """Whether an op joins operands of the launch, which are used for nothing else, to a result: a
-    launch of its own may be written in parts (see `extract-concats`)."""
+    launch of its own may be written in parts (see `extract-concats`). Where an input of the model
+    is no larger than what is appended to it, a copy into its place costs more than it saves."""
     if not isinstance(op, ConcatOp) or op.result not in last.operands:
         return False
+    if not all(is_static(shape_of(v)) for v in op.inputs):
+        return False
     args = [v.index for v in op.inputs if isinstance(v, BlockArgument) and v.has_one_use()]
+    sizes = [numel(shape_of(v)) for v in op.inputs]
+    given = sum(n for i, n in zip(args, sizes, strict=False) if i not in around.computed)
     return (
         len(args) == len(op.inputs)
+        and (not given or 2 * given > sum(sizes))
         and around.sole.issuperset(args)
         and not around.computed.isdisjoint(args)
     )
