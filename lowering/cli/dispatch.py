@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ge.runtime.host.host import HostOptions, HostProgram
     from ge.runtime.host.modes import Mode
 
+CACHES = {"local_kernel_cache": 1, "global_kernel_cache": 5, "tiling_ring": 128}
 CALLS = 2  # the first one fills the caches, the second one finds them full
 
 
@@ -27,28 +28,36 @@ def add_dispatch_arguments(parser: ArgumentParser) -> None:
     add = parser.section("the host that feeds the device")
     add("--dispatch", metavar="MODE", help="eager, operations, graph, two-stage, three-stage, "
         "captured, updated, sunk, or all: prints a table of the calls")  # fmt: skip
-    add("--calls", type=argument(whole(1)), default=CALLS, metavar="N",
+    add("--calls", type=argument(whole(1)), metavar="N",
         help=f"calls of the program, whose caches stay (default {CALLS})")  # fmt: skip
     add("--steps", type=argument(whole(1)), default=0, metavar="N",
         help="so many calls, of which only the sums are printed: steps of a decoder")  # fmt: skip
     add("--grow", metavar="NAME,...", help="symbolic dimensions that are one larger in each of the "
         "--steps, from what --dim says")  # fmt: skip
-    for flag, what, default in (
-        ("--local-kernel-cache", "slots of each operation's kernel cache", 1),
-        ("--global-kernel-cache", "slots of the kernel cache of each kind of operation", 5),
-        ("--tiling-ring", "blocks of the ring of tiling buffers", 128),
+    for name, what in (
+        ("local_kernel_cache", "slots of each operation's kernel cache"),
+        ("global_kernel_cache", "slots of the kernel cache of each kind of operation"),
+        ("tiling_ring", "blocks of the ring of tiling buffers"),
     ):
-        add(flag, type=argument(whole(0)), default=default, metavar="N",
-            help=f"{what} (default {default})")  # fmt: skip
+        add(f"--{name.replace('_', '-')}", type=argument(whole(0)), metavar="N",
+            help=f"{what} (default {CACHES[name]})")  # fmt: skip
 
 
 def check_dispatch_flags(args: argparse.Namespace) -> None:
     """Raise GeError for flags of the host that do not go together."""
     from ge.dialects.support.errors import GeError
 
-    if args.dispatch is None and (args.steps or args.grow):
+    host = {"calls": args.calls, "steps": args.steps or None, "grow": args.grow}
+    host |= {name: getattr(args, name) for name in CACHES}
+    given = ["--" + name.replace("_", "-") for name, value in host.items() if value is not None]
+    if args.dispatch is None and given:
         hint = "add --dispatch all, or a mode"
-        raise GeError("--steps and --grow are of a host that feeds the device", hint=hint)
+        raise GeError(f"{', '.join(given)}: of a host that feeds the device", hint=hint)
+    if args.calls and args.steps:
+        raise GeError("--calls and --steps both say how many calls there are", hint="drop one")
+    sunk = {"--runs": args.runs, "--what-if": args.what_if}
+    if args.dispatch is not None and (not_fed := [flag for flag, value in sunk.items() if value]):
+        raise GeError(f"{not_fed[0]} is of a program that no host feeds", hint="drop --dispatch")
     if args.grow and not args.steps:
         raise GeError("--grow without --steps: nothing grows in one call", hint="add --steps 64")
     if args.grow and args.inputs:
@@ -64,7 +73,8 @@ def check_dispatch_flags(args: argparse.Namespace) -> None:
 def options_of(args: argparse.Namespace) -> "HostOptions":
     from ge.runtime.host.host import HostOptions
 
-    sizes = args.local_kernel_cache, args.global_kernel_cache, args.tiling_ring
+    given = {name: getattr(args, name) for name in CACHES}
+    sizes = (CACHES[name] if value is None else value for name, value in given.items())
     return HostOptions(*sizes, sanitize=bool(flag_value(args, "sanitize")))
 
 
@@ -75,12 +85,13 @@ class Feeding:
     args: argparse.Namespace
     options: "Options"
     target: "Target"
+    inputs: "dict[str, Array] | None"  # None: random ones
 
     def programs(self, loaded: "Program") -> "list[tuple[HostProgram, dict[str, Array] | None]]":
         """The program of each call, with its inputs if numbers are wanted."""
         from ge.lowering.driver.binding import Binder
 
-        count = self.args.steps or self.args.calls
+        count = self.args.steps or self.args.calls or CALLS
         if not self.args.grow:
             return [self._program(loaded)] * count
         binder = Binder(loaded, self.options)
@@ -94,14 +105,21 @@ class Feeding:
         return result
 
     def _program(self, loaded: "Program") -> "tuple[HostProgram, dict[str, Array] | None]":
-        from ge.runtime.device.session import Session, random_inputs
+        from ge.runtime.device.gears import GearTable
+        from ge.runtime.device.session import Session, main_of, random_inputs
         from ge.runtime.host.host import HostProgram
 
+        module, inputs, gear = loaded.module, self.inputs, None
+        gears = GearTable.of(main_of(module))
+        if inputs is None and (gears is not None or not self.args.timing_only):
+            sizes = () if self.args.grow else fixed_of(self.options)
+            inputs = random_inputs(module, self.args.seed, *sizes)
+        if gears is not None and inputs is not None:
+            gear = gears.chosen({name: array.shape for name, array in inputs.items()}, {})
         if self.args.timing_only:
-            return HostProgram(loaded.module, self.target), None
-        session = Session(loaded.module, loaded.payload, self.target)
-        inputs = random_inputs(loaded.module, self.args.seed)
-        return HostProgram(loaded.module, self.target, session), inputs
+            return HostProgram(module, self.target, gear=gear), None
+        session = Session(module, loaded.payload, self.target)
+        return HostProgram(module, self.target, session, gear), inputs
 
     def _check_names(self, loaded: "Program", names: Iterable[str]) -> None:
         from ge.dialects.support.errors import GeError
@@ -133,10 +151,9 @@ def feed(
     from ge.runtime.host.modes import modes
     from ge.runtime.host.report import modes_table, steps_table, sums
 
-    feeding = Feeding(args, options, target)
+    given = None if inputs is None or args.grow else dict(inputs)
+    feeding = Feeding(args, options, target, given)
     programs: Sequence[tuple[HostProgram, dict[str, Array] | None]] = feeding.programs(loaded)
-    if inputs is not None and not args.grow:
-        programs = [(program, dict(inputs)) for program, _ in programs]
     figures: dict[str, list[dict[str, Any]]] = {}
     timeline = None
     expected: list[dict[str, Array]] = []
@@ -172,7 +189,8 @@ def _calls(
     first = not expected
     for number, (program, inputs) in enumerate(programs):
         if program.session is not None:
-            program.session.state.reset() if number == 0 else None
+            state = program.session.state
+            state.reset() if number == 0 or state.is_full_after_a_run else None
         called = host.call(program, inputs)
         figures.append(call_figures(called))
         timeline = called.timeline

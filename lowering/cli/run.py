@@ -307,6 +307,7 @@ def compute(
     and the `numerics` part of the report."""
     import time
 
+    from ge.dialects.support.errors import GeError
     from ge.runtime.check.schedule import useless_events
     from ge.runtime.device.session import Session, random_inputs, statistics
 
@@ -317,8 +318,12 @@ def compute(
     sanitize = flag_value(args, "sanitize")  # None: as the environment says
     target = machine_of(args, module, options)
     session = Session(module, payload, target, args.poison, sanitize)
+    if args.save_state and not session.state.names:
+        raise GeError("--save-state: the program keeps no state", hint="compile it with --state")
     if args.load_state:
         session.state.load(args.load_state)
+    if args.fuzz_schedule:  # from the state that the run begins with
+        session.fuzz_schedule(inputs, args.fuzz_schedule, args.seed)
     start = time.perf_counter()
     outputs = session.run(inputs)
     seconds = time.perf_counter() - start
@@ -326,7 +331,6 @@ def compute(
     figures = {name: statistics(array) for name, array in outputs.items()}
     numerics = {"seconds": seconds, "outputs": figures}
     if args.fuzz_schedule:
-        session.fuzz_schedule(inputs, args.fuzz_schedule, args.seed)
         numerics["random_timings"] = args.fuzz_schedule
         print(f"{args.fuzz_schedule} random timings: the same bits", file=sys.stderr)
     if sanitize:

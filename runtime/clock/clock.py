@@ -169,10 +169,13 @@ class ProgramClock:
         timeline.notes = self.notes
         if self._unknown:
             names = (name for op in self._unknown if (name := str(location_of(op))))
+            hint = "fix the model's shapes with --shape, --dim or --inputs"
+            if self.taken is not None:
+                hint = "these sizes are of no gear, and the fallback cannot be timed"
             raise UnknownShapes(
                 f"{len(self._unknown)} tasks have shapes that are known only at run time, "
                 f"the first is {next(names, self._unknown[0].name)}",
-                hint="fix the model's shapes with --shape, --dim or --inputs",
+                hint=hint,
             )
         return timeline
 

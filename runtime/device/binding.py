@@ -39,6 +39,10 @@ class Binding:
         inputs: Mapping[str, DeviceArray],
         outputs: Mapping[str, DeviceArray],
     ) -> None:
+        for what, given in (("inputs", inputs), ("outputs", outputs)):
+            if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+                kind = type(given).__name__
+                raise GeError(f"bound {what} are device arrays by name, not of type {kind}")
         self.session, self.inputs, self.outputs = session, dict(inputs), dict(outputs)
         self.module, self.target = session.module, session.target
         for what, arrays, ports in (
@@ -79,7 +83,10 @@ class Binding:
         if twice := next((n for n in given if n in self.inputs), None):
             raise GeError(f"input '{twice}' is bound", hint="write to its device array instead")
         given |= {n: a.memory for n, a in self.inputs.items()}
-        arrays = session.checked(given)
+        arrays, cut = session.fitted(session.checked(given))
+        if cut is not None:
+            hint = "run the session itself: it pads inputs to a gear, and cuts outputs"
+            raise GeError("what is bound to a program of gears has the sizes of one", hint=hint)
         memory = [
             None if a is None else a.memory for a in map(self.outputs.get, session.output_names)
         ]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from math import prod
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,12 @@ class DeviceArray:
             self.dtype = np.dtype(dtype)
         except TypeError:
             raise GeError(f"{dtype!r} is no type of elements") from None
-        self.shape = tuple(shape)
-        if any(type(d) is not int or d < 0 for d in self.shape):
-            raise GeError(f"a device array of shape {list(shape)}: sizes are at least 0")
+        try:
+            self.shape = tuple(map(index, shape))
+        except TypeError:
+            raise GeError(f"the shape of a device array is a tuple of sizes, not {shape}") from None
+        if any(d < 0 for d in self.shape):
+            raise GeError(f"a device array of shape {list(self.shape)}: sizes are at least 0")
         if self.dtype.hasobject:
             raise GeError(f"the device has no elements of type {self.dtype}")
         require_memory(prod(self.shape) * self.dtype.itemsize, "the device array")
@@ -39,14 +43,14 @@ class DeviceArray:
     @classmethod
     def of(cls, array: Any) -> "DeviceArray":
         """A copy of an array on the device."""
-        values = np.asarray(array)
+        values = _elements(array)
         new = cls(values.shape, values.dtype)
         new.write(values)
         return new
 
     def write(self, array: Any) -> None:
         """Copy an array to the device. Raises GeError for another type or shape."""
-        values = np.asarray(array)
+        values = _elements(array)
         if (values.dtype, values.shape) != (self.dtype, self.shape):
             given = f"{values.dtype}{shape_text(values.shape)}"
             raise GeError(f"{given} is written to the device array {self}")
@@ -68,3 +72,10 @@ class DeviceArray:
 
     def __repr__(self) -> str:
         return f"DeviceArray({self})"
+
+
+def _elements(array: Any) -> Array:
+    try:
+        return np.asarray(array)
+    except ValueError as e:
+        raise GeError(f"a device array cannot hold this: {e}") from None

@@ -15,6 +15,7 @@ from xdsl.ir import BlockArgument
 from ge.dialects.graph import gears as graph
 from ge.dialects.graph.ports import PADDING, argument_attributes, dims_of, name_of
 from ge.dialects.npu_task import control
+from ge.dialects.support.dims import size_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import array_ints, shape_of
 from ge.runtime.data.arrays import Array
@@ -81,6 +82,9 @@ class GearTable:
             return None
         if unknown := [n for n in known if n not in self.names]:
             raise GeError(f"no dimension is called '{unknown[0]}'", hint=f"{', '.join(self.names)}")
+        for name in self.names:
+            if name not in known and (size := size_of(name, known)) is not None:
+                known[name] = size
         if len(known) == len(self.names):
             return self.number([known[n] for n in self.names])
         fitting = [

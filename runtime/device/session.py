@@ -175,7 +175,7 @@ class Session:
         arrays = check_inputs(self.inputs, inputs, self.cast_inputs)
         if (bound := self._at(arrays)) is not None:
             return bound.run(dict(zip(self.input_names, arrays, strict=True)), outputs, driver)
-        fitted, cut = self._fitted(arrays)
+        fitted, cut = self.fitted(arrays)
         places = None if outputs is None else check_outputs(self.outputs, outputs, arrays)
         with self.lock:
             self._require(arrays)
@@ -302,19 +302,10 @@ class Session:
         return session
 
     def checked(self, inputs: Mapping[str, Any]) -> list[Array]:
-        """The inputs in order, of the very sizes of a gear where there are some. Raises GeError for
-        those that the program does not take."""
-        arrays = check_inputs(self.inputs, inputs, self.cast_inputs)
-        self._check_gear(arrays)
-        return arrays
+        """The inputs in order. Raises GeError for those that the program does not take."""
+        return check_inputs(self.inputs, inputs, self.cast_inputs)
 
-    def _check_gear(self, arrays: Sequence[Array]) -> None:
-        """Raises GeError for sizes that the program has no body for."""
-        if self.gears is not None and not self.gears.takes_others:
-            if (sizes := self.gears.sizes(self._shapes(arrays))) not in self.gears.rows:
-                raise self.gears.missing(dict(zip(self.gears.names, sizes, strict=True)))
-
-    def _fitted(self, arrays: list[Array]) -> tuple[list[Array], Cut | None]:
+    def fitted(self, arrays: list[Array]) -> tuple[list[Array], Cut | None]:
         """Inputs of the sizes of a gear, where the program has some, and what cuts the outputs.
         Raises GeError for sizes that no gear takes."""
         if self.gears is None:
@@ -328,7 +319,7 @@ class Session:
         if (bound := self._at(given)) is not None:
             bound.fuzz_schedule(dict(zip(self.input_names, given, strict=True)), runs, seed)
             return
-        arrays, _ = self._fitted(given)
+        arrays, _ = self.fitted(given)
         self._require(given)
         states = [loaded(s.memory).copy() for s in self._function.states]
         want = {name: w.tobytes() for name, w in self._call(self._function, arrays).items()}

@@ -310,6 +310,11 @@ class State:
                 self[name] = array
             raise
 
+    @property
+    def is_full_after_a_run(self) -> bool:
+        """Whether the next run reads less than the last one left."""
+        return any(v.grows is None and v.axis is not None for v in self.values.values())
+
     def rows(self) -> int:
         """How many rows states that grow have. Raises GeError where they differ."""
         grown = self.grown

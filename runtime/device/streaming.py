@@ -24,6 +24,7 @@ import numpy as np
 from ge.dialects.support.errors import GeError
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.executable import Registers
+from ge.runtime.device.gears import Cut
 from ge.runtime.device.staged import Memory
 from ge.runtime.profile.profiler import observe
 
@@ -35,11 +36,13 @@ PATIENCE = 1.0  # seconds that the end of a stream waits for the caller's iterab
 
 @dataclass(slots=True)
 class Batch:
-    """A batch on its way. `memory`: the set that it holds, of inputs, then of outputs."""
+    """A batch on its way. `memory`: the set that it holds, of inputs, then of outputs. `cut`: what
+    cuts the outputs, where its inputs were padded to a gear."""
 
     number: int
     registers: Registers
     memory: Memory
+    cut: Cut | None
 
 
 @dataclass(slots=True)
@@ -59,7 +62,8 @@ def run_many(
         while isinstance(batch := stream.computed.get(), Batch):
             results = session.staged.unload(batch.registers, batch.memory)
             stream.free_outputs.put(batch.memory)
-            yield {name: results[number] for name, number in stream.numbers}
+            outputs = {name: results[number] for name, number in stream.numbers}
+            yield outputs if batch.cut is None else batch.cut(outputs, {})
         if batch.error is not None:
             raise batch.error
     finally:
@@ -92,11 +96,11 @@ class Stream:
         number = 0
         try:
             while (batch := self.next_batch()) is not None:
-                arrays = self.reader.read(batch[0], number)
+                arrays, cut = self.reader.read(batch[0], number)
                 if (memory := self.free_inputs.get()) is None:
                     return
                 registers = self.staged.load(self.session.arguments(arrays), memory)
-                self.loaded.put(Batch(number, registers, memory))
+                self.loaded.put(Batch(number, registers, memory, cut))
                 number += 1
             self.loaded.put(Ended())
         except BaseException as e:  # the caller's thread raises it
@@ -160,14 +164,15 @@ class BatchReader:
         self.session, self.names = session, session.input_names
         self.known: list[tuple[np.dtype[Any], tuple[int, ...]]] = []  # of the batch before
 
-    def read(self, batch: Any, number: int) -> list[Array]:
+    def read(self, batch: Any, number: int) -> tuple[list[Array], Cut | None]:
+        """The arrays, padded to a gear where there are some, and what cuts the outputs."""
         try:
             values = self.named(batch)
             arrays = self.as_before(values)
             if arrays is None:
                 arrays = self.session.checked(values)
                 self.known = [(a.dtype, a.shape) for a in arrays]
-            return arrays
+            return self.session.fitted(arrays)
         except GeError as e:
             raise of_batch(e, number) from None
 

@@ -48,8 +48,16 @@ class HostOptions:
 class HostProgram:
     """A program as its host sees it; with a session it can be computed."""
 
-    def __init__(self, module: ModuleOp, target: Target, session: Session | None = None) -> None:
+    def __init__(
+        self,
+        module: ModuleOp,
+        target: Target,
+        session: Session | None = None,
+        gear: int | None = None,
+    ) -> None:
+        """`gear`: the number of the one that is timed; None: the longest, and all are fed."""
         self.module, self.target, self.session = module, target, session
+        self.gear = gear
         self.leaves = Leaves(module)
         self.block = main_of(module).body.block
 
@@ -112,9 +120,10 @@ class Host:
         if not timed:
             return Called(outputs, None, call.schedules, call.counts)
         if self.mode.name == SUNK:
-            timeline = simulate(program.module, self.target)
+            timeline = simulate(program.module, self.target, program.gear)
         else:
             clock = HostClock(program.module, self.target, call.plan)
+            clock.taken = program.gear
             timeline = clock.main(program.module)
             timeline.host_threads = self.mode.threads
         return Called(outputs, timeline, call.schedules, call.counts)

@@ -17,6 +17,7 @@ from heapq import heappush
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from ge.dialects.npu_task.control import CaseOp, IfOp
 from ge.dialects.npu_task.ops import RecordOp
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.clock import ProgramClock, Simulation, TaskBuilder
@@ -49,6 +50,11 @@ class HostClock(ProgramClock):
             total[gap.cause] += gap.end_us - gap.start_us
         timeline.gaps_us = {engine: total for engine in COMPUTE}
         return timeline
+
+    def branch(self, op: IfOp | CaseOp) -> tuple[Timeline, int]:
+        if self.taken is None or not (isinstance(op, CaseOp) and op.is_decided_by_host):
+            return super().branch(op)
+        return self.block(op.regions[self.taken].block, host_driven=False), 1  # no other is fed
 
     def run(self, builder: TaskBuilder, host_driven: bool) -> Timeline:
         if not builder.tasks:

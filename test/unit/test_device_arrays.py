@@ -149,7 +149,8 @@ def test_sizes_that_are_known_when_it_runs(tmp_path: Path):
     ("shape", "dtype", "message"),
     [
         ((-1, 2), np.float32, "sizes are at least 0"),
-        ((1.5,), np.float32, "sizes are at least 0"),
+        ((1.5,), np.float32, "is a tuple of sizes"),
+        (3, np.float32, "is a tuple of sizes, not 3"),
         ((2,), "nonsense", "'nonsense' is no type of elements"),
         ((2,), object, "the device has no elements of type object"),
         ((1 << 50,), np.float32, "the device array"),
@@ -167,5 +168,7 @@ def test_writing_another_shape_or_type_is_refused():
     for other in (np.zeros(3), np.zeros(4, np.int64)):
         with pytest.raises(GeError, match=r"is written to the device array int64\[3\]"):
             array.write(other)
+    with pytest.raises(GeError, match="a device array cannot hold this"):
+        DeviceArray.of([[1], [2, 3]])
     array.numpy()[:] = 7
     assert array.numpy().tolist() == [0, 1, 2]

@@ -275,3 +275,19 @@ def test_sizes_may_be_one_for_each_dynamic_dimension(tmp_path: Path):
     got = Session(program.module).run({"arg0": np.zeros((2, 8), np.float32),
                                        "arg1": np.zeros((2, 8), np.float32)})  # fmt: skip
     assert got["result0"].shape == (2, 8)
+
+
+def test_batches_between_gears_are_padded(tmp_path: Path):
+    program = ge.compile(of_inputs(tmp_path, "tensor<?x4xf32>"), dynamic_batch="2,8")
+    session = Session(program.module, program.payload)
+    batches = [np.full((n, 4), n, np.float32) for n in (2, 3, 3, 8, 1)]
+    for batch, outputs in zip(batches, session.run_many(batches), strict=True):
+        (got,) = outputs.values()
+        (want,) = session.run({session.input_names[0]: batch}).values()
+        assert got.tobytes() == want.tobytes()
+        assert got.shape == batch.shape
+    with pytest.raises(GeError, match=r"batch 1: no gear is for .*=9"):
+        list(session.run_many([batches[0], np.zeros((9, 4), np.float32)]))
+    binding = session.bind({session.input_names[0]: ge.DeviceArray.of(batches[1])})
+    with pytest.raises(GeError, match="has the sizes of one; run the session itself"):
+        binding.run()

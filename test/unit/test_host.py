@@ -259,6 +259,10 @@ def test_steps_of_growing_size(tmp_path: Path, capsys: pytest.CaptureFixture[str
     [
         (["--dispatch", "sunken"], "no dispatch mode 'sunken'; did you mean 'sunk'"),
         (["--steps", "3"], "add --dispatch all"),
+        (["--calls", "3", "--tiling-ring", "4"], "--calls, --tiling-ring: of a host"),
+        (["--dispatch", "graph", "--calls", "3", "--steps", "2"], "--calls and --steps both say"),
+        (["--dispatch", "captured", "--runs", "3"], "--runs is of a program that no host feeds"),
+        (["--dispatch", "graph", "--what-if", "cube=2x"], "--what-if is of a program that no host"),
         (
             ["--dispatch", "graph", "--grow", "n", "--steps", "2", "--inputs", "x.npz"],
             "a size for each step",
@@ -366,3 +370,43 @@ def test_planted_faults_are_found(fault: str, mode: str, said: str, program: Hos
     plant(schedule, fault)
     problems = host_problems(schedule, list(program.block.ops))
     assert any(p.startswith(said) for p in problems), problems
+
+
+def test_of_gears_the_one_of_the_sizes_is_fed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    source, path = tmp_path / "growing.mlir", tmp_path / "program.mlir"
+    source.write_text(GROWING)
+    flags = ["--dynamic-dims", "2;4;8", "--dynamic-fallback"]
+    assert ge_compile_main([str(source), "-o", str(path), *flags]) == 0
+    launches: dict[str, int] = {}
+    for size in ("4", "8"):
+        status, report = ge_run(path, "--timing-only", "--dispatch", "eager", "--dim", f"n={size}")
+        assert status == 0
+        call = report["dispatch"]["calls"]["eager"][0]
+        launches[size] = call["tilings"]["miss"]
+        assert call["latency_us"] >= call["host_us"]["setup"] + call["host_us"]["tiling"]
+    assert launches["4"] == launches["8"] == 2  # of three gears, with two each
+    capsys.readouterr()
+    assert ge_run(path, "--timing-only", "--dim", "n=9")[0] != 0
+    assert "these sizes are of no gear" in capsys.readouterr().err
+
+
+CACHE = """
+func.func @main(%x: tensor<1x4xf32> {graph.name = "x"}, %k: tensor<3x4xf32> {graph.name = "k"})
+    -> (tensor<4x4xf32> {graph.name = "y"}, tensor<4x4xf32> {graph.name = "new"}) {
+  %0 = graph.concat %k, %x axis 0 : (tensor<3x4xf32>, tensor<1x4xf32>) -> tensor<4x4xf32>
+  %1 = graph.exp %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  func.return %1, %0 : tensor<4x4xf32>, tensor<4x4xf32>
+}
+"""
+
+
+def test_a_cache_that_one_run_fills_begins_each_call_anew(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    source, path = tmp_path / "cache.mlir", tmp_path / "program.mlir"
+    source.write_text(CACHE)
+    assert ge_compile_main([str(source), "-o", str(path), "--state", "k=new"]) == 0
+    assert ge_run(path, "--dispatch", "all")[0] == 0
+    assert ge_run(path, "--fuzz-schedule", "2")[0] == 0
+    assert ge_run_main([str(source), "--save-state", str(tmp_path / "s.npz")]) != 0
+    assert "the program keeps no state" in capsys.readouterr().err
