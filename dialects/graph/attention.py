@@ -14,7 +14,8 @@ a key j is left out for query i if
  - j >= key_lengths of its batch. Without an offset the queries are then the last of these keys.
 
 With a `length` all of this is of the first keys, values and columns of masks alone: the others are
-not read.
+not read. With a `table` the keys and values lie in blocks, as many as it has elements: block i of
+them is where element i says (PagedAttention, arXiv 2309.06180).
 
 The weights are the softmax of the scores. It is undefined in two cases, and `undefined` says what
 comes of them: no key takes part (all scores are -inf), or a score is nan or +inf.
@@ -61,6 +62,7 @@ from ge.dialects.graph.support.parameters import (
     SEGMENTED,
     TYPES,
     OneResultOp,
+    check_blocks,
     check_broadcast_to,
     check_floats,
     check_indices,
@@ -213,6 +215,7 @@ class AttentionOp(AttentionLike):
     key_lengths = opt_operand_def()
     offset_value = opt_operand_def()
     length = opt_operand_def()
+    table = opt_operand_def()
     value_tokens_first = prop_def(BoolAttr, default_value=_OFF)
     KEYED: ClassVar = ("key", "value")
     ROUNDED_ONCE: ClassVar = 3
@@ -224,8 +227,8 @@ class AttentionOp(AttentionLike):
     weight_scale = opt_prop_def(FloatAttr)
     weight_zero_point = opt_prop_def(IntegerAttr)
     assembly_format = (
-        f"$query `,` $key `,` $value {optional('length')} {_OPTIONS} type($query) `,` type($key) "
-        "`,` type($value) `->` type($result)"
+        f"$query `,` $key `,` $value {optional('length', 'table')} {_OPTIONS} type($query) `,` "
+        "type($key) `,` type($value) `->` type($result)"
     )
 
     @property
@@ -279,13 +282,18 @@ class AttentionOp(AttentionLike):
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
         axes = super().split_axes(axis)
-        return axes if axes is None or self.length is None else (*axes, None)
+        more = [None for v in (self.length, self.table) if v is not None]
+        return None if axes is None else (*axes, *more)
 
     def infer(self) -> Sequence[Attribute]:
         self.check_types()
         if self.length is not None:
             check_scalar(self.length, "length")
             check_indices(self.length, "length")
+        if self.table is not None:
+            if self.length is None:
+                raise VerifyException("a table of blocks comes with a length")
+            check_blocks(self.table, self.sizes("key")[2])
         batch, heads, queries, keys = self.scores_shape()
         value_batch, value_heads, values, size = self.sizes("value")
         batch = merge("batches of query and value", batch, value_batch)

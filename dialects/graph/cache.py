@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.ir import Attribute
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
@@ -12,6 +12,7 @@ from ge.dialects.graph.support.parameters import (
     TYPES,
     Movement,
     OneResultOp,
+    check_blocks,
     check_same_element,
     check_scalar,
     element_axis,
@@ -33,16 +34,18 @@ from ge.dialects.support.work import Work
 class AppendOp(Movement, OneResultOp):
     """`cache` with `rows` along `axis` as the last ones before `length`. Later ones, and what was
     there, are of no meaning: the kernel writes the rows alone where the result lies in the
-    cache's memory."""
+    cache's memory. With a `table` rows lie in blocks, as many as it has elements: block i is where
+    element i says."""
 
     name = "graph.append"
     cache = operand_def()
     rows = operand_def()
     length = operand_def()
+    table = opt_operand_def()
     axis = prop_def(INT)
     ACCESS: ClassVar = Access.WHOLE
     TAKES_INDICES: ClassVar = True
-    assembly_format = f"$cache `,` $rows `at` $length `axis` $axis {TYPES}"
+    assembly_format = f"$cache `,` $rows `at` $length (`table` $table^)? `axis` $axis {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         check_same_element(self.cache, self.rows)
@@ -53,6 +56,8 @@ class AppendOp(Movement, OneResultOp):
         axis = element_axis(self.axis.value.data, rank_of(self.cache))
         if len(rows) != len(shape) or rows[axis] > shape[axis] >= 0:
             raise VerifyException(f"{self.rows.type} is no part of {self.cache.type}")
+        if self.table is not None:
+            check_blocks(self.table, shape[axis])
         for i, (m, n) in enumerate(zip(shape, rows, strict=True)):
             if i != axis:
                 merge_dims(m, n)
@@ -69,4 +74,5 @@ class AppendOp(Movement, OneResultOp):
 
     def static_work(self) -> Work:
         rows = byte_size(self.rows.type)
-        return Work(0, numel(shape_of(self.rows)), rows + byte_size(self.length.type), rows)
+        read = sum(byte_size(v.type) for v in self.operands[1:])
+        return Work(0, numel(shape_of(self.rows)), read, rows)

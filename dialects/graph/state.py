@@ -22,6 +22,7 @@ from ge.dialects.support.types import DYNAMIC, Shape, shape_text
 STATE = "graph.state"  # the name of the result that it is in the next run
 LENGTH = "graph.length"  # the dimension of states whose rows it counts, with those of this run
 STEP = "graph.step"  # how many of them this run appends
+BLOCK = "graph.block"  # rows of a block of states, of which the argument says where each lies
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,17 @@ def split_capacity(text: str) -> tuple[str, int]:
     if not (equals and name and number.isascii() and number.isdecimal() and 0 < int(number)):
         raise GeError(f"state capacity '{text}': expected NAME=2048, a dimension and its size")
     return name, int(number)
+
+
+def split_layout(text: str) -> int:
+    """The rows of a block, 0 for state that is contiguous."""
+    kind, _, number = text.partition(":")
+    if text in ("", "contiguous"):
+        return 0
+    if kind != "paged" or not (number.isascii() and number.isdecimal() and int(number)):
+        hint = "contiguous, or paged:128: rows of a block, a positive number"
+        raise GeError(f"state layout '{text}': expected {hint}")
+    return int(number)
 
 
 def steps_beyond(name: str, symbol: str) -> int | None:

@@ -121,6 +121,16 @@ def capacity(text: str) -> str:
     return text
 
 
+def layout(text: str) -> str:
+    from ge.dialects.graph.state import split_layout  # not needed for --help
+
+    try:
+        split_layout(text)
+    except GeError:
+        raise ValueError("contiguous, or paged:128 (rows of a block)") from None
+    return text
+
+
 def bound(text: str) -> str:
     Accuracy.parsed(text)
     return text
@@ -271,6 +281,12 @@ class Options:
         "the dimension of the model along which state grows, and the most rows that it gets: the "
         "program is static, and appends to state where it is",
         variable="GE_STATE_CAPACITY", metavar="NAME=N", group=MODEL, read=capacity,
+    )  # fmt: skip
+    state_layout: str = option(
+        "contiguous",
+        "of state with a capacity: contiguous, or paged:N: rows lie in blocks of N, which are "
+        "taken as it grows and found by a table (PagedAttention)",
+        variable="GE_STATE_LAYOUT", metavar="LAYOUT", group=MODEL, read=layout,
     )  # fmt: skip
     print_liveness: bool = option(False, "print when each buffer is live, and where, in bytes")
     print_core_plans: bool = option(

@@ -178,10 +178,14 @@ def quantized_cache(options: Options) -> Passes:
 def grown(options: Options) -> Passes:
     """What makes state that grows static, and the constants that follow simple."""
     if not options.state_capacity:
+        if options.state_layout not in ("", "contiguous"):
+            hint = "add --state-capacity, as in past=2048"
+            raise GeError(f"state layout '{options.state_layout}' without a capacity", hint=hint)
         return []
     from ge.transforms.state.grow_state import GrowStatePass
 
-    return [GrowStatePass(options.state_capacity), FoldConstantsPass(), *clean_up(options)]
+    grow = GrowStatePass(options.state_capacity, options.state_layout)
+    return [grow, FoldConstantsPass(), *clean_up(options)]
 
 
 def precision(options: Options) -> Passes:

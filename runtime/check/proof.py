@@ -6,7 +6,7 @@ inputs. Taken on trust are
 - what memrefs are views of, what ops read and write, and what kernels may overwrite (the dialect's
   word, and the emulator's);
 - that of state that grows (`npu_task.grows`) attention reads only the rows that its length leaves,
-  and that the session counts them;
+  and that the session counts them, and gives each block of rows a place of its own in their table;
 - that a loop with a condition that the program computes comes to its end;
 - sizes that are known only at run time: that values fit where they are copied to, and that what the
   device allocates for them fits beside the rest;

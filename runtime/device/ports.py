@@ -11,7 +11,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from ge.dialects.graph.ports import dims_of, name_of
-from ge.dialects.graph.state import LENGTH, STATE, STEP, steps_beyond
+from ge.dialects.graph.state import BLOCK, LENGTH, STATE, STEP, steps_beyond
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.element_types import type_name
 from ge.dialects.support.errors import GeError
@@ -26,7 +26,7 @@ class Port:
     a dimension has none; dimensions of the same name have the same size. `state`: the output that
     an input is in the next run, "" for an input of the caller. `padded`: the shape that the program
     has for one that grows with a state, () for others. `step`: of the number of rows of states that
-    grow, how many of them a run appends."""
+    grow, how many of them a run appends. `block`: of a table of blocks, the rows of each."""
 
     name: str
     element: Attribute
@@ -35,6 +35,12 @@ class Port:
     state: str = ""
     padded: Shape = ()
     step: int = 0
+    block: int = 0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the session knows it by what states hold."""
+        return bool(self.step or self.block)
 
     def __str__(self) -> str:
         sizes = [
@@ -53,10 +59,13 @@ def ports(
         element, shape = data_type(t)
         name = name_of(table)
         text = f"{default}{i}" if name is None else name
-        becomes, step = table.get(STATE), table.get(STEP)
+        becomes, dims = table.get(STATE), dims_of(table, len(shape))
         state = becomes.data if isinstance(becomes, StringAttr) else ""
-        rows = step.value.data if isinstance(step, IntegerAttr) else 0
-        result.append(Port(text, element, shape, dims_of(table, len(shape)), state, step=rows))
+        counts = [
+            n.value.data if isinstance(n := table.get(of), IntegerAttr) else 0
+            for of in (STEP, BLOCK)
+        ]
+        result.append(Port(text, element, shape, dims, state, (), *counts))
     return result
 
 
@@ -91,7 +100,7 @@ def with_rows(port: Port, symbol: str, rows: int) -> Port:
 
 def caller_ports(func: FuncOp) -> list[Port]:
     """The inputs but for state, and for what the session knows of it."""
-    return [p for p in input_ports(func) if not p.state and not p.step]
+    return [p for p in input_ports(func) if not p.state and not p.is_known]
 
 
 def output_ports(func: FuncOp) -> list[Port]:

@@ -51,7 +51,7 @@ from ge.runtime.device.ports import (
     with_rows,
 )
 from ge.runtime.device.staged import Staged
-from ge.runtime.device.state import DeviceState, HostState, State, padded
+from ge.runtime.device.state import BlockTable, DeviceState, HostState, State, padded
 from ge.runtime.device.streaming import run_many
 from ge.runtime.profile.profiler import observe
 
@@ -122,8 +122,8 @@ class Session:
         self._kept = kept
         becomes = {s.result for s in kept}
         own = {s.name for s in kept}
-        self.inputs = [p for p in arguments if p.name not in own and not p.step]
-        self._lengths = [p for p in arguments if p.step]
+        self.inputs = [p for p in arguments if p.name not in own and not p.is_known]
+        self._lengths = [p for p in arguments if p.is_known]
         self._rows = max((p.step for p in self._lengths), default=0)  # that a run appends
         self.outputs = [p for p in results if p.name not in becomes]
         for what, names in (("inputs", self.input_names), ("outputs", self.output_names)):
@@ -134,7 +134,8 @@ class Session:
         weights: Payload = {} if payload is None else payload
         self._weights = weights if isinstance(weights, Prepared) else Prepared(weights, module)
         self._function = Function(module, main, self._weights, poison or sanitize)
-        self.state = State((*kept, *self._function.states))
+        tables = [BlockTable(p.shape[0], p.block) for p in self._lengths if p.block]
+        self.state = State((*kept, *self._function.states), tables[0] if tables else None)
         self.cast_inputs = cast_inputs
         self.lock = Lock()  # of who runs
         self._queue: ThreadPoolExecutor | None = None
@@ -216,7 +217,9 @@ class Session:
         values = {p.name: padded(x, p.padded or x.shape) for p, x in pairs}
         values |= {s.name: s.argument() for s in self._kept}
         for port in self._lengths:
-            values[port.name] = np.array(self.state.rows() + port.step, dtype_of(port.element))
+            rows = self.state.rows() + self._rows
+            known = rows if (table := self.state.blocks) is None or port.step else table.take(rows)
+            values[port.name] = np.array(known, dtype_of(port.element))
         return [values[name] for name in self._arguments]
 
     def in_order(self, outputs: Sequence[Array | None]) -> list[Array | None]:

@@ -7,7 +7,9 @@
 
 A program keeps state in a segment of its memory; of a module of tensors, where it is arguments and
 results of the function, the session keeps the arrays. State that grows has rows along an axis that
-hold values, and others that do not yet.
+hold values, and others that do not yet. In the layout `paged:N` they lie in blocks of N rows, which
+`session.state.blocks` takes from those that are free as states grow: their rows are read and
+written in order all the same.
 """
 
 from abc import ABC, abstractmethod
@@ -31,6 +33,42 @@ from ge.runtime.data.npz import read_npz, write_npz
 from ge.runtime.device.memory import POISON, PackedView, loaded
 
 
+class BlockTable:
+    """Where blocks of rows lie, for all states that grow: `table` has the place of each block that
+    is taken, in order, and -1 for others."""
+
+    def __init__(self, count: int, rows: int) -> None:
+        self.rows = rows  # of a block
+        self.table = np.full(count, -1, np.int64)
+        self._free = list(range(count))
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @property
+    def taken(self) -> int:
+        """How many blocks hold rows."""
+        return len(self.table) - len(self._free)
+
+    def take(self, rows: int) -> Array:
+        """The table with blocks for so many rows."""
+        while self.taken * self.rows < rows:
+            place = self._free.pop()
+            self.table[self.taken - 1] = place
+        return self.table.copy()
+
+    def fit(self, rows: int) -> None:
+        """Free the blocks that so many rows do not need."""
+        while (last := self.taken - 1) * self.rows >= rows and last >= 0:
+            self._free.append(int(self.table[last]))
+            self.table[last] = -1
+
+    def places(self, rows: int) -> Array:
+        """Where the first rows lie."""
+        numbers = np.arange(rows)
+        return self.take(rows)[numbers // self.rows] * self.rows + numbers % self.rows
+
+
 @dataclass
 class StateValue(ABC):
     """One state. `reads`: the shape that a run reads; `becomes`: the shape that it leaves. Where it
@@ -41,6 +79,14 @@ class StateValue(ABC):
     reads: Shape
     becomes: Shape
     grows: int | None
+    blocks: BlockTable | None = field(default=None, init=False)  # None: rows lie in order
+
+    def part(self, shape: Shape) -> tuple[Any, ...]:
+        """Where a value of a shape lies within the whole."""
+        where: list[Any] = [slice(n) for n in shape]
+        if self.blocks is not None and self.grows is not None:
+            where[self.grows] = self.blocks.places(shape[self.grows])
+        return tuple(where)
 
     @property
     def axis(self) -> int | None:
@@ -131,13 +177,13 @@ class DeviceState(StateValue):
         return tuple(self.filled if i == axis else n for i, n in enumerate(self.becomes))
 
     def read(self) -> Array:
-        return loaded(self.memory)[tuple(map(slice, self.shape()))].copy()
+        return loaded(self.memory)[self.part(self.shape())].copy()
 
     def fill(self, value: Array) -> None:
         whole = np.zeros(self.becomes, value.dtype)
         if self.poison:
             whole.reshape(-1).view(np.uint8).fill(POISON)
-        whole[tuple(map(slice, value.shape))] = value
+        whole[self.part(value.shape)] = value
         self.restore(whole)
         self.filled = 0 if self.axis is None else value.shape[self.axis]
 
@@ -179,22 +225,39 @@ class HostState(StateValue):
 
     def argument(self) -> Array:
         """What the function reads."""
-        return padded(self.value, self.reads if self.grows is not None else self.value.shape)
+        if self.grows is None:
+            return self.value
+        whole = np.zeros(self.reads, self.value.dtype)
+        whole[self.part(self.value.shape)] = self.value
+        return whole
 
     def take(self, result: Array, step: int) -> None:
         """What the function has made of it."""
         if self.grows is None:
             self.fill(result)
         else:
-            rows = slice(self.rows + step)
-            self.fill(result[(*(slice(None),) * self.grows, rows)])
+            shape = list(self.value.shape)
+            shape[self.grows] += step
+            self.fill(result[self.part(tuple(shape))])
 
 
 class State:
-    """The states of a session by name."""
+    """The states of a session by name. `blocks`: where rows of those that grow lie."""
 
-    def __init__(self, values: Iterable[StateValue]) -> None:
+    def __init__(self, values: Iterable[StateValue], blocks: BlockTable | None = None) -> None:
         self.values = {v.name: v for v in values}
+        self.blocks = blocks
+        for value in self.grown:
+            value.blocks = blocks
+
+    @property
+    def grown(self) -> list[StateValue]:
+        return [v for v in self.values.values() if v.grows is not None]
+
+    def free_blocks(self) -> None:
+        """Those that no state needs any more."""
+        if self.blocks is not None:
+            self.blocks.fit(max((v.rows for v in self.grown), default=0))
 
     @property
     def names(self) -> list[str]:
@@ -214,6 +277,7 @@ class State:
 
     def __setitem__(self, name: str, value: Any) -> None:
         self.value(name).write(value)
+        self.free_blocks()
 
     def __len__(self) -> int:
         return len(self.values)
@@ -222,6 +286,7 @@ class State:
         """All states are zeros, and those that grow begin anew."""
         for value in self.values.values():
             value.reset()
+        self.free_blocks()
 
     def save(self, path: str | Path) -> None:
         """Raises GeError for a file that cannot be written."""
@@ -256,7 +321,7 @@ class State:
 
     def rows(self) -> int:
         """How many rows states that grow have. Raises GeError where they differ."""
-        grown = [v for v in self.values.values() if v.grows is not None]
+        grown = self.grown
         for value in grown[1:]:
             if value.rows != grown[0].rows:
                 pair = f"'{grown[0].name}' has {grown[0].rows} rows, '{value.name}' {value.rows}"

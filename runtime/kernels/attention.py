@@ -12,6 +12,7 @@ from ge.dialects.graph import attention as g
 from ge.dialects.support.errors import GeError
 from ge.runtime.data.arrays import Array, contiguous
 from ge.runtime.kernels import Fn, kernel
+from ge.runtime.kernels.cache import in_blocks
 from ge.runtime.kernels.normalization import row_sums, widen
 
 PIECE = 1 << 18  # scores computed at a time
@@ -255,15 +256,16 @@ class Running:
 
 def first_keys(op: g.AttentionOp, k: Array, v: Array, rest: Sequence[Array | None]) -> list[Any]:
     """The operands between query and length, as far as the length goes."""
-    *rest, length = rest
+    *rest, length, table = rest
     if length is None:
         return [k, v, *rest]
     count, keys = int(length.item()), k.shape[op.dimension("key", 2)]
     if not 0 <= count <= keys:
         raise GeError(f"{op.name}: there are {keys} keys, not {count}")
     *masks, lengths, offset = rest
+    some = slice(0, count) if table is None else in_blocks(table, keys, range(count))
     k, v = (
-        contiguous(x[(slice(None),) * op.dimension(name, 2) + (slice(count),)])
+        contiguous(x[(slice(None),) * op.dimension(name, 2) + (some,)])
         for name, x in (("key", k), ("value", v))
     )
     cut = [m[..., :count] if m is not None and m.shape[-1] > 1 else m for m in masks]

@@ -12,10 +12,15 @@ from hypothesis import strategies as st
 
 import ge
 from ge.dialects.npu_task.control import CaseOp
+from ge.dialects.npu_task.ops import SlotOp
 from ge.dialects.support.errors import GeError
 from ge.runtime.check.memory import check_plan
 from ge.runtime.device.session import Session, random_inputs
 from ge.tools import ge_check
+from ge.transforms.analysis.dependencies import Segment
+from ge.transforms.analysis.task_graph import Window
+from ge.transforms.schedule.assign_streams import StreamAssignment
+from ge.transforms.schedule.list_scheduling import Schedule
 from ge.transforms.shapes.histogram import exact, waste
 
 TEXT = """
@@ -102,6 +107,29 @@ def test_faults_planted_in_gears_are_refused(
     Path(model).write_text(text.replace(old, new))
     assert ge_check.main([model]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_gears_of_one_structure_share_a_schedule(model: str, monkeypatch: pytest.MonkeyPatch):
+    scheduled: list[int] = []
+    best = StreamAssignment.best
+
+    def counted(self: StreamAssignment, segment: Segment, first: Schedule, window: Window):
+        scheduled.append(len(segment.tasks))
+        return best(self, segment, first, window)
+
+    monkeypatch.setattr(StreamAssignment, "best", counted)
+    program = ge.compile(model, dynamic_dims="1,4;2,4;2,9")
+    (case,) = (op for op in program.module.walk() if isinstance(op, CaseOp))
+    first, *others = (
+        [
+            (op.name, op.properties.get("stream"))
+            for op in region.block.ops
+            if op.name != SlotOp.name
+        ]
+        for region in case.branches
+    )
+    assert all(ops == first for ops in others)
+    assert scheduled.count(5) == 1
 
 
 def test_sizes_of_no_gear_are_refused_with_the_gears(model: str):

@@ -13,9 +13,11 @@ from onnx import helper, numpy_helper
 import ge
 from ge.lowering.driver.compiler import load, lower
 from ge.lowering.driver.program import Program
+from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
 from ge.runtime.check.proof import check_program
 from ge.runtime.device.session import Session
+from ge.runtime.kernels.cache import in_blocks
 
 MODELS = Path(__file__).parents[1] / "models"
 CACHE = (r"past_key_values\.(.*)=present.\1",)
@@ -64,9 +66,10 @@ def step_inputs(step: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def agree(path: str, **options: Any) -> Session:
+def agree(path: str, layout: str = "contiguous", **options: Any) -> Session:
     """Run both programs, step by step, until the state is full."""
-    without, program = compiled(path, 0, **options), compiled(path, STEPS, **options)
+    without = compiled(path, 0, **options)
+    program = compiled(path, STEPS, state_layout=layout, **options)
     assert check_program(program.module).problems == []
     plain = Session(without.module, without.payload)
     session = Session(program.module, program.payload, poison=True)
@@ -103,6 +106,44 @@ def test_steps_of_llama_are_those_without_state(tmp_path: Path) -> None:
     agree(dynamic_llama(tmp_path))
 
 
+def test_rows_in_blocks_are_read_and_written_in_order(tmp_path: Path) -> None:
+    """The plain program's bits, with blocks that are taken one by one, from the end of the pool,
+    and free ones full of garbage."""
+    for path in (str(MODELS / "gpt2_decode.dynamic.onnx"), dynamic_llama(tmp_path)):
+        session = agree(path, "paged:3")
+        assert (blocks := session.state.blocks) is not None
+        assert blocks.table.tolist() == [2, 1, 0]
+        with pytest.raises(ge.GeError, match=rf"has {STEPS} of {STEPS} rows, each run adds 1"):
+            session.run(step_inputs(STEPS))
+        session.state.save(tmp_path / "s.npz")
+        want = {name: session.state[name][:, :, :4] for name in session.state.names}
+        session.state.reset()
+        assert (blocks.taken, blocks.table.tolist()) == (0, [-1, -1, -1])
+        session.run(step_inputs(0))
+        assert blocks.taken == 1
+        session.state.write(want)
+        assert blocks.taken == 2
+        session.state.load(tmp_path / "s.npz")
+        assert all(session.state[n][:, :, :4].tobytes() == v.tobytes() for n, v in want.items())
+
+
+def test_blocks_hold_integers_and_are_those_of_tensors(tmp_path: Path) -> None:
+    session = agree(dynamic_llama(tmp_path), "paged:3", quantize_cache="int8")
+    assert session.state["past_key_values.0.key"].dtype == np.int8
+    sessions: list[Session] = []
+    for level in (Level.GRAPH, Level.PROGRAM):
+        loaded = load(str(MODELS / "gpt2_decode.dynamic.onnx"), dims={"batch": 2})
+        options = Options(state=CACHE, state_capacity="past=6", state_layout="paged:2")
+        lower(loaded.module, options, until=level)
+        sessions.append(Session(loaded.module, loaded.payload))
+    for step in range(3):
+        first, second = (s.run(step_inputs(step))["logits"] for s in sessions)
+        np.testing.assert_allclose(first, second, atol=1e-5)
+    for name in sessions[0].state.names:
+        first, second = (s.state[name] for s in sessions)
+        np.testing.assert_allclose(first, second, atol=1e-5)
+
+
 def test_a_state_may_be_of_integers(tmp_path: Path) -> None:
     session = agree(dynamic_llama(tmp_path), quantize_cache="int8")
     assert session.state["past_key_values.0.key"].dtype == np.int8
@@ -125,12 +166,28 @@ def test_steps_are_one_prefill() -> None:
         np.testing.assert_allclose(session.run(now)["logits"][:, 0], want[:, i], atol=1e-5)
 
 
+def test_a_row_without_a_block_is_not_read() -> None:
+    table, rows = np.array([1, -1]), range(3)
+    assert in_blocks(table, 6, rows).tolist() == [3, 4, 5]
+    with pytest.raises(ge.GeError, match=r"rows up to 4 lie in no block: the table is \[1, -1\]"):
+        in_blocks(table, 6, range(3, 4))
+    with pytest.raises(ge.GeError, match="lie in no block"):
+        in_blocks(np.array([2, 0]), 6, rows)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"state_capacity": "seq=64"}, "no state has a dimension 'seq'; those of states are past"),
         ({"state_capacity": "64"}, "state capacity '64': expected NAME=2048"),
         ({"state": ()}, "no state has a dimension 'past'; states have none"),
+        ({"state_layout": "paged:0"}, "state layout 'paged:0': expected contiguous, or paged:128"),
+        ({"state_layout": "tree"}, "rows of a block, a positive number"),
+        ({"state_layout": "paged:10"}, "64 is no number of blocks of 10 rows"),
+        (
+            {"state_layout": "paged:8", "state_capacity": ""},
+            "state layout 'paged:8' without a capacity",
+        ),
         ({"state_capacity": ""}, "has a size that is known only at run time"),
     ],
 )

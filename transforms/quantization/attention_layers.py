@@ -61,7 +61,7 @@ def of_integers(
     params["scale"] = FloatAttr(own * scales[0] * scales[1], f64)
     params["value_scale"] = FloatAttr(scales[2], f64)
     params["rounded_weights"] = BoolAttr.from_bool(True)
-    others = op.key_lengths, op.offset_value, op.length
+    others = op.key_lengths, op.offset_value, op.length, op.table
     return make.op(AttentionOp, *factors, [*op.masks], *others, **params)
 
 

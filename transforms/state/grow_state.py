@@ -15,6 +15,12 @@ that grows has 64 rows, of which the first ones are those of the program before;
 changes them is proved op by op (`growth.py`), and an op for which it cannot be is refused. Numbers
 that follow from the size become constants where they are shapes, and are computed from `%n` where
 they are data.
+
+With `layout=paged:16` rows lie in blocks of 16, in an order that an argument says:
+          %t: tensor<4xi64> {graph.name = "past.table", graph.block = 16} ...
+      %0 = graph.append %k, %new at %n table %t axis 0
+      %1 = graph.attention %q, %0, %0 length %n table %t mask %m
+An op that reads them beside rows in their own order is refused.
 """
 
 from collections.abc import Sequence
@@ -44,7 +50,15 @@ from ge.dialects.graph.elementwise import AddOp, CastOp, MulOp
 from ge.dialects.graph.ports import dims_of, port
 from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.graph.slicing import ConcatOp
-from ge.dialects.graph.state import LENGTH, STATE, STEP, split_capacity, steps_beyond
+from ge.dialects.graph.state import (
+    BLOCK,
+    LENGTH,
+    STATE,
+    STEP,
+    split_capacity,
+    split_layout,
+    steps_beyond,
+)
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import element_type, rank_of, set_type, shape_of, tensor
@@ -65,6 +79,8 @@ class Growing:
     capacity: int
     growth: Growth
     length: BlockArgument
+    table: BlockArgument | None
+    in_blocks: set[SSAValue]  # what has its rows in blocks
 
     def run(self) -> None:
         block = self.main.body.block
@@ -129,7 +145,7 @@ class Growing:
             new = insert_before(op, ConcatOp.of(rows, axis=op.axis)).result
         axis = op.axis.value.data % rank_of(cache)
         appended = AppendOp.create(
-            operands=[cache, new, self.length],
+            operands=[cache, new, self.length, *self.table_of(cache)],
             properties={"axis": IntegerAttr(axis, i64)},
             result_types=[op.result.type],
         )
@@ -137,15 +153,21 @@ class Growing:
         appended.result.name_hint = op.result.name_hint
         self.replace(op, appended)
 
+    def table_of(self, value: SSAValue) -> list[SSAValue]:
+        return [self.table] if self.table is not None and value in self.in_blocks else []
+
     def attend(self, op: AttentionOp) -> None:
         params: dict[str, Any] = dict(op.properties)
         params.pop("operandSegmentSizes")
-        others = [*op.masks], op.key_lengths, op.offset_value, self.length
+        table = self.table if op.key in self.in_blocks else None
+        others = [*op.masks], op.key_lengths, op.offset_value, self.length, table
         new = AttentionOp.of(op.query, op.key, op.value, *others, **params)
         self.replace(op, insert_before(op, new))
 
     def replace(self, op: Operation, new: Operation) -> None:
         self.growth.take(new.results[0], op.results[0])
+        if op.results[0] in self.in_blocks:
+            self.in_blocks.add(new.results[0])
         op.results[0].replace_all_uses_with(new.results[0])
         op.detach()
         op.erase()
@@ -159,6 +181,8 @@ class GrowStatePass(ModulePass):
 
     capacity: str
     """NAME=N: the dimension of the model along which state grows, and the most rows."""
+    layout: str = "contiguous"
+    """Of rows: contiguous, or paged:N (blocks of N rows)."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if (main := main_function(op)) is None:
@@ -182,9 +206,21 @@ class GrowStatePass(ModulePass):
             what = f"each run appends {growth.step} rows"
             raise error_at(main, f"a capacity of {capacity} is too small: {what}")
         growth.prove()
+        if (block := split_layout(self.layout)) and capacity % block:
+            more = capacity + -capacity % block
+            what = f"a capacity of {capacity} is no number of blocks of {block} rows"
+            raise error_at(main, what, f"take {symbol}={more}")
+        in_blocks = growth.in_blocks() if block else set[SSAValue]()
         length = main.body.block.insert_arg(tensor((), i64), len(main.args))
         length.name_hint = "length"
         table = {**port(f"{symbol}.length"), LENGTH: StringAttr(symbol)}
         table[STEP] = IntegerAttr(growth.step, i64)
-        main.arg_attrs = ArrayAttr([*tables, DictionaryAttr(table)])
-        Growing(main, symbol, capacity, growth, length).run()
+        tables.append(DictionaryAttr(table))
+        places: BlockArgument | None = None
+        if block:
+            places = main.body.block.insert_arg(tensor((capacity // block,), i64), len(main.args))
+            places.name_hint = "table"
+            table = {**port(f"{symbol}.table"), BLOCK: IntegerAttr(block, i64)}
+            tables.append(DictionaryAttr(table))
+        main.arg_attrs = ArrayAttr(tables)
+        Growing(main, symbol, capacity, growth, length, places, in_blocks).run()

@@ -206,6 +206,33 @@ class Growth:
                 text = f"output '{output.name}' grows with '{self.symbol}'"
                 raise error_at(self.main, text, hint)
 
+    def in_blocks(self) -> set[SSAValue]:
+        """Values that have the rows of states. Raises GeError where they meet rows of others, or
+        are picked by number: rows of states are in another order."""
+        tables = argument_tables(self.main)
+        kept = {getattr(t.data.get(STATE), "data", "") for t in tables}
+        args = zip(self.main.args, tables, strict=True)
+        found: set[SSAValue] = {a for a, t in args if STATE in t.data and a in self.rows}
+        for op in self.main.body.block.ops:
+            grown = [v for v in op.operands if v in self.rows]
+            if isinstance(op, AttentionOp):
+                grown = [v for v in (op.key, op.value) if v in self.rows]
+                if any(m in found for m in op.masks):
+                    raise self.refused_op(op, "has a mask whose rows lie in blocks")
+            elif isinstance(op, ReturnOp):
+                names = (o.name for o in typed_outputs(self.main))
+                states = zip(names, op.operands, strict=True)
+                grown = [v for n, v in states if n in kept and v in self.rows]
+            elif isinstance(op, ShapeOfOp):
+                continue
+            inside = [v for v in grown if v in found]
+            is_state = isinstance(op, ReturnOp) and grown
+            if (inside or is_state) and (len(inside) < len(grown) or isinstance(op, GatherNdOp)):
+                raise self.refused_op(op, "reads rows in blocks beside others, or by their number")
+            if inside:
+                found.update(r for r in op.results if r in self.rows)
+        return found
+
     def is_append(self, op: Operation) -> bool:
         """Whether an op puts rows behind those of a value that grows."""
         if not isinstance(op, ConcatOp) or self.axis(op.inputs[0]) is None:

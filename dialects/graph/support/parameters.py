@@ -124,6 +124,14 @@ def optional(*names: str) -> str:
 # ---- checks: they raise VerifyException ------------------------------------------------------
 
 
+def check_blocks(table: SSAValue, rows: int) -> None:
+    """Whether a table says where as many blocks lie as rows divide into."""
+    check_indices(table, "table")
+    shape = shape_of(table)
+    if len(shape) != 1 or shape[0] < 1 or (rows != DYNAMIC and rows % shape[0]):
+        raise VerifyException(f"{rows} rows do not divide into the blocks of {table.type}")
+
+
 def check_same_element(a: SSAValue, b: SSAValue) -> None:
     if (s := element_type(a)) != (t := element_type(b)):
         raise VerifyException(f"element types differ: {s} and {t}")

@@ -262,3 +262,27 @@ func.func @f(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x600x8xf32>) {
   %0 = graph.attention %q, %k, %k {weight_scale = 1.0 : f64, weight_zero_point = 0 : i8} : tensor<1x2x4x8xf32>, tensor<1x2x600x8xf32>, tensor<1x2x600x8xf32> -> tensor<1x2x4x8xf32>
   func.return
 }
+
+// -----
+
+// CHECK: error: 'graph.attention' op a table of blocks comes with a length
+func.func @f(%q: tensor<1x2x4x8xf32>, %t: tensor<2xi64>) {
+  %0 = graph.attention %q, %q, %q table %t : tensor<2xi64> : tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32> -> tensor<1x2x4x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.attention' op 4 rows do not divide into the blocks of tensor<3xi64>
+func.func @f(%q: tensor<1x2x4x8xf32>, %n: tensor<i64>, %t: tensor<3xi64>) {
+  %0 = graph.attention %q, %q, %q length %n : tensor<i64> table %t : tensor<3xi64> : tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32> -> tensor<1x2x4x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: error: 'graph.append' op 4 rows do not divide into the blocks of tensor<3xi64>
+func.func @f(%c: tensor<4x8xf32>, %r: tensor<1x8xf32>, %n: tensor<i64>, %t: tensor<3xi64>) {
+  %0 = graph.append %c, %r at %n table %t axis 0 : (tensor<4x8xf32>, tensor<1x8xf32>, tensor<i64>, tensor<3xi64>) -> tensor<4x8xf32>
+  func.return
+}

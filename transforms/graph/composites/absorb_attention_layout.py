@@ -169,7 +169,7 @@ def rebuilt(
 ) -> AttentionOp:
     query, key, value = (operands.get(n, getattr(op, n)) for n in ("query", "key", "value"))
     kept = {n: a for n, a in op.properties.items() if n != "operandSegmentSizes"}
-    others = list(op.masks), op.key_lengths, op.offset_value, op.length
+    others = list(op.masks), op.key_lengths, op.offset_value, op.length, op.table
     return emit.op(AttentionOp, query, key, value, *others, **{**kept, **params})
 
 
