@@ -64,7 +64,7 @@ def build_parser() -> ArgumentParser:
         "cube, vector, host_link, launch, or a field of the target (a rate, a time)")  # fmt: skip
     add("--runs", type=argument(whole(1)), default=0, metavar="N", help="also simulate N runs that "
         "overlap, as Session.run_many has them; --trace then shows these")  # fmt: skip
-    add("--prefetch", type=argument(whole(1)), default=2, metavar="P",
+    add("--prefetch", type=argument(whole(1)), metavar="P",
         help="batches whose inputs are on the device or on the way (default 2)")  # fmt: skip
     add("--report", metavar="R.json", help="all figures as JSON; times in us, sizes in bytes")
 
@@ -134,6 +134,8 @@ def check_flags(args: argparse.Namespace) -> None:
     from ge.dialects.support.errors import GeError
 
     check_dispatch_flags(args)
+    if args.prefetch and not args.runs:
+        raise GeError("--prefetch is of runs that overlap", hint="add --runs 64")
     numeric = {
         "--outputs": args.outputs, "--poison": args.poison,
         "--load-state": args.load_state, "--save-state": args.save_state,
@@ -233,6 +235,13 @@ def lower_for(
     if flag_value(args, "precision") not in (None, ORIGIN) and level is not Level.GRAPH:
         hint = f"this is at {level}: compile the model with --precision"
         raise GeError("the precision of a model is chosen at the graph level", args.input, hint)
+    gears = [
+        f for f in ("dynamic_batch", "dynamic_image_size", "dynamic_dims") if flag_value(args, f)
+    ]
+    if gears and level is not Level.GRAPH:
+        flag = f"--{gears[0].replace('_', '-')}"
+        hint = f"this is at {level}: compile the model with {flag}"
+        raise GeError("gears are made at the graph level", args.input, hint)
     if timed and goal is not Level.PROGRAM:
         raise GeError(f"time is known at the program level only, not at {goal}")
     if goal == level and not args.input.endswith(".onnx") and not options.outputs:
@@ -396,7 +405,7 @@ def write_profile(
 
     several = None
     if args.runs:
-        several = simulate_runs(module, timeline.target, args.runs, args.prefetch, timeline)
+        several = simulate_runs(module, timeline.target, args.runs, args.prefetch or 2, timeline)
     if args.trace:
         out.json(args.trace, chrome_trace(timeline if several is None else several.timeline))
     if args.op_summary:

@@ -269,6 +269,7 @@ def test_steps_of_growing_size(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (["--dispatch", "sunken"], "no dispatch mode 'sunken'; did you mean 'sunk'"),
         (["--steps", "3"], "add --dispatch all"),
         (["--calls", "3", "--tiling-ring", "4"], "--calls, --tiling-ring: of a host"),
+        (["--prefetch", "2"], "--prefetch is of runs that overlap; add --runs 64"),
         (["--dispatch", "graph", "--calls", "3", "--steps", "2"], "--calls and --steps both say"),
         (["--dispatch", "captured", "--runs", "3"], "--runs is of a program that no host feeds"),
         (["--dispatch", "graph", "--what-if", "cube=2x"], "--what-if is of a program that no host"),
@@ -394,7 +395,8 @@ def test_of_gears_the_one_of_the_sizes_is_fed(tmp_path: Path, capsys: pytest.Cap
         launches[size] = call["tilings"]["miss"]
         assert call["latency_us"] >= call["host_us"]["setup"] + call["host_us"]["tiling"]
     assert launches["4"] == launches["8"] == 2  # of three gears, with two each
-    capsys.readouterr()
+    assert ge_run(path, "--dynamic-dims", "2;4")[0] != 0
+    assert "gears are made at the graph level" in capsys.readouterr().err
     assert ge_run(path, "--timing-only", "--dim", "n=9")[0] != 0
     assert "these sizes are of no gear" in capsys.readouterr().err
 
