@@ -18,7 +18,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.ports import PAYLOAD
-from ge.dialects.support.diagnostics import diagnostic_handler, location_of
+from ge.dialects.support.diagnostics import diagnostic_handler, location_of, warning
 from ge.dialects.support.errors import GeError
 from ge.lowering.debugging.delta import reduce
 from ge.lowering.pipeline.pass_manager import Instrumentation
@@ -28,7 +28,7 @@ from ge.lowering.text.printing import op_text
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import Payload, weights_of, write_safetensors
 from ge.transforms.rewriting.counts import collecting
-from ge.transforms.rewriting.relations import Relation, relation_of
+from ge.transforms.rewriting.relations import OtherInputs, Relation, relation_of
 
 Outcome = Mapping[str, Array] | GeError
 
@@ -138,14 +138,17 @@ class Validation(Instrumentation):
     seconds: float = 60.0  # how long to look for the ops that matter
     passes: int = 0  # how many passes have been found right
     runner: Runner | None = None
+    stopped: bool = False  # a pass gave the module other inputs
     _payload: Payload = field(default_factory=_Without)
     _old: ModuleOp | None = None
     _outcomes: Sequence[Outcome] = ()
 
     def start(self, module: ModuleOp) -> None:
-        self.runner = None
+        self.runner, self.stopped = None, False
 
     def before(self, p: ModulePass, module: ModuleOp) -> None:
+        if self.stopped:
+            return
         if self.runner is None:
             payload = self.payload
             self._payload = payload(module) if callable(payload) else payload
@@ -155,12 +158,18 @@ class Validation(Instrumentation):
 
     def after(self, p: ModulePass, module: ModuleOp) -> None:
         old, runner = self._old, self.runner
+        if self.stopped:
+            return
         assert old is not None
         assert runner is not None
         module.verify()
         self._old = None
         self.passes += 1
         if structure(old) == structure(module):
+            return
+        if isinstance(relation_of(p), OtherInputs):
+            self.stopped = True
+            warning(module, f"--validate compares no pass from '{p.name}' on: inputs are others")
             return
         outcomes = runner.run(module)
         difference = first_difference(runner, relation_of(p), old, self._outcomes, outcomes)

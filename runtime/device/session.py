@@ -387,6 +387,8 @@ def random_inputs(
                 sizes.setdefault(name, size)
     if table := GearTable.of(main):
         sizes |= table.largest(sizes)
+    if (growing := growing_symbol(main)) is not None:
+        sizes.setdefault(growing, 0)  # rows of a state that nothing was written to
     ranges = dim_ranges(main)
     for name in (s for p in expected for dim in p.dims for s in symbols(dim) if dim):
         if name not in sizes:

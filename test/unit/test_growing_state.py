@@ -18,6 +18,7 @@ from ge.lowering.pipeline.options import Options
 from ge.runtime.check.proof import check_program
 from ge.runtime.device.session import Session
 from ge.runtime.kernels.cache import in_blocks
+from ge.tools import ge_compile, ge_run
 
 MODELS = Path(__file__).parents[1] / "models"
 CACHE = (r"past_key_values\.(.*)=present.\1",)
@@ -195,3 +196,13 @@ def test_capacities_that_fit_no_state(options: dict[str, Any], message: str) -> 
     with pytest.raises(ge.GeError) as error:
         compiled(str(MODELS / "gpt2_decode.dynamic.onnx"), 64, **options)
     assert message in str(error.value)
+
+
+def test_validation_ends_where_inputs_change_and_the_first_step_runs_by_default(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    model, program = str(MODELS / "gpt2_decode.dynamic.onnx"), str(tmp_path / "p.mlir")
+    state = ("--dim", "batch=1", "--state", *CACHE, "--state-capacity", "past=8")
+    assert ge_compile.main([model, *state, "--validate", "-o", program]) == 0
+    assert "--validate compares no pass from 'grow-state' on" in capsys.readouterr().err
+    assert ge_run.main([program, "--sanitize"]) == 0

@@ -67,7 +67,7 @@ ROOMS: dict[str, set[str]] = {
     },
     "transforms/state": {
         "dialects", "runtime/data", "runtime/kernels", "transforms/analysis", "transforms/graph",
-        "transforms/memory",
+        "transforms/memory", "transforms/rewriting",
     },
     "lowering/text": {"dialects", "runtime/data"},
     "lowering/onnx": {"dialects", "runtime/data", "runtime/kernels", "lowering/text"},

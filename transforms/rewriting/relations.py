@@ -208,6 +208,13 @@ class Unbounded(Relation):
         return "no bound"
 
 
+class OtherInputs(Unbounded):
+    """None: the module takes other inputs than before. From there on nothing is compared."""
+
+    def __str__(self) -> str:
+        return "other inputs"
+
+
 def relation_of(pass_: object) -> Relation:
     """What a pass declares."""
     return getattr(pass_, "RELATION", BitExact())

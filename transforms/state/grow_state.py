@@ -25,7 +25,7 @@ An op that reads them beside rows in their own order is refused.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -65,6 +65,7 @@ from ge.dialects.support.types import element_type, rank_of, set_type, shape_of,
 from ge.transforms.graph.control_flow import insert_before
 from ge.transforms.graph.eliminate_dead_code import eliminate_dead_code
 from ge.transforms.graph.infer_shapes import infer_block, refresh_signature
+from ge.transforms.rewriting.relations import OtherInputs, Relation
 from ge.transforms.state.closed import is_size
 from ge.transforms.state.growth import Growth, Number
 from ge.transforms.state.mark_state import argument_tables
@@ -178,6 +179,7 @@ class GrowStatePass(ModulePass):
     """Make the program of a state that grows static, with room for so many rows."""
 
     name = "grow-state"
+    RELATION: ClassVar[Relation] = OtherInputs()
 
     capacity: str
     """NAME=N: the dimension of the model along which state grows, and the most rows."""
