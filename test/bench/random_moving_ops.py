@@ -257,3 +257,14 @@ def map_index(b: Builder, op: Any) -> TensorOp:
     rows = [[size + i] for i in range(b.rng.randint(1, 3))]
     b.rng.shuffle(rows)
     return op.make([x], [axis % len(shape_of(x))], rows)
+
+
+@makes(g.cache.AppendOp)
+def append(b: Builder, op: Any) -> TensorOp:
+    x, axis, size = with_axis(b)
+    if not size:
+        raise Unsuitable
+    shape = [*shape_of(x)]
+    shape[axis] = b.rng.randint(1, size)
+    rows = b.value(shape, element_type(x))
+    return op.of(x, rows, b.constant_int(size), axis=axis % len(shape))
