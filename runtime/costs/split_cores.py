@@ -9,7 +9,7 @@ through memory (L2), and the cube's pipes have rates and starts of their own.
   in memory do not have it: kernels of their own change it before and behind, as a transposition of
   blocks.
 
-Attention: all heads that share keys are rows of one tile. A step of it (a block of keys) is a chain
+Attention: heads that share keys are rows of one tile. A step of it (a block of keys) is a chain
 of pipes: scores on the cube, to L2, weights on the vector cores, to L2, times values on the cube,
 to L2, sums on the vector cores, with a flag between two cores each time. Two blocks are under way
 at a time, also of two tiles: a step takes as long as the busiest pipe, or half of the chain. With
@@ -43,6 +43,7 @@ from ge.runtime.costs.pipes import Pipes
 # (catlass, for elements of 16 bits).
 STRIDES = ((512, 1.0), (256, 0.8), (128, 0.5), (32, 0.4), (1, 0.3))
 LANES = REPEAT_BYTES // 4  # scores have 32 bits
+LONGEST_ROWS = 128  # of a tile of attention, about
 BLOCKS_AHEAD = 2  # blocks of keys that are under way at a time
 
 
@@ -77,6 +78,8 @@ def unfold_rate(op: TensorOp, target: Target) -> float:
 
 @dataclass(frozen=True)
 class SplitCubeKernel(CubeKernel):
+    """Matmuls beside which vector cores work on their own."""
+
     lhs_share: float = 1.0  # of the rate of loading, by the strides of rows
     rhs_share: float = 1.0
     unfold: float = 1.0  # bytes a cycle into L0A
@@ -169,7 +172,7 @@ class SplitCubeKernel(CubeKernel):
 
 @dataclass(frozen=True)
 class SplitAttentionKernel(AttentionKernel):
-    """Rows are the queries of all heads that share keys."""
+    """Rows are the queries of heads that share keys: of as many as leave work for all cores."""
 
     group: int = 1
     share: float = 1.0  # of the rate of loading, by the stride of keys
@@ -183,8 +186,8 @@ class SplitAttentionKernel(AttentionKernel):
         assert isinstance(kernel, SplitAttentionKernel)
         op = matmuls(body)[0][0]
         assert isinstance(op, AttentionLike)
-        p, heads, key_heads = kernel.p, op.sizes("query")[1], max(op.sizes("key")[1], 1)
-        group = heads // key_heads
+        p, key_heads = kernel.p, max(op.sizes("key")[1], 1)
+        group = _shared_heads(p, op.sizes("query")[1] // key_heads, target)
         offset = 0 if op.offset is None else op.offset.value.data
         stride = op.sizes("key")[3] * (key_heads if op.tokens_first("key") else 1)
         dynamic = op.offset_value is not None or op.key_lengths is not None
@@ -317,3 +320,12 @@ class SplitAttentionKernel(AttentionKernel):
             start_us=start,
             l2_bytes=p.l2_bytes + 2 * passing,
         )
+
+
+def _shared_heads(p: Matrices, group: int, target: Target) -> int:
+    def tiles(shared: int) -> int:
+        return p.batch // shared * ceil(p.m * shared / LONGEST_ROWS)
+
+    return next(
+        (d for d in range(group, 1, -1) if not group % d and tiles(d) >= target.cube_cores), 1
+    )

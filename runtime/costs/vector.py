@@ -59,6 +59,8 @@ class VectorShape:
         unit = row if self.row > 1 else lcm(FRACTAL, row)
         least = max(t.full_rate_bytes // self.width, 1)
         most = max(self.most // unit * unit, row)
+        if self.program is not None and self.most == self.elements:
+            most = max(self.elements, row)  # rounding down adds a tile, and its starts
         usable = max(1, min(t.vector_cores, ceil(self.elements / max(least, row))))
         usable = 1 if alone else min(usable, self.parts or usable)
         for blocks in dict.fromkeys((usable, min(usable, t.cube_cores), max(usable // 2, 1))):

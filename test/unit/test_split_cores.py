@@ -150,10 +150,11 @@ def test_rows_cost_more_than_elements(rows: int, length: int, element: Any) -> N
 @settings(deadline=None, max_examples=8)
 @given(st.integers(1, 600), st.integers(16, 2000), st.sampled_from([1, 2, 4, 8]))
 def test_attention(queries: int, keys: int, key_heads: int) -> None:
-    """Fewer key heads, or keys that no query sees, never take longer."""
+    """Keys that no query sees never take longer, fewer key heads not by much: their queries may not
+    fill a tile."""
     op = attention(queries, keys, 8, key_heads)
     assert us(op) >= TARGET.kernel_start_us["mixed"]
-    assert us(op) <= us(attention(queries, keys)) * (1 + 1e-9)
+    assert us(op) <= 1.1 * us(attention(queries, keys))
     assert us(causal(attention(queries, keys, 8, key_heads))) <= us(op) * (1 + 1e-9)
     tiling = choose_tiling(op, Engine.CUBE, TARGET)
     assert tiling is not None
