@@ -28,24 +28,33 @@ from ge.lowering.text.printing import op_text
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import Payload, weights_of, write_safetensors
 from ge.transforms.rewriting.counts import collecting
-from ge.transforms.rewriting.relations import OtherInputs, Relation, relation_of
+from ge.transforms.rewriting.relations import OtherInputs, Relation, Ulps, relation_of
 
 Outcome = Mapping[str, Array] | GeError
 
 NUDGES = (1, 2, 3)  # runs on inputs that are a few ULPs off, when a pass may round differently
 
 
+class Tried(Protocol):
+    @property
+    def is_padded(self) -> bool: ...
+
+
 class Runner(Protocol):
     """Inputs for a module, and what comes of them (`runtime/device/trials.py`)."""
 
     @property
-    def trials(self) -> Sequence[object]: ...
+    def trials(self) -> "Sequence[Tried]": ...
 
     @property
     def first(self) -> Sequence[Outcome]: ...
 
     def run(self, module: ModuleOp, nudge: int = 0) -> Sequence[Outcome]:
         """What another module gives; with `nudge`, on inputs a few ULPs off."""
+        ...
+
+    def for_gears(self, old: ModuleOp, module: ModuleOp) -> "Runner | None":
+        """Inputs of the sizes of gears, where a module has some that an old one has not."""
         ...
 
 
@@ -69,11 +78,14 @@ def first_difference(
     old: ModuleOp,
     before: Sequence[Outcome],
     after: Sequence[Outcome],
+    padded: bool = False,
 ) -> Difference | None:
     """The first thing that breaks the relation. What a module refused before, it may compute or
-    refuse now."""
+    refuse now. `padded`: sums of padded trials are longer after than before."""
     others: list[Sequence[Outcome]] | None = None
+    of_pass = relation
     for i, (trial, a, b) in enumerate(zip(runner.trials, before, after, strict=True)):
+        relation = Ulps() if padded and trial.is_padded else of_pass
         if isinstance(a, GeError):
             continue
         if isinstance(b, GeError):
@@ -171,8 +183,12 @@ class Validation(Instrumentation):
             self.stopped = True
             warning(module, f"--validate compares no pass from '{p.name}' on: inputs are others")
             return
+        if (for_gears := runner.for_gears(old, module)) is not None:
+            self.runner = runner = for_gears
+            self._outcomes = runner.first
         outcomes = runner.run(module)
-        difference = first_difference(runner, relation_of(p), old, self._outcomes, outcomes)
+        how = relation_of(p)
+        difference = first_difference(runner, how, old, self._outcomes, outcomes, bool(for_gears))
         if difference is not None:
             raise self.broken(p, old, difference)
         self._outcomes = outcomes
@@ -211,8 +227,10 @@ class Case:
                 after.verify()
             except Exception:
                 return None
-            outcomes, relation = runner.run(after), relation_of(self.broken)
-            return first_difference(runner, relation, module, runner.first, outcomes)
+            for_gears = runner.for_gears(module, after)
+            runner = for_gears or runner
+            outcomes, how = runner.run(after), relation_of(self.broken)
+            return first_difference(runner, how, module, runner.first, outcomes, bool(for_gears))
 
     def reduced(self, module: ModuleOp, payload: Payload) -> tuple[ModuleOp, Payload]:
         """The module cut down, and the weights that it needs: none, if random ones do as well."""

@@ -14,6 +14,7 @@ DIALECTS = {
     "graph": "dialects.graph:Graph",
     "fused_op": "dialects.fused_op:FusedOps",
     "npu_task": "dialects.npu_task:NpuTask",
+    "tile": "dialects.tile:Tile",
 }
 
 # Room -> its passes: `fuse-linear` is the class FuseLinearPass in the file fuse_linear.py

@@ -21,6 +21,7 @@ ROOMS: dict[str, set[str]] = {
     "dialects/graph": {"dialects/support"},
     "dialects/fused_op": {"dialects/support", "dialects/graph"},
     "dialects/npu_task": {"dialects/support", "dialects/targets"},
+    "dialects/tile": {"dialects/support", "dialects/npu_task"},
     "runtime/data": {"dialects"},
     "runtime/kernels": {"dialects", "runtime/data"},
     "runtime/costs": {"dialects"},
