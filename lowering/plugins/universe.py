@@ -46,6 +46,7 @@ PASSES = {
     "transforms.shapes": "bind-dims expand-gears",
     "transforms.schedule": "assign-streams split-launches",
     "transforms.state": "grow-state mark-state update-state",
+    "transforms.tiles": "tile-split-loops",
     "lowering.levels": "verify-level verify-plan verify-schedule",
     "lowering.steps": " ".join(level.step for level in Level),
 }
