@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from ge.dialects.graph.ports import dim_ranges
 from ge.dialects.graph.state import Typed, state_pairs
@@ -404,15 +404,18 @@ def random_inputs(
         dtype = dtype_of(port.element)
         if prod(shape) * dtype.itemsize > machine_bytes():
             raise GeError(f"input {port} is larger than the memory of this machine")
-        if kind_of(dtype) in "biu":
-            arrays[port.name] = rng.integers(0, 2, shape).astype(dtype)
-        else:
-            values = rng.standard_normal(shape, np.float32)
-            arrays[port.name] = (np.abs(values) if is_unsigned(port.element) else values).astype(
-                dtype
-            )
+        arrays[port.name] = random_array(rng, port.element, shape)
     check_inputs(expected, arrays)
     return arrays
+
+
+def random_array(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) -> Array:
+    """Standard normal floats, integers and truth values 0 or 1."""
+    dtype = dtype_of(element)
+    if kind_of(dtype) in "biu":
+        return rng.integers(0, 2, shape).astype(dtype)
+    values = rng.standard_normal(shape, np.float32)
+    return (np.abs(values) if is_unsigned(element) else values).astype(dtype)
 
 
 def statistics(array: Array) -> dict[str, Any]:
