@@ -18,7 +18,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.ports import PAYLOAD
-from ge.dialects.support.diagnostics import diagnostic_handler, location_of, warning
+from ge.dialects.support.diagnostics import diagnostic_handler, location_of
 from ge.dialects.support.errors import GeError
 from ge.lowering.debugging.delta import reduce
 from ge.lowering.pipeline.pass_manager import Instrumentation
@@ -28,7 +28,7 @@ from ge.lowering.text.printing import op_text
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import Payload, weights_of, write_safetensors
 from ge.transforms.rewriting.counts import collecting
-from ge.transforms.rewriting.relations import OtherInputs, Relation, relation_of
+from ge.transforms.rewriting.relations import Relation, SameSteps, relation_of
 
 Outcome = Mapping[str, Array] | GeError
 
@@ -36,7 +36,7 @@ NUDGES = (1, 2, 3)  # runs on inputs that are a few ULPs off, when a pass may ro
 
 
 class Runner(Protocol):
-    """Inputs for a module, and what comes of them (`runtime/device/trials.py`)."""
+    """Inputs for a module, and what comes of them (`trials.py`, `steps.py` of `runtime/device`)."""
 
     @property
     def trials(self) -> Sequence[object]: ...
@@ -94,6 +94,24 @@ def first_difference(
     return None
 
 
+def by_steps(
+    make_runner: MakeRunner, p: ModulePass, old: ModuleOp, new: ModuleOp, payload: Payload
+) -> tuple[Runner, Difference | None]:
+    """A runner for what a pass has given states that grow, and the first thing that it broke.
+    Raises GeError where the module could not be run before."""
+    try:
+        runner = make_runner(new, payload)
+    except GeError as e:
+        raise GeError(f"after pass '{p.name}' {e.message}", e.where, e.hint) from None
+    before = runner.run(old)
+    if error := next((o for o in before if isinstance(o, GeError)), None):
+        text = (
+            f"pass '{p.name}' made a module that runs step by step; before it could not be run so"
+        )
+        raise GeError(f"{text}: {error.message}")
+    return runner, first_difference(runner, relation_of(p), old, before, runner.first)
+
+
 def _of(rounds: Sequence[Sequence[Outcome]], trial: int, name: str) -> list[Array]:
     outcomes = [outcomes[trial] for outcomes in rounds]
     return [o[name] for o in outcomes if not isinstance(o, GeError)]
@@ -138,17 +156,14 @@ class Validation(Instrumentation):
     seconds: float = 60.0  # how long to look for the ops that matter
     passes: int = 0  # how many passes have been found right
     runner: Runner | None = None
-    stopped: bool = False  # a pass gave the module other inputs
     _payload: Payload = field(default_factory=_Without)
     _old: ModuleOp | None = None
     _outcomes: Sequence[Outcome] = ()
 
     def start(self, module: ModuleOp) -> None:
-        self.runner, self.stopped = None, False
+        self.runner = None
 
     def before(self, p: ModulePass, module: ModuleOp) -> None:
-        if self.stopped:
-            return
         if self.runner is None:
             payload = self.payload
             self._payload = payload(module) if callable(payload) else payload
@@ -158,8 +173,6 @@ class Validation(Instrumentation):
 
     def after(self, p: ModulePass, module: ModuleOp) -> None:
         old, runner = self._old, self.runner
-        if self.stopped:
-            return
         assert old is not None
         assert runner is not None
         module.verify()
@@ -167,12 +180,12 @@ class Validation(Instrumentation):
         self.passes += 1
         if structure(old) == structure(module):
             return
-        if isinstance(relation_of(p), OtherInputs):
-            self.stopped = True
-            warning(module, f"--validate compares no pass from '{p.name}' on: inputs are others")
-            return
-        outcomes = runner.run(module)
-        difference = first_difference(runner, relation_of(p), old, self._outcomes, outcomes)
+        if isinstance(relation_of(p), SameSteps):
+            self.runner, difference = by_steps(self.make_runner, p, old, module, self._payload)
+            outcomes = self.runner.first
+        else:
+            outcomes = runner.run(module)
+            difference = first_difference(runner, relation_of(p), old, self._outcomes, outcomes)
         if difference is not None:
             raise self.broken(p, old, difference)
         self._outcomes = outcomes
@@ -205,14 +218,16 @@ class Case:
             stack.enter_context(collecting())
             try:
                 module.verify()
-                runner = self.validation.make_runner(module, payload)
+                make_runner, relation = self.validation.make_runner, relation_of(self.broken)
                 after = module.clone()
                 self.broken.apply(self.validation.ctx, after)
                 after.verify()
+                if isinstance(relation, SameSteps):
+                    return by_steps(make_runner, self.broken, module, after, payload)[1]
+                runner = make_runner(module, payload)
             except Exception:
                 return None
-            outcomes, relation = runner.run(after), relation_of(self.broken)
-            return first_difference(runner, relation, module, runner.first, outcomes)
+            return first_difference(runner, relation, module, runner.first, runner.run(after))
 
     def reduced(self, module: ModuleOp, payload: Payload) -> tuple[ModuleOp, Payload]:
         """The module cut down, and the weights that it needs: none, if random ones do as well."""

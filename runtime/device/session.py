@@ -133,8 +133,8 @@ class Session:
         weights: Payload = {} if payload is None else payload
         self._weights = weights if isinstance(weights, Prepared) else Prepared(weights, module)
         self._function = Function(module, main, self._weights, poison or sanitize)
-        tables = [BlockTable(p.shape[0], p.block) for p in self._lengths if p.block]
-        self.state = State((*kept, *self._function.states), tables[0] if tables else None)
+        table = next((BlockTable(p.shape[0], p.block) for p in self._lengths if p.block), None)
+        self.state = State((*kept, *self._function.states), table)
         self.cast_inputs = cast_inputs
         self.lock = Lock()  # of who runs
         self._queue: ThreadPoolExecutor | None = None

@@ -229,11 +229,16 @@ def test_capacities_that_fit_no_state(options: dict[str, Any], message: str) -> 
     assert message in str(error.value)
 
 
-def test_validation_ends_where_inputs_change_and_the_first_step_runs_by_default(
+def test_programs_are_validated_and_timed_step_by_step(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+) -> None:
+    """The first step runs by default."""
     model, program = str(MODELS / "gpt2_decode.dynamic.onnx"), str(tmp_path / "p.mlir")
     state = ("--dim", "batch=1", "--state", *CACHE, "--state-capacity", "past=8")
     assert ge_compile.main([model, *state, "--validate", "-o", program]) == 0
-    assert "--validate compares no pass from 'grow-state' on" in capsys.readouterr().err
     assert ge_run.main([program, "--sanitize"]) == 0
+    for flags, rows in (((), 8), (("--dim", "past=5"), 6)):
+        assert ge_run.main([program, "--timing-only", *flags]) == 0
+        assert f"note: attention reads {rows} of 8 rows of 'past'" in capsys.readouterr().err
+    assert ge_run.main([program, "--timing-only", "--dim", "pst=5"]) == 1
+    assert "it takes no --dim and no --shape; but --dim past=N" in capsys.readouterr().err
