@@ -123,6 +123,8 @@ def _parsed(
 ) -> Iterator[tuple[re.Pattern[str], str]]:
     texts = patterns.items() if isinstance(patterns, Mapping) else map(split_pattern, patterns)
     for pattern, template in texts:
+        if not isinstance(pattern, str) or not isinstance(template, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise GeError(f"state {pattern!r}: {template!r}: expected two names, input and output")
         try:
             yield re.compile(pattern), template
         except re.error as e:
@@ -130,7 +132,7 @@ def _parsed(
 
 
 def split_pattern(text: str) -> tuple[str, str]:
-    pattern, equals, template = text.rpartition("=")
+    pattern, equals, template = str(text).rpartition("=")
     if not equals or not pattern or not template:
         raise GeError(f"state '{text}': expected INPUT=OUTPUT")
     return pattern, template

@@ -265,12 +265,15 @@ def bind(
     GE_STATIC_SHAPE=0), with the inputs."""
     from ge.dialects.graph.state import growing_symbol
     from ge.dialects.support.errors import GeError
-    from ge.lowering.driver.binding import Binder, is_open
+    from ge.lowering.driver.binding import Binder, check_sizes, is_open
     from ge.runtime.device.ports import caller_ports
     from ge.runtime.device.session import check_inputs, main_of, random_inputs
 
     shapes, dims = fixed_of(options)
     ports = caller_ports(main_of(loaded.module))
+    if inputs is not None and any(size < 0 for p in ports for size in p.shape):
+        given = {name: array.shape for name, array in inputs.items()}
+        check_sizes(main_of(loaded.module), dims, shapes, given)
     if not is_open(loaded.module):
         is_fixed = not any(size < 0 for p in ports for size in p.shape)
         growing = growing_symbol(main_of(loaded.module))

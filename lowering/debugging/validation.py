@@ -28,24 +28,33 @@ from ge.lowering.text.printing import op_text
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import Payload, weights_of, write_safetensors
 from ge.transforms.rewriting.counts import collecting
-from ge.transforms.rewriting.relations import Relation, SameSteps, relation_of
+from ge.transforms.rewriting.relations import Relation, SameSteps, Ulps, relation_of
 
 Outcome = Mapping[str, Array] | GeError
 
 NUDGES = (1, 2, 3)  # runs on inputs that are a few ULPs off, when a pass may round differently
 
 
+class Tried(Protocol):
+    @property
+    def is_padded(self) -> bool: ...
+
+
 class Runner(Protocol):
     """Inputs for a module, and what comes of them (`trials.py`, `steps.py` of `runtime/device`)."""
 
     @property
-    def trials(self) -> Sequence[object]: ...
+    def trials(self) -> "Sequence[Tried]": ...
 
     @property
     def first(self) -> Sequence[Outcome]: ...
 
     def run(self, module: ModuleOp, nudge: int = 0) -> Sequence[Outcome]:
         """What another module gives; with `nudge`, on inputs a few ULPs off."""
+        ...
+
+    def for_gears(self, old: ModuleOp, module: ModuleOp) -> "Runner | None":
+        """Inputs of the sizes of gears, where a module has some that an old one has not."""
         ...
 
 
@@ -69,11 +78,14 @@ def first_difference(
     old: ModuleOp,
     before: Sequence[Outcome],
     after: Sequence[Outcome],
+    padded: bool = False,
 ) -> Difference | None:
     """The first thing that breaks the relation. What a module refused before, it may compute or
-    refuse now."""
+    refuse now. `padded`: sums of padded trials are longer after than before."""
     others: list[Sequence[Outcome]] | None = None
+    of_pass = relation
     for i, (trial, a, b) in enumerate(zip(runner.trials, before, after, strict=True)):
+        relation = Ulps() if padded and trial.is_padded else of_pass
         if isinstance(a, GeError):
             continue
         if isinstance(b, GeError):
@@ -94,22 +106,39 @@ def first_difference(
     return None
 
 
-def by_steps(
-    make_runner: MakeRunner, p: ModulePass, old: ModuleOp, new: ModuleOp, payload: Payload
-) -> tuple[Runner, Difference | None]:
-    """A runner for what a pass has given states that grow, and the first thing that it broke.
-    Raises GeError where the module could not be run before."""
-    try:
-        runner = make_runner(new, payload)
-    except GeError as e:
-        raise GeError(f"after pass '{p.name}' {e.message}", e.where, e.hint) from None
-    before = runner.run(old)
-    if error := next((o for o in before if isinstance(o, GeError)), None):
-        text = (
-            f"pass '{p.name}' made a module that runs step by step; before it could not be run so"
-        )
-        raise GeError(f"{text}: {error.message}")
-    return runner, first_difference(runner, relation_of(p), old, before, runner.first)
+@dataclass(frozen=True)
+class Compared:
+    """What a pass made of a module, on the inputs that its later forms are run on too."""
+
+    runner: Runner
+    outcomes: Sequence[Outcome]
+    difference: Difference | None
+
+
+def compared(
+    make_runner: MakeRunner, p: ModulePass, modules: tuple[ModuleOp, ModuleOp], payload: Payload,
+    runner: Runner, before: Sequence[Outcome],
+) -> Compared:  # fmt: skip
+    """`modules`: before the pass and after; `before`: what the first one gives on the runner's
+    inputs. Raises GeError where states grow from the pass on, and a module cannot be run so."""
+    old, new = modules
+    relation = relation_of(p)
+    if isinstance(relation, SameSteps):
+        try:
+            runner = make_runner(new, payload)
+        except GeError as e:
+            raise GeError(f"after pass '{p.name}' {e.message}", e.where, e.hint) from None
+        before = runner.run(old)
+        if error := next((o for o in before if isinstance(o, GeError)), None):
+            text = f"what pass '{p.name}' made runs step by step, what was before it does not"
+            raise GeError(f"{text}: {error.message}")
+        outcomes = runner.first
+        return Compared(runner, outcomes, first_difference(runner, relation, old, before, outcomes))
+    if (for_gears := runner.for_gears(old, new)) is not None:
+        runner, before = for_gears, for_gears.first
+    outcomes, padded = runner.run(new), for_gears is not None
+    difference = first_difference(runner, relation, old, before, outcomes, padded)
+    return Compared(runner, outcomes, difference)
 
 
 def _of(rounds: Sequence[Sequence[Outcome]], trial: int, name: str) -> list[Array]:
@@ -180,15 +209,10 @@ class Validation(Instrumentation):
         self.passes += 1
         if structure(old) == structure(module):
             return
-        if isinstance(relation_of(p), SameSteps):
-            self.runner, difference = by_steps(self.make_runner, p, old, module, self._payload)
-            outcomes = self.runner.first
-        else:
-            outcomes = runner.run(module)
-            difference = first_difference(runner, relation_of(p), old, self._outcomes, outcomes)
-        if difference is not None:
-            raise self.broken(p, old, difference)
-        self._outcomes = outcomes
+        done = compared(self.make_runner, p, (old, module), self._payload, runner, self._outcomes)
+        if done.difference is not None:
+            raise self.broken(p, old, done.difference)
+        self.runner, self._outcomes = done.runner, done.outcomes
 
     def broken(self, p: ModulePass, old: ModuleOp, difference: Difference) -> GeError:
         """Cut the module down, write the test, and say what is wrong."""
@@ -218,16 +242,14 @@ class Case:
             stack.enter_context(collecting())
             try:
                 module.verify()
-                make_runner, relation = self.validation.make_runner, relation_of(self.broken)
                 after = module.clone()
                 self.broken.apply(self.validation.ctx, after)
                 after.verify()
-                if isinstance(relation, SameSteps):
-                    return by_steps(make_runner, self.broken, module, after, payload)[1]
-                runner = make_runner(module, payload)
+                make, both = self.validation.make_runner, (module, after)
+                runner = make(module, payload)
+                return compared(make, self.broken, both, payload, runner, runner.first).difference
             except Exception:
                 return None
-            return first_difference(runner, relation, module, runner.first, runner.run(after))
 
     def reduced(self, module: ModuleOp, payload: Payload) -> tuple[ModuleOp, Payload]:
         """The module cut down, and the weights that it needs: none, if random ones do as well."""

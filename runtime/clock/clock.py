@@ -299,9 +299,12 @@ class ProgramClock:
             longest, self.traffic.cache = sides[chosen]
             return longest, 1
         longest, self.traffic.cache = max(sides, key=lambda side: side[0].latency_us)
-        what = "longest" if len(sides) > 2 else "longer"
-        self.notes.append(f"{str(location_of(op)) or op.name}: the {what} branch is counted")
+        self.note_longest(op)
         return longest, 1
+
+    def note_longest(self, op: IfOp | CaseOp) -> None:
+        what = "longest" if len(op.regions) > 2 else "longer"
+        self.notes.append(f"{str(location_of(op)) or op.name}: the {what} branch is counted")
 
     def loop(self, op: LoopOp) -> tuple[Timeline, int]:
         """The timeline of one iteration, and how many there are (1 where that is not known)."""

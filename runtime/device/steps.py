@@ -43,6 +43,8 @@ class StepsTrial:
     states: Mapping[str, Array]
     runs: Sequence[Mapping[str, Array]]
 
+    is_padded = False
+
     def __str__(self) -> str:
         return f"{len(self.runs)} runs from row {self.rows}, {self.kind} inputs"
 
@@ -140,6 +142,9 @@ class Steps:
         except Exception as e:
             return [as_error(e)] * len(self.trials)
         return [(t.nudged(nudge) if nudge else t).outcome(session) for t in self.trials]
+
+    def for_gears(self, old: ModuleOp, module: ModuleOp) -> None:
+        """States that grow and gears do not go together."""
 
 
 def runner_for(module: ModuleOp, payload: Payload) -> Trials | Steps:

@@ -1,16 +1,29 @@
-"""Sizes between gears: padded where that is proved not to change the rest, refused elsewhere."""
+"""Sizes between gears: padded where no valid element depends on padding, refused elsewhere."""
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block
 
 import ge
+from ge.dialects.graph.elementwise import AddOp
+from ge.dialects.graph.gears import AssumeShapeOp
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import shape_of
+from ge.lowering.debugging.validation import Validation
+from ge.lowering.driver.compiler import context
+from ge.lowering.pipeline.pass_manager import PassManager
 from ge.runtime.device.session import Session
+from ge.runtime.device.trials import Trials
+from ge.transforms.shapes import expand_gears
+from ge.transforms.shapes.expand_gears import ExpandGearsPass
+from ge.transforms.shapes.gears import Gears
 
 HEAD = """
 func.func @main(%x: tensor<?x?x8xf32> {graph.name = "x", graph.dims = ["batch", "length", ""]},
@@ -104,11 +117,66 @@ def test_a_wrong_mask_is_refused_and_would_be_found(sides: str, low: str, tmp_pa
     assert reason.startswith("graph.attention")
     with pytest.raises(GeError, match=r"'length' cannot be padded: graph\.attention"):
         gears.run(inputs(2, 3))
-    padding = {**gears.gears.padding, "length": {"y": (1,)}}  # as if it had been proved
+    padding = {**gears.gears.padding, "length": {"y": (1,)}}  # as if it had been found safe
     object.__setattr__(gears.gears, "padding", padding)
     values = inputs(2, 3)
     want = Session(ge.load(str(tmp_path / "m.mlir")).module).run(values)["y"]
     assert np.abs(gears.run(values)["y"] - want).max() > 1e-3
+
+
+def validated(text: str, folder: Path, dims: str = "2,4;4,9") -> None:
+    """Expand gears under `--validate`. Raises GeError for what it finds."""
+    (folder / "m.mlir").write_text(text)
+    module = ge.load(str(folder / "m.mlir")).module
+    validation = Validation(Trials, context(), {}, str(folder / "t.mlir"), seconds=0.0)
+    PassManager([ExpandGearsPass(dims=dims)], [validation]).run(context(), module)
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, found: dict[str, Any]) -> None:
+    def paddings(func: FuncOp, gears: Gears) -> dict[str, Any]:
+        return found
+
+    monkeypatch.setattr(expand_gears, "paddings", paddings)
+
+
+def test_validation_runs_gears_and_sizes_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """It finds a mask that hides too little, a cut along no axis, a fault in one gear alone."""
+    validated(attention(), tmp_path)
+    validated(attention("%low, %zero"), tmp_path)  # cannot be padded: nothing is
+    plant(monkeypatch, {"batch": [(0, 0)], "length": [(0, 1)]})
+    for text in (attention("%low, %zero"), attention(low="-1.0"), body(UNSAFE["graph.reduce"])):
+        with pytest.raises(GeError, match=r"'expand-gears' declares bit-exact.*padded inputs"):
+            validated(text, tmp_path)
+    plant(monkeypatch, {"batch": [], "length": "mixes"})
+    with pytest.raises(GeError, match=r"padded inputs: output 'y': float32\[1, 4, 8\] became"):
+        validated(attention(), tmp_path)
+    monkeypatch.undo()
+    settle = expand_gears.settle
+
+    def wrong(block: Block) -> None:
+        settle(block)
+        assumed = block.first_op
+        assert isinstance(assumed, AssumeShapeOp)
+        if shape_of(assumed.result)[0] == 4:
+            (add,) = (op for op in block.ops if isinstance(op, AddOp))
+            add.operands = [add.operands[0], add.operands[0]]
+
+    monkeypatch.setattr(expand_gears, "settle", wrong)
+    with pytest.raises(GeError, match="normal inputs: output 'y'"):
+        validated(attention(), tmp_path)
+
+
+def test_inputs_that_are_not_finite_are_not_padded(tmp_path: Path):
+    gears = session(attention(), tmp_path)
+    values = inputs(2, 3)
+    values["x"][0, 0, 0] = np.inf
+    with pytest.raises(GeError, match="input 'x' has elements that are infinite or nan: it cannot"):
+        gears.run(values)
+    assert gears.run({**inputs(2, 4), "x": np.full((2, 4, 8), np.nan, np.float32)})["y"].size
+    program = ge.compile(str(tmp_path / "m.mlir"), dynamic_dims="2,4;4,9", dynamic_fallback=True)
+    got = Session(program.module, program.payload).run(values)["y"]
+    want = Session(ge.load(str(tmp_path / "m.mlir")).module).run(values)["y"]
+    np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)
 
 
 SAFE = {

@@ -9,9 +9,11 @@ hold (`fills.py`). The valid elements of a result must not depend on padded ones
   behind a mask that is false or very low there);
 - indices count along the axis, or are constants from the front.
 
-All else mixes, and so does what computes with the size itself (a mean). Elements of weights and
-inputs are taken to be finite, scores to be less than 1e30, and each valid query of a mask of finite
-numbers to have a key.
+All else mixes, and so does what computes with the size itself (a mean).
+
+Taken for granted: elements of weights are finite, and what ops make of finite elements
+(`fills.FINITE`) stays finite; scores that a mask is added to are less than 1e30 (6e4 in f16); each
+valid query has a key that its mask leaves. Inputs are finite: those that are padded are looked at.
 """
 
 from collections.abc import Mapping, Sequence
@@ -426,11 +428,17 @@ def paddings(func: FuncOp, gears: Gears) -> Mapping[str, "str | list[tuple[int, 
             padding.block(body)
             result[name] = cut_axes(body, padding)
         except Mixes as mixes:
-            op = mixes.args[0]
-            where = str(location_of(op)) if isinstance(op, Operation) else ""
-            what = op.name if isinstance(op, Operation) else "an input"
-            result[name] = f"{what}{f' ({where})' if where else ''} mixes its elements"
+            result[name] = f"{named(mixes.args[0])} mixes its elements"
     return result
+
+
+def named(owner: object) -> str:
+    """An op by its name, and where the model has it."""
+    if not isinstance(owner, Operation):
+        return "an input"
+    location = location_of(owner)
+    where = location.name or str(location)
+    return f"{owner.name} ({where})" if where else owner.name
 
 
 def cut_axes(body: Block, padding: Padding) -> list[tuple[int, int]]:
