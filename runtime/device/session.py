@@ -19,7 +19,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
 from ge.dialects.graph.ports import dim_ranges
-from ge.dialects.graph.state import Typed, state_pairs
+from ge.dialects.graph.state import Typed, growing_symbol, state_pairs
 from ge.dialects.npu_task.program_info import STREAMS
 from ge.dialects.support.dims import Range, size_of, symbols
 from ge.dialects.support.element_types import is_unsigned
@@ -45,7 +45,6 @@ from ge.runtime.device.ports import (
     caller_ports,
     check_inputs,
     check_outputs,
-    growing_symbol,
     input_ports,
     output_ports,
     with_rows,
@@ -134,8 +133,8 @@ class Session:
         weights: Payload = {} if payload is None else payload
         self._weights = weights if isinstance(weights, Prepared) else Prepared(weights, module)
         self._function = Function(module, main, self._weights, poison or sanitize)
-        tables = [BlockTable(p.shape[0], p.block) for p in self._lengths if p.block]
-        self.state = State((*kept, *self._function.states), tables[0] if tables else None)
+        table = next((BlockTable(p.shape[0], p.block) for p in self._lengths if p.block), None)
+        self.state = State((*kept, *self._function.states), table)
         self.cast_inputs = cast_inputs
         self.lock = Lock()  # of who runs
         self._queue: ThreadPoolExecutor | None = None
@@ -153,6 +152,11 @@ class Session:
         results = {self._results.index(result) for _, result in kept}
         device = self._function.device
         return Staged(self.module, main, self._weights, device, arguments, results)
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows states that grow have; None where none has any."""
+        return (self.state.rows() or None) if self._symbol else None
 
     @property
     def input_names(self) -> list[str]:
