@@ -35,6 +35,7 @@ ROOMS: dict[str, set[str]] = {
         "runtime/device",
     },
     "runtime/profile": {"dialects", "runtime/clock", "runtime/device"},
+    "runtime/tiles": {"dialects", "runtime/costs", "runtime/data", "runtime/kernels"},
     "transforms/rewriting": {
         "dialects", "runtime/costs", "runtime/data", "transforms/analysis", "transforms/graph",
     },
