@@ -46,7 +46,7 @@ PASSES = {
     "transforms.shapes": "bind-dims expand-gears",
     "transforms.schedule": "assign-streams split-launches",
     "transforms.state": "grow-state mark-state update-state",
-    "transforms.tiles": "tile-split-loops",
+    "transforms.tiles": "tile-flags tile-plan tile-split-loops",
     "lowering.levels": "verify-level verify-plan verify-schedule",
     "lowering.steps": " ".join(level.step for level in Level),
 }

@@ -20,6 +20,10 @@ from xdsl.dialects.scf import ForOp
 from xdsl.ir import Block, SSAValue
 
 from ge.dialects.tile.buffers import constant_index
+from ge.dialects.tile.kernel import CoreOp, CoresOp
+
+GROWING = (AddiOp, CeilDivSIOp, CoreOp, CoresOp, MaxSIOp, MinSIOp, MuliOp, RemSIOp)
+"""Ops whose results are at least 0 where their operands are."""
 
 Index = int | SSAValue
 """A number that is known, or a value."""
@@ -77,13 +81,15 @@ def known(value: SSAValue) -> Index:
 class Emit:
     """Index arithmetic at a place, computed here as far as numbers are known."""
 
-    def __init__(self, builder: Builder) -> None:
+    def __init__(self, builder: Builder, constant: Callable[[int], SSAValue] | None = None) -> None:
         self.builder = builder
+        self.constant = constant or self._constant
+
+    def _constant(self, number: int) -> SSAValue:
+        return self.builder.insert(ConstantOp(IntegerAttr(number, IndexType()))).result
 
     def value(self, index: Index) -> SSAValue:
-        if isinstance(index, SSAValue):
-            return index
-        return self.builder.insert(ConstantOp(IntegerAttr(index, IndexType()))).result
+        return index if isinstance(index, SSAValue) else self.constant(index)
 
     def _binary(
         self,
@@ -129,4 +135,16 @@ class Emit:
         if isinstance(a, int):
             return a % n
         rest = self.builder.insert(RemSIOp(a, self.value(n))).result
+        if is_natural(a):
+            return rest
         return self.builder.insert(RemSIOp(self.value(self.add(rest, n)), self.value(n))).result
+
+
+def is_natural(value: SSAValue) -> bool:
+    """Whether a value is known to be at least 0."""
+    if (number := constant_index(value)) is not None:
+        return number >= 0
+    if isinstance(value.owner, Block):
+        loop = value.owner.parent_op()
+        return isinstance(loop, ForOp) and is_natural(loop.lb)
+    return isinstance(value.owner, GROWING) and all(map(is_natural, value.owner.operands))
