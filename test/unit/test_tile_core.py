@@ -526,6 +526,10 @@ def test_two_programs_talk_by_fifos() -> None:
     time = run.time()
     assert time.kind == "mixed"
     assert time.total_us > TARGET.kernel_start_us["mixed"]
+    assert {p.pipe: p.instructions for p in time.pipes} == {
+        "cube mte1": 12, "cube mte2": 10, "cube m": 6, "cube fix": 4,
+        "vector mte2": 3, "vector mte3": 3, "vector v": 9,
+    }  # fmt: skip
     waits = {p.pipe: set(p.waits) for p in time.pipes}
     assert "a tile in fifo %scores" in waits["vector mte2"]
     assert "a tile in fifo %weights" in waits["cube mte2"]
