@@ -485,3 +485,46 @@ def test_a_cache_that_one_run_fills_begins_each_call_anew(
     assert ge_run(path, "--fuzz-schedule", "2")[0] == 0
     assert ge_run_main([str(source), "--save-state", str(tmp_path / "s.npz")]) != 0
     assert "the program keeps no state" in capsys.readouterr().err
+
+
+DECODER = """
+func.func @main(%x: tensor<1x2x1x4xf32> {graph.name = "x"},
+                %m: tensor<1x?xf32> {graph.name = "m", graph.dims = ["", "past + 1"]},
+                %k: tensor<1x2x?x4xf32> {graph.name = "k", graph.dims = ["", "", "past", ""]})
+    -> (tensor<1x2x1x4xf32> {graph.name = "y"}, tensor<1x2x?x4xf32> {graph.name = "new"}) {
+  %t = graph.constant dense<[1, 1, 1]> : tensor<3xi64>
+  %0 = graph.concat %k, %x axis 2 : (tensor<1x2x?x4xf32>, tensor<1x2x1x4xf32>)
+    -> tensor<1x2x?x4xf32>
+  %1 = graph.shape_of %m start 1 : tensor<1x?xf32> -> tensor<1xi64>
+  %2 = graph.concat %t, %1 axis 0 : (tensor<3xi64>, tensor<1xi64>) -> tensor<4xi64>
+  %3 = graph.reshape %m shape(%2 : tensor<4xi64>) : tensor<1x?xf32> -> tensor<1x1x1x?xf32>
+  %4 = graph.attention %x, %0, %0 mask %3 : tensor<1x1x1x?xf32> : tensor<1x2x1x4xf32>,
+    tensor<1x2x?x4xf32>, tensor<1x2x?x4xf32> -> tensor<1x2x1x4xf32>
+  func.return %4, %0 : tensor<1x2x1x4xf32>, tensor<1x2x?x4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "paged:2"])
+def test_steps_of_state_that_grows(
+    layout: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    source, path = tmp_path / "decoder.mlir", tmp_path / "program.mlir"
+    source.write_text(DECODER)
+    flags = ["--state", "k=new", "--state-capacity", "past=4", "--state-layout", layout]
+    assert ge_compile_main([str(source), "-o", str(path), *flags]) == 0
+    status, report = ge_run(path, "--dispatch", "all", "--steps", "4", "--sanitize")
+    assert status == 0
+    steps = report["dispatch"]["steps"]
+    assert (steps["captured"]["captures"], steps["captured"]["replays"]) == (1, 3)
+    assert steps["graph"]["setups"] == report["ops"]["launches"]  # of the first step
+    assert ge_run(path, "--dispatch", "graph", "--steps", "5", "--timing-only")[0] != 0
+    assert "5 calls add 5 rows to the state's 0, it has room for 4" in capsys.readouterr().err
+    saved = str(tmp_path / "s.npz")
+    assert ge_run(path, "--save-state", saved)[0] == 0
+    again = ("--load-state", saved, "--dim", "past=1", "--dispatch", "graph", "--grow", "past")
+    assert ge_run(path, *again, "--steps", "3")[0] == 0
+    assert ge_run(path, *again, "--steps", "4")[0] != 0
+    assert "to the state's 1, it has room for 4" in capsys.readouterr().err
+    assert ge_run(path, "--dispatch", "graph", "--steps", "2", "--grow", "m")[0] != 0
+    assert "--grow m: the program's state grows along 'past'" in capsys.readouterr().err
