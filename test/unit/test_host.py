@@ -26,6 +26,7 @@ from ge.runtime.host.api import (
     VariantPack,
     capture,
     create_operation,
+    layers,
     register_operation,
 )
 from ge.runtime.host.host import epochs
@@ -370,6 +371,82 @@ def test_growth_is_found_in_programs_of_another_order(program: HostProgram):
     mark_growing(units, [])
 
 
+# ---- layers ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("captured", [False, True])
+def test_layers_of_a_program_compute_its_numbers(
+    captured: bool, program: HostProgram, context: Context
+):
+    assert program.session is not None
+    inputs = random_inputs(program.module)
+    parts = layers(program)
+    first, second = (c for c in parts.calls if c.operation is parts.calls[1].operation)
+    assert first.inputs.keys() != second.inputs.keys()  # other weights, in one operation
+    values = {**parts.constants, **inputs}
+    for call in parts.calls:
+        values |= {n: np.zeros(d.shape, d.dtype) for n, d in call.outputs.items()}
+        pack = VariantPack([values[n] for n in call.inputs], [values[n] for n in call.outputs])
+        workspace = context.workspace(call.operation.setup(pack))
+        assert call.operation.outcome.skipped == (call is second) * call.operation.operations
+        if captured:
+            with capture(context.stream(0)) as graph:
+                call.operation.execute(pack, workspace, context)
+            graph.replay()
+        else:
+            call.operation.execute(pack, workspace, context)
+    for name, want in program.session.run(inputs).items():
+        assert values[name].tobytes() == want.tobytes()
+    wrong = VariantPack([TensorDesc("float32", (3,))] * len(first.inputs), [])
+    with pytest.raises(GeError, match=r"has no kernel for float32\[3\]"):
+        first.operation.setup(wrong)
+    with pytest.raises(GeError, match="give HostProgram a session"):
+        layers(HostProgram(program.module, TARGET))
+
+
+BUFFERS = """
+func.func @main(%x: tensor<4x4xf32> {graph.name = "x"}, %k: tensor<3x4xf32> {graph.name = "k"})
+    -> (tensor<7x4xf32> {graph.name = "y"}, tensor<4x4xf32> {graph.name = "z"}) {
+  %0 = graph.exp %x : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = graph.softmax %0 {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %2 = graph.softmax %k {axis = 1 : i64} : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  %3 = graph.concat %2, %1 axis 0 : (tensor<3x4xf32>, tensor<4x4xf32>) -> tensor<7x4xf32>
+  %4 = graph.add %1, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  func.return %3, %4 : tensor<7x4xf32>, tensor<4x4xf32>
+}
+"""
+
+
+def test_layers_write_buffers_by_parts(
+    tmp_path: Path, context: Context, monkeypatch: pytest.MonkeyPatch
+):
+    source = tmp_path / "buffers.mlir"
+    source.write_text(BUFFERS)
+    loaded = load(str(source))
+    lower_program(loaded, Options(fusion="off"))
+    program = HostProgram(loaded.module, TARGET, Session(loaded.module, {}, TARGET))
+    assert program.session is not None
+    inputs = random_inputs(program.module)
+    (call,) = layers(program).calls
+    assert set(call.inputs) == {"x", "k"}
+    values = {n: np.full(d.shape, np.nan, d.dtype) for n, d in call.outputs.items()}
+    pack = VariantPack([inputs[n] for n in call.inputs], [*values.values()])
+    workspace = context.workspace(call.operation.setup(pack))
+    with monkeypatch.context() as patch:  # what is not written is garbage
+        patch.setattr(np, "empty", lambda shape, dtype: np.full(shape, np.nan, dtype))
+        call.operation.execute(pack, workspace, context)
+    for name, want in program.session.run(inputs).items():
+        assert values[name].tobytes() == want.tobytes()
+
+
+def test_layers_are_of_programs_without_control_flow():
+    loaded = load(str(MODELS / "if_cond.tiny.onnx"))
+    lower_program(loaded, Options())
+    session = Session(loaded.module, loaded.payload, TARGET)
+    with pytest.raises(GeError, match=r"layers are of programs without npu_task\.if"):
+        layers(HostProgram(loaded.module, TARGET, session))
+
+
 # ---- threads ---------------------------------------------------------------------------------
 
 
@@ -506,9 +583,7 @@ func.func @main(%x: tensor<1x2x1x4xf32> {graph.name = "x"},
 
 
 @pytest.mark.parametrize("layout", ["contiguous", "paged:2"])
-def test_steps_of_state_that_grows(
-    layout: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_steps_of_state_that_grows(layout: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     source, path = tmp_path / "decoder.mlir", tmp_path / "program.mlir"
     source.write_text(DECODER)
     flags = ["--state", "k=new", "--state-capacity", "past=4", "--state-layout", layout]
