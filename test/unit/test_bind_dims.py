@@ -225,5 +225,6 @@ def test_the_report_names_what_the_plan_does_not_hold():
     memory = made.report()["memory"]
     assert "peak_bytes" not in memory
     assert memory["unknown"]["dims"] == ["n"]
+    assert [t["bytes"] for t in memory["unknown"]["sizes"]] == ["16 * n", "16 * n"]
     assert memory["unknown"]["at_most"]["dims"] == {"n": 8}
     assert "2 tensors of unknown size (n), arena at most" in made.summary("m")
