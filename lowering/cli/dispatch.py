@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ge.lowering.cli.arguments import argument, fixed_of, flag_value
 from ge.lowering.cli.command_line import ArgumentParser
 from ge.lowering.text.values import whole
+from ge.runtime.host.options import DEFAULTS, HostOptions
 
 if TYPE_CHECKING:
     from ge.dialects.targets.target import Target
@@ -16,10 +17,14 @@ if TYPE_CHECKING:
     from ge.lowering.pipeline.options import Options
     from ge.runtime.clock.timeline import Timeline
     from ge.runtime.data.arrays import Array
-    from ge.runtime.host.host import HostOptions, HostProgram
+    from ge.runtime.host.host import HostProgram
     from ge.runtime.host.modes import Mode
 
-CACHES = {"local_kernel_cache": 1, "global_kernel_cache": 5, "tiling_ring": 128}
+CACHES = {
+    "local_kernel_cache": ("local_slots", "slots of each operation's kernel cache"),
+    "global_kernel_cache": ("global_slots", "slots of the kernel cache of each kind of operation"),
+    "tiling_ring": ("ring_blocks", "blocks of the ring of tiling buffers"),
+}
 CALLS = 2  # the first one fills the caches, the second one finds them full
 
 
@@ -34,13 +39,9 @@ def add_dispatch_arguments(parser: ArgumentParser) -> None:
         help="so many calls, of which only the sums are printed: steps of a decoder")  # fmt: skip
     add("--grow", metavar="NAME,...", help="symbolic dimensions that are one larger in each of the "
         "--steps, from what --dim says")  # fmt: skip
-    for name, what in (
-        ("local_kernel_cache", "slots of each operation's kernel cache"),
-        ("global_kernel_cache", "slots of the kernel cache of each kind of operation"),
-        ("tiling_ring", "blocks of the ring of tiling buffers"),
-    ):
-        add(f"--{name.replace('_', '-')}", type=argument(whole(0)), metavar="N",
-            help=f"{what} (default {CACHES[name]})")  # fmt: skip
+    for flag, (name, what) in CACHES.items():
+        add(f"--{flag.replace('_', '-')}", type=argument(whole(0)), metavar="N",
+            help=f"{what} (default {getattr(DEFAULTS, name)})")  # fmt: skip
 
 
 def check_dispatch_flags(args: argparse.Namespace) -> None:
@@ -70,12 +71,10 @@ def check_dispatch_flags(args: argparse.Namespace) -> None:
         options_of(args)
 
 
-def options_of(args: argparse.Namespace) -> "HostOptions":
-    from ge.runtime.host.host import HostOptions
-
-    given = {name: getattr(args, name) for name in CACHES}
-    sizes = (CACHES[name] if value is None else value for name, value in given.items())
-    return HostOptions(*sizes, sanitize=bool(flag_value(args, "sanitize")))
+def options_of(args: argparse.Namespace) -> HostOptions:
+    given = {name: getattr(args, flag) for flag, (name, _) in CACHES.items()}
+    sizes = {name: value for name, value in given.items() if value is not None}
+    return HostOptions(**sizes, sanitize=bool(flag_value(args, "sanitize")))
 
 
 @dataclass

@@ -16,8 +16,15 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import target_for
 from ge.runtime.clock.clock import ProgramClock
+from ge.runtime.device.gears import padding_of
 from ge.transforms.shapes.gears import Gears
 from ge.transforms.shapes.histogram import Size, best_gears, waste
+
+# What padding takes for granted (see `transforms/shapes/padding.py`)
+ASSUMED = (
+    "finite inputs and weights, and no overflow; scores under 4e29 (2e4 in f16); a key that the "
+    "mask leaves for each valid query"
+)
 
 
 @dataclass
@@ -32,6 +39,8 @@ class GearReport:
     def of(self, module: ModuleOp) -> dict[str, Any]:
         if not self.known:
             self.known["gears"] = gear_costs(module, self.gears, self.seconds)
+            if main := main_function(module):
+                self.known["padding"] = {"dims": padding_of(main), "assumes": ASSUMED}
             if self.histogram:
                 self.known["histogram"] = self.histogram
         return self.known
@@ -142,6 +151,11 @@ def lines(report: Mapping[str, Any]) -> list[str]:
             f"{gear['own_kernels']} of {gear['kernels']} kernels its own, arena "
             f"{gear['arena_bytes'] / (1 << 20):.2f} MiB, {gear['seconds']:.2f} s"
         )
+    dims: Mapping[str, Any] = report["padding"]["dims"]
+    shown += [f"'{n}' cannot be padded: {why}" for n, why in dims.items() if isinstance(why, str)]
+    if padded := [n for n, axes in dims.items() if not isinstance(axes, str)]:
+        names = ", ".join(f"'{n}'" for n in padded)
+        shown.append(f"{names} may be padded to the next gear, given {ASSUMED}")
     for key, part in report.get("histogram", {}).items():
         if key in ("now", "best"):
             gears = ";".join(",".join(map(str, g)) for g in part["gears"])

@@ -8,6 +8,7 @@ from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.timeline import COMPUTE, DMA_IN, capacities
 from ge.runtime.clock.traffic import Moved, bytes_read, bytes_written
+from ge.runtime.clock.valid_rows import attentions, with_rows
 from ge.runtime.costs.cost import kernel_cost
 from ge.runtime.costs.pipes import Pipes, TaskTime
 
@@ -52,18 +53,21 @@ class Launched:
         return time
 
 
-_Key = tuple[Engine, TilingAttr | None, Target]
+_Key = tuple[Engine, TilingAttr | None, Target, int | None]
 
 # A scheduler and a session simulate the same kernels again and again; bodies do not change
 _known: WeakKeyDictionary[KernelOp, dict[_Key, Launched]] = WeakKeyDictionary()
 
 
-def launched(kernel: KernelOp, target: Target) -> Launched:
-    """What all launches of a kernel have in common, worked out once."""
-    key = kernel.engine.data, kernel.tiling, target
+def launched(kernel: KernelOp, target: Target, rows: int | None = None) -> Launched:
+    """What all launches of a kernel have in common, worked out once. `rows`: how many keys there
+    are, for kernels that are told."""
+    if rows is not None and not attentions(kernel):
+        rows = None
+    key = kernel.engine.data, kernel.tiling, target, rows
     known = _known.setdefault(kernel, {})
     if key not in known:
-        known[key] = Launched.of(kernel, target)
+        known[key] = Launched.of(kernel if rows is None else with_rows(kernel, rows), target)
     return known[key]
 
 

@@ -2,7 +2,7 @@
 
 from ge.runtime.host.captured_graph import CapturedGraph, capture
 from ge.runtime.host.context import Context, Stream, Workspace
-from ge.runtime.host.host import Called, Host, HostOptions, HostProgram
+from ge.runtime.host.host import Called, Host, HostProgram
 from ge.runtime.host.operation import (
     GraphOperation,
     Node,
@@ -12,6 +12,7 @@ from ge.runtime.host.operation import (
     create_operation,
     register_operation,
 )
+from ge.runtime.host.options import HostOptions
 
 __all__ = [
     "Called", "CapturedGraph", "Context", "GraphOperation", "Host", "HostOptions", "HostProgram",

@@ -215,9 +215,15 @@ def test_sizes_are_numbers_ranges_or_any():
     want = (Range(1, 10), 3, Range())
     assert parse_shapes(["x:1~10,3,-1"]) == {"x": want}
     assert shape_from("x", [(1, 10), 3, -1]) == want
-    for bad in ("n=8..1", "n=a..b", "n=1..x"):
+    for bad in ("n=a..b", "n=1..x"):
         with pytest.raises(GeError, match="is not a number"):
             parse_dims([bad])
+    for bad in ("8..7", "8~7"):
+        swapped = "goes from the larger size to the smaller; write it as 7"
+        with pytest.raises(GeError, match=swapped):
+            parse_dims([f"n={bad}"])
+        with pytest.raises(GeError, match=swapped):
+            parse_shapes([f"x:{bad},3"])
 
 
 def test_the_report_names_what_the_plan_does_not_hold():
