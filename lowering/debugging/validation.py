@@ -18,7 +18,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.ports import PAYLOAD
-from ge.dialects.support.diagnostics import diagnostic_handler, location_of, warning
+from ge.dialects.support.diagnostics import diagnostic_handler, location_of
 from ge.dialects.support.errors import GeError
 from ge.lowering.debugging.delta import reduce
 from ge.lowering.pipeline.pass_manager import Instrumentation
@@ -28,7 +28,7 @@ from ge.lowering.text.printing import op_text
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import Payload, weights_of, write_safetensors
 from ge.transforms.rewriting.counts import collecting
-from ge.transforms.rewriting.relations import OtherInputs, Relation, Ulps, relation_of
+from ge.transforms.rewriting.relations import Relation, SameSteps, Ulps, relation_of
 
 Outcome = Mapping[str, Array] | GeError
 
@@ -41,7 +41,7 @@ class Tried(Protocol):
 
 
 class Runner(Protocol):
-    """Inputs for a module, and what comes of them (`runtime/device/trials.py`)."""
+    """Inputs for a module, and what comes of them (`trials.py`, `steps.py` of `runtime/device`)."""
 
     @property
     def trials(self) -> "Sequence[Tried]": ...
@@ -106,6 +106,41 @@ def first_difference(
     return None
 
 
+@dataclass(frozen=True)
+class Compared:
+    """What a pass made of a module, on the inputs that its later forms are run on too."""
+
+    runner: Runner
+    outcomes: Sequence[Outcome]
+    difference: Difference | None
+
+
+def compared(
+    make_runner: MakeRunner, p: ModulePass, modules: tuple[ModuleOp, ModuleOp], payload: Payload,
+    runner: Runner, before: Sequence[Outcome],
+) -> Compared:  # fmt: skip
+    """`modules`: before the pass and after; `before`: what the first one gives on the runner's
+    inputs. Raises GeError where states grow from the pass on, and a module cannot be run so."""
+    old, new = modules
+    relation = relation_of(p)
+    if isinstance(relation, SameSteps):
+        try:
+            runner = make_runner(new, payload)
+        except GeError as e:
+            raise GeError(f"after pass '{p.name}' {e.message}", e.where, e.hint) from None
+        before = runner.run(old)
+        if error := next((o for o in before if isinstance(o, GeError)), None):
+            text = f"what pass '{p.name}' made runs step by step, what was before it does not"
+            raise GeError(f"{text}: {error.message}")
+        outcomes = runner.first
+        return Compared(runner, outcomes, first_difference(runner, relation, old, before, outcomes))
+    if (for_gears := runner.for_gears(old, new)) is not None:
+        runner, before = for_gears, for_gears.first
+    outcomes, padded = runner.run(new), for_gears is not None
+    difference = first_difference(runner, relation, old, before, outcomes, padded)
+    return Compared(runner, outcomes, difference)
+
+
 def _of(rounds: Sequence[Sequence[Outcome]], trial: int, name: str) -> list[Array]:
     outcomes = [outcomes[trial] for outcomes in rounds]
     return [o[name] for o in outcomes if not isinstance(o, GeError)]
@@ -150,17 +185,14 @@ class Validation(Instrumentation):
     seconds: float = 60.0  # how long to look for the ops that matter
     passes: int = 0  # how many passes have been found right
     runner: Runner | None = None
-    stopped: bool = False  # a pass gave the module other inputs
     _payload: Payload = field(default_factory=_Without)
     _old: ModuleOp | None = None
     _outcomes: Sequence[Outcome] = ()
 
     def start(self, module: ModuleOp) -> None:
-        self.runner, self.stopped = None, False
+        self.runner = None
 
     def before(self, p: ModulePass, module: ModuleOp) -> None:
-        if self.stopped:
-            return
         if self.runner is None:
             payload = self.payload
             self._payload = payload(module) if callable(payload) else payload
@@ -170,8 +202,6 @@ class Validation(Instrumentation):
 
     def after(self, p: ModulePass, module: ModuleOp) -> None:
         old, runner = self._old, self.runner
-        if self.stopped:
-            return
         assert old is not None
         assert runner is not None
         module.verify()
@@ -179,19 +209,10 @@ class Validation(Instrumentation):
         self.passes += 1
         if structure(old) == structure(module):
             return
-        if isinstance(relation_of(p), OtherInputs):
-            self.stopped = True
-            warning(module, f"--validate compares no pass from '{p.name}' on: inputs are others")
-            return
-        if (for_gears := runner.for_gears(old, module)) is not None:
-            self.runner = runner = for_gears
-            self._outcomes = runner.first
-        outcomes = runner.run(module)
-        how = relation_of(p)
-        difference = first_difference(runner, how, old, self._outcomes, outcomes, bool(for_gears))
-        if difference is not None:
-            raise self.broken(p, old, difference)
-        self._outcomes = outcomes
+        done = compared(self.make_runner, p, (old, module), self._payload, runner, self._outcomes)
+        if done.difference is not None:
+            raise self.broken(p, old, done.difference)
+        self.runner, self._outcomes = done.runner, done.outcomes
 
     def broken(self, p: ModulePass, old: ModuleOp, difference: Difference) -> GeError:
         """Cut the module down, write the test, and say what is wrong."""
@@ -221,16 +242,14 @@ class Case:
             stack.enter_context(collecting())
             try:
                 module.verify()
-                runner = self.validation.make_runner(module, payload)
                 after = module.clone()
                 self.broken.apply(self.validation.ctx, after)
                 after.verify()
+                make, both = self.validation.make_runner, (module, after)
+                runner = make(module, payload)
+                return compared(make, self.broken, both, payload, runner, runner.first).difference
             except Exception:
                 return None
-            for_gears = runner.for_gears(module, after)
-            runner = for_gears or runner
-            outcomes, how = runner.run(after), relation_of(self.broken)
-            return first_difference(runner, how, module, runner.first, outcomes, bool(for_gears))
 
     def reduced(self, module: ModuleOp, payload: Payload) -> tuple[ModuleOp, Payload]:
         """The module cut down, and the weights that it needs: none, if random ones do as well."""

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from ge.dialects.graph.ports import dim_ranges
-from ge.dialects.graph.state import Typed, state_pairs
+from ge.dialects.graph.state import Typed, growing_symbol, state_pairs
 from ge.dialects.npu_task.program_info import STREAMS
 from ge.dialects.support.dims import Range, size_of, symbols
 from ge.dialects.support.element_types import is_unsigned
@@ -45,7 +45,6 @@ from ge.runtime.device.ports import (
     caller_ports,
     check_inputs,
     check_outputs,
-    growing_symbol,
     input_ports,
     output_ports,
     with_rows,
@@ -134,8 +133,8 @@ class Session:
         weights: Payload = {} if payload is None else payload
         self.weights = weights if isinstance(weights, Prepared) else Prepared(weights, module)
         self._function = Function(module, main, self.weights, poison or sanitize)
-        tables = [BlockTable(p.shape[0], p.block) for p in self._lengths if p.block]
-        self.state = State((*kept, *self._function.states), tables[0] if tables else None)
+        table = next((BlockTable(p.shape[0], p.block) for p in self._lengths if p.block), None)
+        self.state = State((*kept, *self._function.states), table)
         self.cast_inputs = cast_inputs
         self.lock = Lock()  # of who runs
         self._queue: ThreadPoolExecutor | None = None
@@ -153,6 +152,11 @@ class Session:
         results = {self._results.index(result) for _, result in kept}
         device = self._function.device
         return Staged(self.module, main, self.weights, device, arguments, results)
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows states that grow have; None where none has any."""
+        return (self.state.rows() or None) if self._symbol else None
 
     @property
     def input_names(self) -> list[str]:
@@ -404,15 +408,18 @@ def random_inputs(
         dtype = dtype_of(port.element)
         if prod(shape) * dtype.itemsize > machine_bytes():
             raise GeError(f"input {port} is larger than the memory of this machine")
-        if kind_of(dtype) in "biu":
-            arrays[port.name] = rng.integers(0, 2, shape).astype(dtype)
-        else:
-            values = rng.standard_normal(shape, np.float32)
-            arrays[port.name] = (np.abs(values) if is_unsigned(port.element) else values).astype(
-                dtype
-            )
+        arrays[port.name] = random_array(rng, port.element, shape)
     check_inputs(expected, arrays)
     return arrays
+
+
+def random_array(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) -> Array:
+    """Standard normal floats, integers and truth values 0 or 1."""
+    dtype = dtype_of(element)
+    if kind_of(dtype) in "biu":
+        return rng.integers(0, 2, shape).astype(dtype)
+    values = rng.standard_normal(shape, np.float32)
+    return (np.abs(values) if is_unsigned(element) else values).astype(dtype)
 
 
 def statistics(array: Array) -> dict[str, Any]:

@@ -109,11 +109,12 @@ class Host:
             outputs = program.session.run(inputs, driver=driver)
         if not timed:
             return Called(outputs, None, call.schedules, call.counts)
+        rows = None if program.session is None else program.session.rows
         if self.mode.name == SUNK:
-            timeline = simulate(program.module, self.target, program.gear)
+            timeline = simulate(program.module, self.target, program.gear, rows=rows)
         else:
             clock = HostClock(program.module, self.target, call.plan)
-            clock.taken = program.gear
+            clock.taken, clock.rows = program.gear, rows
             timeline = clock.main(program.module)
             timeline.host_threads = self.mode.threads
         return Called(outputs, timeline, call.schedules, call.counts)

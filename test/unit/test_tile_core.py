@@ -1,0 +1,419 @@
+"""Kernels on emulated cores: times that can be computed by hand, numbers beside numpy's, and what
+becomes visible when a flag is missing."""
+
+import json
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ge.dialects.support.errors import GeError
+from ge.dialects.targets.target import Target
+from ge.dialects.tile.kernel import KernelOp
+from ge.lowering.driver.context import context
+from ge.lowering.text.reading import Source, parse_module
+from ge.runtime.data.arrays import Array
+from ge.runtime.tiles.kernel import TileKernel
+from ge.runtime.tiles.queues import (
+    POP,
+    PUSH,
+    RUN,
+    SET,
+    WAIT,
+    BadFlag,
+    Latencies,
+    Record,
+    Stuck,
+    random_order,
+    simulate,
+)
+from ge.tools.ge_run import main
+
+# round numbers: 64 bytes a cycle in, 128 out, a cycle a nanosecond
+TARGET = replace(
+    Target.load("910b2"), clock_ghz=1.0, hbm_rate=1000.0, hbm_efficiency=1.0, gm_to_ub_rate=64.0,
+    ub_out_rate=128.0, l2_read_rate=64.0, l0c_out_rate=64.0,
+    vector_cycles={"exp": 2.0, "scalar": 1.0, "copy": 1.0, "row_max": 7.0, "row_sum": 7.0,
+                   "sub": 2.0, "div": 4.0, "mul": 2.0, "add": 2.0, "cast": 1.0},
+)  # fmt: skip
+
+
+@cache
+def parsed(text: str) -> KernelOp:
+    module = parse_module(context(), Source("k.mlir", text))
+    module.verify()
+    (op,) = (op for op in module.ops if isinstance(op, KernelOp))
+    return op
+
+
+def kernel(text: str, target: Target = TARGET) -> TileKernel:
+    return TileKernel(parsed(text), target)
+
+
+EXP = """
+tile.kernel @exp(%x: memref<16x64xf32>, %y: memref<16x64xf32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  tile.vector {
+    %t = tile.alloc at [0] : !tile.tile<16x64xf32, ub>
+    %in = tile.view %x[%c0, %c0] : memref<16x64xf32> -> !tile.box<16x64xf32>
+    tile.load %in to %t
+    tile.set mte2 -> v [%c0]
+    tile.wait mte2 -> v [%c0]
+    tile.map ins(%t) outs(%t) {
+    ^bb0(%0: tensor<16x64xf32>):
+      %1 = graph.exp %0 : (tensor<16x64xf32>) -> tensor<16x64xf32>
+      tile.yield %1 : tensor<16x64xf32>
+    }
+    tile.set v -> mte3 [%c0]
+    tile.wait v -> mte3 [%c0]
+    %out = tile.view %y[%c0, %c0] : memref<16x64xf32> -> !tile.box<16x64xf32>
+    tile.store %t to %out
+  }
+}
+"""
+
+
+def test_time_of_three_instructions() -> None:
+    """A load of 4096 bytes takes 46 + 4096 / 64 = 110 cycles; with the flag until 130; exp 24 and
+    16 repeats of 2, until 186; flag 206; the store 4096 / 128 = 32 more."""
+    time = kernel(EXP).time(with_rows=True)
+    assert time.core_us == pytest.approx(0.238)
+    assert time.start_us == TARGET.kernel_start_us["vector"]
+    assert [p.busy_us for p in time.pipes] == pytest.approx([0.110, 0.032, 0.056])
+    assert [p.pipe for p in time.pipes] == ["vector mte2", "vector mte3", "vector v"]
+    assert time.pipes[2].waits == pytest.approx({"flag mte2 -> v [0]": 0.130})
+    rows = [(r.name, round(r.start_us, 3), round(r.end_us, 3)) for r in time.rows]
+    assert sorted(rows) == [
+        ("tile.load", 0.0, 0.110), ("tile.map", 0.130, 0.186), ("tile.store", 0.206, 0.238)
+    ]  # fmt: skip
+    assert [r.place for r in time.rows] == ["k.mlir:7:5", "k.mlir:10:5", "k.mlir:18:5"]
+
+
+def test_time_is_not_less_than_that_of_hbm() -> None:
+    """Both operands cross HBM once, at the rate that one core gets."""
+    slow = replace(TARGET, hbm_rate=1.0)
+    time = kernel(EXP, slow).time()
+    assert time.hbm_bytes == 2 * 4096
+    assert time.hbm_us == pytest.approx(8.192)
+    assert time.total_us == time.start_us + time.hbm_us
+    assert time.bound == "hbm"
+    assert time.pipes[0].busy_us == pytest.approx(0.046 + 4.096)  # loads take the share of one core
+
+
+def test_numbers_of_three_instructions() -> None:
+    x = np.random.default_rng(0).standard_normal((16, 64), np.float32)
+    np.testing.assert_array_equal(kernel(EXP).run({"x": x})["y"], np.exp(x))
+
+
+def test_a_missing_flag_shows() -> None:
+    """Without the flag the store takes bytes that nothing has written: nan."""
+    lines = [line for line in EXP.split("\n") if "v -> mte3" not in line]
+    y = kernel("\n".join(lines)).run({"x": np.ones((16, 64), np.float32)})["y"]
+    assert np.isnan(y).all()
+
+
+def test_flags_are_set_and_waited_for_in_turn() -> None:
+    twice = EXP.replace("tile.set v", "tile.set v -> mte3 [%c0]\n tile.set v")
+    with pytest.raises(GeError, match=r"flag v -> mte3 \[0\] is set while it is set"):
+        kernel(twice).run({})
+    left = EXP.replace("tile.wait v -> mte3 [%c0]", "")
+    with pytest.raises(GeError, match=r"k.mlir:15:5: error: flag .* is still set when the kernel"):
+        kernel(left).time()
+    with pytest.raises(GeError, match=r"flag .* is still set when the kernel ends"):
+        kernel(left).run({}, seed=1)
+
+
+def test_deadlock_names_both_waits() -> None:
+    text = EXP.replace("tile.load", "tile.wait v -> mte2 [%c0]\n tile.load")
+    text = text.replace("tile.store", "tile.set v -> mte2 [%c0]\n tile.store")
+    with pytest.raises(GeError) as error:
+        kernel(text).time()
+    lines = str(error.value).split("\n")
+    assert lines[0].startswith("k.mlir:7:5: error: the core stops for ever: vector mte2 waits for")
+    assert [line.partition(" note: ")[2] for line in lines[1:]] == [
+        "vector mte3 waits for flag v -> mte3 [0] at tile.wait",
+        "vector v waits for flag mte2 -> v [0] at tile.wait",
+    ]
+    with pytest.raises(GeError, match="the core stops for ever"):
+        kernel(text).run({}, seed=3)
+
+
+# ---- queues ----------------------------------------------------------------------------------
+
+
+def order(queues: Any, records: Any, depths: dict[int, int], seed: int) -> list[tuple[int, int]]:
+    return [(p, n) for p, n in random_order(queues, records, depths, Random(seed))]
+
+
+def test_a_fifo_stops_both_sides() -> None:
+    """One place: the second push waits for the first pop, which waits for the first push."""
+    records = [Record(PUSH, 0, 0, 0, ()), Record(POP, 1, 0, 1, ())]
+    done = simulate([[0, 0], [1, 1]], records, [10.0, 30.0], {0: 1}, Latencies(20.0, 5.0))
+    # pushes end at 10 and 45 + 5 + 10, pops at 15 + 30 and 65 + 30
+    assert done.ends == [60.0, 95.0]
+    assert done.waited == [{~0: 40.0}, {0: 15.0 + 20.0}]
+    assert order([[0, 0], [1, 1]], records, {0: 1}, 0) == [(0, 0), (1, 0), (0, 1), (1, 1)]
+
+
+def test_random_orders_keep_to_flags() -> None:
+    """The wait comes after the set in each, whatever else changes places."""
+    records = [Record(RUN, 0, -1, 0, ()), Record(SET, 0, 0, 1, ()), Record(WAIT, 1, 0, 2, ())]
+    queues = [[0, 1, 0], [0, 2, 0]]
+    seen = {tuple(order(queues, records, {}, seed)) for seed in range(40)}
+    assert len(seen) > 3
+    assert all(o.index((0, 1)) < o.index((1, 1)) for o in seen)
+
+
+def test_simulated_and_random_orders_stop_alike() -> None:
+    wait, again = Record(WAIT, 0, 0, 0, ()), Record(SET, 1, 0, 1, ())
+    for queues, problem in (([[0], []], Stuck), ([[0], [1, 1]], BadFlag), ([[], [1]], BadFlag)):
+        with pytest.raises(problem):
+            simulate(queues, [wait, again], [0.0, 0.0], {}, Latencies(1.0, 1.0))
+        with pytest.raises(problem):
+            order(queues, [wait, again], {}, 0)
+
+
+# ---- the cube --------------------------------------------------------------------------------
+
+GEMM = """
+tile.kernel @gemm(%a: memref<72x96x{t}>, %b: memref<96x40x{t}>, %c: memref<72x40x{o}>) cores {n} {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c3 = arith.constant 3 : index
+  %c5 = arith.constant 5 : index
+  %c16 = arith.constant 16 : index
+  %c32 = arith.constant 32 : index
+  tile.cube {{
+    %A = tile.alloc at [0, 2048] : !tile.ring<2 x 16x32x{t}, l1>
+    %B = tile.alloc at [4096, 8192] : !tile.ring<2 x 32x64x{t}, l1>
+    %LA = tile.alloc at [0, 2048] : !tile.ring<2 x 16x32x{t}, l0a>
+    %LB = tile.alloc at [0, 8192] : !tile.ring<2 x 32x64x{t}, l0b>
+    %acc = tile.alloc at [0] : !tile.tile<16x64x{s}, l0c>
+    %me = tile.core
+    %cores = tile.cores
+    scf.for %k = %c0 to %c2 step %c1 {{
+      tile.set mte1 -> mte2 [%k]
+      tile.set m -> mte1 [%k]
+    }}
+    scf.for %i = %me to %c5 step %cores {{
+      %row = arith.muli %i, %c16 : index
+      scf.for %k = %c0 to %c3 step %c1 {{
+        %s = arith.remui %k, %c2 : index
+        %col = arith.muli %k, %c32 : index
+        %as = tile.slot %A[%k] : !tile.ring<2 x 16x32x{t}, l1>
+        %bs = tile.slot %B[%k] : !tile.ring<2 x 32x64x{t}, l1>
+        %la = tile.slot %LA[%k] : !tile.ring<2 x 16x32x{t}, l0a>
+        %lb = tile.slot %LB[%k] : !tile.ring<2 x 32x64x{t}, l0b>
+        %ab = tile.view %a[%row, %col] : memref<72x96x{t}> -> !tile.box<16x32x{t}>
+        %bb = tile.view %b[%col, %c0] : memref<96x40x{t}> -> !tile.box<32x64x{t}>
+        tile.wait mte1 -> mte2 [%s]
+        tile.load %ab to %as pad 0
+        tile.load %bb to %bs pad 0
+        tile.set mte2 -> mte1 [%s]
+        tile.wait mte2 -> mte1 [%s]
+        tile.wait m -> mte1 [%s]
+        tile.move %as to %la
+        tile.move %bs to %lb
+        tile.set mte1 -> mte2 [%s]
+        tile.set mte1 -> m [%s]
+        tile.wait mte1 -> m [%s]
+        %first = arith.cmpi eq, %k, %c0 : index
+        tile.mmad %acc, %la, %lb init %first
+        tile.set m -> mte1 [%s]
+      }}
+      tile.set m -> fix [%c0]
+      tile.wait m -> fix [%c0]
+      %cb = tile.view %c[%row, %c0] : memref<72x40x{o}> -> !tile.box<16x64x{o}>
+      tile.store %acc to %cb {relu}
+      tile.set fix -> m [%c0]
+      tile.wait fix -> m [%c0]
+    }}
+    scf.for %k = %c0 to %c2 step %c1 {{
+      tile.wait mte1 -> mte2 [%k]
+      tile.wait m -> mte1 [%k]
+    }}
+  }}
+}}
+"""
+
+
+def gemm(t: str = "f16", s: str = "f32", o: str = "f32", relu: str = "", n: int = 2) -> str:
+    return GEMM.format(t=t, s=s, o=o, relu=relu, n=n)
+
+
+def matrices(dtype: Any = np.float16) -> dict[str, Array]:
+    rng = np.random.default_rng(1)
+    if np.dtype(dtype).kind == "i":
+        return {n: rng.integers(-128, 128, s).astype(dtype) for n, s in SHAPES.items()}
+    return {n: rng.standard_normal(s, np.float32).astype(dtype) for n, s in SHAPES.items()}
+
+
+SHAPES = {"a": (72, 96), "b": (96, 40)}
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3])
+def test_gemm(cores: int) -> None:
+    """Rows and columns do not come out even: what lies beyond is padded and not written."""
+    given = matrices()
+    want = given["a"].astype(np.float32) @ given["b"].astype(np.float32)
+    run = kernel(gemm(n=cores))
+    c = run.run(given)["c"]
+    np.testing.assert_allclose(c, want, rtol=1e-5, atol=1e-5)
+    for seed in range(8):
+        assert run.run(given, seed)["c"].tobytes() == c.tobytes()
+
+
+def test_gemm_of_integers_and_the_fixpipe() -> None:
+    given = matrices(np.int8)
+    want = given["a"].astype(np.int32) @ given["b"].astype(np.int32)
+    np.testing.assert_array_equal(kernel(gemm("i8", "i32", "i32")).run(given)["c"], want)
+    given = matrices()
+    c = kernel(gemm(o="f16", relu="relu")).run(given)["c"]
+    assert c.dtype == np.float16
+    assert c.min() == 0
+
+
+def test_splits_of_sums_are_added() -> None:
+    """`add` to a result that is given, or 0."""
+    run, given = kernel(gemm(relu="add")), matrices()
+    c = run.run(given)["c"]
+    np.testing.assert_array_equal(run.run({**given, "c": c})["c"], 2 * c)
+    assert run.run(given, seed=5)["c"].tobytes() == c.tobytes()
+
+
+PAIRS = (
+    "tile.set mte2 -> mte1 [%s]", "tile.set m -> fix [%c0]", "tile.set mte1 -> m [%s]",
+    "tile.set fix -> m [%c0]",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_random_orders_show_missing_flags(pair: str) -> None:
+    """Both ends of a flag are gone: some order gives other bits, or sets another flag twice."""
+    given, text = matrices(), gemm()
+    want = kernel(text).run(given)["c"].tobytes()
+    broken = kernel(text.replace(pair, "").replace(pair.replace("set", "wait"), ""))
+
+    def is_seen(seed: int) -> bool:
+        try:
+            return broken.run(given, seed)["c"].tobytes() != want
+        except GeError as error:
+            return "is set while it is set" in error.message
+
+    assert any(map(is_seen, range(10)))
+
+
+def test_time_of_a_product_by_hand() -> None:
+    """15 products of 16 x 32 by 32 x 64, which are 4 x 2 blocks, each in 6 + 8 cycles."""
+    run = kernel(gemm(n=1))
+    pairs = zip(run.cycles(), run.tables.records, strict=True)
+    cycles = {run.tables.ops[r.op].name: c for c, r in pairs}
+    assert cycles["tile.mmad"] == 6 + 8
+    assert cycles["tile.set"] == 0
+    time = run.time()
+    assert time.kind == "cube"
+    assert time.pipes[2].pipe == "cube m"
+    assert time.pipes[2].busy_us == pytest.approx(15 * 0.014)
+
+
+# ---- time ------------------------------------------------------------------------------------
+
+
+def test_time_is_monotonic() -> None:
+    """More cores are not slower, slower parts not faster."""
+    times = [kernel(gemm(n=n)).time().core_us for n in (1, 2, 3, 5)]
+    assert times == sorted(times, reverse=True)
+    base = kernel(gemm()).time().total_us
+    for key in ("mte1_start_cycles", "mte2_start_cycles", "mmad_start_cycles", "flag_cycles"):
+        assert kernel(gemm(), replace(TARGET, **{key: 100.0})).time().total_us > base
+    for key in ("l2_read_rate", "l0c_out_rate", "l1_to_l0a_rate", "l1_to_l0b_rate", "hbm_rate"):
+        assert kernel(gemm(), replace(TARGET, **{key: 1.0})).time().total_us > base
+
+
+def test_cores_that_issue_the_same_are_simulated_once() -> None:
+    issued = kernel(gemm(n=5)).issued
+    assert len({id(issue) for issue in issued}) == 2  # the last one has fewer rows
+    assert kernel(gemm(n=5)).time().cores == 5
+
+
+# ---- bad input -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("at [0, 2048] : !tile.ring<2 x 16x32xf16, l1>", ": !tile.ring<2 x 16x32xf16, l1>"),
+         "k.mlir:11:10: error: a buffer in l1 has no offset; ge-opt -p tile-plan"),
+        (("at [4096, 8192]", "at [4096, 524256]"),
+         "the buffer %B does not fit into l1: it ends at byte 528352 of 524288"),
+        (("cores 2", "cores 25"), "the kernel takes 25 cores, and '910b2' has 24 cube cores"),
+        (("tile.set m -> fix [%c0]", "tile.set m -> fix [%c16]"),
+         r"there is no flag 16: '910b2' has 8 from m to fix"),
+        (("tile.set mte1 -> m [%s]", "tile.set mte1 -> m [%col]"), "there is no flag 32"),
+        (("%k, %c32 : index", "%c32, %k : index\n %x = arith.divui %k, %k : index"),
+         "core 0 divides an index by zero"),
+        (("%me to %c5 step %cores", "%me to %c5 step %c0"),
+         "a loop goes on by at least 1, not by 0"),
+        (("%i, %c16 : index", "%i, %c16 : index\n %m = arith.subi %row, %c16 : index"),
+         r"a box of sizes \[16, 32\] at \[-16, 0\] begins before the memref"),
+    ],
+)  # fmt: skip
+def test_bad_input(change: tuple[str, str], message: str) -> None:
+    text = gemm().replace(*change)
+    if "subi" in change[1]:
+        text = text.replace("%a[%row", "%a[%m")
+    with pytest.raises(GeError, match=message):
+        kernel(text).time()
+
+
+def test_a_target_that_lacks_a_rate() -> None:
+    with pytest.raises(GeError, match="the target does not state 'l0c_out_rate'"):
+        kernel(gemm(), replace(TARGET, l0c_out_rate=0.0)).time()
+
+
+# ---- ge-run ----------------------------------------------------------------------------------
+
+
+def test_ge_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Numbers from one file to another, the time by pipe, a trace of the pipes."""
+    file, inputs, outputs, trace, report = (
+        str(tmp_path / n) for n in ("k.mlir", "x.npz", "y.npz", "t.json", "r.json")
+    )
+    Path(file).write_text(EXP, "utf-8")
+    x = np.random.default_rng(0).standard_normal((16, 64), np.float32)
+    np.savez(inputs, x=x)
+    flags = ["--inputs", inputs, "--outputs", outputs, "--trace", trace, "--report", report]
+    assert main([file, *flags, "--fuzz-schedule", "2"]) == 0
+    np.testing.assert_array_equal(np.load(outputs)["y"], np.exp(x))
+    shown = capsys.readouterr()
+    assert shown.out.startswith("y: float32[16, 64] min")
+    assert "2 random orders: the same bits" in shown.err
+    assert "on 1 core of 910b2: start of a vector kernel 1.70" in shown.err
+    figures = json.loads(Path(report).read_text("utf-8"))
+    assert set(figures) == {"kernel", "target", "numerics", "time"}
+    assert list(figures["time"]["pipes"]) == ["vector mte2", "vector mte3", "vector v"]
+    rows = [e for e in json.loads(Path(trace).read_text("utf-8"))["traceEvents"] if e["ph"] == "X"]
+    assert [r["name"] for r in rows] == ["tile.load", "tile.map", "tile.store"]
+    assert max(r["ts"] + r["dur"] for r in rows) == pytest.approx(figures["time"]["core_us"])
+
+    def refused(*arguments: str) -> str:
+        assert main([file, *arguments]) == 1
+        return capsys.readouterr().err
+
+    assert "--runs is of programs, and this is a kernel" in refused("--runs", "2")
+    assert "the target does not state 'gm_to_ub_rate'" in refused("--target", "910b1")
+    np.savez(inputs, z=x)
+    assert "there is no input 'z'; input 'x' is missing" in refused("--inputs", inputs)
+    Path(file).write_text(EXP.replace("v -> mte3 [%c0]", "v -> mte2 [%c0]"), "utf-8")
+    assert "output 'y' has other bits in the random order of seed" in refused(
+        "--fuzz-schedule", "9"
+    )
+    Path(file).write_text(EXP + EXP.replace("@exp", "@again"), "utf-8")
+    assert "this has @exp, @again; give each kernel a file of its own" in refused()
+    Path(file).write_text(EXP.replace("cores 1", "cores 99"), "utf-8")
+    assert "the kernel takes 99 cores, and '910b2' has 48 vector cores" in refused()
