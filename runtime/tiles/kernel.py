@@ -43,6 +43,8 @@ from ge.runtime.tiles.limits import check_fits, explained
 from ge.runtime.tiles.memory import CoreMemory, poisoned
 from ge.runtime.tiles.program import PIPES, Tables, Walk, translate
 from ge.runtime.tiles.queues import (
+    SET,
+    WAIT,
     Latencies,
     Place,
     Simulation,
@@ -221,7 +223,7 @@ class TileKernel:
             if queue:
                 waited = simulation.waited[pipe].items()
                 waits = {self.tables.awaited(c): t / per_us for c, t in waited}
-                count = sum(self.tables.records[n].channel < 0 for n in queue)
+                count = sum(self.tables.records[n].kind not in (SET, WAIT) for n in queue)
                 yield PipeTime(
                     self.tables.pipe_name(pipe), count, simulation.busy(pipe) / per_us, waits
                 )
