@@ -10,7 +10,7 @@ from ge.lowering.tiles.api import cast, ceil_div, exp, maximum, rowmax, rowsum, 
 MIN = float("-inf")
 
 
-@tile.kernel(M=128, N=256, K=64)
+@tile.kernel(M=128, N=256, K=128)
 def gemm(c: Any, a: Any, b: Any, out: Any, M: int, N: int, K: int) -> None:
     """out = relu(a b)"""
     A, B, C = c.l1(M, K, copies=2), c.l1(K, N, copies=2), c.l0c(M, N)

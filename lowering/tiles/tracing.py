@@ -72,6 +72,7 @@ class Side:
 
     def alloc(self, type: TileType | RingType) -> SSAValue:
         op = buffers.AllocOp(type)
+        op.result.name_hint = f"{type.space}_{self.allocs}"
         op.location = source_line()
         at = list(self.block.ops)[self.allocs] if self.allocs < len(self.block.ops) else None
         self.allocs += 1
@@ -307,14 +308,15 @@ class Tracer:
             self.cube.add(compute.MmadOp(sums, lhs, rhs, begin))
 
     def chunk(self, a: "v.Tile | v.Transposed", b: "v.Tile | v.Transposed") -> int:
-        """The longest part of the sums' length, of those that halve it, of which L0A and L0B hold
-        two."""
+        """The longest part of the sums' length, of those that halve it at least once (a part is
+        moved while the cube works on another), of which L0A and L0B hold two."""
         tile = a.tile if isinstance(a, v.Transposed) else a
         bits, length = bitwidth(tile.element), a.shape[1]
         least = 256 // bits
-        room = self.target.core_memories
+        room, whole = self.target.core_memories, length
         while length % (2 * least) == 0 and (
-            a.shape[0] * length * bits // 4 > room["l0a"]
+            length == whole
+            or a.shape[0] * length * bits // 4 > room["l0a"]
             or b.shape[1] * length * bits // 4 > room["l0b"]
         ):
             length //= 2

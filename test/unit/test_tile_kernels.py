@@ -190,3 +190,15 @@ def test_a_race_is_named_with_its_lines():
     (first, *_) = program.check().problems
     assert first.kind == "race"
     assert first.message.count("examples.py:") >= 1
+
+
+PUBLISHED_US = {1024: 15.27, 2048: 80.77, 4096: 525.75}
+"""Square matmuls in 16 bits on a 910B2: cann-bench, bench_lab/tilelang_ascend_bench."""
+
+
+@pytest.mark.parametrize("size", PUBLISHED_US)
+def test_published_times_of_matmuls(size: int):
+    """The example is not the kernel that was measured: within 15 %."""
+    square = tile.Tensor((size, size), "f16")
+    us = examples.gemm.on(square, square, square, target="910b2").time().total_us
+    assert 0.85 < us / PUBLISHED_US[size] < 1.15
