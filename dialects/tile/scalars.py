@@ -39,4 +39,5 @@ def scalar_text(attr: Attribute) -> str:
     value = number_of(attr)
     if isinstance(value, float) and (isinf(value) or isnan(value)):
         return str(value)
-    return repr(value)
+    text = repr(value)
+    return text if "." in text else text.replace("e", ".0e")  # MLIR's floats have a point
