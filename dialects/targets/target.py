@@ -8,7 +8,7 @@ import dataclasses
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -27,12 +27,24 @@ from ge.dialects.targets import DEFAULT_TARGET
 # element types that matmuls may have a rate of their own for
 RATE_KEYS = tuple(dict.fromkeys(row.rate_key for row in ELEMENT_TYPES))
 
+# Instructions of the vector unit that may have a time of their own; elementwise ones come first.
+VECTOR_INSTRUCTIONS = (
+    *("add", "sub", "mul", "max", "min", "scalar", "relu", "abs", "cast", "compare", "select"),
+    *("exp", "ln", "div", "sqrt", "rsqrt", "copy"),
+    *("row_sum", "row_max", "group_add", "gather", "transpose"),
+)
+
+# What kernels use: vector cores, the same for rows (softmax, norms), cube cores, or both.
+KERNEL_KINDS = ("vector", "row", "cube", "mixed")
+
+TABLES = {"vector_cycles": VECTOR_INSTRUCTIONS, "kernel_start_us": KERNEL_KINDS}
+
 # attributes of a function
 TARGET = "npu_task.target"  # its name
 TARGET_FILE = "npu_task.target_file"  # what stood in its file, without comments
 
 BOUNDS = (
-    (("_us",), 0, 1e6),
+    (("_us", "_cycles"), 0, 1e6),
     (("l2_bytes",), 0, 2**50),
     (("_rate", "_gbs", "_ghz", "_efficiency"), 1e-3, 1e6),
     (("",), 1, 2**50),
@@ -63,7 +75,6 @@ class Target:
     l2_write_rate: float
     l1_to_l0a_rate: float
     l1_to_l0b_rate: float
-    l0c_to_ub_rate: float
     ub_out_rate: float
     host_link_gbs: float  # gigabytes a second, each way
     launch_us: float = 2.0  # start of a task that sits in the device's queue
@@ -103,6 +114,27 @@ class Target:
     requantize: str = "float32"  # how sums of 32 bits are rounded to codes: see `graph.requantize`
     cube_efficiency: float = 1.0  # share of the peak that large matmuls sustain
     hbm_efficiency: float = 1.0  # share of the peak bandwidth that long transfers reach
+    # Cube and vector cores are apart: nothing goes from L0C to UB nor from UB to L1 but through
+    # memory (L2). Merged cores have the path, and state its rate.
+    split_cores: bool = False
+    l0c_to_ub_rate: float = 0.0
+    # What the time of kernels' instructions comes from. 0, or a name that a table lacks: not
+    # stated, so that what needs it (`stated`, `vector_cycles_of`) refuses the target.
+    gm_to_ub_rate: float = 0.0  # of a vector core
+    l0c_out_rate: float = 0.0  # L0C to memory, through the fixpipe
+    l0c_to_l1_rate: float = 0.0
+    # Cycles that an instruction takes besides its bytes or macs
+    mmad_start_cycles: float = 0.0
+    mte1_start_cycles: float = 0.0  # L1 to L0A or L0B
+    mte2_start_cycles: float = 0.0  # memory to L1 or UB
+    vector_start_cycles: float = 0.0
+    flags: int = 8  # between two pipes of a core
+    flag_cycles: float = 0.0  # from setting a flag to the end of the wait for it
+    cross_flag_cycles: float = 0.0  # the same between a cube core and a vector core
+    # Cycles of a vector core for 256 bytes, by instruction (`VECTOR_INSTRUCTIONS`)
+    vector_cycles: dict[str, float] = field(default_factory=dict[str, float])
+    # Start of a kernel, by its kind (`KERNEL_KINDS`), besides `launch_us`
+    kernel_start_us: dict[str, float] = field(default_factory=dict[str, float])
 
     def __hash__(self) -> int:
         return hash(self.name)  # the table of macs has no hash
@@ -131,6 +163,9 @@ class Target:
         """A target from the keys of a TOML file; `where` names it in errors."""
         fields = {f.name: f for f in dataclasses.fields(cls)}
         for key, value in table.items():
+            if key in TABLES:
+                table[key] = _named_numbers(key, value, where)
+                continue
             if key not in fields:
                 near = get_close_matches(key, fields, 1)
                 hint = f"did you mean '{near[0]}'?" if near else ""
@@ -153,9 +188,11 @@ class Target:
                 raise GeError(f"'{key}' is a power of two, not {value!r}", where)
             if key.endswith("_efficiency") and cast(float, value) > 1:
                 raise GeError(f"'{key}' is a share, at most 1, not {value!r}", where)
-        required = [n for n, f in fields.items() if f.default is dataclasses.MISSING]
-        if missing := [n for n in required if n not in table]:
-            raise GeError(f"missing keys: {', '.join(missing)}", where)
+        missing = dataclasses.MISSING
+        required = [n for n, f in fields.items() if f.default is f.default_factory is missing]
+        required.append("l0c_out_rate" if table.get("split_cores") else "l0c_to_ub_rate")
+        if absent := [n for n in required if n not in table]:
+            raise GeError(f"missing keys: {', '.join(absent)}", where)
         table["cube_tiles"] = _tile_sizes(table.get("cube_tiles", ()), where)
         macs = table["macs_per_cycle"]
         if not isinstance(macs, dict) or "f16" not in macs:
@@ -184,6 +221,21 @@ class Target:
     def cycles_per_us(self) -> float:
         return self.clock_ghz * 1e3
 
+    def stated(self, key: str) -> float:
+        """A number that the target must state. Raises GeError where it does not."""
+        value = cast(float, getattr(self, key))
+        if not value:
+            raise GeError(f"the target does not state '{key}'", self.name, STATE_IT)
+        return value
+
+    def vector_cycles_of(self, instruction: str) -> float:
+        """Cycles for 256 bytes. Raises GeError where the target does not state them."""
+        cycles = self.vector_cycles.get(instruction)
+        if cycles is None:
+            problem = f"'vector_cycles' has no instruction '{instruction}'"
+            raise GeError(problem, self.name, STATE_IT)
+        return cycles
+
     def constants_bytes(self, sizes: Iterable[int], alignment: int) -> int:
         """Bytes that constants take. They lie one behind the other: first those that are multiples
         of `alignment`, or long enough for the full rate, each at a multiple of it; then all others,
@@ -202,10 +254,28 @@ def _preset(name: str) -> Target:
 
 MOST_MACS = 10**9  # a cycle
 
+STATE_IT = "state it in the target's file (910b2.toml shows how), or choose a target that does"
+
+
+def _named_numbers(key: str, value: Any, where: str) -> dict[str, float]:
+    """A table of numbers with known names. Raises GeError for another name or no number."""
+    if not isinstance(value, dict):
+        raise GeError(f"'{key}' is a table of numbers, not {value!r}", where)
+    numbers: dict[str, float] = {}
+    for name, number in cast(dict[str, Any], value).items():
+        if name not in TABLES[key]:
+            names = ", ".join(TABLES[key])
+            raise GeError(f"'{key}' has no '{name}'", where, f"names: {names}")
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise GeError(f"'{key}.{name}' is a number, not {number!r}", where)
+        _check_bounds(f"{key}.{name}", number, where)
+        numbers[name] = float(number)
+    return numbers
+
 
 def _check_bounds(key: str, value: float, where: str) -> None:
-    """Raises GeError for a number that no machine has."""
-    low, high = next((a, b) for ends, a, b in BOUNDS if key.endswith(ends))
+    """Raises GeError for a number that no machine has; `key` may be that of a table, and a name."""
+    low, high = next((a, b) for ends, a, b in BOUNDS if key.partition(".")[0].endswith(ends))
     if not low <= value < float("inf") or (not low and value < 0):
         kind = "positive and finite" if low else "not negative, and finite"
         least = f" and at least {low}" if 0 < value < low else ""

@@ -293,7 +293,8 @@ class CubeKernel:
         lanes = max(t.vector_cores / t.cube_cores, 1 / blocks) * t.vector_lanes
         vector = share * self.vector / lanes
         if self.vector:
-            vector = max(vector, share * self.work.written / t.l0c_to_ub_rate)
+            rate = t.l0c_out_rate if t.split_cores else t.l0c_to_ub_rate
+            vector = max(vector, share * self.work.written / rate)
         vector += share * self.before(m, n) / lanes
         load, size = self.tile_load(m, n)
         return Pipes(

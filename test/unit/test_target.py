@@ -1,5 +1,6 @@
 """Target files: presets load, and what is wrong in a file is said."""
 
+import re
 import tomllib
 from importlib.resources import files
 from pathlib import Path
@@ -9,7 +10,13 @@ import pytest
 from xdsl.dialects.func import FuncOp
 
 from ge.dialects.support.errors import GeError
-from ge.dialects.targets.target import Target, record_target, target_for
+from ge.dialects.targets.target import (
+    KERNEL_KINDS,
+    VECTOR_INSTRUCTIONS,
+    Target,
+    record_target,
+    target_for,
+)
 
 PRESET = tomllib.loads((files("ge.dialects.targets") / "910b1.toml").read_text("utf-8"))
 
@@ -53,6 +60,15 @@ def test_a_file_may_say_what_has_a_default() -> None:
         ({"macs_per_cycle": {"f16": 4096}}, "'macs_per_cycle' has no rate for f32"),
         ({"macs_per_cycle": {"f16": 0}}, "'macs_per_cycle' of f16 is positive, not 0"),
         ({"macs_per_cycle": {"f16": "x"}}, "'macs_per_cycle' of f16 is positive, not 'x'"),
+        ({"split_cores": 1}, "'split_cores' is true or false, not 1"),
+        ({"split_cores": True}, "missing keys: l0c_out_rate"),
+        ({"flags": 0}, "'flags' is positive and finite, not 0"),
+        ({"flag_cycles": -1.0}, "'flag_cycles' is not negative, and finite, not -1"),
+        ({"vector_cycles": 2}, "'vector_cycles' is a table of numbers, not 2"),
+        ({"vector_cycles": {"tanh": 2}}, "'vector_cycles' has no 'tanh'"),
+        ({"vector_cycles": {"add": "2"}}, "'vector_cycles.add' is a number, not '2'"),
+        ({"vector_cycles": {"add": -2}}, "'vector_cycles.add' is not negative, and finite, not -2"),
+        ({"kernel_start_us": {"mixed": 1e9}}, "'kernel_start_us.mixed' is at most 1e\\+06"),
     ],
 )
 def test_what_is_wrong_is_said(change: dict[str, Any], message: str) -> None:
@@ -65,6 +81,45 @@ def test_what_may_be_missing() -> None:
         PRESET | {"l2_bytes": 0, "launch_us": 0.0, "tile_latency_us": 0.0}, "my.toml"
     )
     assert (target.l2_bytes, target.launch_us) == (0, 0.0)
+
+
+def test_merged_cores_state_the_path_between_them() -> None:
+    without = {key: value for key, value in PRESET.items() if key != "l0c_to_ub_rate"}
+    with pytest.raises(GeError, match="missing keys: l0c_to_ub_rate"):
+        Target.of(without, "my.toml")
+    assert Target.of(without | {"split_cores": True, "l0c_out_rate": 40.0}, "my.toml").split_cores
+
+
+def test_what_is_not_stated_is_named() -> None:
+    target = Target.load("910b1")
+    with pytest.raises(GeError, match="the target does not state 'gm_to_ub_rate'"):
+        target.stated("gm_to_ub_rate")
+    with pytest.raises(GeError, match="'vector_cycles' has no instruction 'exp'"):
+        target.vector_cycles_of("exp")
+
+
+SPLIT = [name for name in Target.presets() if Target.load(name).split_cores]
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_split_targets_state_what_instructions_cost(name: str) -> None:
+    """Each number stands beside its source, or beside "assumption"."""
+    target = Target.load(name)
+    for key in ("gm_to_ub_rate", "l0c_out_rate", "l0c_to_l1_rate", "cross_flag_cycles"):
+        assert target.stated(key) > 0
+    assert set(target.vector_cycles) == set(VECTOR_INSTRUCTIONS)
+    assert set(target.kernel_start_us) == set(KERNEL_KINDS)
+    text = (files("ge.dialects.targets") / f"{name}.toml").read_text("utf-8")
+    numbers = [line for line in text.split("\n") if re.match(r"\w+ *= *[\d\[]", line)]
+    assert len(numbers) > 60
+    for line in numbers:
+        assert SOURCE.search(line), line
+
+
+SOURCE = re.compile(
+    "#.*(assumption|official|platform files|cann-bench|cann-samples|pto-isa|catlass|documents"
+    "|on a board)"
+)
 
 
 @pytest.mark.parametrize("key", [*PRESET, *PRESET["macs_per_cycle"]])
@@ -94,8 +149,8 @@ def test_a_program_knows_the_target_file(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_unknown_targets(tmp_path: Path) -> None:
-    with pytest.raises(GeError, match="unknown target '910b2'") as error:
-        Target.load("910b2")
+    with pytest.raises(GeError, match="unknown target '910b11'") as error:
+        Target.load("910b11")
     assert "did you mean '910b1'?" in error.value.hint
     with pytest.raises(GeError, match="cannot read the target"):
         Target.load(str(tmp_path / "none.toml"))
