@@ -587,6 +587,35 @@ def test_bad_input(change: tuple[str, str], message: str) -> None:
         kernel(text).time()
 
 
+def test_what_numbers_cannot_be() -> None:
+    text = SOFTMAX.format(t="f32")
+    given = {"x": np.zeros((20, 3, 50), np.float32), "n": np.ones(20, np.int32)}
+    broken = text.replace("%lengths pad 0", "%lengths pad inf")
+    with pytest.raises(GeError, match=r"k.mlir:20:5: error: 'tile.load' cannot be computed"):
+        kernel(broken).run(given)
+    text = text.replace(
+        "tile.fill %top, 7",
+        """
+      %five = tile.alloc at [65536] : !tile.tile<1x64xi4, ub>
+      tile.fill %five, 7""",
+    )
+    with pytest.raises(GeError, match=r"the emulated core has no tiles of i4; load them as i8"):
+        kernel(text).run(given)
+
+
+def test_indices_are_integers() -> None:
+    text = EXP.replace(
+        "tile.load",
+        """
+      %true = arith.constant true
+      %f = arith.constant 1.0 : f32
+      %b = arith.select %true, %t, %t : !tile.tile<16x64xf32, ub>
+      tile.load""",
+    )
+    with pytest.raises(GeError, match="a core computes integers itself, and no !tile"):
+        kernel(text).time()
+
+
 def test_a_target_that_lacks_a_rate() -> None:
     with pytest.raises(GeError, match="the target does not state 'l0c_out_rate'"):
         kernel(gemm(), replace(TARGET, l0c_out_rate=0.0)).time()
