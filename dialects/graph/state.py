@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from ge.dialects.support.dims import size_of, symbols
@@ -121,6 +123,8 @@ def _parsed(
 ) -> Iterator[tuple[re.Pattern[str], str]]:
     texts = patterns.items() if isinstance(patterns, Mapping) else map(split_pattern, patterns)
     for pattern, template in texts:
+        if not isinstance(pattern, str) or not isinstance(template, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise GeError(f"state {pattern!r}: {template!r}: expected two names, input and output")
         try:
             yield re.compile(pattern), template
         except re.error as e:
@@ -128,7 +132,7 @@ def _parsed(
 
 
 def split_pattern(text: str) -> tuple[str, str]:
-    pattern, equals, template = text.rpartition("=")
+    pattern, equals, template = str(text).rpartition("=")
     if not equals or not pattern or not template:
         raise GeError(f"state '{text}': expected INPUT=OUTPUT")
     return pattern, template
@@ -151,6 +155,12 @@ def split_layout(text: str) -> int:
         hint = "contiguous, or paged:128: rows of a block, a positive number"
         raise GeError(f"state layout '{text}': expected {hint}")
     return int(number)
+
+
+def growing_symbol(func: FuncOp) -> str | None:
+    """The dimension along which states with a capacity grow; None where none does."""
+    names = (table.data.get(LENGTH) for table in func.arg_attrs or ())
+    return next((name.data for name in names if isinstance(name, StringAttr)), None)
 
 
 def steps_beyond(name: str, symbol: str) -> int | None:

@@ -1,5 +1,6 @@
 """ge-check: prove the memory plan, the schedule (streams, events, the limits of its target) and the
-certificate of a program from its text."""
+certificate of a program from its text; of tile programs, that no order of the pipes changes a
+result."""
 
 import argparse
 import itertools
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from ge.lowering.text.values import Shapes, Sizes
+    from ge.runtime.check.problems import Problem
     from ge.runtime.check.proof import Proof
 
 EPILOG = """examples:
@@ -37,7 +39,6 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def prove(args: argparse.Namespace) -> int:
-    from ge.dialects.support.diagnostics import Diagnostic, Severity, location_of
     from ge.dialects.support.errors import GeError
     from ge.dialects.targets.target import Target
     from ge.lowering.driver.binding import is_open
@@ -51,6 +52,8 @@ def prove(args: argparse.Namespace) -> int:
     source = read_source(None if args.program == "-" else args.program)
     ctx = context()
     module = parse_module(ctx, source)
+    if any(op.name == "tile.kernel" for op in module.ops):
+        return prove_kernels(module, args.target)
     if (level := level_of(module)) is not Level.PROGRAM:
         raise GeError(f"the module is at the {level} level", args.program, "compile it first")
     module.verify()
@@ -60,9 +63,7 @@ def prove(args: argparse.Namespace) -> int:
         proof = check_program(module, target)
         if not proof.problems:  # what it takes for granted: values defined before they are used
             VerifyLevelPass(Level.PROGRAM, args.target).apply(ctx, module)
-        for problem in proof.problems:
-            text = f"{problem.message} [{problem.kind}]"
-            print(Diagnostic(Severity.ERROR, text, location_of(problem.op)), file=sys.stderr)
+        report(proof.problems)
         return proof
 
     proof = prove_one(module)
@@ -75,6 +76,27 @@ def prove(args: argparse.Namespace) -> int:
         summary += "; they are planned, and proved, at given sizes: --dim NAME=N, or NAME=1..N"
     print(f"{args.program}: {summary}")
     return 0 if is_proved else 1
+
+
+def report(problems: "Sequence[Problem]") -> None:
+    from ge.dialects.support.diagnostics import Diagnostic, Severity, location_of
+
+    for problem in problems:
+        text = f"{problem.message} [{problem.kind}]"
+        print(Diagnostic(Severity.ERROR, text, location_of(problem.op)), file=sys.stderr)
+
+
+def prove_kernels(module: "ModuleOp", target: str) -> int:
+    """Prove the tile programs of a module, on the target or else on the one that it names."""
+    from ge.dialects.targets.target import target_for
+    from ge.runtime.check.tiles import check_kernels
+
+    module.verify()
+    proofs = check_kernels(module, target_for(module, target))
+    for proof in proofs:
+        report(proof.problems)
+        print(proof.summary)
+    return int(any(p.problems for p in proofs))
 
 
 MOST_SIZES = 64  # that are proved one by one

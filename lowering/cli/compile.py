@@ -92,12 +92,12 @@ def watcher(args: argparse.Namespace, options: "Options") -> "Watch":
     from ge.lowering.driver.compiler import context
     from ge.lowering.driver.program import Program
     from ge.lowering.pipeline.pass_manager import Instrumentation
-    from ge.runtime.device.trials import Trials
+    from ge.runtime.device.steps import runner_for
 
     def watch(program: Program) -> list[Instrumentation]:
         return [
             Validation(
-                Trials, context(options.plugins), program.payload,
+                runner_for, context(options.plugins), program.payload,
                 args.validate_output, options.plugins,
             )
         ]  # fmt: skip

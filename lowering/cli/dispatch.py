@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ge.lowering.cli.arguments import argument, fixed_of, flag_value
 from ge.lowering.cli.command_line import ArgumentParser
 from ge.lowering.text.values import whole
+from ge.runtime.host.options import DEFAULTS, HostOptions
 
 if TYPE_CHECKING:
     from ge.dialects.targets.target import Target
@@ -16,10 +17,15 @@ if TYPE_CHECKING:
     from ge.lowering.pipeline.options import Options
     from ge.runtime.clock.timeline import Timeline
     from ge.runtime.data.arrays import Array
-    from ge.runtime.host.host import HostOptions, HostProgram
+    from ge.runtime.device.state import State
+    from ge.runtime.host.host import HostProgram
     from ge.runtime.host.modes import Mode
 
-CACHES = {"local_kernel_cache": 1, "global_kernel_cache": 5, "tiling_ring": 128}
+CACHES = {
+    "local_kernel_cache": ("local_slots", "slots of each operation's kernel cache"),
+    "global_kernel_cache": ("global_slots", "slots of the kernel cache of each kind of operation"),
+    "tiling_ring": ("ring_blocks", "blocks of the ring of tiling buffers"),
+}
 CALLS = 2  # the first one fills the caches, the second one finds them full
 
 
@@ -34,13 +40,9 @@ def add_dispatch_arguments(parser: ArgumentParser) -> None:
         help="so many calls, of which only the sums are printed: steps of a decoder")  # fmt: skip
     add("--grow", metavar="NAME,...", help="symbolic dimensions that are one larger in each of the "
         "--steps, from what --dim says")  # fmt: skip
-    for name, what in (
-        ("local_kernel_cache", "slots of each operation's kernel cache"),
-        ("global_kernel_cache", "slots of the kernel cache of each kind of operation"),
-        ("tiling_ring", "blocks of the ring of tiling buffers"),
-    ):
-        add(f"--{name.replace('_', '-')}", type=argument(whole(0)), metavar="N",
-            help=f"{what} (default {CACHES[name]})")  # fmt: skip
+    for flag, (name, what) in CACHES.items():
+        add(f"--{flag.replace('_', '-')}", type=argument(whole(0)), metavar="N",
+            help=f"{what} (default {getattr(DEFAULTS, name)})")  # fmt: skip
 
 
 def check_dispatch_flags(args: argparse.Namespace) -> None:
@@ -70,12 +72,10 @@ def check_dispatch_flags(args: argparse.Namespace) -> None:
         options_of(args)
 
 
-def options_of(args: argparse.Namespace) -> "HostOptions":
-    from ge.runtime.host.host import HostOptions
-
-    given = {name: getattr(args, name) for name in CACHES}
-    sizes = (CACHES[name] if value is None else value for name, value in given.items())
-    return HostOptions(*sizes, sanitize=bool(flag_value(args, "sanitize")))
+def options_of(args: argparse.Namespace) -> HostOptions:
+    given = {name: getattr(args, flag) for flag, (name, _) in CACHES.items()}
+    sizes = {name: value for name, value in given.items() if value is not None}
+    return HostOptions(**sizes, sanitize=bool(flag_value(args, "sanitize")))
 
 
 @dataclass
@@ -90,8 +90,12 @@ class Feeding:
     def programs(self, loaded: "Program") -> "list[tuple[HostProgram, dict[str, Array] | None]]":
         """The program of each call, with its inputs if numbers are wanted."""
         from ge.lowering.driver.binding import Binder
+        from ge.runtime.device.ports import growing_symbol
+        from ge.runtime.device.session import main_of
 
         count = self.args.steps or self.args.calls or CALLS
+        if (symbol := growing_symbol(main_of(loaded.module))) is not None:
+            return self._with_state(loaded, symbol, count)
         if not self.args.grow:
             return [self._program(loaded)] * count
         binder = Binder(loaded, self.options)
@@ -103,6 +107,38 @@ class Feeding:
             sizes = dims | {name: dims.get(name, 1) + step for name in names}
             result.append(self._program(binder.at(sizes, shapes)))
         return result
+
+    def _with_state(
+        self, loaded: "Program", symbol: str, count: int
+    ) -> "list[tuple[HostProgram, dict[str, Array] | None]]":
+        """One program, whose state grows from call to call, and so do inputs that grow with it."""
+        from ge.dialects.support.errors import GeError
+        from ge.runtime.device.ports import input_ports
+        from ge.runtime.device.session import main_of, random_inputs
+        from ge.runtime.device.state import room_for_rows
+
+        if self.args.grow not in (None, symbol):
+            raise GeError(f"--grow {self.args.grow}: the program's state grows along '{symbol}'")
+        main = main_of(loaded.module)
+        program, rows = self._program(loaded)[0], 0
+        if program.session is not None:
+            self.begin(program.session.state)
+            rows = program.session.state.rows()
+        added = max(p.step for p in input_ports(main)) * (count if self.inputs is None else 1)
+        if rows + added > (room := room_for_rows(main)):
+            text = f"{count} calls add {added} rows to the state's {rows}, it has room for {room}"
+            raise GeError(text, hint="call it less often, or compile with more --state-capacity")
+        if program.session is None or self.inputs is not None:
+            return [(program, self.inputs)] * count
+        shapes, dims = fixed_of(self.options)
+        sizes = (dims | {symbol: n} for n in range(rows, rows + added, added // count))
+        return [(program, random_inputs(loaded.module, self.args.seed, shapes, n)) for n in sizes]
+
+    def begin(self, state: "State") -> None:
+        """State before the first call."""
+        state.reset()
+        if self.args.load_state:
+            state.load(self.args.load_state)
 
     def _program(self, loaded: "Program") -> "tuple[HostProgram, dict[str, Array] | None]":
         from ge.runtime.device.gears import GearTable
@@ -131,7 +167,7 @@ class Feeding:
         ports = input_ports(main_of(loaded.module))
         known = sorted({name for port in ports for name in port.dims if name})
         if not is_open(loaded.module):
-            hint = "compile the model with its dimensions left open"
+            hint = "compile the model with its dimensions left open, or with --state-capacity"
             raise GeError("--grow: the program has shapes that do not change", hint=hint)
         for name in names:
             if name not in known:
@@ -182,7 +218,7 @@ def _calls(
     from ge.runtime.host.report import call_figures
 
     host = Host(mode, feeding.target, options_of(feeding.args))
-    if feeding.args.grow and len(programs) > 1:
+    if len(programs) > 1 and programs[0][0] is not programs[1][0]:
         host.expect_growth(programs[0][0], programs[1][0])
     figures: list[dict[str, Any]] = []
     timeline = None
@@ -190,7 +226,8 @@ def _calls(
     for number, (program, inputs) in enumerate(programs):
         if program.session is not None:
             state = program.session.state
-            state.reset() if number == 0 or state.is_full_after_a_run else None
+            again = state.is_full_after_a_run or (state.grown and feeding.inputs is not None)
+            feeding.begin(state) if number == 0 or again else None
         called = host.call(program, inputs)
         figures.append(call_figures(called))
         timeline = called.timeline

@@ -162,10 +162,12 @@ class Driver:
     def validation(self) -> Instrumentation:
         from ge.lowering.debugging.validation import Validation
         from ge.runtime.data.weights import open_payload
-        from ge.runtime.device.trials import Trials
+        from ge.runtime.device.steps import runner_for
 
         folder, file = Path(self.source.name).parent, self.args.validate_output
-        return Validation(Trials, self.ctx, lambda m: open_payload(m, folder), file, self.plugins)
+        return Validation(
+            runner_for, self.ctx, lambda m: open_payload(m, folder), file, self.plugins
+        )
 
     # ---- a run -------------------------------------------------------------------------------
 

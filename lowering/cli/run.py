@@ -1,4 +1,5 @@
-"""ge-run: runs a module of any level, or a model, on the emulated NPU: numbers, time, or both."""
+"""ge-run: runs a module of any level, a model, or a kernel of tiles on the emulated NPU: numbers,
+time, or both."""
 
 import argparse
 import dataclasses
@@ -18,6 +19,7 @@ from ge.lowering.cli.arguments import (
 )
 from ge.lowering.cli.command_line import ArgumentParser
 from ge.lowering.cli.dispatch import add_dispatch_arguments, check_dispatch_flags, feed
+from ge.lowering.cli.run_kernel import kernel_source, run_kernel
 from ge.lowering.levels.level import Level
 from ge.lowering.text.values import parse_dims, parse_shapes, whole
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from ge.lowering.text.files import Outputs
     from ge.runtime.clock.timeline import Timeline
     from ge.runtime.data.arrays import Array
+    from ge.runtime.device.session import Session
 
 
 EPILOG = """examples:
@@ -77,7 +80,8 @@ def build_parser() -> ArgumentParser:
     add = parser.section("checks")
     add("--poison", action="store_true", help="fill device memory that holds no value with garbage")
     add("--fuzz-schedule", type=argument(whole(1)), default=0, metavar="N", help="run N random "
-        "legal timings as well: the outputs have to be bit-identical (default: none)")  # fmt: skip
+        "legal timings, of a kernel orders of its pipes, as well: the outputs have to be "
+        "bit-identical (default: none)")  # fmt: skip
     add_options(parser, "ge-run")
     return parser
 
@@ -97,6 +101,10 @@ def run(arguments: Sequence[str]) -> int:
     read = (args.input, args.inputs, args.load_state)
     sources = [options.target, *options.plugins, *(path for path in read if path is not None)]
     check_writable([path for path in written if path is not None], sources)
+    if (source := kernel_source(args.input)) is not None:
+        for line in output_lines(run_kernel(args, source, kernel_target(args, options))):
+            print(line)
+        return 0
     loaded, inputs = load_model(args, options)
     options = replace(
         options, target=flag_value(args, "target") or compiled_for(loaded.module) or options.target
@@ -107,22 +115,23 @@ def run(arguments: Sequence[str]) -> int:
     loaded, compilation, inputs = bind(args, loaded, compilation, options, inputs)
     report = describe(loaded, compilation)
     outputs: dict[str, Array] = {}
-    states: dict[str, Array] = {}
+    session = timeline = None
     if not args.timing_only:
-        outputs, states, report["numerics"] = compute(args, loaded, options, inputs)
-    timeline = None
+        outputs, session, report["numerics"] = compute(args, loaded, options, inputs)
     if args.dispatch:
         target = machine_of(args, loaded.module, options)
         fed = growing if args.grow else loaded
         report["dispatch"], timeline = feed(args, fed, options, target, inputs)
-    timeline = timeline or time_of(args, loaded.module, options, inputs)
+    rows = rows_of(options, loaded.module) if session is None else session.rows
+    timeline = timeline or time_of(args, loaded.module, options, inputs, rows)
     with Outputs([*sources, *files_of(loaded.payload)]) as out:
         if args.outputs:
             out.npz(args.outputs, outputs)
-        if args.save_state:
-            out.npz(args.save_state, states)
+        if args.save_state and session is not None:
+            out.npz(args.save_state, {name: session.state[name] for name in session.state.names})
         if timeline is not None:
-            report["time"] = write_profile(args, out, loaded.module, timeline, report["model"])
+            model = report["model"]
+            report["time"] = write_profile(args, out, loaded.module, timeline, model, rows)
         if args.report:
             out.json(args.report, report)
     for line in output_lines(outputs):
@@ -167,6 +176,16 @@ def machine_of(args: argparse.Namespace, module: "ModuleOp", options: "Options")
     if flag_value(args, "target") or compiled_for(module) is None:
         return Target.load(options.target)
     return target_for(main_of(module))
+
+
+def kernel_target(args: argparse.Namespace, options: "Options") -> "Target":
+    """That of a kernel: by default one that states what instructions cost."""
+    from ge.dialects.targets import DEFAULT_TARGET, KERNEL_TARGET
+    from ge.dialects.targets.target import Target
+
+    asked = flag_value(args, "target") or options.target
+    default = flag_value(args, "target") is None and asked == DEFAULT_TARGET
+    return Target.load(KERNEL_TARGET if default else asked)
 
 
 def check_changes(changes: Sequence[str], target: "Target") -> None:
@@ -261,17 +280,26 @@ def bind(
 ) -> "tuple[Program, Compilation | None, dict[str, Array] | None]":
     """A program of unknown shapes at those of its inputs, or at the sizes given (unless
     GE_STATIC_SHAPE=0), with the inputs."""
+    from ge.dialects.graph.state import growing_symbol
     from ge.dialects.support.errors import GeError
-    from ge.lowering.driver.binding import Binder, is_open
+    from ge.lowering.driver.binding import Binder, check_sizes, is_open
     from ge.runtime.device.ports import caller_ports
     from ge.runtime.device.session import check_inputs, main_of, random_inputs
 
     shapes, dims = fixed_of(options)
     ports = caller_ports(main_of(loaded.module))
+    if inputs is not None and any(size < 0 for p in ports for size in p.shape):
+        given = {name: array.shape for name, array in inputs.items()}
+        check_sizes(main_of(loaded.module), dims, shapes, given)
     if not is_open(loaded.module):
         is_fixed = not any(size < 0 for p in ports for size in p.shape)
+        growing = growing_symbol(main_of(loaded.module))
+        if growing is not None:
+            is_fixed = not dims.keys() <= {growing}
         if is_fixed and (shapes or dims) and not args.input.endswith(".onnx"):
-            raise GeError("the program's sizes are fixed: it takes no --dim and no --shape")
+            hint = f"but --dim {growing}=N, rows that states have" if growing else ""
+            raise GeError("the program's sizes are fixed: it takes no --dim and no --shape",
+                          hint=hint)  # fmt: skip
         return loaded, compilation, inputs
     if options.static_shape is False:
         return loaded, compilation, inputs
@@ -311,9 +339,9 @@ def compute(
     loaded: "Program",
     options: "Options",
     inputs: "Mapping[str, Array] | None",
-) -> tuple["dict[str, Array]", "dict[str, Array]", dict[str, Any]]:
-    """Run the module on the inputs, or on random ones: the outputs, the state that the run leaves,
-    and the `numerics` part of the report."""
+) -> tuple["dict[str, Array]", "Session", dict[str, Any]]:
+    """Run the module on the inputs, or on random ones: the outputs, the session with the state that
+    the run leaves, and the `numerics` part of the report."""
     import time
 
     from ge.dialects.support.errors import GeError
@@ -336,7 +364,6 @@ def compute(
     start = time.perf_counter()
     outputs = session.run(inputs)
     seconds = time.perf_counter() - start
-    states = {name: session.state[name] for name in session.state.names}
     figures = {name: statistics(array) for name, array in outputs.items()}
     numerics = {"seconds": seconds, "outputs": figures}
     if args.fuzz_schedule:
@@ -346,7 +373,21 @@ def compute(
         for note in useless_events(module):
             print(f"note: {note}", file=sys.stderr)
         print("memory plan and schedule are safe", file=sys.stderr)
-    return outputs, states, numerics
+    return outputs, session, numerics
+
+
+def rows_of(options: "Options", module: "ModuleOp") -> int | None:
+    """How many rows states that grow have when a run ends that begins with those of --dim; None
+    where that is not given."""
+    from ge.dialects.graph.state import growing_symbol
+    from ge.runtime.device.ports import input_ports
+    from ge.runtime.device.session import main_of
+
+    main = main_of(module)
+    _, dims = fixed_of(options)
+    if (before := dims.get(growing_symbol(main) or "")) is None:
+        return None
+    return before + max(p.step for p in input_ports(main))
 
 
 def wants_time(args: argparse.Namespace) -> bool:
@@ -366,8 +407,10 @@ def time_of(
     module: "ModuleOp",
     options: "Options",
     inputs: "Mapping[str, Array] | None",
+    rows: int | None,
 ) -> "Timeline | None":
-    """The time of a program, where that is asked for; of one with gears at the sizes given."""
+    """The time of a program, where that is asked for; of one with gears at the sizes given, of one
+    whose states grow where they have so many `rows`."""
     from ge.lowering.levels.level import level_of
     from ge.runtime.clock.clock import UnknownShapes, simulate
     from ge.runtime.device.gears import GearTable
@@ -381,7 +424,7 @@ def time_of(
         if gears is not None:
             shapes, dims = fixed_of(options)
             taken = gears.chosen({n: a.shape for n, a in (inputs or {}).items()} or shapes, dims)
-        return simulate(module, machine_of(args, module, options), taken)
+        return simulate(module, machine_of(args, module, options), taken, rows=rows)
     except UnknownShapes:
         if required:
             raise
@@ -394,8 +437,10 @@ def write_profile(
     module: "ModuleOp",
     timeline: "Timeline",
     model: str,
+    read: int | None,
 ) -> dict[str, Any]:
-    """Write what is asked for; print the figures for people. The `time` part of the report."""
+    """Write what is asked for; print the figures for people. The `time` part of the report.
+    `read`: the rows of states that grow, as in `time_of`."""
     from ge.runtime.clock.runs import simulate_runs
     from ge.runtime.device.session import main_of
     from ge.runtime.profile import tables as profiler
@@ -422,7 +467,7 @@ def write_profile(
     if several is not None:
         report["runs"] = several.report()
         print(several, file=sys.stderr)
-    if changes := what_if(module, timeline.target, timeline.latency_us, args.what_if):
+    if changes := what_if(module, timeline.target, timeline.latency_us, args.what_if, read):
         report["what_if"] = [dataclasses.asdict(w) for w in changes]
         print(*changes, sep="\n", file=sys.stderr)
     return report

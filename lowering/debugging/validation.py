@@ -18,7 +18,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.ports import PAYLOAD
-from ge.dialects.support.diagnostics import diagnostic_handler, location_of, warning
+from ge.dialects.support.diagnostics import diagnostic_handler, location_of
 from ge.dialects.support.errors import GeError
 from ge.lowering.debugging.delta import reduce
 from ge.lowering.pipeline.pass_manager import Instrumentation
@@ -28,24 +28,33 @@ from ge.lowering.text.printing import op_text
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import Payload, weights_of, write_safetensors
 from ge.transforms.rewriting.counts import collecting
-from ge.transforms.rewriting.relations import OtherInputs, Relation, relation_of
+from ge.transforms.rewriting.relations import Relation, SameSteps, Ulps, relation_of
 
 Outcome = Mapping[str, Array] | GeError
 
 NUDGES = (1, 2, 3)  # runs on inputs that are a few ULPs off, when a pass may round differently
 
 
+class Tried(Protocol):
+    @property
+    def is_padded(self) -> bool: ...
+
+
 class Runner(Protocol):
-    """Inputs for a module, and what comes of them (`runtime/device/trials.py`)."""
+    """Inputs for a module, and what comes of them (`trials.py`, `steps.py` of `runtime/device`)."""
 
     @property
-    def trials(self) -> Sequence[object]: ...
+    def trials(self) -> "Sequence[Tried]": ...
 
     @property
     def first(self) -> Sequence[Outcome]: ...
 
     def run(self, module: ModuleOp, nudge: int = 0) -> Sequence[Outcome]:
         """What another module gives; with `nudge`, on inputs a few ULPs off."""
+        ...
+
+    def for_gears(self, old: ModuleOp, module: ModuleOp) -> "Runner | None":
+        """Inputs of the sizes of gears, where a module has some that an old one has not."""
         ...
 
 
@@ -69,11 +78,14 @@ def first_difference(
     old: ModuleOp,
     before: Sequence[Outcome],
     after: Sequence[Outcome],
+    padded: bool = False,
 ) -> Difference | None:
     """The first thing that breaks the relation. What a module refused before, it may compute or
-    refuse now."""
+    refuse now. `padded`: sums of padded trials are longer after than before."""
     others: list[Sequence[Outcome]] | None = None
+    of_pass = relation
     for i, (trial, a, b) in enumerate(zip(runner.trials, before, after, strict=True)):
+        relation = Ulps() if padded and trial.is_padded else of_pass
         if isinstance(a, GeError):
             continue
         if isinstance(b, GeError):
@@ -92,6 +104,41 @@ def first_difference(
             if text is not None:
                 return Difference(str(trial), name, text)
     return None
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What a pass made of a module, on the inputs that its later forms are run on too."""
+
+    runner: Runner
+    outcomes: Sequence[Outcome]
+    difference: Difference | None
+
+
+def compared(
+    make_runner: MakeRunner, p: ModulePass, modules: tuple[ModuleOp, ModuleOp], payload: Payload,
+    runner: Runner, before: Sequence[Outcome],
+) -> Compared:  # fmt: skip
+    """`modules`: before the pass and after; `before`: what the first one gives on the runner's
+    inputs. Raises GeError where states grow from the pass on, and a module cannot be run so."""
+    old, new = modules
+    relation = relation_of(p)
+    if isinstance(relation, SameSteps):
+        try:
+            runner = make_runner(new, payload)
+        except GeError as e:
+            raise GeError(f"after pass '{p.name}' {e.message}", e.where, e.hint) from None
+        before = runner.run(old)
+        if error := next((o for o in before if isinstance(o, GeError)), None):
+            text = f"what pass '{p.name}' made runs step by step, what was before it does not"
+            raise GeError(f"{text}: {error.message}")
+        outcomes = runner.first
+        return Compared(runner, outcomes, first_difference(runner, relation, old, before, outcomes))
+    if (for_gears := runner.for_gears(old, new)) is not None:
+        runner, before = for_gears, for_gears.first
+    outcomes, padded = runner.run(new), for_gears is not None
+    difference = first_difference(runner, relation, old, before, outcomes, padded)
+    return Compared(runner, outcomes, difference)
 
 
 def _of(rounds: Sequence[Sequence[Outcome]], trial: int, name: str) -> list[Array]:
@@ -138,17 +185,14 @@ class Validation(Instrumentation):
     seconds: float = 60.0  # how long to look for the ops that matter
     passes: int = 0  # how many passes have been found right
     runner: Runner | None = None
-    stopped: bool = False  # a pass gave the module other inputs
     _payload: Payload = field(default_factory=_Without)
     _old: ModuleOp | None = None
     _outcomes: Sequence[Outcome] = ()
 
     def start(self, module: ModuleOp) -> None:
-        self.runner, self.stopped = None, False
+        self.runner = None
 
     def before(self, p: ModulePass, module: ModuleOp) -> None:
-        if self.stopped:
-            return
         if self.runner is None:
             payload = self.payload
             self._payload = payload(module) if callable(payload) else payload
@@ -158,8 +202,6 @@ class Validation(Instrumentation):
 
     def after(self, p: ModulePass, module: ModuleOp) -> None:
         old, runner = self._old, self.runner
-        if self.stopped:
-            return
         assert old is not None
         assert runner is not None
         module.verify()
@@ -167,15 +209,10 @@ class Validation(Instrumentation):
         self.passes += 1
         if structure(old) == structure(module):
             return
-        if isinstance(relation_of(p), OtherInputs):
-            self.stopped = True
-            warning(module, f"--validate compares no pass from '{p.name}' on: inputs are others")
-            return
-        outcomes = runner.run(module)
-        difference = first_difference(runner, relation_of(p), old, self._outcomes, outcomes)
-        if difference is not None:
-            raise self.broken(p, old, difference)
-        self._outcomes = outcomes
+        done = compared(self.make_runner, p, (old, module), self._payload, runner, self._outcomes)
+        if done.difference is not None:
+            raise self.broken(p, old, done.difference)
+        self.runner, self._outcomes = done.runner, done.outcomes
 
     def broken(self, p: ModulePass, old: ModuleOp, difference: Difference) -> GeError:
         """Cut the module down, write the test, and say what is wrong."""
@@ -205,14 +242,14 @@ class Case:
             stack.enter_context(collecting())
             try:
                 module.verify()
-                runner = self.validation.make_runner(module, payload)
                 after = module.clone()
                 self.broken.apply(self.validation.ctx, after)
                 after.verify()
+                make, both = self.validation.make_runner, (module, after)
+                runner = make(module, payload)
+                return compared(make, self.broken, both, payload, runner, runner.first).difference
             except Exception:
                 return None
-            outcomes, relation = runner.run(after), relation_of(self.broken)
-            return first_difference(runner, relation, module, runner.first, outcomes)
 
     def reduced(self, module: ModuleOp, payload: Payload) -> tuple[ModuleOp, Payload]:
         """The module cut down, and the weights that it needs: none, if random ones do as well."""

@@ -30,7 +30,7 @@ from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.stages import bound_stages
 from ge.lowering.text.values import Shapes, Size, Sizes
 from ge.runtime.data.weights import Payload, weights_at_hand
-from ge.transforms.shapes.sizes import argument_shapes, inputs_of, named_dims
+from ge.transforms.shapes.sizes import argument_shapes, inputs_of, named_dims, take_shape
 
 MOST_KEPT = 64  # bound programs
 
@@ -72,6 +72,19 @@ def ranges_in(main: FuncOp, dims: Sizes, shapes: Shapes) -> dict[str, range]:
                 raise GeError(f"the sizes of '{name}' have no end", hint=hint)
             result[name] = range(least, most + 1)
     return result
+
+
+def check_sizes(
+    main: FuncOp,
+    dims: Mapping[str, int],
+    shapes: Mapping[str, Sequence[int]],
+    given: Mapping[str, Sequence[int]],
+) -> None:
+    """Raises GeError where inputs of the shapes `given` are not of these `dims` and `shapes`."""
+    inputs, sizes = inputs_of(main), dict(dims)
+    for name, shape in (*shapes.items(), *given.items()):
+        take_shape(name, shape, inputs, sizes)
+    argument_shapes(main, sizes)
 
 
 def add_largest(program: Program) -> None:

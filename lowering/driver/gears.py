@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Region
 
+from ge.dialects.npu_task.attributes import HBM, is_dynamic, space_of
 from ge.dialects.npu_task.control import CaseOp
 from ge.dialects.npu_task.ops import LaunchOp, SlotOp
 from ge.dialects.support.dims import symbols
@@ -16,8 +18,15 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import target_for
 from ge.runtime.clock.clock import ProgramClock
+from ge.runtime.device.gears import padding_of
 from ge.transforms.shapes.gears import Gears
 from ge.transforms.shapes.histogram import Size, best_gears, waste
+
+# What padding takes for granted (see `transforms/shapes/padding.py`)
+ASSUMED = (
+    "finite inputs and weights, and no overflow; scores under 4e29 (2e4 in f16); a key that the "
+    "mask leaves for each valid query"
+)
 
 
 @dataclass
@@ -32,6 +41,11 @@ class GearReport:
     def of(self, module: ModuleOp) -> dict[str, Any]:
         if not self.known:
             self.known["gears"] = gear_costs(module, self.gears, self.seconds)
+            if main := main_function(module):
+                case = gear_case(main)
+                if case is not None and len(case.branches) > len(self.gears.rows):
+                    self.known["other_sizes"] = {"tensors": unplanned(case.branches[-1])}
+                self.known["padding"] = {"dims": padding_of(main), "assumes": ASSUMED}
             if self.histogram:
                 self.known["histogram"] = self.histogram
         return self.known
@@ -41,8 +55,7 @@ def gear_costs(module: ModuleOp, gears: Gears, seconds: float) -> list[dict[str,
     """For each gear launches, kernels (and how many no other gear has), bytes of the arena, latency
     by the clock, and its part by launches of the seconds that bodies of gears take to compile."""
     main = main_function(module)
-    cases = [] if main is None else [op for op in main.body.block.ops if isinstance(op, CaseOp)]
-    case = next((op for op in cases if op.is_decided_by_host), None)
+    case = None if main is None else gear_case(main)
     if main is None or case is None:
         return []
     clock = ProgramClock(module, target_for(main))
@@ -63,6 +76,17 @@ def gear_costs(module: ModuleOp, gears: Gears, seconds: float) -> list[dict[str,
             "latency_us": clock.branches[i].latency_us,
         })  # fmt: skip
     return costs
+
+
+def gear_case(main: FuncOp) -> CaseOp | None:
+    cases = (op for op in main.body.block.ops if isinstance(op, CaseOp))
+    return next((op for op in cases if op.is_decided_by_host), None)
+
+
+def unplanned(region: Region) -> int:
+    """How many tensors of a branch the device allocates."""
+    results = (r for op in region.walk() for r in op.results if space_of(r.type) == HBM)
+    return sum(is_dynamic(r.type) for r in results)
 
 
 def launches(region: Region) -> list[str]:
@@ -140,8 +164,16 @@ def lines(report: Mapping[str, Any]) -> list[str]:
         shown.append(
             f"gear {sizes}: {gear['latency_us']:.1f} us, {gear['launches']} launches, "
             f"{gear['own_kernels']} of {gear['kernels']} kernels its own, arena "
-            f"{gear['arena_bytes'] / (1 << 20):.2f} MiB, {gear['seconds']:.2f} s"
+            f"{gear['arena_bytes']} bytes, {gear['seconds']:.2f} s of compiling by its launches"
         )
+    if "other_sizes" in report:
+        count = report["other_sizes"]["tensors"]
+        shown.append(f"all other sizes: the device allocates {count} tensors as it runs")
+    dims: Mapping[str, Any] = report["padding"]["dims"]
+    shown += [f"'{n}' cannot be padded: {why}" for n, why in dims.items() if isinstance(why, str)]
+    if padded := [n for n, axes in dims.items() if not isinstance(axes, str)]:
+        names = ", ".join(f"'{n}'" for n in padded)
+        shown.append(f"{names} may be padded to the next gear, given {ASSUMED}")
     for key, part in report.get("histogram", {}).items():
         if key in ("now", "best"):
             gears = ";".join(",".join(map(str, g)) for g in part["gears"])

@@ -59,6 +59,7 @@ from ge.transforms.schedule.assign_streams import AssignStreamsPass
 from ge.transforms.schedule.split_launches import SplitLaunchesPass
 from ge.transforms.shapes.bind_dims import BindDimsPass
 from ge.transforms.shapes.expand_gears import ExpandGearsPass
+from ge.transforms.shapes.express_sizes import ExpressSizesPass
 from ge.transforms.state.mark_state import MarkStatePass
 from ge.transforms.state.update_state import UpdateStatePass
 
@@ -204,6 +205,7 @@ def quantization(options: Options) -> Passes:
     from ge.transforms.quantization.correct_bias import CorrectBiasPass
     from ge.transforms.quantization.equalize_channels import EqualizeChannelsPass
     from ge.transforms.quantization.insert_quantization import InsertQuantizationPass
+    from ge.transforms.quantization.judge_attention import JudgeAttentionPass
     from ge.transforms.quantization.search_ranges import SearchRangesPass
     from ge.transforms.quantization.smooth_activations import SmoothActivationsPass
 
@@ -221,7 +223,8 @@ def quantization(options: Options) -> Passes:
         return [CalibratePass(), *insertion]
     if SCHEMES[scheme].is_dynamic:
         return [equalize, smooth, *insertion]
-    return [CalibratePass(), equalize, smooth, search, *insertion]
+    judge = JudgeAttentionPass("", scheme, options.ranges, target, skip)
+    return [CalibratePass(), equalize, smooth, search, judge, *insertion]
 
 
 def composites(options: Options) -> Passes:
@@ -311,6 +314,7 @@ def to_program(options: Options, remedies: Remedies) -> Passes:
     elif options.memory:
         search = SEARCH_FOR_LIMIT if remedies.any else SEARCH_BRIEFLY
     return [
+        ExpressSizesPass(),
         AssignStreamsPass(options.target),
         PlanMemoryPass(
             options.target,

@@ -14,6 +14,7 @@ DIALECTS = {
     "graph": "dialects.graph:Graph",
     "fused_op": "dialects.fused_op:FusedOps",
     "npu_task": "dialects.npu_task:NpuTask",
+    "tile": "dialects.tile:Tile",
 }
 
 # Room -> its passes: `fuse-linear` is the class FuseLinearPass in the file fuse_linear.py
@@ -40,11 +41,12 @@ PASSES = {
     "transforms.precision": "refine-precision",
     "transforms.quantization": """
         calibrate choose-precision correct-bias equalize-channels insert-quantization
-        lower-quantization quantize-cache search-ranges smooth-activations
+        judge-attention lower-quantization quantize-cache search-ranges smooth-activations
     """,
-    "transforms.shapes": "bind-dims expand-gears",
+    "transforms.shapes": "bind-dims expand-gears express-sizes",
     "transforms.schedule": "assign-streams split-launches",
     "transforms.state": "grow-state mark-state update-state",
+    "transforms.tiles": "tile-flags tile-plan tile-split-loops",
     "lowering.levels": "verify-level verify-plan verify-schedule",
     "lowering.steps": " ".join(level.step for level in Level),
 }

@@ -28,7 +28,7 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ge.dialects.graph.ports import dims_of, name_of
-from ge.dialects.graph.state import LENGTH, STATE, Typed, growing_axis
+from ge.dialects.graph.state import STATE, Typed, growing_axis, growing_symbol
 from ge.dialects.npu_task.attributes import HBM, data_type, is_dynamic, number
 from ge.dialects.npu_task.memory import owner_of, row_major
 from ge.dialects.npu_task.ops import CopyOp
@@ -53,8 +53,7 @@ def state_arguments(func: FuncOp, returned: ReturnOp) -> dict[SSAValue, StateArg
     """Raises GeError for state that no output becomes, or of a size that is not known."""
     found: dict[SSAValue, StateArgument] = {}
     results = () if func.res_attrs is None else func.res_attrs.data
-    lengths = (t.data.get(LENGTH) for t in func.arg_attrs or ())
-    symbol = next((n.data for n in lengths if isinstance(n, StringAttr)), None)
+    symbol = growing_symbol(func)
     outputs = {name_of(t.data) or f"result{i}": i for i, t in enumerate(results)}
     for arg, table in zip(func.args, func.arg_attrs or (), strict=False):
         if not isinstance(becomes := table.data.get(STATE), StringAttr):

@@ -55,7 +55,8 @@ def size(text: str) -> Size:
         return whole()(text)
     range_ = Range(whole()(least), whole()(most) if most not in ("", "-1") else None)
     if range_.most is not None and range_.most < range_.least:
-        raise ValueError("a range from the smaller to the larger size")
+        hint = f"write it as {range_.most}{dots}{range_.least}"
+        raise GeError(f"the range {text} goes from the larger size to the smaller", hint=hint)
     return range_
 
 

@@ -9,7 +9,8 @@ barriers order the tasks (`happens_before.py`). It reports
   they are the same elements of both;
 - slots and views out of bounds, offsets that are not aligned, misuse of buffers (`rules.py`);
 - loops that never end, or whose iterations are not as many as a scan buffer has rows;
-- state that a run reads or leaves unwritten, or that others write to (`state.py`);
+- state that a run reads or leaves unwritten, or that others write to (`state.py`), and states that
+  grow by other counts than the session's (`growing_state.py`);
 - tasks on no stream, and waits for events that were not recorded since the last barrier.
 
 Without races every run gives the numbers of the run in program order, and in that each read
@@ -63,6 +64,7 @@ from ge.dialects.npu_task.rules import misuses
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, byte_size, shape_of
 from ge.runtime.check.byte_history import Bytes, History, Runs, runs_of
+from ge.runtime.check.growing_state import check_growing
 from ge.runtime.check.happens_before import HappensBefore, Item
 from ge.runtime.check.problems import Problem, name_of, placed, require_none
 from ge.runtime.check.state import check_states, name_of_state, states_of, valid_region
@@ -439,7 +441,7 @@ def check_plan(module: ModuleOp, order: HappensBefore | None = None) -> list[Pro
     checker.begin_states()
     checker.walk(main.body.block)
     checker.end_states()
-    return [*checker.problems, *check_states(main)]
+    return [*checker.problems, *check_states(main), *check_growing(main, kernels)]
 
 
 def require_safe(module: ModuleOp) -> None:

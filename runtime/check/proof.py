@@ -21,7 +21,7 @@ from typing import cast
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from ge.dialects.npu_task.attributes import is_dynamic
+from ge.dialects.npu_task.attributes import HOST, is_dynamic, space_of
 from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import SlotOp
 from ge.dialects.npu_task.program_info import CAP, figure
@@ -77,7 +77,7 @@ def check_program(module: ModuleOp, target: Target | None = None) -> Proof:
         return Proof(problems)
     ops = list(main.walk())
     tasks = sum(isinstance(op, Task) for op in ops)
-    dynamic = sum(is_dynamic(v.type) for op in ops for v in op.results)
+    dynamic = sum(is_dynamic(v.type) and space_of(v.type) != HOST for op in ops for v in op.results)
     arena = f"arena of {figure(main, 'arena_bytes')} bytes"
     known = sum(isinstance(op, SlotOp) and op.segment.data == "arena" for op in ops)
     parts = [

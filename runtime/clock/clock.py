@@ -57,6 +57,7 @@ from ge.runtime.clock.timeline import (
     capacities,
 )
 from ge.runtime.clock.traffic import Traffic
+from ge.runtime.clock.valid_rows import rows_read
 from ge.runtime.costs.cost import copy_pipes, link_time
 from ge.runtime.costs.pipes import Pipes, TaskTime, whole_l2_bytes_per_us
 
@@ -147,10 +148,12 @@ class ProgramClock:
         target: Target,
         issued: Mapping[Block, Sequence[Issue | Operation]] | None = None,
         absent: Collection[Operation] = (),
+        rows: int | None = None,
     ) -> None:
         """`issued`: the schedule, what the host issues in each block; None: that of the IR.
-        `absent`: tasks that do not run."""
-        self.target, self.issued, self.absent = target, issued, absent
+        `absent`: tasks that do not run. `rows`: how many attention reads of states that grow; None:
+        all."""
+        self.target, self.issued, self.absent, self.rows = target, issued, absent, rows
         self.kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
         self.notes: list[str] = []
         self.regions = ByteRegions()
@@ -165,6 +168,9 @@ class ProgramClock:
         main = functions(module).get("main")
         if main is None or not main.body.blocks:
             raise GeError("the module has no function @main")
+        if (read := rows_read(main, self.rows)) is not None:
+            self.rows, note = read
+            self.notes.append(note)
         timeline = self.block(main.body.block, host_driven=False)
         timeline.notes = self.notes
         if self._unknown:
@@ -225,10 +231,14 @@ class ProgramClock:
         if known is None:
             if op.callee not in self.kernels:
                 raise GeError(f"there is no kernel @{op.callee}", str(location_of(op)))
-            known = self._known[op.callee] = launched(self.kernels[op.callee], self.target)
+            known = launched(self.kernels[op.callee], self.target, self.rows)
+            self._known[op.callee] = known
         kernel, operands, cost = self.kernels[op.callee], op.operands, known.cost
         ins = operands[: known.inputs]
         writes = (*operands[known.inputs :], *op.results)
+        if len(writes) != known.outputs:
+            text = f"operands or results differ from those of @{op.callee}"
+            raise GeError(text, str(location_of(op)), "see pass verify-level{level=program}")
         if cost is None:
             self._unknown.append(op)
             return
@@ -292,9 +302,12 @@ class ProgramClock:
             longest, self.traffic.cache = sides[chosen]
             return longest, 1
         longest, self.traffic.cache = max(sides, key=lambda side: side[0].latency_us)
-        what = "longest" if len(sides) > 2 else "longer"
-        self.notes.append(f"{str(location_of(op)) or op.name}: the {what} branch is counted")
+        self.note_longest(op)
         return longest, 1
+
+    def note_longest(self, op: IfOp | CaseOp) -> None:
+        what = "longest" if len(op.regions) > 2 else "longer"
+        self.notes.append(f"{str(location_of(op)) or op.name}: the {what} branch is counted")
 
     def loop(self, op: LoopOp) -> tuple[Timeline, int]:
         """The timeline of one iteration, and how many there are (1 where that is not known)."""
@@ -481,9 +494,11 @@ def simulate(
     target: Target,
     taken: int | None = None,
     absent: Collection[Operation] = (),
+    rows: int | None = None,
 ) -> Timeline:
-    """When the tasks of a program run, but for `absent` ones. Raises GeError for a module that is
-    no program and for one whose shapes are known only at run time."""
-    clock = ProgramClock(module, target, absent=absent)
+    """When the tasks of a program run, but for `absent` ones. Attention reads so many `rows` of
+    states that grow, by default all. Raises GeError for a module that is no program and for one
+    whose shapes are known only at run time."""
+    clock = ProgramClock(module, target, absent=absent, rows=rows)
     clock.taken = taken
     return clock.main(module)

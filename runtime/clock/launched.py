@@ -8,6 +8,7 @@ from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.timeline import COMPUTE, DMA_IN, capacities
 from ge.runtime.clock.traffic import Moved, bytes_read, bytes_written
+from ge.runtime.clock.valid_rows import attentions, with_rows
 from ge.runtime.costs.cost import kernel_cost
 from ge.runtime.costs.pipes import Pipes, TaskTime
 
@@ -16,7 +17,9 @@ from ge.runtime.costs.pipes import Pipes, TaskTime
 class Launched:
     """What all launches of a kernel have in common."""
 
-    inputs: int  # how many it has: they are the first operands of a launch
+    # How many it has: the first operands of a launch are inputs, what follows, and results, outputs
+    inputs: int
+    outputs: int
     cost: Pipes | TaskTime | None
     engine: str
     # How many of which engine; a kernel on the cube cores with an epilogue takes the vector cores
@@ -29,10 +32,10 @@ class Launched:
     @classmethod
     def of(cls, kernel: KernelOp, target: Target) -> "Launched":
         cost = kernel_cost(kernel.main, kernel.engine.data, kernel.tiling, target)
-        inputs = len(kernel.body.block.args)
+        inputs, outputs = len(kernel.body.block.args), len(kernel.output_types)
         engine = DMA_IN if kernel.engine.data is Engine.DMA else kernel.engine.data.value
         if engine not in COMPUTE or not isinstance(cost, Pipes):
-            return cls(inputs, cost, engine, ((engine, 1),), [], [])
+            return cls(inputs, outputs, cost, engine, ((engine, 1),), [], [])
         capacity = capacities(target)
         blocks = capacity[engine] if kernel.tiling is None else kernel.tiling.blocks.data
         cores = ((engine, min(blocks, capacity[engine])),)
@@ -40,7 +43,7 @@ class Launched:
             cluster = max(capacity["vector"] // capacity["cube"], 1)
             cores += (("vector", min(cores[0][1] * cluster, capacity["vector"])),)
         reads, writes = list(bytes_read(kernel)), bytes_written(kernel)
-        return cls(inputs, cost, engine, cores, reads, writes)
+        return cls(inputs, outputs, cost, engine, cores, reads, writes)
 
     def time(self, moved: Moved, target: Target) -> TaskTime:
         time = self.times.get(moved)
@@ -50,18 +53,21 @@ class Launched:
         return time
 
 
-_Key = tuple[Engine, TilingAttr | None, Target]
+_Key = tuple[Engine, TilingAttr | None, Target, int | None]
 
 # A scheduler and a session simulate the same kernels again and again; bodies do not change
 _known: WeakKeyDictionary[KernelOp, dict[_Key, Launched]] = WeakKeyDictionary()
 
 
-def launched(kernel: KernelOp, target: Target) -> Launched:
-    """What all launches of a kernel have in common, worked out once."""
-    key = kernel.engine.data, kernel.tiling, target
+def launched(kernel: KernelOp, target: Target, rows: int | None = None) -> Launched:
+    """What all launches of a kernel have in common, worked out once. `rows`: how many keys there
+    are, for kernels that are told."""
+    if rows is not None and not attentions(kernel):
+        rows = None
+    key = kernel.engine.data, kernel.tiling, target, rows
     known = _known.setdefault(kernel, {})
     if key not in known:
-        known[key] = Launched.of(kernel, target)
+        known[key] = Launched.of(kernel if rows is None else with_rows(kernel, rows), target)
     return known[key]
 
 

@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
+from ge.dialects.graph.state import growing_symbol
 from ge.dialects.npu_task.places import Place, input_places, output_places
 from ge.dialects.npu_task.program_info import figure
 from ge.dialects.support.errors import GeError
@@ -77,6 +78,9 @@ def simulate_runs(
     one = one or simulate(module, target)
     main = main_function(module)
     assert main is not None
+    if (symbol := growing_symbol(main)) is not None:
+        text = f"runs of a program whose states grow with '{symbol}' do not overlap"
+        raise GeError(text, hint="simulate one, at --dim NAME=N rows")
     block = main.body.block
     if any(op.regions for op in block.ops):
         one.notes.append("branches and loops: runs do not overlap")

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 class Binding:
     """A session with device arrays for some of its inputs and outputs."""
 
+    rows = None  # no state of it grows
+
     def __init__(
         self,
         session: "Session",

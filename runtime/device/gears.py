@@ -18,7 +18,7 @@ from ge.dialects.npu_task import control
 from ge.dialects.support.dims import size_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import array_ints, shape_of
-from ge.runtime.data.arrays import Array
+from ge.runtime.data.arrays import Array, kind_of
 
 # From outputs of a gear, and arrays that are given for some, to the outputs of smaller sizes
 Cut: TypeAlias = Callable[[dict[str, Array], Mapping[str, Array]], dict[str, Array]]
@@ -76,8 +76,10 @@ class GearTable:
         None where they do not say. Raises GeError where there is none."""
         known = dict(dims)
         for name, (port, axis) in zip(self.names, self.places, strict=True):
-            if port in shapes and axis < len(shapes[port]):
-                known.setdefault(name, shapes[port][axis])
+            size = shapes[port][axis] if axis < len(shapes.get(port, ())) else -1
+            if size >= 0 and known.setdefault(name, size) != size:
+                other = f"and {size} in the shape of input '{port}'"
+                raise GeError(f"dimension '{name}' is {known[name]}, {other}")
         if not known:
             return None
         if unknown := [n for n in known if n not in self.names]:
@@ -124,6 +126,17 @@ class GearTable:
             raise GeError(what, hint=error.hint)
         return min(fitting, key=lambda row: (prod(row), row))
 
+    def between(self, row: Sequence[int]) -> tuple[int, ...] | None:
+        """Smaller sizes, as few as may be, that are padded to this gear; None: there are none."""
+        sizes = tuple(
+            n - 1 if n > 1 and isinstance(self.padding.get(name), Mapping) else n
+            for name, n in zip(self.names, row, strict=True)
+        )
+        try:
+            return sizes if self.row_for(sizes) == row != sizes else None
+        except GeError:
+            return None
+
     def fitted(
         self, arrays: list[Array], names: Sequence[str], dims: Sequence[Sequence[str]]
     ) -> "tuple[list[Array], Cut | None]":
@@ -134,6 +147,13 @@ class GearTable:
         number = self.number(sizes)
         if number == len(self.rows) or (row := self.rows[number]) == sizes:
             return arrays, None
+        strange = [n for n, a in zip(names, arrays, strict=True) if not is_finite(a)]
+        if strange and self.takes_others:
+            return arrays, None
+        if strange:
+            given = f"input '{strange[0]}' has elements that are infinite or nan"
+            text = f"{given}: it cannot be padded from {self.listed(sizes)} to {self.listed(row)}"
+            raise GeError(text, hint="run it at the sizes of a gear, or add --dynamic-fallback")
         target = dict(zip(self.names, row, strict=True))
         padded: list[Array] = []
         for name, array, of_input in zip(names, arrays, dims, strict=True):
@@ -176,6 +196,10 @@ class GearTable:
         rows = "; ".join(map(self.listed, self.rows))
         given = ", ".join(f"{n}={size}" for n, size in sizes.items())
         return GeError(f"no gear is for {given}", hint=f"the gears are {rows}")
+
+
+def is_finite(array: Array) -> bool:
+    return kind_of(array.dtype) != "f" or bool(np.isfinite(array).all())
 
 
 def padding_of(func: FuncOp) -> dict[str, str | dict[str, tuple[int, ...]]]:

@@ -11,7 +11,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from ge.dialects.graph.ports import dims_of, name_of
-from ge.dialects.graph.state import BLOCK, LENGTH, STATE, STEP, steps_beyond
+from ge.dialects.graph.state import BLOCK, STATE, STEP, growing_symbol, steps_beyond
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.element_types import type_name
 from ge.dialects.support.errors import GeError
@@ -73,12 +73,6 @@ def input_ports(func: FuncOp) -> list[Port]:
     found = ports(func.function_type.inputs.data, func.arg_attrs, "arg")
     symbol = growing_symbol(func)
     return found if symbol is None else [opened(port, symbol) for port in found]
-
-
-def growing_symbol(func: FuncOp) -> str | None:
-    """The dimension along which states grow; None where none does."""
-    names = (table.data.get(LENGTH) for table in func.arg_attrs or ())
-    return next((name.data for name in names if isinstance(name, StringAttr)), None)
 
 
 def opened(port: Port, symbol: str) -> Port:

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from ge.dialects.graph.ports import dim_ranges
-from ge.dialects.graph.state import Typed, state_pairs
+from ge.dialects.graph.state import Typed, growing_symbol, state_pairs
 from ge.dialects.npu_task.program_info import STREAMS
 from ge.dialects.support.dims import Range, size_of, symbols
 from ge.dialects.support.element_types import is_unsigned
@@ -45,7 +45,6 @@ from ge.runtime.device.ports import (
     caller_ports,
     check_inputs,
     check_outputs,
-    growing_symbol,
     input_ports,
     output_ports,
     with_rows,
@@ -132,10 +131,10 @@ class Session:
                 raise GeError(f"two {what} are called '{twice}'", hint="give each its own name")
         self.gears = GearTable.of(main)
         weights: Payload = {} if payload is None else payload
-        self._weights = weights if isinstance(weights, Prepared) else Prepared(weights, module)
-        self._function = Function(module, main, self._weights, poison or sanitize)
-        tables = [BlockTable(p.shape[0], p.block) for p in self._lengths if p.block]
-        self.state = State((*kept, *self._function.states), tables[0] if tables else None)
+        self.weights = weights if isinstance(weights, Prepared) else Prepared(weights, module)
+        self._function = Function(module, main, self.weights, poison or sanitize)
+        table = next((BlockTable(p.shape[0], p.block) for p in self._lengths if p.block), None)
+        self.state = State((*kept, *self._function.states), table)
         self.cast_inputs = cast_inputs
         self.lock = Lock()  # of who runs
         self._queue: ThreadPoolExecutor | None = None
@@ -152,7 +151,12 @@ class Session:
         arguments = {self._arguments.index(name) for name, _ in kept}
         results = {self._results.index(result) for _, result in kept}
         device = self._function.device
-        return Staged(self.module, main, self._weights, device, arguments, results)
+        return Staged(self.module, main, self.weights, device, arguments, results)
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows states that grow have; None where none has any."""
+        return (self.state.rows() or None) if self._symbol else None
 
     @property
     def input_names(self) -> list[str]:
@@ -295,7 +299,7 @@ class Session:
             session = self._bound.pop(key, None)
             if session is None:
                 module = self._bind(self._shapes(arrays))
-                session = Session(module, self._weights, self.target, *self._checks)
+                session = Session(module, self.weights, self.target, *self._checks)
             self._bound[key] = session
             while len(self._bound) > MOST_BOUND:
                 self._bound.popitem(last=False)
@@ -325,7 +329,7 @@ class Session:
         want = {name: w.tobytes() for name, w in self._call(self._function, arrays).items()}
         restore(self._function.states, states)
         timing = np.random.default_rng(seed)
-        function = Function(self.module, main_of(self.module), self._weights, timing=timing)
+        function = Function(self.module, main_of(self.module), self.weights, timing=timing)
         for number in range(runs):
             restore(function.states, states)
             for name, got in self._call(function, arrays).items():
@@ -404,15 +408,18 @@ def random_inputs(
         dtype = dtype_of(port.element)
         if prod(shape) * dtype.itemsize > machine_bytes():
             raise GeError(f"input {port} is larger than the memory of this machine")
-        if kind_of(dtype) in "biu":
-            arrays[port.name] = rng.integers(0, 2, shape).astype(dtype)
-        else:
-            values = rng.standard_normal(shape, np.float32)
-            arrays[port.name] = (np.abs(values) if is_unsigned(port.element) else values).astype(
-                dtype
-            )
+        arrays[port.name] = random_array(rng, port.element, shape)
     check_inputs(expected, arrays)
     return arrays
+
+
+def random_array(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) -> Array:
+    """Standard normal floats, integers and truth values 0 or 1."""
+    dtype = dtype_of(element)
+    if kind_of(dtype) in "biu":
+        return rng.integers(0, 2, shape).astype(dtype)
+    values = rng.standard_normal(shape, np.float32)
+    return (np.abs(values) if is_unsigned(element) else values).astype(dtype)
 
 
 def statistics(array: Array) -> dict[str, Any]:

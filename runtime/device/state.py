@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, StringAttr
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
 from ge.dialects.npu_task.attributes import data_type
@@ -95,6 +96,11 @@ class StateValue(ABC):
         return next((i for i, (a, b) in pairs if a != b), self.grows)
 
     @property
+    def capacity(self) -> int:
+        """The most rows."""
+        return 0 if self.axis is None else self.becomes[self.axis]
+
+    @property
     def rows(self) -> int:
         """Along the axis, that hold values."""
         return 0 if self.axis is None else self.shape()[self.axis]
@@ -134,7 +140,7 @@ class StateValue(ABC):
         """Raises GeError where a run cannot read what the state holds, or append `step` rows."""
         shape = self.shape()
         if self.grows is not None:
-            if self.rows + step > (most := self.becomes[self.grows]):
+            if self.rows + step > (most := self.capacity):
                 text = f"state '{self.name}' has {self.rows} of {most} rows, each run adds {step}"
                 raise GeError(text, hint="reset it, or compile with a larger --state-capacity")
             return
@@ -191,7 +197,7 @@ class DeviceState(StateValue):
         if self.grows is not None:
             self.filled += step
         elif self.axis is not None:
-            self.filled = self.becomes[self.axis]
+            self.filled = self.capacity
 
     def restore(self, whole: Array) -> None:
         """Fill all of the memory."""
@@ -199,6 +205,15 @@ class DeviceState(StateValue):
             self.memory.store(whole)
         else:
             np.copyto(self.memory, whole)
+
+
+def room_for_rows(func: FuncOp) -> int:
+    """How many rows the states of a program take that grow."""
+    return min(
+        data_type(op.results[0].type)[1][axis.value.data]
+        for op in func.walk()
+        if isinstance(axis := op.attributes.get(GROWS), IntegerAttr)
+    )
 
 
 @dataclass
@@ -242,13 +257,17 @@ class HostState(StateValue):
 
 
 class State:
-    """The states of a session by name. `blocks`: where rows of those that grow lie."""
+    """The states of a session by name. `blocks`: where rows of those that grow lie. Raises GeError
+    for a table that is not one of all rows."""
 
     def __init__(self, values: Iterable[StateValue], blocks: BlockTable | None = None) -> None:
         self.values = {v.name: v for v in values}
         self.blocks = blocks
         for value in self.grown:
             value.blocks = blocks
+            if blocks is not None and len(blocks) * blocks.rows != value.capacity:
+                text = f"{len(blocks)} blocks of {blocks.rows} rows are not the {value.capacity}"
+                raise GeError(f"{text} of state '{value.name}'", hint="compile the model again")
 
     @property
     def grown(self) -> list[StateValue]:

@@ -14,7 +14,7 @@ import operator
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from zlib import crc32
 
@@ -25,16 +25,18 @@ from xdsl.dialects.func import FuncOp
 from ge.dialects.support.diagnostics import warning
 from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.functions import functions
+from ge.dialects.support.functions import MAIN, functions
 from ge.dialects.support.types import DYNAMIC, byte_size
 from ge.runtime.data.arrays import Array, dtype_of, float_limits, integer_limits, kind_of
 from ge.runtime.data.machine import machine_bytes
 from ge.runtime.data.weights import Fallback, Payload, RandomPayload, weights_of
 from ge.runtime.device.function import Function
+from ge.runtime.device.gears import GearTable
 from ge.runtime.device.ports import Port, check_inputs, input_ports, output_ports
 from ge.runtime.device.session import Prepared
 
 KINDS = ("normal", "edges", "extremes", "zeros")
+PADDED = "padded"  # normal floats, ones and true of a size between gears
 
 # What a function gives: its outputs by name, or why there are none
 Outcome = Mapping[str, Array] | GeError
@@ -116,6 +118,7 @@ def truth_values(rng: np.random.Generator, kind: str, shape: Sequence[int], turn
     return with_special(rng, false, np.array([True, False]), 1.0, turn)
 
 
+MOST_GEARS = 4  # that are tried
 BOUNDS = (None, 100, 8, 2)  # limits of integer inputs, tried in turn
 
 # ---- dimensions ------------------------------------------------------------------------------
@@ -194,6 +197,18 @@ def make_inputs(
     return inputs
 
 
+def sized(ports: Sequence[Port], gears: GearTable, sizes: Sequence[int]) -> list[Port]:
+    """The ports at sizes of the dimensions of gears."""
+    size = dict(zip(gears.names, sizes, strict=True))
+    return [
+        replace(p, shape=tuple(
+            size.get(d or f"{p.name}[{i}]", n)
+            for i, (n, d) in enumerate(zip(p.shape, p.dims, strict=True))
+        ))
+        for p in ports
+    ]  # fmt: skip
+
+
 TURNS = 4
 
 
@@ -241,6 +256,11 @@ class Trial:
     kind: str
     inputs: Mapping[str, Array]
 
+    @property
+    def is_padded(self) -> bool:
+        """Whether the sizes lie between those of gears."""
+        return self.kind == PADDED
+
     def __str__(self) -> str:
         return f"@{self.function}, {self.kind} inputs" if self.inputs else f"@{self.function}"
 
@@ -266,6 +286,7 @@ class Callee:
             self.error = GeError(f"there is no function @{name} any more")
             return
         self.ports, self.names = input_ports(func), [p.name for p in output_ports(func)]
+        self.gears = GearTable.of(func)
         try:
             self.function = Function(module, func, Prepared(payload, module), poison=True)
         except Exception as e:
@@ -279,8 +300,13 @@ class Callee:
         try:
             for state in self.function.states:
                 state.write(inputs[state.name])
-            values = self.function.run(check_inputs(self.ports, known))
-            outputs = dict(zip(self.names, values, strict=True))
+            arrays, cut = check_inputs(self.ports, known), None
+            if self.gears is not None:
+                of_ports = [p.name for p in self.ports], [p.dims for p in self.ports]
+                arrays, cut = self.gears.fitted(arrays, *of_ports)
+            outputs = dict(zip(self.names, self.function.run(arrays), strict=True))
+            if cut is not None:
+                outputs = cut(outputs, {})
             for state in self.function.states:
                 state.advance(0)
                 outputs[self.states.get(state.name, state.name)] = state.read()
@@ -309,6 +335,7 @@ class Trials:
     first: list[Outcome] = field(default_factory=list[Outcome])  # what the module gives
     # Inputs that are state, as far as a module has said so, and the outputs that they become
     states: dict[str, str] = field(default_factory=dict[str, str])
+    gears: GearTable | None = None  # whose sizes the inputs of @main have
 
     def __post_init__(self) -> None:
         refuse_large(self.module)
@@ -333,6 +360,8 @@ class Trials:
     def _find(self, func: FuncOp, callee: Callee, kind: str) -> GeError | None:
         """Add a trial of a kind; why there is none."""
         ports, error = input_ports(func), None
+        if self.gears is not None and func.sym_name.data == MAIN:
+            return self._find_gears(self.gears, ports, callee, kind)
         dynamic = any(DYNAMIC in p.shape for p in ports)
         indices = any(is_integer(p.element) for p in ports)
         bounds = BOUNDS if indices and kind != "zeros" else BOUNDS[:1]
@@ -347,6 +376,30 @@ class Trials:
                         self._add(callee, kind, more)
                     return None
         return error
+
+    def _find_gears(
+        self, gears: GearTable, ports: Sequence[Port], callee: Callee, kind: str
+    ) -> GeError | None:
+        """Add a trial of a kind for each gear, and one that is padded to it; why there is none."""
+        error, count = None, len(self.trials)
+        for row in gears.rows[:MOST_GEARS]:
+            for bound in BOUNDS:
+                inputs = make_inputs(sized(ports, gears, row), kind, "same", bound, self.seed)
+                if (error := self._add(callee, kind, inputs)) is None:
+                    break
+            if kind == KINDS[0] and (sizes := gears.between(row)) is not None:
+                inputs = make_inputs(sized(ports, gears, sizes), kind, "same", None, self.seed)
+                ones = {n: a if kind_of(a.dtype) == "f" else a | 1 for n, a in inputs.items()}
+                self._add(callee, PADDED, ones)
+        return error if len(self.trials) == count else None
+
+    def for_gears(self, old: ModuleOp, module: ModuleOp) -> "Trials | None":
+        """Trials of the sizes of gears, which a module has that an old one has not."""
+        tables = [GearTable.of(main) for m in (old, module) if (main := functions(m).get(MAIN))]
+        if len(tables) < 2 or tables[0] is not None or tables[1] is None:
+            return None
+        return Trials(old, self.payload, self.seed, self.seconds, states=self.states,
+                      gears=tables[1])  # fmt: skip
 
     def _add(self, callee: Callee, kind: str, inputs: Mapping[str, Array]) -> GeError | None:
         """Add a trial of a kind on these inputs; why it cannot be run."""

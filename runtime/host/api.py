@@ -2,7 +2,8 @@
 
 from ge.runtime.host.captured_graph import CapturedGraph, capture
 from ge.runtime.host.context import Context, Stream, Workspace
-from ge.runtime.host.host import Called, Host, HostOptions, HostProgram
+from ge.runtime.host.host import Called, Host, HostProgram
+from ge.runtime.host.layers import LayerCall, Layers, layers
 from ge.runtime.host.operation import (
     GraphOperation,
     Node,
@@ -12,9 +13,10 @@ from ge.runtime.host.operation import (
     create_operation,
     register_operation,
 )
+from ge.runtime.host.options import HostOptions
 
 __all__ = [
     "Called", "CapturedGraph", "Context", "GraphOperation", "Host", "HostOptions", "HostProgram",
-    "Node", "Operation", "Stream", "TensorDesc", "VariantPack", "Workspace", "capture",
-    "create_operation", "register_operation",
+    "LayerCall", "Layers", "Node", "Operation", "Stream", "TensorDesc", "VariantPack", "Workspace",
+    "capture", "create_operation", "layers", "register_operation",
 ]  # fmt: skip

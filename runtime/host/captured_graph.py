@@ -51,8 +51,8 @@ class CapturedGraph(Recorder):
     def update(self, number: int, pack: VariantPack) -> None:
         """Have one task work on other arrays, also of other shapes that its operation takes. Raises
         GeError where there is no such task."""
-        if not 0 <= number < len(self.tasks):
-            raise GeError(f"there is no task {number}, the graph has {len(self.tasks)}")
+        if type(number) is not int or not 0 <= number < len(self.tasks):
+            raise GeError(f"there is no task {number!r}, the graph has {len(self.tasks)}")
         operation, _, run = self.tasks[number]
         operation.setup(pack)
         operation.check_arrays(pack)
@@ -79,6 +79,9 @@ def _copy(sources: Sequence[Array | TensorDesc], targets: Sequence[Array | Tenso
 @contextmanager
 def capture(stream: Stream) -> Generator[CapturedGraph]:
     """Record what is issued to a stream. Raises GeError when it is captured already."""
+    if not isinstance(stream, Stream):  # pyright: ignore[reportUnnecessaryIsInstance]
+        hint = "give it one of a context: context.stream(0)"
+        raise GeError(f"{stream!r} is no stream", hint=hint)
     if stream.recorder is not None:
         raise GeError(f"stream {stream.number} is captured already")
     graph = CapturedGraph()

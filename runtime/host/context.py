@@ -11,13 +11,10 @@ from ge.dialects.support.errors import GeError
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.machine import require_memory
 from ge.runtime.device.memory import Bytes
+from ge.runtime.host.options import DEFAULTS
 
 ALIGNMENT = 512
-
-# ATB's defaults
-RING_BLOCKS = 128
-BLOCK_BYTES = 3 << 20
-TILING_BYTES = 10240  # of a kernel
+TILING_BYTES = 10240  # of a kernel: ATB's default
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +45,8 @@ class Ring:
     _next: int = 0
 
     def __post_init__(self) -> None:
-        if self.blocks < 1:
-            raise GeError(f"a ring has at least one block, not {self.blocks}")
+        if type(self.blocks) is not int or self.blocks < 1:
+            raise GeError(f"a ring has at least one block, not {self.blocks!r}")
         self.holders = [None] * self.blocks
 
     def take(self, holder: Hashable) -> int:
@@ -84,9 +81,9 @@ class Context:
     """What is issued goes to the `current` stream. `workspace` grows to the most that a call asked
     for; all calls share it, since they run one after the other."""
 
-    def __init__(self, streams: int = 1, ring_blocks: int = RING_BLOCKS) -> None:
-        if streams < 1:
-            raise GeError(f"a context has at least one stream, not {streams}")
+    def __init__(self, streams: int = 1, ring_blocks: int = DEFAULTS.ring_blocks) -> None:
+        if type(streams) is not int or streams < 1:
+            raise GeError(f"a context has at least one stream, not {streams!r}")
         self.streams = [Stream(i) for i in range(streams)]
         self.current = self.streams[0]
         self.tilings = Ring(ring_blocks)
@@ -94,8 +91,8 @@ class Context:
         self._workspace: Bytes = np.empty(0, np.uint8)
 
     def stream(self, number: int) -> Stream:
-        if not 0 <= number < len(self.streams):
-            raise GeError(f"there is no stream {number}, the context has {len(self.streams)}")
+        if type(number) is not int or not 0 <= number < len(self.streams):
+            raise GeError(f"there is no stream {number!r}, the context has {len(self.streams)}")
         return self.streams[number]
 
     def workspace(self, size: int) -> Workspace:

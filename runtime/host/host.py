@@ -1,7 +1,7 @@
 """A host that calls programs in one of the modes: numbers, time, and what the call came to."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -19,30 +19,14 @@ from ge.runtime.clock.timeline import Timeline
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session, main_of
 from ge.runtime.host.captured import CapturedCall, CapturedTasks
-from ge.runtime.host.context import RING_BLOCKS, Context
+from ge.runtime.host.context import Context
 from ge.runtime.host.dispatch import Call, Counts
-from ge.runtime.host.host_clock import CAUSES, HOST_CAUSES, HostClock, idle_gaps
-from ge.runtime.host.kernel_cache import GLOBAL_SLOTS, LOCAL_SLOTS, MOST_SLOTS, KernelCaches
+from ge.runtime.host.host_clock import CAUSES, HOST_CAUSES, HostClock, cause_of, idle_gaps
+from ge.runtime.host.kernel_cache import KernelCaches
 from ge.runtime.host.modes import ALL, SUNK, Mode, modes
+from ge.runtime.host.options import DEFAULTS, HostOptions
 from ge.runtime.host.program import Leaves, Operations, Unit, mark_growing
 from ge.runtime.host.schedule import Schedule
-
-
-@dataclass(frozen=True, slots=True)
-class HostOptions:
-    """The sizes of a host's caches and rings."""
-
-    local_slots: int = LOCAL_SLOTS
-    global_slots: int = GLOBAL_SLOTS
-    ring_blocks: int = RING_BLOCKS
-    sanitize: bool = False  # prove what the threads do (`runtime/check/host_queues.py`)
-
-    def __post_init__(self) -> None:
-        for name, least in (("local_slots", 0), ("global_slots", 0), ("ring_blocks", 1)):
-            value = getattr(self, name)
-            if type(value) is not int or not least <= value <= MOST_SLOTS:
-                text = f"{name.replace('_', ' ')}: {least} to {MOST_SLOTS}"
-                raise GeError(f"{text}, not {value}")
 
 
 class HostProgram:
@@ -55,7 +39,7 @@ class HostProgram:
         session: Session | None = None,
         gear: int | None = None,
     ) -> None:
-        """`gear`: the number of the one that is timed; None: the longest, and all are fed."""
+        """`gear`: the number of the one that is timed; None: the longest."""
         self.module, self.target, self.session = module, target, session
         self.gear = gear
         self.leaves = Leaves(module)
@@ -73,8 +57,12 @@ class Called:
 
     @property
     def host_us(self) -> dict[str, float]:
-        parts = [s.host_us() for s in self.schedules]
-        return {kind: sum(p[kind] for p in parts) for kind in HOST_CAUSES}
+        """The time of all threads by what they do, where the call was timed."""
+        total = dict.fromkeys(HOST_CAUSES, 0.0)
+        for task in self.timeline.tasks if self.timeline else ():
+            if not task.on_device:
+                total[cause_of(task)] += task.time.total_us * task.runs
+        return total
 
     @property
     def idle_us(self) -> dict[str, float]:
@@ -91,7 +79,7 @@ class Host:
 
     mode: Mode
     target: Target
-    options: HostOptions = field(default_factory=HostOptions)
+    options: HostOptions = DEFAULTS
 
     def __post_init__(self) -> None:
         o = self.options
@@ -102,10 +90,10 @@ class Host:
 
     @classmethod
     def of(cls, mode: str, target: str = DEFAULT_TARGET, **options: Any) -> "Host":
-        """A host in the mode of a name. Raises GeError for an unknown one."""
+        """A host in the mode of a name, with `HostOptions`. Raises GeError for an unknown one."""
         if mode == ALL:
             raise GeError(f"a host has one dispatch mode, not '{ALL}'")
-        return cls(modes(mode)[0], Target.load(target), HostOptions(**options))
+        return cls(modes(mode)[0], Target.load(target), HostOptions.of(options))
 
     def call(
         self, program: HostProgram, inputs: Mapping[str, Any] | None = None, timed: bool = True
@@ -121,11 +109,12 @@ class Host:
             outputs = program.session.run(inputs, driver=driver)
         if not timed:
             return Called(outputs, None, call.schedules, call.counts)
+        rows = None if program.session is None else program.session.rows
         if self.mode.name == SUNK:
-            timeline = simulate(program.module, self.target, program.gear)
+            timeline = simulate(program.module, self.target, program.gear, rows=rows)
         else:
             clock = HostClock(program.module, self.target, call.plan)
-            clock.taken = program.gear
+            clock.taken, clock.rows = program.gear, rows
             timeline = clock.main(program.module)
             timeline.host_threads = self.mode.threads
         return Called(outputs, timeline, call.schedules, call.counts)

@@ -40,7 +40,7 @@ class HostClock(ProgramClock):
 
     def __init__(self, module: ModuleOp, target: Target, plan: Planner) -> None:
         super().__init__(module, target)
-        self.plan = plan
+        self.module, self.plan = module, plan
 
     def main(self, module: ModuleOp) -> Timeline:
         timeline = super().main(module)
@@ -52,9 +52,22 @@ class HostClock(ProgramClock):
         return timeline
 
     def branch(self, op: IfOp | CaseOp) -> tuple[Timeline, int]:
-        if self.taken is None or not (isinstance(op, CaseOp) and op.is_decided_by_host):
-            return super().branch(op)
-        return self.block(op.regions[self.taken].block, host_driven=False), 1  # no other is fed
+        """The branch that counts: no other is fed."""
+        by_host = isinstance(op, CaseOp) and op.is_decided_by_host
+        taken = self.taken if by_host else None
+        if taken is None:
+            taken = self._longest(op, host_driven=not by_host)
+            self.note_longest(op)
+        return self.block(op.regions[taken].block, host_driven=False), 1
+
+    def _longest(self, op: IfOp | CaseOp, host_driven: bool) -> int:
+        """By the time of the device alone."""
+        times: list[float] = []
+        for region in op.regions:
+            alone = ProgramClock(self.module, self.target, rows=self.rows)
+            alone.traffic.cache = self.traffic.cache.copy()
+            times.append(alone.block(region.block, host_driven).latency_us)
+        return times.index(max(times))
 
     def run(self, builder: TaskBuilder, host_driven: bool) -> Timeline:
         if not builder.tasks:
@@ -146,7 +159,7 @@ def _causes(task: Task, since: float, launch_us: float) -> Iterator[IdleGap]:
         if before is None or before.end_us <= since:
             spent.append((Kind.SYNCHRONISATION, since, ready))  # for all tasks, by a branch
             break
-        spent.append((_cause(before), before.start_us, before.end_us))
+        spent.append((cause_of(before), before.start_us, before.end_us))
         task = before
         if task.start_us <= since:
             break
@@ -163,7 +176,8 @@ def _waits(task: Task, launch_us: float) -> Iterator[tuple[str, float, float]]:
         yield TRANSFER, started, task.start_us  # another copy
 
 
-def _cause(before: Task) -> str:
+def cause_of(before: Task) -> str:
+    """What who waits for a task waits for."""
     if not before.on_device:
         return before.kind.partition(" ")[0]
     return str(Kind.COPY) if before.kind == TILINGS else TRANSFER

@@ -11,8 +11,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-LOCAL_SLOTS, GLOBAL_SLOTS = 1, 5  # ATB's defaults
-MOST_SLOTS = 1024
+from ge.runtime.host.options import DEFAULTS
 
 
 class Found(StrEnum):
@@ -38,7 +37,6 @@ class KernelCache:
     _sizes: list[Hashable] = field(default_factory=list[Hashable])
     _last: int = 0
     _next: int = 0
-    evictions: int = 0
 
     def find(self, key: Hashable, sizes: Hashable) -> Lookup | None:
         """Whether the key is there, and whether with other sizes (which take their place)."""
@@ -56,7 +54,6 @@ class KernelCache:
             self._sizes.append(sizes)
         elif self.slots:
             self._keys[self._next], self._sizes[self._next] = key, sizes
-            self.evictions += 1
         self._last = self._next
         self._next = (self._next + 1) % max(self.slots, 1)
 
@@ -65,8 +62,8 @@ class KernelCache:
 class KernelCaches:
     """What the caches of a host have in common: their sizes, and the global ones by kind."""
 
-    local_slots: int = LOCAL_SLOTS
-    global_slots: int = GLOBAL_SLOTS
+    local_slots: int = DEFAULTS.local_slots
+    global_slots: int = DEFAULTS.global_slots
     by_kind: dict[str, KernelCache] = field(default_factory=dict[str, KernelCache])
 
     def local(self) -> KernelCache:

@@ -51,7 +51,7 @@ def modes(name: str) -> list[Mode]:
     if name == ALL:
         return [*MODES.values()]
     if name not in MODES:
-        near = get_close_matches(name, (*MODES, ALL), 1)
+        near = get_close_matches(str(name), (*MODES, ALL), 1)
         hint = f"did you mean '{near[0]}'?" if near else f"modes: {', '.join(MODES)}, {ALL}"
         raise GeError(f"there is no dispatch mode '{name}'", hint=hint)
     return [MODES[name]]

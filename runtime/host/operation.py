@@ -13,7 +13,9 @@ operations before it executes the first one; tensors between them have their pla
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from inspect import signature
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -129,10 +131,13 @@ class Operation(ABC):
             context.current.recorder.called(pack)
 
     def check_arrays(self, pack: VariantPack) -> None:
-        """Raises GeError where there are descriptions for arrays."""
+        """Raises GeError for descriptions instead of arrays, and for outputs that are read-only."""
         for value in (*pack.inputs, *pack.outputs):
             if isinstance(value, TensorDesc):
                 raise GeError(f"operation '{self.name}' has a description {value} for an array")
+        for number, value in enumerate(pack.outputs):
+            if not isinstance(value, TensorDesc) and not value.flags.writeable:
+                raise GeError(f"operation '{self.name}': the array of output {number} is read-only")
 
     def prepare(self, pack: VariantPack) -> int:
         inputs, outputs = pack.descs
@@ -186,6 +191,10 @@ class Node:
     outputs: Sequence[int]
 
 
+Places = dict[int, tuple[TensorDesc, int]]
+"""Of tensors by number: what is there, and the offset."""
+
+
 class GraphOperation(Operation):
     """Operations that run in order; tensors between them are in the workspace."""
 
@@ -199,15 +208,25 @@ class GraphOperation(Operation):
     ) -> None:
         super().__init__(name, caches)
         self.counts, self.nodes = (inputs, outputs), nodes
-        self._inner: dict[int, tuple[TensorDesc, int]] = {}  # of tensors in the workspace: places
+        self._placed: tuple[Hashable, Places, int] = None, {}, 0  # of which descriptions
+        self._check_nodes()
+
+    def _check_nodes(self) -> None:
+        """Raises GeError where tensors are not written once, before they are read."""
+        inputs, end = self.counts[0], sum(self.counts)
         written = set(range(inputs))
-        for node in nodes:
+        for node in self.nodes:
+            text = f"graph '{self.name}': '{node.operation.name}'"
             if missing := [i for i in node.inputs if i not in written]:
-                text = f"reads tensor {missing[0]}, which no node before it writes"
-                raise GeError(f"graph '{name}': '{node.operation.name}' {text}")
-            written.update(node.outputs)
-        if missing := [i for i in range(inputs, inputs + outputs) if i not in written]:
-            raise GeError(f"graph '{name}': no node writes output {missing[0] - inputs}")
+                raise GeError(f"{text} reads tensor {missing[0]}, which no node before it writes")
+            for i in node.outputs:
+                if i in written:
+                    what = "an input" if i < inputs else "written already"
+                    hint = "give each result a number of its own"
+                    raise GeError(f"{text} writes tensor {i}, which is {what}", hint=hint)
+                written.add(i)
+        if missing := [i for i in range(inputs, end) if i not in written]:
+            raise GeError(f"graph '{self.name}': no node writes output {missing[0] - inputs}")
 
     @property
     def operations(self) -> int:
@@ -224,6 +243,9 @@ class GraphOperation(Operation):
         known = dict(enumerate(inputs))
         for node in self.nodes:
             results = node.operation.infer([known[i] for i in node.inputs])
+            if len(results) != len(node.outputs):
+                text = f"gives {len(results)} tensors, its node has {len(node.outputs)} outputs"
+                raise GeError(f"graph '{self.name}': '{node.operation.name}' {text}")
             known.update(zip(node.outputs, results, strict=True))
         return known
 
@@ -240,21 +262,32 @@ class GraphOperation(Operation):
             ins, outs = ([known[i] for i in ids] for ids in (node.inputs, node.outputs))
             below = max(below, node.operation.setup(VariantPack(ins, outs)))
             self.outcome.add(node.operation.outcome)
-        size = self._place({i: d for i, d in known.items() if i >= last})
-        return size + below
+        self._placed = pack.descs, *self._place({i: d for i, d in known.items() if i >= last})
+        return self._placed[2] + below
 
-    def _place(self, descs: dict[int, TensorDesc]) -> int:
-        """First fit by when tensors are live; the bytes that they take."""
+    def _places(self, pack: VariantPack) -> "tuple[Places, int]":
+        """Of tensors in the workspace, and the bytes that they take. They are those of the last
+        setup, unless another node calls the same graph with other shapes."""
+        descs = pack.descs
+        if self._placed[0] != descs:
+            known = self._infer_all(descs[0])
+            inner = {i: d for i, d in known.items() if i >= sum(self.counts)}
+            self._placed = descs, *self._place(inner)
+        return self._placed[1:]
+
+    def _place(self, descs: dict[int, TensorDesc]) -> "tuple[Places, int]":
+        """First fit by when tensors are live."""
+        places: Places = {}
+        size = 0
         uses: dict[int, tuple[int, int]] = {}
         for step, node in enumerate(self.nodes):
             for i in (*node.inputs, *node.outputs):
                 if i in descs:
                     uses[i] = uses.get(i, (step, step))[0], step
-        self._inner, size = {}, 0
         for i, (start, end) in sorted(uses.items(), key=lambda u: -descs[u[0]].bytes):
             taken = sorted(
                 (offset, offset + other.bytes)
-                for j, (other, offset) in self._inner.items()
+                for j, (other, offset) in places.items()
                 if uses[j][0] <= end and start <= uses[j][1]
             )
             offset = 0
@@ -262,16 +295,15 @@ class GraphOperation(Operation):
                 if low - offset >= descs[i].bytes:
                     break
                 offset = max(offset, -(-high // ALIGNMENT) * ALIGNMENT)
-            self._inner[i] = descs[i], offset
+            places[i] = descs[i], offset
             size = max(size, offset + descs[i].bytes)
-        return -(-size // ALIGNMENT) * ALIGNMENT
+        return places, -(-size // ALIGNMENT) * ALIGNMENT
 
     def launch(self, pack: VariantPack, workspace: Workspace, context: Context) -> None:
         tensors: dict[int, Array | TensorDesc] = dict(enumerate((*pack.inputs, *pack.outputs)))
-        own = 0
-        for i, (desc, offset) in self._inner.items():
+        places, own = self._places(pack)
+        for i, (desc, offset) in places.items():
             tensors[i] = workspace.array(offset, desc.dtype, desc.shape)
-            own = max(own, -(-(offset + desc.bytes) // ALIGNMENT) * ALIGNMENT)
         rest = workspace.after(own)
         for node in self.nodes:
             ins, outs = ([tensors[i] for i in ids] for ids in (node.inputs, node.outputs))
@@ -295,11 +327,32 @@ class _UserOperation(Operation):
         self._kernel, self._infer, self._parameters = kernel, infer, parameters
 
     def infer(self, inputs: Sequence[TensorDesc]) -> Sequence[TensorDesc]:
+        self._require(self._infer, inputs, {})
+        self._require(self._kernel, inputs, self._parameters)
         results = self._infer(*inputs)
-        return [results] if isinstance(results, TensorDesc) else results
+        several = [results] if isinstance(results, TensorDesc) else results
+        is_list = isinstance(several, Sequence)  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not is_list or any(type(d) is not TensorDesc for d in several):
+            raise GeError(f"operation '{self.name}': infer gives {results!r}, not descriptions")
+        return several
 
     def compute(self, *inputs: Array) -> Array | Sequence[Array]:
         return self._kernel(*inputs, **self._parameters)
+
+    def _require(
+        self, function: Callable[..., Any], inputs: Sequence[object], parameters: dict[str, object]
+    ) -> None:
+        """Raises GeError where a function of the user's does not take these."""
+        try:
+            taken = signature(function)
+        except ValueError:  # it is not written in Python
+            return
+        try:
+            taken.bind(*inputs, **parameters)
+        except TypeError as e:
+            text = "".join(f", {name}={value!r}" for name, value in parameters.items())
+            given = f"{len(inputs)} inputs{text}"
+            raise GeError(f"operation '{self.name}' does not take {given}: {e}") from None
 
     def tiling(self, inputs: Sequence[TensorDesc], outputs: Sequence[TensorDesc]) -> Lookup:
         sizes = (*inputs, *outputs)
@@ -317,6 +370,9 @@ def register_operation(
     that is taken."""
     if name in _REGISTERED:
         raise GeError(f"there is an operation '{name}' already", hint="choose another name")
+    for what, function in (("kernel", kernel), ("infer", infer)):
+        if not callable(function):
+            raise GeError(f"operation '{name}': {what} is no function, but {function!r}")
 
     def make(**parameters: object) -> Operation:
         return _UserOperation(name, kernel, infer, parameters)

@@ -64,10 +64,3 @@ class Schedule:
 
     def all(self) -> Iterable[HostTask]:
         return (task for tasks in self.tasks for task in tasks)
-
-    def host_us(self) -> dict[str, float]:
-        """The time of all threads by what they do; waiting is not counted."""
-        total = dict.fromkeys(map(str, Kind), 0.0)
-        for task in self.all():
-            total[task.kind] += task.us
-        return total

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @dataclass(slots=True, eq=False)
 class Profiled:
     session: "Session | Binding"
+    rows: int | None  # that its states had after the run, where they grow
     runs: int = 0
     seconds: float = 0.0  # what the emulation took
     simulated: "Timeline | None" = None
@@ -33,15 +34,16 @@ class Profiled:
     def timeline(self) -> "Timeline":
         """The simulated run. Raises GeError for a module that is no program."""
         if self.simulated is None:
-            self.simulated = timeline_of(self.session)
+            self.simulated = timeline_of(self.session, self.rows)
         return self.simulated
 
 
-def timeline_of(session: "Session | Binding") -> "Timeline":
-    """A simulated run. Raises GeError for a module that is no program."""
+def timeline_of(session: "Session | Binding", rows: int | None = None) -> "Timeline":
+    """A simulated run, at the end of which states that grow have so many rows. Raises GeError for a
+    module that is no program."""
     from ge.runtime.clock.clock import simulate
 
-    return simulate(session.module, session.target, absent=session.absent)
+    return simulate(session.module, session.target, absent=session.absent, rows=rows)
 
 
 _listening: ContextVar[list["Profiler"]] = ContextVar("profilers", default=[])  # of all threads
@@ -56,7 +58,7 @@ class Profiler:
     """Listens to all sessions between `start` and `stop`; also a context manager."""
 
     def __init__(self) -> None:
-        self.programs: dict[Session | Binding, Profiled] = {}
+        self.programs: dict[tuple[Session | Binding, int | None], Profiled] = {}
 
     def start(self) -> None:
         """Listen from now on. Raises GeError when it does already."""
@@ -78,13 +80,15 @@ class Profiler:
         self.stop()
 
     def record(self, session: "Session | Binding", seconds: float) -> None:
-        entry = self.programs.setdefault(session, Profiled(session))
+        rows = session.rows
+        entry = self.programs.setdefault((session, rows), Profiled(session, rows))
         entry.runs += 1
         entry.seconds += seconds
 
     def report(self) -> dict[str, Any]:
-        """For each program: how often it ran, what the emulation took in seconds, and the `time`
-        part of the report of one run; the simulated time of all runs, in microseconds."""
+        """For each program, and each length of states that grow: how often it ran, what the
+        emulation took in seconds, and the `time` part of the report of one run; the simulated time
+        of all runs, in microseconds."""
         from ge.runtime.profile import tables as tables
 
         runs = [

@@ -97,8 +97,11 @@ def _scaled(value: Any, factor: float) -> Any:
 
 
 def what_if(
-    module: ModuleOp, target: Target, latency_us: float, changes: Sequence[str]
-) -> list[WhatIf]:
-    """The times with each of the changes alone. `latency_us` is the time without them."""
-    times = [(change, simulate(module, changed(target, change)).latency_us) for change in changes]
+    module: ModuleOp, target: Target, latency_us: float, changes: Sequence[str],
+    rows: int | None = None,
+) -> list[WhatIf]:  # fmt: skip
+    """The times with each of the changes alone. `latency_us` is the time without them, `rows` are
+    as in `simulate`."""
+    others = [(change, changed(target, change)) for change in changes]
+    times = [(change, simulate(module, other, rows=rows).latency_us) for change, other in others]
     return [WhatIf(c, us, us / latency_us if latency_us else 1.0) for c, us in times]

@@ -15,8 +15,9 @@ from ge.dialects.npu_task.control import CaseOp
 from ge.dialects.npu_task.ops import SlotOp
 from ge.dialects.support.errors import GeError
 from ge.runtime.check.memory import check_plan
+from ge.runtime.check.proof import check_program
 from ge.runtime.device.session import Session, random_inputs
-from ge.tools import ge_check
+from ge.tools import ge_check, ge_compile, ge_run
 from ge.transforms.analysis.dependencies import Segment
 from ge.transforms.analysis.task_graph import Window
 from ge.transforms.schedule.assign_streams import StreamAssignment
@@ -142,6 +143,47 @@ def test_sizes_of_no_gear_are_refused_with_the_gears(model: str):
     assert "batch=1, length=4, length + 1=5; batch=1, length=9" in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--shape", "x=1x4x8"], "dimension 'batch' is 1, and 2 in the shape of input 'x'"),
+        (["--dim", "length=9"], "dimension 'length' is 9, and 4 in the shape of input 'x'"),
+        (["--shape", "z=1"], "there is no input 'z'"),
+        (["--timing-only", "--dim", "batch=1"], "dimension 'batch' is 1, and 2 in the shape of"),
+    ],
+)
+@pytest.mark.parametrize("gears", [["--dynamic-dims", "1,4;2,4;2,9"], []])
+def test_inputs_that_are_not_of_the_sizes_given_are_refused(
+    flags: list[str], message: str, gears: list[str], model: str, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+):  # fmt: skip
+    program, inputs = str(tmp_path / "p.mlir"), str(tmp_path / "x.npz")
+    assert ge_compile.main([model, *gears, "-o", program]) == 0
+    np.savez(inputs, x=np.zeros((2, 4, 8), np.float32), m=np.zeros((2, 5), np.float32))
+    assert ge_run.main([program, "--inputs", inputs, "--shape", "x=2x4x8"]) == 0
+    assert ge_run.main([program, "--inputs", inputs, *flags]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_sizes_that_contradict_each_other_are_refused(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    program = str(tmp_path / "p.mlir")
+    assert ge_compile.main([model, "--dynamic-dims", "1,4;2,9", "-o", program]) == 0
+    flags = ["--timing-only", "--dim", "batch=1", "--shape", "x=2x9x8"]
+    assert ge_run.main([program, *flags]) == 1
+    error = capsys.readouterr().err
+    assert "dimension 'batch' is 1, and 2 in the shape of input 'x'" in error
+
+
+def test_all_that_the_device_holds_is_proved(model: str):
+    proof = check_program(ge.compile(model, dynamic_dims="1,4;2,9").module)
+    assert "known at run time" not in proof.summary
+    assert "optimal" in proof.summary
+    with_others = ge.compile(model, dynamic_dims="1,4;2,9", dynamic_fallback=True)
+    assert "whose size is known at run time" in check_program(with_others.module).summary
+
+
 def test_random_inputs_are_those_of_the_largest_gear(model: str):
     program = ge.compile(model, dynamic_dims="1,4;2,9;2,4")
     assert random_inputs(program.module)["x"].shape == (2, 9, 8)
@@ -185,6 +227,10 @@ def test_a_fallback_takes_all_other_sizes(model: str):
         inputs = random_inputs(ge.load(model).module, dims=dims)
         got, want = session.run(inputs), plain.run(inputs)
         assert all(np.allclose(got[n], want[n], rtol=1e-5) for n in want), (batch, length)
+    others = program.report()["other_sizes"]["tensors"]
+    assert others > 0
+    text = f"all other sizes: the device allocates {others} tensors as it runs"
+    assert text in program.summary("m")
     with pytest.raises(GeError, match="--dynamic-fallback is beside gears"):
         ge.compile(model, dynamic_fallback=True)
 
@@ -203,7 +249,14 @@ def test_the_report_says_what_each_gear_costs(model: str, tmp_path: Path):
     assert histogram["now"]["wasted"] == 81 / (90 * 4 + 18 + 9 * 18)
     assert histogram["best"]["gears"] == [(1, 4), (3, 9)]
     assert histogram["best"]["method"] == "greedy"
-    assert "gear batch=1, length=4, length + 1=5:" in program.summary("m")
+    summary = program.summary("m")
+    assert "gear batch=1, length=4, length + 1=5:" in summary
+    inside = "'length + 1' follows from it, whose padding would lie inside"
+    assert f"'length' cannot be padded: {inside}" in summary
+    assert "'length + 1' cannot be padded: it follows from 'length'" in summary
+    assert "'batch' may be padded to the next gear, given finite inputs and weights" in summary
+    assert report["padding"]["dims"]["batch"] == {"y": (0,)}
+    assert "scores under 4e29" in report["padding"]["assumes"]
 
 
 @pytest.mark.parametrize(

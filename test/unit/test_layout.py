@@ -21,6 +21,7 @@ ROOMS: dict[str, set[str]] = {
     "dialects/graph": {"dialects/support"},
     "dialects/fused_op": {"dialects/support", "dialects/graph"},
     "dialects/npu_task": {"dialects/support", "dialects/targets"},
+    "dialects/tile": {"dialects/support", "dialects/npu_task"},
     "runtime/data": {"dialects"},
     "runtime/kernels": {"dialects", "runtime/data"},
     "runtime/costs": {"dialects"},
@@ -34,6 +35,7 @@ ROOMS: dict[str, set[str]] = {
         "runtime/device",
     },
     "runtime/profile": {"dialects", "runtime/clock", "runtime/device"},
+    "runtime/tiles": {"dialects", "runtime/costs", "runtime/data", "runtime/kernels"},
     "transforms/rewriting": {
         "dialects", "runtime/costs", "runtime/data", "transforms/analysis", "transforms/graph",
     },
@@ -69,6 +71,7 @@ ROOMS: dict[str, set[str]] = {
         "dialects", "runtime/data", "runtime/kernels", "transforms/analysis", "transforms/graph",
         "transforms/memory", "transforms/rewriting",
     },
+    "transforms/tiles": {"dialects"},
     "lowering/text": {"dialects", "runtime/data"},
     "lowering/onnx": {"dialects", "runtime/data", "runtime/kernels", "lowering/text"},
     "lowering/steps": {"dialects", "runtime/costs", "transforms/analysis"},
@@ -78,6 +81,7 @@ ROOMS: dict[str, set[str]] = {
         "dialects", "transforms", "lowering/levels", "lowering/plugins",
         "lowering/steps", "lowering/text",
     },
+    "lowering/tiles": {"dialects", "runtime/check", "runtime/tiles", "transforms/tiles"},
     "lowering/debugging": {
         "dialects", "runtime/data", "transforms/rewriting", "lowering/pipeline", "lowering/text",
     },

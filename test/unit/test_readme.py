@@ -7,10 +7,13 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+from ge.dialects.targets.target import Target
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "README.md").read_text("utf-8")
@@ -80,7 +83,12 @@ def test_filecheck_example(tmp_path: Path, run: Run):
 
 
 @pytest.mark.parametrize(
-    ("about", "prints"), [("print(session.input_names", "input_ids"), ("run_many", "in us:")]
+    ("about", "prints"),
+    [
+        ("print(session.input_names", "input_ids"),
+        ("run_many", "in us:"),
+        ("tile.kernel", "@softmax: proved, "),
+    ],
 )
 def test_python_example(
     about: str, prints: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -143,6 +151,19 @@ op.verify()
 assert np.allclose(y, [0.6, 0.8]), y
 """
     exec(compile(imports + op + kernel + use, "README.md", "exec"), {"__name__": "readme"})
+
+
+def test_costs_of_the_host_are_those_of_the_target():
+    """A row for each key, with the value and the comment of the target file."""
+    target = Target.load("910b1")
+    text = (ROOT / "dialects/targets/910b1.toml").read_text("utf-8")
+    lines = re.findall(r"^(host_\w+_us) = (\S+) +# (.*): (.*)$", text, re.MULTILINE)
+    want = [f"| `{key}` | {value} | {what} | {source} |" for key, value, source, what in lines]
+    assert [row for row in TEXT.splitlines() if row.startswith("| `host_")] == want
+    assert [key for key, *_ in lines] == [
+        f.name for f in fields(Target) if f.name.startswith("host_") and f.name.endswith("_us")
+    ]
+    assert all(float(value) == getattr(target, key) for key, value, *_ in lines)
 
 
 def test_files_that_are_named_exist():

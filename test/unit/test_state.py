@@ -10,7 +10,7 @@ import pytest
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, StringAttr, f32, i64
 
 import ge
-from ge.dialects.graph.state import Typed, likely_states
+from ge.dialects.graph.state import Typed, likely_states, state_pairs
 from ge.dialects.npu_task.attributes import number
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import CopyOp, LaunchOp, SlotOp
@@ -164,12 +164,19 @@ def test_state_is_read_written_reset_and_saved(tmp_path: Path) -> None:
         ({"h": r"\2"}, r"state '\2' is no name of an output: invalid group reference"),
         ({"h": "c"}, "state 'h' of float32 [4, 8] does not fit output 'c' of float32 [8]"),
         ("h", "state 'h': expected INPUT=OUTPUT"),
+        ([1], "state '1': expected INPUT=OUTPUT"),
     ],
 )
 def test_what_is_no_state_is_refused(state: Any, message: str) -> None:
     with pytest.raises(ge.GeError) as error:
         module_at("graph", state)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("state", [{"h": 1}, {1: "next"}])
+def test_patterns_are_texts(state: Any) -> None:
+    with pytest.raises(ge.GeError, match="expected two names, input and output"):
+        state_pairs(state, [], [])
 
 
 # ---- planted faults --------------------------------------------------------------------------

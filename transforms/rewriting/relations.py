@@ -208,11 +208,12 @@ class Unbounded(Relation):
         return "no bound"
 
 
-class OtherInputs(Unbounded):
-    """None: the module takes other inputs than before. From there on nothing is compared."""
+class SameSteps(BitExact):
+    """Of a module with states that grow, which the caller counted before: the same bits run by run,
+    where runs follow each other (`runtime/device/steps.py`)."""
 
     def __str__(self) -> str:
-        return "other inputs"
+        return "bit-exact run by run"
 
 
 def relation_of(pass_: object) -> Relation:

@@ -1,9 +1,9 @@
 """Branches and loops of a program that is bound to sizes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.builtin import DenseArrayBase, MemRefType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from ge.dialects.npu_task.attributes import data_type, is_dynamic
@@ -47,24 +47,35 @@ class ControlFlow:
         binding = self.binding
         condition = binding.buffer(op.condition)
         (then, first), (otherwise, second) = map(self.region, (op.then, op.otherwise))
-        fixed, passed = iter(op.outs), iter(op.results_)
-        outs: list[SSAValue] = []
-        dynamic: list[tuple[SSAValue, Attribute]] = []
-        order: list[bool] = []
-        for a, b, static in zip(first, second, array_ints(op.order), strict=True):
-            t = joined(a, b)
-            order.append(bool(static) or not is_dynamic(t))
-            if static:
-                outs.append(binding.place(next(fixed)))
-            elif order[-1]:
-                result = next(passed)
-                outs.append(binding.allocate(result, t, result in binding.outputs))
-            else:
-                dynamic.append((next(passed), t))
+        joint = list(map(joined, first, second))
+        outs, order, dynamic = self.destinations(joint, op.order, iter(op.outs), iter(op.results_))
         types = [t for _, t in dynamic]
         new = IfOp(condition, outs, types, order, Region(then), Region(otherwise))
         binding.add(new)
         binding.buffers.update(zip((v for v, _ in dynamic), new.results_, strict=True))
+
+    def destinations(
+        self,
+        types: Sequence[MemRefType[Attribute]],
+        order: DenseArrayBase,
+        fixed: Iterator[SSAValue],
+        passed: Iterator[SSAValue],
+    ) -> tuple[list[SSAValue], list[bool], list[tuple[SSAValue, Attribute]]]:
+        """Where values of these types go: the buffers, which values go to one, and the results that
+        the others stay."""
+        binding, outs = self.binding, list[SSAValue]()
+        in_buffers: list[bool] = []
+        dynamic: list[tuple[SSAValue, Attribute]] = []
+        for t, static in zip(types, array_ints(order), strict=True):
+            in_buffers.append(bool(static) or not is_dynamic(t))
+            if static:
+                outs.append(binding.place(next(fixed)))
+            elif in_buffers[-1]:
+                result = next(passed)
+                outs.append(binding.allocate(result, t, result in binding.outputs))
+            else:
+                dynamic.append((next(passed), t))
+        return outs, in_buffers, dynamic
 
     def loop(self, op: LoopOp) -> None:
         binding, old_order = self.binding, array_ints(op.order)
@@ -90,18 +101,9 @@ class ControlFlow:
                 moving.append(start)
                 dynamic.append((next(results), t))
         rounds = self.rounds(op)
-        stacks, scans = iter(op.scans), list[SSAValue]()
-        stacked: list[bool] = []
-        for value, was in zip(values[1 + len(order) :], array_ints(op.stacked), strict=True):
-            t = buffer_type(value, shape=(rounds, *shape_of(value)))
-            stacked.append(bool(was) or not is_dynamic(t))
-            if was:
-                scans.append(binding.place(next(stacks)))
-            elif stacked[-1]:
-                result = next(results)
-                scans.append(binding.allocate(result, t, result in binding.outputs))
-            else:
-                dynamic.append((next(results), t))
+        rows = [buffer_type(v, shape=(rounds, *shape_of(v))) for v in values[1 + len(order) :]]
+        scans, stacked, more = self.destinations(rows, op.stacked, iter(op.scans), results)
+        dynamic += more
         new = LoopOp(
             None if op.trip is None else binding.buffer(op.trip),
             None if op.condition is None else binding.buffer(op.condition),

@@ -65,7 +65,7 @@ from ge.dialects.support.types import element_type, rank_of, set_type, shape_of,
 from ge.transforms.graph.control_flow import insert_before
 from ge.transforms.graph.eliminate_dead_code import eliminate_dead_code
 from ge.transforms.graph.infer_shapes import infer_block, refresh_signature
-from ge.transforms.rewriting.relations import OtherInputs, Relation
+from ge.transforms.rewriting.relations import Relation, SameSteps
 from ge.transforms.state.closed import is_size
 from ge.transforms.state.growth import Growth, Number
 from ge.transforms.state.mark_state import argument_tables
@@ -179,7 +179,7 @@ class GrowStatePass(ModulePass):
     """Make the program of a state that grows static, with room for so many rows."""
 
     name = "grow-state"
-    RELATION: ClassVar[Relation] = OtherInputs()
+    RELATION: ClassVar[Relation] = SameSteps()
 
     capacity: str
     """NAME=N: the dimension of the model along which state grows, and the most rows."""

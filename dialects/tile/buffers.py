@@ -1,0 +1,308 @@
+"""Buffers of the `tile` dialect: allocations, slots of rings, views, queues."""
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import (
+    I64,
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    i64,
+)
+from xdsl.ir import Attribute, OpResult, SSAValue
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.npu_task.attributes import number
+from ge.dialects.npu_task.core_plan import FRACTAL
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.operation import GeOp
+from ge.dialects.support.types import array_ints
+from ge.dialects.tile.instruction import Program, print_end
+from ge.dialects.tile.types import (
+    BLOCK,
+    BoxType,
+    FifoType,
+    Memory,
+    RingType,
+    Shaped,
+    TileType,
+    tile_type,
+)
+
+
+@irdl_op_definition
+class AllocOp(GeOp):
+    """A tile, or a ring of them, in a memory of the core, for the whole program. `at` is the offset
+    in bytes of each copy, which `tile-plan` writes.
+
+        %a = tile.alloc at [0, 16384] : !tile.ring<2 x 128x64xf16, l1>
+    """
+
+    name = "tile.alloc"
+    at = opt_prop_def(DenseArrayBase.constr(i64))
+    result = result_def(Shaped)
+    assembly_format = "(`at` $at^)? attr-dict `:` type($result)"
+
+    def __init__(self, t: TileType | RingType, at: Sequence[int] | None = None):
+        offsets = None if at is None else DenseArrayBase.from_list(i64, list(at))
+        super().__init__(result_types=[t], properties={"at": offsets})
+
+    @property
+    def tile(self) -> TileType:
+        """The type of one copy."""
+        t = self.result.type
+        return t.tile if isinstance(t, RingType) else cast(TileType, t)
+
+    @property
+    def copies(self) -> int:
+        return t.copies if isinstance(t := self.result.type, RingType) else 1
+
+    @property
+    def offsets(self) -> tuple[int, ...] | None:
+        """Of each copy, in bytes; None before `tile-plan`."""
+        return None if self.at is None else array_ints(self.at)
+
+    def verify_(self) -> None:
+        if not isinstance(self.result.type, TileType | RingType):
+            raise VerifyException(f"a tile or a ring is allocated, not {self.result.type}")
+        if not isinstance(program := self.parent_op(), Program):
+            raise VerifyException("an allocation stands at the top of a program, not in a loop")
+        if self.tile.space not in program.MEMORIES:
+            raise VerifyException(f"{program.name} has no {self.tile.space}")
+        if (offsets := self.offsets) is None:
+            return
+        if len(offsets) != self.copies:
+            raise VerifyException(f"{self.copies} copies have as many offsets, not {len(offsets)}")
+        for offset in offsets:
+            if offset < 0 or offset % BLOCK:
+                raise VerifyException(f"offsets are multiples of {BLOCK} from 0 on, not {offset}")
+
+
+@irdl_op_definition
+class SlotOp(GeOp):
+    """A copy of a ring: number `index` mod copies (-1 is the last).
+
+    %s = tile.slot %a[%k] : !tile.ring<2 x 128x64xf16, l1>
+    """
+
+    name = "tile.slot"
+    ring = operand_def(RingType)
+    index = operand_def(IndexType)
+    result = result_def(TileType)
+    traits = traits_def(Pure())
+
+    def __init__(self, ring: SSAValue, index: SSAValue):
+        super().__init__(operands=[ring, index], result_types=[cast(RingType, ring.type).tile])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "SlotOp":
+        ring = parser.parse_unresolved_operand()
+        with parser.in_square_brackets():
+            index = parser.parse_operand(IndexType())
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        place = parser.pos
+        t = parser.parse_type()
+        if not isinstance(t, RingType):
+            parser.raise_error(f"a slot is of a ring, not of {t}", place)
+        op = cls(parser.resolve_operand(ring, t), index)
+        op.attributes.update(attributes)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.ring)
+        with printer.in_square_brackets():
+            printer.print_operand(self.index)
+        print_end(printer, self)
+        printer.print_string(" : ")
+        printer.print_attribute(self.ring.type)
+
+    def verify_(self) -> None:
+        ring = cast(RingType, self.ring.type)
+        if self.result.type != ring.tile:
+            raise VerifyException(f"a slot of {ring} is {ring.tile}, not {self.result.type}")
+
+
+@irdl_op_definition
+class ViewOp(GeOp):
+    """A box of a memref, or a sub-tile of a tile. Offsets are in elements, one for each dimension.
+
+        %b = tile.view %q[%t, %h, %c0] sizes [128, 1, 64]
+            : memref<512x8x64xf16> -> !tile.box<128x64xf16>
+        %u = tile.view %s[%r, %c0] : !tile.tile<64x64xf16, ub> -> !tile.tile<16x64xf16, ub>
+
+    A box may pass the memref's end: loads find padding there, stores leave it out. Its rows and
+    columns are the `sizes` that are not 1, in order; without `sizes` the last two dimensions. A
+    single row may be seen as a column. A sub-tile keeps the row stride and lies within its tile.
+    """
+
+    name = "tile.view"
+    source = operand_def(MemRefType | TileType)
+    offsets = var_operand_def(IndexType)
+    sizes = opt_prop_def(DenseArrayBase.constr(i64))
+    result = result_def(Shaped)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$source `[` $offsets `]` (`sizes` $sizes^)? attr-dict `:` type($source) `->` type($result)"
+    )
+
+    def __init__(
+        self,
+        source: SSAValue,
+        offsets: Sequence[SSAValue],
+        t: BoxType | TileType,
+        sizes: Sequence[int] | None = None,
+    ):
+        dims = None if sizes is None else DenseArrayBase.from_list(i64, list(sizes))
+        super().__init__(operands=[source, offsets], result_types=[t], properties={"sizes": dims})
+
+    @property
+    def box_sizes(self) -> tuple[int, ...]:
+        """Of a box: its size along each dimension of the memref."""
+        if self.sizes is not None:
+            return array_ints(self.sizes)
+        shape, rank = self.result.type.shape, len(memref_shape(self.source))
+        if rank == 1:
+            return (self.result.type.count,)
+        return (1,) * (rank - 2) + shape
+
+    def verify_(self) -> None:
+        source, result = self.source.type, self.result.type
+        kind = TileType if isinstance(source, TileType) else BoxType
+        if not isinstance(result, kind):
+            raise VerifyException(f"a view of {source} is no {result}")
+        element = source.element if isinstance(source, TileType) else memref_element(self.source)
+        if result.element != element:
+            raise VerifyException(f"a view keeps the element type {element}, not {result.element}")
+        if isinstance(source, TileType):
+            self._check_tile(source, cast(TileType, result))
+        else:
+            self._check_box(cast(BoxType, result))
+
+    def _check_box(self, result: BoxType) -> None:
+        shape = memref_shape(self.source)
+        if len(self.offsets) != len(shape):
+            raise VerifyException(f"a memref of rank {len(shape)} has as many offsets")
+        sizes = self.box_sizes
+        if len(sizes) != len(shape) or min(sizes, default=0) < 1:
+            raise VerifyException(f"a memref of rank {len(shape)} has as many sizes, at least 1")
+        kept = [s for s in sizes if s != 1]
+        rows, cols = result.shape
+        if kept != [s for s in (rows, cols) if s != 1]:
+            raise VerifyException(f"a box of sizes {[*sizes]} is not {rows} x {cols}")
+        for offset, size in zip(self.offsets, shape, strict=True):
+            at = constant_index(offset)
+            if at is not None and not 0 <= at < size:
+                raise VerifyException(f"offset {at} is outside of a dimension of {size}")
+
+    def _check_tile(self, source: TileType, result: TileType) -> None:
+        if self.sizes is not None or len(self.offsets) != 2:
+            raise VerifyException("a sub-tile has two offsets, and its sizes are in its type")
+        if result.space != source.space:
+            raise VerifyException(f"a sub-tile stays in {source.space}: {result}")
+        at = [constant_index(o) for o in self.offsets]
+        for offset, size, whole in zip(at, result.shape, source.shape, strict=True):
+            if size > whole or (offset is not None and not 0 <= offset <= whole - size):
+                where = "" if offset is None else f"{size} from {offset} on"
+                raise VerifyException(f"the sub-tile passes its tile: {where or size} of {whole}")
+        check_place(at[0], at[1], row_stride(self.source), result)
+
+
+def check_place(row: int | None, col: int | None, stride: int, t: TileType) -> None:
+    """Raises VerifyException for a sub-tile at this row and column (None: not known) that does not
+    begin where the memory can be addressed; `stride` is that of rows, in elements."""
+    unit = FRACTAL if t.space is not Memory.UB else 1
+    for at in (row, col):
+        if at is not None and at % unit:
+            raise VerifyException(f"a sub-tile in {t.space} begins at multiples of {unit}: {at}")
+    bits = bitwidth(t.element)
+    at = (row or 0) * stride * bits + (col or 0) * bits
+    known = (row is not None or stride * bits % (8 * BLOCK) == 0) and col is not None
+    if known and at % (8 * BLOCK):
+        rule = f"a sub-tile begins at a multiple of {BLOCK} bytes"
+        raise VerifyException(f"{rule}, not at byte {at / 8:g}")
+
+
+@irdl_op_definition
+class FifoOp(GeOp):
+    """A queue of `depth` tiles from one program of a kernel to the other.
+
+    %f = tile.fifo depth 4 : !tile.fifo<128x128xf32>
+    """
+
+    name = "tile.fifo"
+    depth = prop_def(IntegerAttr[I64])
+    result = result_def(FifoType)
+    assembly_format = "`depth` $depth attr-dict `:` type($result)"
+
+    def __init__(self, depth: int, t: FifoType):
+        super().__init__(result_types=[t], properties={"depth": number(depth)})
+
+    @property
+    def places(self) -> int:
+        return self.depth.value.data
+
+    def verify_(self) -> None:
+        if self.places < 1:
+            raise VerifyException(f"a fifo has at least one place, not {self.places}")
+
+
+# ---- what is asked about values --------------------------------------------------------------
+
+
+def buffer_of(value: SSAValue) -> SSAValue:
+    """Whose bytes a value stands for: the result of a `tile.alloc` or `tile.fifo`, or a memref."""
+    while True:
+        owner = value.owner
+        if isinstance(owner, SlotOp):
+            value = owner.ring
+        elif isinstance(owner, ViewOp):
+            value = owner.source
+        else:
+            return value
+
+
+def slot_of(value: SSAValue) -> SlotOp | None:
+    """The slot of a ring that a tile is, or is a part of."""
+    while isinstance(owner := value.owner, ViewOp):
+        value = owner.source
+    return owner if isinstance(owner, SlotOp) else None
+
+
+def row_stride(value: SSAValue) -> int:
+    """Elements from one row of a tile to the next."""
+    while isinstance(owner := value.owner, ViewOp):
+        value = owner.source
+    return tile_type(value).cols.data
+
+
+def memref_shape(value: SSAValue) -> tuple[int, ...]:
+    return cast("MemRefType[Attribute]", value.type).get_shape()
+
+
+def memref_element(value: SSAValue) -> Attribute:
+    return cast("MemRefType[Attribute]", value.type).element_type
+
+
+def constant_index(value: SSAValue) -> int | None:
+    """The value of an `arith.constant` of type index."""
+    if isinstance(value, OpResult) and isinstance(value.op, ConstantOp):
+        attr = value.op.value
+        return attr.value.data if isinstance(attr, IntegerAttr) else None
+    return None

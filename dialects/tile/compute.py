@@ -1,0 +1,394 @@
+"""Instructions of the `tile` dialect that compute, on the cube (M) and on the vector unit (V), and
+the flags that order pipes."""
+
+from abc import ABC
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import IndexType, StringAttr, f32, i1, i8, i32
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    irdl_op_definition,
+    lazy_traits_def,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import ConstantLike, HasParent, IsolatedFromAbove, IsTerminator, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.support.access import Access
+from ge.dialects.support.choices import choice_def
+from ge.dialects.support.element_types import row_of
+from ge.dialects.support.operation import GeOp
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.tile.instruction import (
+    Instruction,
+    parse_end,
+    parse_value,
+    print_end,
+    program_of,
+)
+from ge.dialects.tile.scalars import Number, number_attr, parse_scalar, scalar_text
+from ge.dialects.tile.transfers import check_same_element, parse_ends, print_ends
+from ge.dialects.tile.types import Memory, Pipe, PipeAttr, TileType, tile_type
+
+
+@irdl_op_definition
+class MmadOp(Instruction):
+    """acc = (init ? 0 : acc) + lhs rhs. Without `init` it adds to acc.
+
+    tile.mmad %acc, %a, %b init %first
+    """
+
+    name = "tile.mmad"
+    acc = operand_def(TileType)
+    lhs = operand_def(TileType)
+    rhs = operand_def(TileType)
+    init = opt_operand_def(i1)
+
+    def __init__(self, acc: SSAValue, lhs: SSAValue, rhs: SSAValue, init: SSAValue | None = None):
+        super().__init__(operands=[acc, lhs, rhs, init])
+
+    def pipe(self) -> Pipe:
+        return Pipe.M
+
+    def reads(self) -> Sequence[SSAValue]:
+        return (self.acc, self.lhs, self.rhs)
+
+    def writes(self) -> Sequence[SSAValue]:
+        return (self.acc,)
+
+    def not_read_if(self) -> tuple[SSAValue, SSAValue] | None:
+        return None if self.init is None else (self.acc, self.init)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "MmadOp":
+        acc = parse_value(parser)
+        parser.parse_punctuation(",")
+        lhs = parse_value(parser)
+        parser.parse_punctuation(",")
+        rhs = parse_value(parser)
+        init = parser.parse_operand(i1) if parser.parse_optional_keyword("init") else None
+        op = cls(acc, lhs, rhs, init)
+        parse_end(parser, op)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list((self.acc, self.lhs, self.rhs), printer.print_operand)
+        if self.init is not None:
+            printer.print_string(" init ")
+            printer.print_operand(self.init)
+        print_end(printer, self)
+
+    def verify_(self) -> None:
+        acc, lhs, rhs = (tile_type(v) for v in (self.acc, self.lhs, self.rhs))
+        for t, space in ((acc, Memory.L0C), (lhs, Memory.L0A), (rhs, Memory.L0B)):
+            if t.space is not space:
+                raise VerifyException(f"the cube multiplies l0a by l0b into l0c: {t} in {space}")
+        if (*lhs.shape, rhs.cols.data) != (acc.rows.data, rhs.rows.data, acc.cols.data):
+            raise VerifyException(f"{lhs.text()} times {rhs.text()} is no {acc.text()}")
+        check_same_element(lhs, rhs)
+        if acc.element != sum_type(lhs.element):
+            wanted = sum_type(lhs.element)
+            raise VerifyException(f"sums of {lhs.element} are {wanted}, not {acc.element}")
+
+
+def sum_type(element: Attribute) -> Attribute:
+    """Of sums of products in L0C. Raises VerifyException for what the cube does not multiply."""
+    row = row_of(element)
+    if row is not None and row.is_float and not row.storage_only and row.bits <= 32:
+        return f32
+    if element == i8 or (row is not None and row.name == "i4"):
+        return i32
+    raise VerifyException(f"the cube does not multiply {element}")
+
+
+class VectorInstruction(Instruction, ABC):
+    """On tiles in UB."""
+
+    def pipe(self) -> Pipe:
+        return Pipe.V
+
+    def verify_(self) -> None:
+        for value in self.operands:
+            if isinstance(t := value.type, TileType) and t.space is not Memory.UB:
+                raise VerifyException(f"the vector unit works on ub, not on {t}")
+
+
+@irdl_op_definition
+class YieldOp(GeOp):
+    """What a `tile.map` writes."""
+
+    name = "tile.yield"
+    values = var_operand_def()
+    traits = lazy_traits_def(lambda: (IsTerminator(), HasParent(MapOp), Pure()))
+    assembly_format = "$values attr-dict `:` type($values)"
+
+    def __init__(self, *values: SSAValue):
+        super().__init__(operands=[values])
+
+
+@irdl_op_definition
+class MapOp(VectorInstruction):
+    """Elementwise graph ops on tiles; tiles of one row or one column broadcast as the ops' operands
+    do. All of `ins` are read before any of `outs` is written.
+
+        tile.map ins(%s, %m) outs(%p) {
+        ^bb0(%x: tensor<128x128xf32>, %y: tensor<128x1xf32>):
+          %0 = graph.sub %x, %y : (tensor<128x128xf32>, tensor<128x1xf32>) -> tensor<128x128xf32>
+          tile.yield %0 : tensor<128x128xf32>
+        }
+    """
+
+    name = "tile.map"
+    ins = var_operand_def(TileType)
+    outs = var_operand_def(TileType)
+    body = region_def("single_block")
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(IsolatedFromAbove())
+
+    def __init__(self, ins: Sequence[SSAValue], outs: Sequence[SSAValue], body: Block | Region):
+        region = body if isinstance(body, Region) else Region(body)
+        super().__init__(operands=[ins, outs], regions=[region])
+
+    @property
+    def members(self) -> list[TensorOp]:
+        """The ops of the body that compute."""
+        ops = (op for op in self.body.block.ops if isinstance(op, TensorOp))
+        return [op for op in ops if not op.has_trait(ConstantLike)]
+
+    @property
+    def yielded(self) -> Sequence[SSAValue]:
+        last = self.body.block.last_op
+        return last.operands if isinstance(last, YieldOp) else ()
+
+    def reads(self) -> Sequence[SSAValue]:
+        return self.ins
+
+    def writes(self) -> Sequence[SSAValue]:
+        return self.outs
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "MapOp":
+        def values(keyword: str) -> list[SSAValue]:
+            if not parser.parse_optional_keyword(keyword):
+                return []
+            return parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN, lambda: parse_value(parser)
+            )
+
+        ins, outs = values("ins"), values("outs")
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        op = cls(ins, outs, parser.parse_region())
+        if attributes is not None:
+            op.attributes.update(attributes.data)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        for keyword, values in (("ins", self.ins), ("outs", self.outs)):
+            if values:
+                printer.print_string(f" {keyword}")
+                with printer.in_parens():
+                    printer.print_list(values, printer.print_operand)
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        printer.print_string(" ")
+        printer.print_region(self.body)
+
+    def verify_(self) -> None:
+        super().verify_()
+        if not self.outs:
+            raise VerifyException("a map writes at least one tile")
+        if not isinstance(self.body.block.last_op, YieldOp):
+            raise VerifyException("the body of a map ends in tile.yield")
+        for given, values, what in (
+            (self.ins, self.body.block.args, "the body's argument"),
+            (self.outs, self.yielded, "what the body yields"),
+        ):
+            if len(given) != len(values):
+                raise VerifyException(f"{len(given)} tiles, and {len(values)} times {what}")
+            for tile, value in zip(given, values, strict=True):
+                if value.type != (wanted := tile_type(tile).tensor):
+                    raise VerifyException(f"{what} is {value.type}, for a tile of {wanted}")
+        for op in self.body.block.ops:
+            pointwise = isinstance(op, TensorOp) and op.ACCESS is Access.POINTWISE
+            if not pointwise and not op.has_trait(ConstantLike) and not isinstance(op, YieldOp):
+                raise VerifyException(f"{op.name} is not elementwise: a map has no other ops")
+
+
+@irdl_op_definition
+class ReduceOp(VectorInstruction):
+    """The largest, the smallest or the sum: of each row where the target is a column, of each
+    column where it is a row.
+
+        tile.reduce max %s to %m
+    """
+
+    name = "tile.reduce"
+    KINDS: ClassVar = ("max", "min", "sum")
+    kind = choice_def("kind", KINDS)
+    source = operand_def(TileType)
+    target = operand_def(TileType)
+
+    def __init__(self, kind: str, source: SSAValue, target: SSAValue):
+        super().__init__(operands=[source, target], properties={"kind": StringAttr(kind)})
+
+    @property
+    def along_rows(self) -> bool:
+        """Whether it is of each row."""
+        return tile_type(self.target).cols.data == 1
+
+    def reads(self) -> Sequence[SSAValue]:
+        return (self.source,)
+
+    def writes(self) -> Sequence[SSAValue]:
+        return (self.target,)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "ReduceOp":
+        kind = parser.parse_keyword_in(cls.KINDS)
+        op = cls(kind, *parse_ends(parser))
+        parse_end(parser, op)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.kind.data}")
+        print_ends(printer, self.source, self.target)
+        print_end(printer, self)
+
+    def verify_(self) -> None:
+        super().verify_()
+        source, target = tile_type(self.source), tile_type(self.target)
+        rows, cols = source.shape
+        if target.shape not in ((rows, 1), (1, cols)):
+            raise VerifyException(f"{source.text()} is reduced to {rows}x1 or 1x{cols}: {target}")
+        check_same_element(source, target)
+
+
+@irdl_op_definition
+class IndexOp(VectorInstruction):
+    """target[r, c] = base + r (`rows`) or base + c (`columns`): masks compare it with a bound.
+
+    tile.index columns %base to %t
+    """
+
+    name = "tile.index"
+    AXES: ClassVar = ("rows", "columns")
+    axis = choice_def("axis", AXES)
+    base = operand_def(IndexType)
+    target = operand_def(TileType)
+
+    def __init__(self, axis: str, base: SSAValue, target: SSAValue):
+        super().__init__(operands=[base, target], properties={"axis": StringAttr(axis)})
+
+    def writes(self) -> Sequence[SSAValue]:
+        return (self.target,)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "IndexOp":
+        axis = parser.parse_keyword_in(cls.AXES)
+        op = cls(axis, *parse_ends(parser))
+        parse_end(parser, op)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.axis.data}")
+        print_ends(printer, self.base, self.target)
+        print_end(printer, self)
+
+    def verify_(self) -> None:
+        super().verify_()
+        if (element := tile_type(self.target).element) not in (f32, i32):
+            raise VerifyException(f"numbers of rows and columns are i32 or f32, not {element}")
+
+
+@irdl_op_definition
+class FillOp(VectorInstruction):
+    """One number in all elements.
+
+    tile.fill %m, -inf
+    """
+
+    name = "tile.fill"
+    target = operand_def(TileType)
+    value = prop_def(Attribute)
+
+    def __init__(self, target: SSAValue, value: Number):
+        attr = number_attr(value, tile_type(target).element)
+        super().__init__(operands=[target], properties={"value": attr})
+
+    def writes(self) -> Sequence[SSAValue]:
+        return (self.target,)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "FillOp":
+        target = parse_value(parser)
+        parser.parse_punctuation(",")
+        op = cls(target, parse_scalar(parser))
+        parse_end(parser, op)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.target)
+        printer.print_string(f", {scalar_text(self.value)}")
+        print_end(printer, self)
+
+
+# ---- flags -----------------------------------------------------------------------------------
+
+
+class FlagOp(Instruction, ABC):
+    """Flag `id` of those from pipe `source` to pipe `target`."""
+
+    source = prop_def(PipeAttr)
+    target = prop_def(PipeAttr)
+    id = operand_def(IndexType)
+    assembly_format = "$source `->` $target `[` $id `]` attr-dict"
+
+    def __init__(self, source: Pipe, target: Pipe, id: SSAValue):
+        super().__init__(
+            operands=[id],
+            properties={"source": PipeAttr(source), "target": PipeAttr(target)},
+        )
+
+    def verify_(self) -> None:
+        if self.source == self.target:
+            raise VerifyException("a flag is between two pipes: each runs in order by itself")
+        if (program := program_of(self)) is not None:
+            for pipe in (self.source.data, self.target.data):
+                if pipe not in program.PIPES:
+                    raise VerifyException(f"{program.name} has no pipe {pipe}")
+
+
+@irdl_op_definition
+class SetOp(FlagOp):
+    """Sets the flag when what the source pipe was issued before is done. It must not be set then.
+
+    tile.set mte2 -> mte1 [%slot]
+    """
+
+    name = "tile.set"
+
+    def pipe(self) -> Pipe:
+        return self.source.data
+
+
+@irdl_op_definition
+class WaitOp(FlagOp):
+    """The target pipe goes on when the flag is set, and clears it.
+
+    tile.wait mte2 -> mte1 [%slot]
+    """
+
+    name = "tile.wait"
+
+    def pipe(self) -> Pipe:
+        return self.target.data

@@ -1,0 +1,247 @@
+"""The `tile` dialect: what one kernel does on the cores of an NPU, instruction by instruction.
+
+    // relu of 512x256 times 256x128, four cores, one of 128 rows each
+    tile.kernel @gemm(%a: memref<512x256xf16>, %b: memref<256x128xf16>, %c: memref<512x128xf16>)
+        cores 4 {
+      tile.cube {
+        %A = tile.alloc : !tile.ring<2 x 128x64xf16, l1>
+        ...
+        scf.for %k = %c0 to %c4 step %c1 {
+          %slot = tile.slot %A[%k] : !tile.ring<2 x 128x64xf16, l1>
+          %box = tile.view %a[%row, %col] : memref<512x256xf16> -> !tile.box<128x64xf16>
+          tile.load %box to %slot
+          ...
+
+A kernel has a program for its cube cores (`tile.cube`), one for its vector cores (`tile.vector`),
+or both, which talk by fifos. Each core runs its program from beginning to end: its scalar unit
+computes indices and issues instructions to the core's pipes, which are queues that run side by
+side; `tile.set` and `tile.wait` order them.
+
+kernel.py     kernels and programs           buffers.py    buffers, views, fifos
+transfers.py  instructions that move data    compute.py    instructions that compute, and flags
+"""
+
+from abc import ABC
+from collections.abc import Iterator
+from typing import ClassVar, cast
+
+from xdsl.dialects.arith import Arith
+from xdsl.dialects.builtin import I64, IndexType, IntegerAttr, MemRefType, NoneAttr, StringAttr
+from xdsl.dialects.scf import ForOp, IfOp, YieldOp
+from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.irdl import (
+    irdl_op_definition,
+    lazy_traits_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import (
+    HasParent,
+    IsolatedFromAbove,
+    NoTerminator,
+    Pure,
+    SymbolOpInterface,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.npu_task.attributes import number
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.operation import GeOp
+from ge.dialects.support.types import is_static
+from ge.dialects.tile.buffers import AllocOp, FifoOp, SlotOp, ViewOp
+from ge.dialects.tile.compute import MapOp
+from ge.dialects.tile.instruction import Instruction, Program, program_of
+from ge.dialects.tile.transfers import PopOp, PushOp
+from ge.dialects.tile.types import Memory, Pipe
+
+INDEX_OPS = frozenset(
+    f"arith.{name}"
+    for name in (
+        "constant addi subi muli divui divsi floordivsi ceildivsi remui remsi minsi maxsi minui "
+        "maxui cmpi select andi ori xori"
+    ).split()
+)
+"""What the scalar unit computes indices and conditions with."""
+
+assert {op.name for op in Arith.operations} >= INDEX_OPS
+
+
+class ProgramOp(Program, ABC):
+    """A program: `tile.cube` or `tile.vector`."""
+
+    body = region_def("single_block")
+    traits = lazy_traits_def(lambda: (NoTerminator(), HasParent(KernelOp)))
+    assembly_format = "attr-dict-with-keyword $body"
+
+    def __init__(self, body: Block | Region):
+        super().__init__(regions=[body if isinstance(body, Region) else Region(body)])
+
+    @property
+    def allocs(self) -> list[AllocOp]:
+        return [op for op in self.body.block.ops if isinstance(op, AllocOp)]
+
+    def verify_(self) -> None:
+        for op in ops_within(self.body):
+            if isinstance(op, ForOp | IfOp) and op.results:
+                raise VerifyException(f"{op.name} of a core carries no values")
+            if not isinstance(op, RUN) and op.name not in INDEX_OPS:
+                raise VerifyException(f"{op.name} does not run on a core")
+
+
+@irdl_op_definition
+class CubeOp(ProgramOp):
+    """The program of each cube core."""
+
+    name = "tile.cube"
+    MEMORIES: ClassVar = frozenset((Memory.L1, Memory.L0A, Memory.L0B, Memory.L0C))
+    PIPES: ClassVar = frozenset((Pipe.MTE1, Pipe.MTE2, Pipe.M, Pipe.FIX))
+
+
+@irdl_op_definition
+class VectorOp(ProgramOp):
+    """The program of each vector core."""
+
+    name = "tile.vector"
+    MEMORIES: ClassVar = frozenset((Memory.UB,))
+    PIPES: ClassVar = frozenset((Pipe.MTE2, Pipe.MTE3, Pipe.V))
+
+
+@irdl_op_definition
+class CoreOp(GeOp):
+    """The number of this core, from 0 on. A cube core and the vector core that it talks to have one
+    number."""
+
+    name = "tile.core"
+    result = result_def(IndexType)
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict"
+
+    def __init__(self):
+        super().__init__(result_types=[IndexType()])
+
+
+@irdl_op_definition
+class CoresOp(GeOp):
+    """How many cores the kernel runs on."""
+
+    name = "tile.cores"
+    result = result_def(IndexType)
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict"
+
+    def __init__(self):
+        super().__init__(result_types=[IndexType()])
+
+
+RUN = (Instruction, AllocOp, SlotOp, ViewOp, CoreOp, CoresOp, ForOp, IfOp, YieldOp)
+"""What a program consists of, besides `INDEX_OPS`."""
+
+
+@irdl_op_definition
+class KernelOp(GeOp):
+    """A kernel on memrefs of known shape in device memory, on a number of cores. Before its
+    programs stand fifos and constants that both use."""
+
+    name = "tile.kernel"
+    sym_name = prop_def(StringAttr)
+    cores = prop_def(IntegerAttr[I64])
+    body = region_def("single_block")
+    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface(), NoTerminator())
+
+    def __init__(self, name: str, cores: int, body: Block | Region):
+        super().__init__(
+            properties={"sym_name": StringAttr(name), "cores": number(cores)},
+            regions=[body if isinstance(body, Region) else Region(body)],
+        )
+
+    @property
+    def core_count(self) -> int:
+        return self.cores.value.data
+
+    @property
+    def programs(self) -> list[ProgramOp]:
+        return [op for op in self.body.block.ops if isinstance(op, ProgramOp)]
+
+    @property
+    def cube(self) -> CubeOp | None:
+        return next((p for p in self.programs if isinstance(p, CubeOp)), None)
+
+    @property
+    def vector(self) -> VectorOp | None:
+        return next((p for p in self.programs if isinstance(p, VectorOp)), None)
+
+    @property
+    def fifos(self) -> list[FifoOp]:
+        return [op for op in self.body.block.ops if isinstance(op, FifoOp)]
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "KernelOp":
+        name = parser.parse_symbol_name().data
+        args = parser.parse_comma_separated_list(Parser.Delimiter.PAREN, parser.parse_argument)
+        parser.parse_keyword("cores")
+        cores = parser.parse_integer(allow_boolean=False)
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        region = parser.parse_region(args)
+        op = cls(name, cores, region)
+        if attributes is not None:
+            op.attributes.update(attributes.data)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name.data)
+        with printer.in_parens():
+            printer.print_list(self.body.block.args, printer.print_block_argument)
+        printer.print_string(f" cores {self.core_count}")
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False)
+
+    def verify_(self) -> None:
+        if self.core_count < 1:
+            raise VerifyException(f"a kernel runs on at least one core, not {self.core_count}")
+        for arg in self.body.block.args:
+            check_argument(arg.type)
+        kinds = [type(p) for p in self.programs]
+        if not kinds or len(set(kinds)) < len(kinds):
+            raise VerifyException("a kernel has one tile.cube, one tile.vector, or both")
+        for op in self.body.block.ops:
+            if not isinstance(op, ProgramOp | FifoOp) and op.name not in INDEX_OPS:
+                raise VerifyException(f"{op.name} stands in a program, not before it")
+        for fifo in self.fifos:
+            check_fifo(fifo)
+
+
+def check_argument(t: Attribute) -> None:
+    if not isinstance(t, MemRefType):
+        raise VerifyException(f"arguments of a kernel are memrefs, not {t}")
+    memref = cast("MemRefType[Attribute]", t)
+    if not is_static(memref.get_shape()) or not memref.get_shape():
+        raise VerifyException(f"arguments have known shapes of at least one dimension, not {t}")
+    if not isinstance(memref.layout, NoneAttr) or not isinstance(memref.memory_space, NoneAttr):
+        raise VerifyException(f"arguments are dense, without memory space or layout, not {t}")
+    bitwidth(memref.element_type)
+
+
+def ops_within(region: Region) -> Iterator[Operation]:
+    """The ops that a core runs, loops and branches before their bodies; not those of maps."""
+    for block in region.blocks:
+        for op in block.ops:
+            yield op
+            if not isinstance(op, MapOp):
+                for inner in op.regions:
+                    yield from ops_within(inner)
+
+
+def check_fifo(fifo: FifoOp) -> None:
+    """Raises VerifyException unless one program pushes and the other pops."""
+    sides: dict[type[Operation], set[Program]] = {PushOp: set(), PopOp: set()}
+    for use in fifo.result.uses:
+        if (program := program_of(use.operation)) is not None:
+            sides[type(use.operation)].add(program)
+    if [len(s) for s in sides.values()] != [1, 1] or sides[PushOp] == sides[PopOp]:
+        raise VerifyException("one program pushes to a fifo, and the other pops from it")

@@ -1,0 +1,333 @@
+"""Instructions of the `tile` dialect that move data: between device memory and a core's memories,
+between those, and between a cube core and its vector core."""
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import UnitAttr, f32, i32
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.support.element_types import is_float
+from ge.dialects.tile.instruction import Instruction, parse_end, parse_value, print_end
+from ge.dialects.tile.scalars import Number, number_attr, parse_scalar, scalar_text
+from ge.dialects.tile.types import (
+    BoxType,
+    FifoType,
+    Memory,
+    Pipe,
+    Shaped,
+    TileType,
+    box_type,
+    fifo_type,
+    tile_type,
+)
+
+MOVES = {
+    (Memory.L1, Memory.L0A): Pipe.MTE1,
+    (Memory.L1, Memory.L0B): Pipe.MTE1,
+    (Memory.L0C, Memory.L1): Pipe.FIX,
+    (Memory.UB, Memory.UB): Pipe.V,
+}
+"""The ways within a core. From L0C to UB and from UB to L1 data go through a fifo."""
+
+OUT = {Memory.L0C: Pipe.FIX, Memory.UB: Pipe.MTE3}  # the ways out of a core
+
+
+@irdl_op_definition
+class LoadOp(Instruction):
+    """Copies a box to a tile in L1 or UB. What lies beyond the memref's end becomes `pad`; without
+    it the tile's bytes there stay as they are.
+
+        tile.load %box to %t pad 0.0
+    """
+
+    name = "tile.load"
+    source = operand_def(BoxType)
+    target = operand_def(TileType)
+    pad = opt_prop_def(Attribute)
+
+    def __init__(self, source: SSAValue, target: SSAValue, pad: Number | None = None):
+        value = None if pad is None else number_attr(pad, tile_type(target).element)
+        super().__init__(operands=[source, target], properties={"pad": value})
+
+    def pipe(self) -> Pipe:
+        return Pipe.MTE2
+
+    def reads(self) -> Sequence[SSAValue]:
+        return (self.source,)
+
+    def writes(self) -> Sequence[SSAValue]:
+        return (self.target,)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "LoadOp":
+        source, target = parse_ends(parser)
+        pad = parse_scalar(parser) if parser.parse_optional_keyword("pad") else None
+        op = cls(source, target, pad)
+        parse_end(parser, op)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        print_ends(printer, self.source, self.target)
+        if self.pad is not None:
+            printer.print_string(f" pad {scalar_text(self.pad)}")
+        print_end(printer, self)
+
+    def verify_(self) -> None:
+        source, target = box_type(self.source), tile_type(self.target)
+        if target.space not in (Memory.L1, Memory.UB):
+            raise VerifyException(f"a load is to l1 or ub, not to {target.space}")
+        check_same_shape(source, target)
+        check_same_element(source, target)
+
+
+@irdl_op_definition
+class StoreOp(Instruction):
+    """Copies a tile in L0C or UB to a box; only what lies within the memref is written. From L0C
+    sums become the box's element type, after `relu`. `add` adds to what is there, at one time for
+    all cores.
+
+        tile.store %acc to %box relu
+    """
+
+    name = "tile.store"
+    source = operand_def(TileType)
+    target = operand_def(BoxType)
+    relu = opt_prop_def(UnitAttr)
+    add = opt_prop_def(UnitAttr)
+
+    def __init__(
+        self, source: SSAValue, target: SSAValue, *, relu: bool = False, add: bool = False
+    ):
+        super().__init__(
+            operands=[source, target],
+            properties={"relu": UnitAttr() if relu else None, "add": UnitAttr() if add else None},
+        )
+
+    @property
+    def has_relu(self) -> bool:
+        return self.relu is not None
+
+    @property
+    def is_atomic(self) -> bool:
+        """Whether it adds to what is in the box."""
+        return self.add is not None
+
+    def pipe(self) -> Pipe:
+        return OUT[tile_type(self.source).space]
+
+    def reads(self) -> Sequence[SSAValue]:
+        return (self.source, self.target) if self.is_atomic else (self.source,)
+
+    def writes(self) -> Sequence[SSAValue]:
+        return (self.target,)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "StoreOp":
+        source, target = parse_ends(parser)
+        relu = parser.parse_optional_keyword("relu") is not None
+        add = parser.parse_optional_keyword("add") is not None
+        op = cls(source, target, relu=relu, add=add)
+        parse_end(parser, op)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        print_ends(printer, self.source, self.target)
+        printer.print_string(" relu" * self.has_relu + " add" * self.is_atomic)
+        print_end(printer, self)
+
+    def verify_(self) -> None:
+        source, target = tile_type(self.source), box_type(self.target)
+        check_way_out("a store", source, target)
+        if self.has_relu and source.space is not Memory.L0C:
+            raise VerifyException("relu is of stores from l0c: what is in ub has passed a tile.map")
+
+
+@irdl_op_definition
+class MoveOp(Instruction):
+    """Copies a tile to another memory of the core, or within UB: `transposed`, rows become
+    columns. Sums of L0C become the element type of the tile in L1.
+
+        tile.move %slot to %l0b transposed
+    """
+
+    name = "tile.move"
+    source = operand_def(TileType)
+    target = operand_def(TileType)
+    transposed = opt_prop_def(UnitAttr)
+
+    def __init__(self, source: SSAValue, target: SSAValue, *, transposed: bool = False):
+        super().__init__(
+            operands=[source, target],
+            properties={"transposed": UnitAttr() if transposed else None},
+        )
+
+    @property
+    def is_transposed(self) -> bool:
+        return self.transposed is not None
+
+    def pipe(self) -> Pipe:
+        return MOVES[tile_type(self.source).space, tile_type(self.target).space]
+
+    def reads(self) -> Sequence[SSAValue]:
+        return (self.source,)
+
+    def writes(self) -> Sequence[SSAValue]:
+        return (self.target,)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "MoveOp":
+        source, target = parse_ends(parser)
+        op = cls(source, target, transposed=bool(parser.parse_optional_keyword("transposed")))
+        parse_end(parser, op)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        print_ends(printer, self.source, self.target)
+        printer.print_string(" transposed" * self.is_transposed)
+        print_end(printer, self)
+
+    def verify_(self) -> None:
+        source, target = tile_type(self.source), tile_type(self.target)
+        way = source.space, target.space
+        if way not in MOVES:
+            ways = ", ".join(f"{a} to {b}" for a, b in MOVES)
+            raise VerifyException(f"there is no way from {way[0]} to {way[1]}; moves are {ways}")
+        if self.is_transposed:
+            if way[0] is Memory.L0C:
+                raise VerifyException("what leaves l0c is not transposed")
+            if source.shape[::-1] != target.shape:
+                raise VerifyException(f"{source} transposed does not fit into {target}")
+        else:
+            check_same_shape(source, target)
+        if way[0] is Memory.L0C:
+            check_cast(source, target)
+        else:
+            check_same_element(source, target)
+
+
+@irdl_op_definition
+class PushOp(Instruction):
+    """Puts a tile of L0C or UB in a queue, when it has room. Sums of L0C become the queue's element
+    type.
+
+        tile.push %acc to %scores
+    """
+
+    name = "tile.push"
+    source = operand_def(TileType)
+    target = operand_def(FifoType)
+
+    def __init__(self, source: SSAValue, target: SSAValue):
+        super().__init__(operands=[source, target])
+
+    def pipe(self) -> Pipe:
+        return OUT[tile_type(self.source).space]
+
+    def reads(self) -> Sequence[SSAValue]:
+        return (self.source,)
+
+    def writes(self) -> Sequence[SSAValue]:
+        return (self.target,)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "PushOp":
+        op = cls(*parse_ends(parser))
+        parse_end(parser, op)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        print_ends(printer, self.source, self.target)
+        print_end(printer, self)
+
+    def verify_(self) -> None:
+        check_way_out("a push", tile_type(self.source), fifo_type(self.target))
+
+
+@irdl_op_definition
+class PopOp(Instruction):
+    """Takes the oldest tile of a queue to UB or L1, when there is one.
+
+    tile.pop %scores to %s
+    """
+
+    name = "tile.pop"
+    source = operand_def(FifoType)
+    target = operand_def(TileType)
+
+    def __init__(self, source: SSAValue, target: SSAValue):
+        super().__init__(operands=[source, target])
+
+    def pipe(self) -> Pipe:
+        return Pipe.MTE2
+
+    def reads(self) -> Sequence[SSAValue]:
+        return (self.source,)
+
+    def writes(self) -> Sequence[SSAValue]:
+        return (self.target,)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "PopOp":
+        op = cls(*parse_ends(parser))
+        parse_end(parser, op)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        print_ends(printer, self.source, self.target)
+        print_end(printer, self)
+
+    def verify_(self) -> None:
+        source, target = fifo_type(self.source), tile_type(self.target)
+        if target.space not in (Memory.L1, Memory.UB):
+            raise VerifyException(f"a pop is to l1 or ub, not to {target.space}")
+        check_same_shape(source, target)
+        check_same_element(source, target)
+
+
+# ---- what they have in common ----------------------------------------------------------------
+
+
+def parse_ends(parser: Parser) -> tuple[SSAValue, SSAValue]:
+    source = parse_value(parser)
+    parser.parse_keyword("to")
+    return source, parse_value(parser)
+
+
+def print_ends(printer: Printer, source: SSAValue, target: SSAValue) -> None:
+    """As `parse_ends` reads them: `%source to %target`."""
+    printer.print_string(" ")
+    printer.print_operand(source)
+    printer.print_string(" to ")
+    printer.print_operand(target)
+
+
+def check_same_shape(source: Shaped, target: Shaped) -> None:
+    if source.shape != target.shape:
+        raise VerifyException(f"{source} does not fit into {target}")
+
+
+def check_same_element(source: Shaped, target: Shaped) -> None:
+    if source.element != target.element:
+        raise VerifyException(f"{source} and {target} differ in element type")
+
+
+def check_way_out(what: str, source: TileType, target: Shaped) -> None:
+    if source.space not in OUT:
+        raise VerifyException(f"{what} is from l0c or ub, not from {source.space}")
+    check_same_shape(source, target)
+    if source.space is Memory.L0C:
+        check_cast(source, target)
+    else:
+        check_same_element(source, target)
+
+
+def check_cast(source: Shaped, target: Shaped) -> None:
+    """What FIX makes of sums: any float of f32, and i32 as it is."""
+    same = source.element == target.element
+    if not same and not (source.element == f32 and is_float(target.element)):
+        rule = f"sums of {f32} become floats, sums of {i32} stay"
+        raise VerifyException(f"{rule}: not {source.element} to {target.element}")

@@ -1,0 +1,267 @@
+"""Types of the `tile` dialect: tiles in a core's memories, boxes of memrefs, queues.
+
+!tile.tile<128x64xf16, l1>        rows x columns of elements in one of the core's memories
+!tile.ring<2 x 128x64xf16, l1>    as many copies of such a tile
+!tile.box<128x64xf16>             a box of a memref, seen as rows and columns
+!tile.fifo<128x128xf32>           tiles on their way from one program to the other
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import IntAttr, TensorType
+from xdsl.dialects.utils import EnumAttribute
+from xdsl.ir import (
+    Attribute,
+    ParametrizedAttribute,
+    SpacedOpaqueSyntaxAttribute,
+    SSAValue,
+    TypeAttribute,
+)
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.str_enum import StrEnum
+
+from ge.dialects.npu_task.core_plan import FRACTAL
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.types import tensor
+
+BLOCK = 32  # bytes: what offsets in a core's memories, and rows of a tile, are multiples of
+
+
+class Memory(StrEnum):
+    """A memory of a core."""
+
+    L1 = "l1"
+    L0A = "l0a"
+    L0B = "l0b"
+    L0C = "l0c"
+    UB = "ub"
+
+
+class Pipe(StrEnum):
+    """A queue of a core's instructions, which run one after the other: of three that move data in
+    (MTE2), within (MTE1) and out (MTE3), the cube (M), the vector unit (V), and FIX, which takes
+    sums out of L0C."""
+
+    MTE1 = "mte1"
+    MTE2 = "mte2"
+    MTE3 = "mte3"
+    M = "m"
+    V = "v"
+    FIX = "fix"
+
+
+@irdl_attr_definition
+class PipeAttr(EnumAttribute[Pipe], SpacedOpaqueSyntaxAttribute):
+    """`#tile<pipe mte2>`."""
+
+    name = "tile.pipe"
+
+
+@dataclass(frozen=True, init=False)  # or its parameters would have no part in equality
+class Shaped(ParametrizedAttribute, TypeAttribute):
+    """Rows and columns of elements."""
+
+    rows: IntAttr
+    cols: IntAttr
+    element: Attribute
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows.data, self.cols.data
+
+    @property
+    def count(self) -> int:
+        return self.rows.data * self.cols.data
+
+    @property
+    def row_bytes(self) -> int:
+        return self.cols.data * bitwidth(self.element) // 8
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the elements, without gaps."""
+        return self.count * bitwidth(self.element) // 8
+
+    @property
+    def tensor(self) -> TensorType[Attribute]:
+        """What the region of a `tile.map` sees."""
+        return tensor(self.shape, self.element)
+
+    def text(self) -> str:
+        return f"{self.rows.data}x{self.cols.data}x{self.element}"
+
+    def verify(self) -> None:
+        if min(self.shape) < 1:
+            raise VerifyException(f"rows and columns are at least 1, not {self.text()}")
+        if self.count * bitwidth(self.element) % 8:
+            raise VerifyException(f"{self.text()} is no whole number of bytes")
+
+
+@irdl_attr_definition
+class TileType(Shaped):
+    """One tile in a memory."""
+
+    name = "tile.tile"
+    memory: Attribute
+
+    def __init__(self, rows: int, cols: int, element: Attribute, memory: Memory):
+        super().__init__(IntAttr(rows), IntAttr(cols), element, MemoryAttr(memory))
+
+    @property
+    def space(self) -> Memory:
+        return cast(MemoryAttr, self.memory).data
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            return [*_shape(parser), _memory(parser)]
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.text()}, {self.space}>")
+
+    def verify(self) -> None:
+        super().verify()
+        check_layout(self, self.space)
+
+
+@irdl_attr_definition
+class RingType(Shaped):
+    """Copies of a tile, used in turn."""
+
+    name = "tile.ring"
+    memory: Attribute
+    number: IntAttr
+
+    def __init__(self, copies: int, rows: int, cols: int, element: Attribute, memory: Memory):
+        shape = IntAttr(rows), IntAttr(cols), element
+        super().__init__(*shape, MemoryAttr(memory), IntAttr(copies))
+
+    @property
+    def space(self) -> Memory:
+        return cast(MemoryAttr, self.memory).data
+
+    @property
+    def copies(self) -> int:
+        return self.number.data
+
+    @property
+    def tile(self) -> TileType:
+        return TileType(*self.shape, self.element, self.space)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            copies = IntAttr(parser.parse_integer(allow_boolean=False))
+            parser.parse_keyword("x")
+            return [*_shape(parser), _memory(parser), copies]
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.copies} x {self.text()}, {self.space}>")
+
+    def verify(self) -> None:
+        super().verify()
+        check_layout(self, self.space)
+        if self.copies < 1:
+            raise VerifyException(f"a ring has at least one copy, not {self.copies}")
+
+
+@irdl_attr_definition
+class BoxType(Shaped):
+    """A box of a memref's elements; what lies beyond the memref's end does not exist."""
+
+    name = "tile.box"
+
+    def __init__(self, rows: int, cols: int, element: Attribute):
+        super().__init__(IntAttr(rows), IntAttr(cols), element)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            return _shape(parser)
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.text()}>")
+
+
+@irdl_attr_definition
+class FifoType(Shaped):
+    """A queue of tiles between the two programs of a kernel."""
+
+    name = "tile.fifo"
+
+    def __init__(self, rows: int, cols: int, element: Attribute):
+        super().__init__(IntAttr(rows), IntAttr(cols), element)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            return _shape(parser)
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.text()}>")
+
+
+@irdl_attr_definition
+class MemoryAttr(EnumAttribute[Memory], SpacedOpaqueSyntaxAttribute):
+    """`#tile<memory l1>`."""
+
+    name = "tile.memory"
+
+
+def check_layout(t: Shaped, memory: Memory) -> None:
+    """Raises VerifyException for a tile that the memory does not hold."""
+    if memory is not Memory.UB:
+        if t.rows.data % FRACTAL or t.cols.data % FRACTAL:
+            rule = f"rows and columns in {memory} are multiples of {FRACTAL}"
+            raise VerifyException(f"{rule}, not {t.text()}")
+        inner = BLOCK * 8 // bitwidth(t.element)  # elements of the inner dimension of a fractal
+        if memory is Memory.L0B and t.rows.data % inner:
+            rule = f"rows of {t.element} in {memory} are multiples of {inner}"
+            raise VerifyException(f"{rule}: {t.text()}")
+        if memory in (Memory.L0A, Memory.L1) and t.cols.data % inner:
+            rule = f"columns of {t.element} in {memory} are multiples of {inner}"
+            raise VerifyException(f"{rule}: {t.text()}")
+    elif min(t.shape) > 1 and t.row_bytes % BLOCK:
+        rule = f"rows in ub are multiples of {BLOCK} bytes"
+        raise VerifyException(f"{rule}: {t.text()} has {t.row_bytes}; load them with padding")
+
+
+def _shape(parser: AttrParser) -> list[Attribute]:
+    dims, element = parser.parse_ranked_shape()
+    if len(dims) != 2 or min(dims) < 0:
+        parser.raise_error("a tile has rows and columns, two numbers")
+    return [*map(IntAttr, dims), element]
+
+
+def _memory(parser: AttrParser) -> "MemoryAttr":
+    parser.parse_punctuation(",")
+    return MemoryAttr(parser.parse_str_enum(Memory))
+
+
+# ---- what is asked about values --------------------------------------------------------------
+
+
+def tile_type(value: SSAValue) -> TileType:
+    """Raises VerifyException for any other type."""
+    if not isinstance(value.type, TileType):
+        raise VerifyException(f"expected a tile, got {value.type}")
+    return value.type
+
+
+def box_type(value: SSAValue) -> BoxType:
+    """Raises VerifyException for any other type."""
+    if not isinstance(value.type, BoxType):
+        raise VerifyException(f"expected a box of a memref, got {value.type}")
+    return value.type
+
+
+def fifo_type(value: SSAValue) -> FifoType:
+    """Raises VerifyException for any other type."""
+    if not isinstance(value.type, FifoType):
+        raise VerifyException(f"expected a fifo, got {value.type}")
+    return value.type

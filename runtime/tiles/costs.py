@@ -1,0 +1,246 @@
+"""Cycles of one instruction, from its shapes and the facts of the target alone.
+
+    load        mte2_start + bytes / rate; the rate is the core's into L1 or UB, and not more than
+                its share of HBM (`Share`). Rows that go to L1 are brought into the cube's order on
+                the way, at full rate only where they lie at certain strides (`ORDERING_RATES`)
+    move        L1 to L0A, L0B: mte1_start + bytes / rate; L0C to L1: bytes / rate; in UB: a copy
+    mmad        mmad_start + ceil(m/16) ceil(n/16) ceil(k/k0) k0 256 / macs a cycle, where k0 is as
+                many elements as 32 bytes are: the cube multiplies blocks
+    store       bytes / rate, those of what arrives
+    push, pop   as a store and a load; on merged cores both ends are at one rate
+    map         for each op of its body as many vector instructions as `INSTRUCTIONS` says
+    vector      vector_start + repeats of 256 bytes x vector_cycles, + 16 where the last repeat is
+                not full; a tile with gaps between its rows, row by row
+    flags       nothing of the pipe's time: `flag_cycles` pass between set and wait
+
+Rates, starts and vector cycles stand in the target's file, each with its source. Products, the
+order of rows and the 16 cycles: TIMES of cann's asc-devkit, catlass and pto-isa, in that order.
+Not modelled: bank conflicts, the limit of 255 repeats an instruction, that the first instruction
+of several may start while another one runs.
+"""
+
+from dataclasses import dataclass
+from math import ceil
+from typing import cast
+
+from xdsl.ir import Attribute, SSAValue
+
+from ge.dialects.support.element_types import bitwidth, row_of, storage_bytes
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import constant_value, element_type, numel, shape_of
+from ge.dialects.targets.target import Target
+from ge.dialects.tile.buffers import ViewOp, memref_shape, row_stride
+from ge.dialects.tile.compute import FillOp, FlagOp, IndexOp, MapOp, MmadOp, ReduceOp
+from ge.dialects.tile.instruction import Instruction
+from ge.dialects.tile.transfers import LoadOp, MoveOp, PopOp, PushOp, StoreOp
+from ge.dialects.tile.types import Memory, Shaped, fifo_type, tile_type
+
+REPEAT = 256  # bytes that a vector instruction works on at a time
+PARTIAL_CYCLES = 16  # of a repeat that is not full: pto-isa
+
+ORDERING_RATES = ((256, 1.0), (128, 0.8), (64, 0.5), (16, 0.4), (1, 0.3))
+"""Share of the full rate at which rows are loaded to L1 that lie at a multiple of so many elements:
+catlass, of split cores."""
+FAR_STRIDE, FAR_GBS = 65536, 1.0  # elements; gigabytes a second, where rows lie farther apart
+
+INSTRUCTIONS: dict[str, tuple[str, ...]] = {
+    "graph.add": ("add",),
+    "graph.sub": ("sub",),
+    "graph.mul": ("mul",),
+    "graph.div": ("div",),
+    "graph.maximum": ("max",),
+    "graph.minimum": ("min",),
+    "graph.and": ("compare",),
+    "graph.or": ("compare",),
+    "graph.not": ("compare",),
+    "graph.xor": ("compare",),
+    "graph.compare": ("compare",),
+    "graph.select": ("select",),
+    "graph.cast": ("cast",),
+    "graph.abs": ("abs",),
+    "graph.neg": ("scalar",),
+    "graph.relu": ("relu",),
+    "graph.exp": ("exp",),
+    "graph.log": ("ln",),
+    "graph.sqrt": ("sqrt",),
+    "graph.reciprocal": ("div",),
+    "graph.clamp": ("scalar", "scalar"),
+    "graph.leaky_relu": ("scalar", "max"),
+    "graph.sigmoid": ("scalar", "exp", "scalar", "div"),
+    "graph.silu": ("scalar", "exp", "scalar", "div"),
+    "graph.tanh": ("scalar", "exp", "scalar", "scalar", "div"),
+    # x / (1 + exp(-1.6 (x + 0.045 x^3))), as libraries of the chip have it
+    "graph.gelu": ("mul", "mul", "scalar", "add", "scalar", "exp", "scalar", "div"),
+}
+"""What graph ops are for the vector unit: assumptions, where an op is several instructions. Others
+count as so many `add` as they state element-operations."""
+
+SCALAR_FORMS = {"add", "sub", "mul", "max", "min"}  # that are "scalar" beside one number
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Bytes a cycle that a core gets of HBM for each memref, if all cores of the kernel load."""
+
+    rates: dict[SSAValue, float]
+
+    def of(self, memref: SSAValue) -> float:
+        return self.rates.get(memref, float("inf"))
+
+
+def cycles_of(op: Instruction, sizes: tuple[int, ...], share: Share, target: Target) -> float:
+    """Of an instruction whose box has `sizes` within the memref. Raises GeError where the target
+    lacks what it takes."""
+    match op:
+        case FlagOp():
+            return 0.0
+        case LoadOp():
+            return load_cycles(op, sizes, share, target)
+        case StoreOp():
+            memory = tile_type(op.source).space
+            return _bytes(sizes, cast(Shaped, op.target.type)) / out_rate(memory, target)
+        case MoveOp():
+            return move_cycles(op, target)
+        case PushOp():
+            rate = push_rate(tile_type(op.source).space, target)
+            return fifo_type(op.target).bytes / rate
+        case PopOp():
+            t = tile_type(op.target)
+            return target.mte2_start_cycles + t.bytes / pop_rate(t.space, target)
+        case MmadOp():
+            return mmad_cycles(op, target)
+        case MapOp():
+            return sum(map_op_cycles(member, op, target) for member in op.members)
+        case ReduceOp():
+            return reduce_cycles(op, target)
+        case IndexOp() | FillOp():
+            return on_tile("copy", op.target, target)
+        case _:
+            raise AssertionError(op.name)
+
+
+# ---- data ------------------------------------------------------------------------------------
+
+
+def load_cycles(op: LoadOp, sizes: tuple[int, ...], share: Share, target: Target) -> float:
+    view, t = box_of(op.source), tile_type(op.target)
+    rate = min(load_rate(t.space, target), share.of(view.source))
+    size = _bytes(sizes, t)
+    if t.space is Memory.L1 and target.split_cores and t.rows.data > 1:
+        stride = box_row_stride(view)
+        if stride >= FAR_STRIDE:
+            rate = min(rate, FAR_GBS / target.clock_ghz)
+        else:
+            rate *= next(part for unit, part in ORDERING_RATES if stride % unit == 0)
+    return target.mte2_start_cycles + size / rate
+
+
+def load_rate(memory: Memory, target: Target) -> float:
+    """Of one core from L2, in bytes a cycle."""
+    return target.l2_read_rate if memory is Memory.L1 else target.stated("gm_to_ub_rate")
+
+
+def out_rate(memory: Memory, target: Target) -> float:
+    return target.stated("l0c_out_rate") if memory is Memory.L0C else target.ub_out_rate
+
+
+def push_rate(memory: Memory, target: Target) -> float:
+    return out_rate(memory, target) if target.split_cores else target.l0c_to_ub_rate
+
+
+def pop_rate(memory: Memory, target: Target) -> float:
+    return load_rate(memory, target) if target.split_cores else target.l0c_to_ub_rate
+
+
+def move_cycles(op: MoveOp, target: Target) -> float:
+    source, memory = tile_type(op.source), tile_type(op.target).space
+    if memory is Memory.UB:
+        name = "transpose" if op.is_transposed else "copy"
+        return max(on_tile(name, tile, target) for tile in (op.source, op.target))
+    if memory is Memory.L1:
+        return tile_type(op.target).bytes / target.stated("l0c_to_l1_rate")
+    rate = target.l1_to_l0a_rate if memory is Memory.L0A else target.l1_to_l0b_rate
+    return target.mte1_start_cycles + source.bytes / rate
+
+
+def box_of(value: SSAValue) -> ViewOp:
+    view = value.owner
+    assert isinstance(view, ViewOp)
+    return view
+
+
+def box_row_stride(view: ViewOp) -> int:
+    """Elements from one row of a box to the next."""
+    dims = [i for i, size in enumerate(view.box_sizes) if size > 1]
+    row = dims[0] if len(dims) > 1 else -1
+    return numel(memref_shape(view.source)[row + 1 :]) if row >= 0 else 1
+
+
+def _bytes(sizes: tuple[int, ...], t: Shaped) -> int:
+    return storage_bytes(numel(sizes), t.element)
+
+
+# ---- the cube --------------------------------------------------------------------------------
+
+
+def mmad_cycles(op: MmadOp, target: Target) -> float:
+    lhs, cols = tile_type(op.lhs), tile_type(op.rhs).cols.data
+    k0 = 32 * 8 // bitwidth(lhs.element)
+    blocks = ceil(lhs.rows.data / 16) * ceil(cols / 16) * ceil(lhs.cols.data / k0)
+    return target.mmad_start_cycles + blocks * k0 * 256 / macs_of(lhs.element, target)
+
+
+def macs_of(element: Attribute, target: Target) -> float:
+    """A cycle; of a type that the target does not list those of f16, less by the square of its
+    width."""
+    row = row_of(element)
+    if row is not None and row.rate_key in target.macs_per_cycle:
+        return target.macs_per_cycle[row.rate_key]
+    return target.macs_per_cycle["f16"] * (16 / max(bitwidth(element), 16)) ** 2
+
+
+# ---- the vector unit -------------------------------------------------------------------------
+
+
+def vector_cycles(name: str, rows: int, row_bytes: int, gaps: bool, target: Target) -> float:
+    """Of one instruction on as many rows; `gaps`: they do not lie one behind the other."""
+    pieces, size = (rows, row_bytes) if gaps else (1, rows * row_bytes)
+    each = ceil(size / REPEAT) * target.vector_cycles_of(name)
+    if size % REPEAT:
+        each += PARTIAL_CYCLES
+    return target.vector_start_cycles + pieces * each
+
+
+def on_tile(name: str, tile: SSAValue, target: Target) -> float:
+    t = tile_type(tile)
+    return vector_cycles(name, t.rows.data, t.row_bytes, has_gaps(tile), target)
+
+
+def has_gaps(tile: SSAValue) -> bool:
+    t = tile_type(tile)
+    return t.rows.data > 1 and row_stride(tile) != t.cols.data
+
+
+def reduce_cycles(op: ReduceOp, target: Target) -> float:
+    """Along rows by instructions for that; else rows are added to each other."""
+    if op.along_rows:
+        return on_tile("row_sum" if op.kind.data == "sum" else "row_max", op.source, target)
+    return on_tile({"sum": "add"}.get(op.kind.data, op.kind.data), op.source, target)
+
+
+def map_op_cycles(op: TensorOp, around: MapOp, target: Target) -> float:
+    """Of one op of a map's body; a map on tiles with gaps works row by row."""
+    result = op.results[0]
+    rows, cols = (1, 1, *shape_of(result))[-2:]
+    width = max(bitwidth(element_type(v)) for v in (*op.operands, result))
+    gaps = rows > 1 and any(map(has_gaps, around.operands))
+    names = INSTRUCTIONS.get(op.name) or ("add",) * op.VECTOR_COST
+    if names[:1] and names[0] in SCALAR_FORMS and any(map(is_one_number, op.operands)):
+        names = ("scalar",)
+    return sum(vector_cycles(n, rows, cols * width // 8, gaps, target) for n in names)
+
+
+def is_one_number(value: SSAValue) -> bool:
+    """Whether an operand is a constant whose elements are equal."""
+    dense = constant_value(value)
+    return dense is not None and (numel(shape_of(value)) == 1 or dense.is_splat())

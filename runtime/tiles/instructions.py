@@ -1,0 +1,218 @@
+"""What each instruction does to bytes. `prepare` makes a function of it once; that takes, for each
+time the instruction runs, the offsets of its tiles, of its box, and its scalars, in the order of
+the operands.
+
+The cube multiplies f16, bf16 and f32 and adds in f32; i8 it adds in i32, which may wrap around.
+Maps run the numpy kernels of their graph ops; what reduces narrow floats adds in f32.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.support.diagnostics import error_at
+from ge.dialects.support.types import constant_value
+from ge.dialects.tile.buffers import ViewOp
+from ge.dialects.tile.compute import FillOp, IndexOp, MapOp, MmadOp, ReduceOp
+from ge.dialects.tile.instruction import Instruction
+from ge.dialects.tile.scalars import number_of
+from ge.dialects.tile.transfers import LoadOp, MoveOp, PopOp, PushOp, StoreOp
+from ge.runtime import kernels
+from ge.runtime.data.arrays import NARROW_FLOATS, Array, array_of
+from ge.runtime.tiles.costs import box_of
+from ge.runtime.tiles.memory import CoreMemory, TileAt
+
+Action = Callable[..., None]
+Offsets = tuple[int, ...]
+
+
+def prepare(op: Instruction, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> Action:
+    """The function that runs an instruction on the memories of a core."""
+    match op:
+        case LoadOp():
+            return load(op, core, memrefs)
+        case StoreOp():
+            return store(op, core, memrefs)
+        case MoveOp():
+            return move(op, core)
+        case PushOp():
+            return on_one(core.tile(op.source), core.fifos[op.target].push)
+        case PopOp():
+            fifo = core.fifos[op.source]
+            return on_one(core.tile(op.target), lambda tile: np.copyto(tile, fifo.pop()))
+        case MmadOp():
+            return mmad(op, core)
+        case MapOp():
+            return map_tiles(op, core)
+        case ReduceOp():
+            return reduce(op, core)
+        case IndexOp():
+            return index(op, core)
+        case FillOp():
+            value = number_of(op.value)
+            return on_one(core.tile(op.target), lambda tile: tile.fill(value))
+        case _:  # flags
+            return lambda: None
+
+
+def on_one(tile: TileAt, act: Callable[[Array], object]) -> Action:
+    def run(at: int) -> None:
+        act(tile(at))
+
+    return run
+
+
+def on_two(source: TileAt, target: TileAt, act: Callable[[Array, Array], object]) -> Action:
+    def run(a: int, b: int) -> None:
+        act(source(a), target(b))
+
+    return run
+
+
+# ---- data ------------------------------------------------------------------------------------
+
+
+class Box:
+    """The elements of a box that lie within its memref, by its offsets."""
+
+    def __init__(self, view: ViewOp, array: Array) -> None:
+        self.array, self.sizes = array, view.box_sizes
+        shaped = view.result.type
+        self.is_column = shaped.cols.data == 1 and shaped.rows.data > 1
+        self.kept = [i for i, size in enumerate(self.sizes) if size > 1]
+
+    def part(self, offsets: Offsets) -> Array:
+        pairs = zip(offsets, self.sizes, strict=True)
+        return self.array[tuple(slice(at, at + size) for at, size in pairs)]
+
+    def shape(self, part: Array) -> tuple[int, int]:
+        """Rows and columns of a part."""
+        if not part.size:
+            return 0, 0
+        sizes = [part.shape[i] for i in self.kept]
+        if len(sizes) == 2:
+            return sizes[0], sizes[1]
+        count = sizes[0] if sizes else 1
+        return (count, 1) if self.is_column else (1, count)
+
+
+def load(op: LoadOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> Action:
+    view, target = box_of(op.source), core.tile(op.target)
+    box = Box(view, memrefs[view.source])
+    pad = None if op.pad is None else number_of(op.pad)
+
+    def run(offsets: Offsets, at: int) -> None:
+        part, tile = box.part(offsets), target(at)
+        rows, cols = box.shape(part)
+        if (rows, cols) != tile.shape and pad is not None:
+            tile.fill(pad)
+        tile[:rows, :cols] = part.reshape(rows, cols)
+
+    return run
+
+
+def store(op: StoreOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> Action:
+    view, source = box_of(op.target), core.tile(op.source)
+    box = Box(view, memrefs[view.source])
+    has_relu, adds = op.has_relu, op.is_atomic
+
+    def run(at: int, offsets: Offsets) -> None:
+        part, tile = box.part(offsets), source(at)
+        rows, cols = box.shape(part)
+        values = tile[:rows, :cols]
+        if has_relu:
+            values = np.maximum(values, 0)
+        values = values.reshape(part.shape).astype(part.dtype)
+        part[...] = part + values if adds else values
+
+    return run
+
+
+def move(op: MoveOp, core: CoreMemory) -> Action:
+    ends = core.tile(op.source), core.tile(op.target)
+    if op.is_transposed:
+        return on_two(*ends, lambda source, target: np.copyto(target, source.T))
+    return on_two(*ends, lambda source, target: np.copyto(target, source, casting="unsafe"))
+
+
+# ---- computing -------------------------------------------------------------------------------
+
+
+def mmad(op: MmadOp, core: CoreMemory) -> Action:
+    acc, lhs, rhs = core.tile(op.acc), core.tile(op.lhs), core.tile(op.rhs)
+
+    def run(sums: int, left: int, right: int, init: bool = False) -> None:
+        total = acc(sums)
+        product = multiply(lhs(left), rhs(right), total.dtype)
+        np.copyto(total, product if init else total + product)
+
+    return run
+
+
+def multiply(a: Array, b: Array, dtype: "np.dtype[Any]") -> Array:
+    """The product with sums of this type; those of integers are exact in f64 before they wrap."""
+    wide = np.float32 if dtype == np.float32 else np.float64
+    product = a.astype(wide) @ b.astype(wide)
+    return product if wide is np.float32 else product.astype(np.int64).astype(dtype)
+
+
+def map_tiles(op: MapOp, core: CoreMemory) -> Action:
+    ins, outs = [core.tile(v) for v in op.ins], [core.tile(v) for v in op.outs]
+    block = op.body.block
+    places: dict[SSAValue, int] = {v: i for i, v in enumerate(block.args)}
+    constants: list[Array] = []
+    for member in block.ops:
+        if isinstance(member, ConstantOp):
+            if (value := constant_value(member.result)) is None:
+                raise error_at(member, "constants of a tile.map stand in the IR", "not in a file")
+            places[member.result] = len(places)
+            constants.append(array_of(value))
+    steps: list[tuple[kernels.Fn, list[int]]] = []
+    for member in op.members:
+        steps.append((kernels.prepare(member), [places[o] for o in member.operands]))
+        for result in member.results:
+            places[result] = len(places)
+    yielded = [places[v] for v in op.yielded]
+    copies = len(outs) > 1  # a result may be a view of what another one is written to
+
+    def run(*offsets: int) -> None:
+        values = [tile(at) for tile, at in zip(ins, offsets, strict=False)]
+        values += constants
+        for function, operands in steps:
+            values += kernels.results_of(function(*(values[i] for i in operands)))
+        results = [values[i] for i in yielded]
+        if copies:
+            results = [r.copy() for r in results]
+        for tile, at, result in zip(outs, offsets[len(ins) :], results, strict=True):
+            np.copyto(tile(at), result)
+
+    return run
+
+
+REDUCTIONS: dict[str, Any] = {"max": np.maximum, "min": np.minimum, "sum": np.add}
+
+
+def reduce(op: ReduceOp, core: CoreMemory) -> Action:
+    function, axis = REDUCTIONS[op.kind.data], 1 if op.along_rows else 0
+
+    def run(values: Array, result: Array) -> None:
+        if values.dtype in NARROW_FLOATS:
+            values = values.astype(np.float32)
+        reduced = function.reduce(values, axis=axis, keepdims=True, dtype=values.dtype)
+        np.copyto(result, reduced, casting="unsafe")
+
+    return on_two(core.tile(op.source), core.tile(op.target), run)
+
+
+def index(op: IndexOp, core: CoreMemory) -> Action:
+    target, is_rows = core.tile(op.target), op.axis.data == "rows"
+
+    def run(base: int, at: int) -> None:
+        tile = target(at)
+        numbers = cast(Array, np.arange(base, base + tile.shape[0 if is_rows else 1]))
+        tile[...] = numbers[:, None] if is_rows else numbers
+
+    return run

@@ -1,0 +1,330 @@
+"""Runs a `tile.kernel` on emulated cores: numbers and time from the same instructions.
+
+    time = start of such a kernel + max(the busiest core, bytes of HBM / its bandwidth)
+
+Each core is simulated on its own (`queues.py`), cores that issue the same records once. They meet
+only in bandwidth: a load takes no more than its core's share of HBM, if all cores load at once, of
+which L2 gives what was loaded before (`shares`), and each byte of the operands crosses HBM once.
+Cube and vector core of one number run together.
+
+Numbers: each core's instructions act on its bytes in the order in which they end, or in a random
+legal order; one core after the other, since cores have nothing in common but device memory. Adding
+to device memory goes by the cores' numbers, so that the sums are the same each time.
+
+Limits: an operand larger than L2 still crosses HBM once; a vector core beside each cube core is
+used in kernels that have both programs, where a target has two; which buffers are in HBM and which
+in L2 when the kernel begins is not known: all are in HBM.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from random import Random
+from typing import Any, TypeVar
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.support.diagnostics import error_at, location_of
+from ge.dialects.support.element_types import storage_bytes
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import byte_size
+from ge.dialects.targets.target import Target
+from ge.dialects.tile.compute import ReduceOp
+from ge.dialects.tile.kernel import KernelOp
+from ge.dialects.tile.transfers import LoadOp, StoreOp
+from ge.runtime.costs.pipes import hbm_bytes_per_us
+from ge.runtime.data.arrays import Array, dtype_of
+from ge.runtime.data.machine import WITHOUT_MEMORY, require_memory
+from ge.runtime.tiles.costs import Share, box_of, cycles_of
+from ge.runtime.tiles.instructions import prepare
+from ge.runtime.tiles.limits import check_fits, explained
+from ge.runtime.tiles.memory import CoreMemory, poisoned
+from ge.runtime.tiles.program import PIPES, Tables, Walk, translate
+from ge.runtime.tiles.queues import (
+    SET,
+    WAIT,
+    Latencies,
+    Place,
+    Simulation,
+    by_time,
+    random_order,
+    simulate,
+)
+
+T = TypeVar("T")
+Issue = tuple[tuple[int, ...], ...]  # numbers of records, by pipe
+
+
+@dataclass(frozen=True, slots=True)
+class PipeTime:
+    """What one pipe of the busiest core does."""
+
+    pipe: str
+    instructions: int
+    busy_us: float
+    waits: dict[str, float]  # microseconds, by what it waits for
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One instruction of a trace, in microseconds."""
+
+    pipe: str
+    name: str
+    start_us: float
+    end_us: float
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTime:
+    kernel: str
+    kind: str  # of those that have a start of their own: see `Target.kernel_start_us`
+    cores: int
+    start_us: float
+    core_us: float  # of the busiest core
+    hbm_us: float  # what the bytes of the operands take at least
+    hbm_bytes: int
+    pipes: tuple[PipeTime, ...]
+    rows: tuple[Row, ...] = ()  # of the busiest core, where they are asked for
+
+    @property
+    def total_us(self) -> float:
+        return self.start_us + max(self.core_us, self.hbm_us)
+
+    @property
+    def bound(self) -> str:
+        """What sets the time: the pipe that is busy longest, or HBM."""
+        if self.hbm_us >= self.core_us or not self.pipes:
+            return "hbm"
+        return max(self.pipes, key=lambda p: p.busy_us).pipe
+
+
+class TileKernel:
+    """A kernel on a target. Raises GeError for one that does not fit."""
+
+    def __init__(self, op: KernelOp, target: Target) -> None:
+        self.op, self.target, self.name = op, target, op.sym_name.data
+        check_fits(op, target)
+        self.tables = Tables(target, op)
+        self._walks: dict[bool, list[Walk]] = {}
+        self._issued: list[Issue] | None = None
+        self._cycles: list[float] = []
+
+    # ---- what the cores issue
+
+    def walk(self, core: int, with_values: bool) -> tuple[Issue, list[list[Any]]]:
+        """What a core issues, and with that the operands."""
+        if with_values not in self._walks:
+            # records are the same either way: their ops are numbered in the order of the program
+            self.tables.ops.clear()
+            self._walks[with_values] = [
+                translate(program, unit, self.tables, with_values)
+                for unit, program in enumerate(self.op.programs)
+            ]
+        count = len(self.op.programs) * len(PIPES)
+        queues: list[list[int]] = [[] for _ in range(count)]
+        values: list[list[Any]] = [[] for _ in range(count)]
+        for unit, walk in enumerate(self._walks[with_values]):
+            pipes = range(unit * len(PIPES), (unit + 1) * len(PIPES))
+            walk(core, [queues[p].append for p in pipes], [values[p].append for p in pipes])
+        return tuple(map(tuple, queues)), values
+
+    @property
+    def issued(self) -> list[Issue]:
+        """By core, equal ones being one object."""
+        if self._issued is None:
+            known: dict[Issue, Issue] = {}
+            cores = range(self.op.core_count)
+            issues = (self.walk(core, with_values=False)[0] for core in cores)
+            self._issued = [known.setdefault(issue, issue) for issue in issues]
+        return self._issued
+
+    def cycles(self) -> list[float]:
+        """Of each record."""
+        issued, records, ops = self.issued, self.tables.records, self.tables.ops
+        if len(self._cycles) < len(records):
+            share = self.shares(issued)
+            self._cycles = [cycles_of(ops[r.op], r.sizes, share, self.target) for r in records]
+        return self._cycles
+
+    # ---- memory traffic
+
+    def traffic(self, issued: Sequence[Issue]) -> tuple[Counter[SSAValue], Counter[SSAValue]]:
+        """Bytes that all cores together load of each memref, and store to it."""
+        loaded, stored = Counter[SSAValue](), Counter[SSAValue]()
+        boxes: dict[int, tuple[Counter[SSAValue], SSAValue, int]] = {}
+        for number, record in enumerate(self.tables.records):
+            op = self.tables.ops[record.op]
+            if isinstance(op, LoadOp | StoreOp):
+                total, box = (loaded, op.source) if isinstance(op, LoadOp) else (stored, op.target)
+                memref = box_of(box).source
+                element = data_type(memref.type)[0]
+                boxes[number] = total, memref, storage_bytes(prod(record.sizes), element)
+        for issue, cores in Counter(map(id, issued)).items():
+            queues = next(i for i in issued if id(i) == issue)
+            for number, count in Counter(n for queue in queues for n in queue).items():
+                if number in boxes:
+                    total, memref, size = boxes[number]
+                    total[memref] += cores * count * size
+        return loaded, stored
+
+    def shares(self, issued: Sequence[Issue]) -> Share:
+        loaded, _ = self.traffic(issued)
+        rate = hbm_bytes_per_us(self.op.core_count, self.target) / self.target.cycles_per_us
+        each = rate / self.op.core_count
+        return Share({m: each * size / min(size, _size(m)) for m, size in loaded.items() if size})
+
+    def hbm_bytes(self, issued: Sequence[Issue]) -> int:
+        traffic = self.traffic(issued)
+        return sum(min(size, _size(m)) for part in traffic for m, size in part.items())
+
+    # ---- time
+
+    def simulate(self, issue: Issue, keep_steps: bool = False) -> Simulation:
+        """One core, or two that work together. Raises GeError where they cannot go on."""
+        tables, target = self.tables, self.target
+        latencies = Latencies(target.flag_cycles, target.cross_flag_cycles)
+        with explained(self.tables, issue):
+            return simulate(
+                issue, tables.records, self.cycles(), tables.depths, latencies, keep_steps
+            )
+
+    def time(self, with_rows: bool = False) -> KernelTime:
+        """Raises GeError where a core cannot go on, or the target lacks what it takes."""
+        different = {id(issue): issue for issue in self.issued}
+        simulations = [(self.simulate(issue), issue) for issue in different.values()]
+        busiest, issue = max(simulations, key=lambda s: s[0].cycles)
+        per_us, size = self.target.cycles_per_us, self.hbm_bytes(self.issued)
+        return KernelTime(
+            self.name,
+            self.kind,
+            self.op.core_count,
+            self.target.kernel_start_us.get(self.kind, 0.0),
+            busiest.cycles / per_us,
+            size / hbm_bytes_per_us(self.op.core_count, self.target),
+            size,
+            tuple(self._pipe_times(busiest, issue)),
+            tuple(self._rows(issue)) if with_rows else (),
+        )
+
+    @property
+    def kind(self) -> str:
+        if len(self.op.programs) > 1:
+            return "mixed"
+        if self.op.cube is not None:
+            return "cube"
+        return "row" if any(isinstance(op, ReduceOp) for op in self.op.walk()) else "vector"
+
+    def _pipe_times(self, simulation: Simulation, issue: Issue) -> Iterable[PipeTime]:
+        per_us = self.target.cycles_per_us
+        for pipe, queue in enumerate(issue):
+            if queue:
+                waited = simulation.waited[pipe].items()
+                waits = {self.tables.awaited(c): t / per_us for c, t in waited}
+                count = sum(self.tables.records[n].kind not in (SET, WAIT) for n in queue)
+                yield PipeTime(
+                    self.tables.pipe_name(pipe), count, simulation.busy(pipe) / per_us, waits
+                )
+
+    def _rows(self, issue: Issue) -> Iterable[Row]:
+        per_us, cycles = self.target.cycles_per_us, self.cycles()
+        for end, start, pipe, number in self.simulate(issue, keep_steps=True).steps:
+            if cycles[issue[pipe][number]]:
+                op = self.tables.ops[self.tables.records[issue[pipe][number]].op]
+                ends = start / per_us, end / per_us
+                yield Row(self.tables.pipe_name(pipe), op.name, *ends, str(location_of(op)))
+
+    # ---- numbers
+
+    def run(self, arrays: Mapping[str, Array], seed: int | None = None) -> dict[str, Array]:
+        """The outputs for these inputs, in the order of the simulated time, or with a
+        seed in any legal order."""
+        arguments = arguments_of(self.op)
+        memrefs = {a.memref: _array(a, arrays) for a in arguments}
+        random = None if seed is None else Random(seed)
+        cores = list(range(self.op.core_count))
+        if random is not None and not any(_is_atomic(op) for op in self.op.walk()):
+            random.shuffle(cores)
+        with np.errstate(all="ignore"):
+            memory = CoreMemory(self.target.core_memories, self.op.fifos)
+            self.walk(0, with_values=True)
+            actions = [at_op(op, prepare, op, memory, memrefs) for op in self.tables.ops]
+            for core in cores:
+                memory.reset()
+                self._run_core(core, actions, random)
+        return {a.name: memrefs[a.memref] for a in arguments if a.is_output}
+
+    def _run_core(
+        self, core: int, actions: Sequence[Callable[..., None]], random: Random | None
+    ) -> None:
+        issue, values = self.walk(core, with_values=True)
+        records = self.tables.records
+        with explained(self.tables, issue):
+            for pipe, number in self._order(issue, random):
+                op = records[issue[pipe][number]].op
+                at_op(self.tables.ops[op], actions[op], *values[pipe][number])
+
+    def _order(self, issue: Issue, random: Random | None) -> Iterable[Place]:
+        if random is None:
+            return by_time(self.simulate(issue, keep_steps=True))
+        return random_order(issue, self.tables.records, self.tables.depths, random)
+
+
+def at_op(op: Operation, function: Callable[..., T], *arguments: Any) -> T:
+    """What the function returns; its errors are at the op."""
+    try:
+        return function(*arguments)
+    except GeError as e:
+        raise e if e.where else GeError(e.message, str(location_of(op)), e.hint) from None
+    except (ArithmeticError, ValueError, MemoryError) as e:
+        raise error_at(op, f"'{op.name}' cannot be computed: {e}") from e
+
+
+def _size(memref: SSAValue) -> int:
+    return byte_size(memref.type)
+
+
+def _is_atomic(op: Operation) -> bool:
+    return isinstance(op, StoreOp) and op.is_atomic
+
+
+# ---- arguments -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A memref of a kernel: an input if it is loaded from, an output if it is stored to. Where it
+    is only added to it may be given, and else is 0."""
+
+    name: str
+    memref: SSAValue
+    is_input: bool
+    is_output: bool
+    is_added_to: bool
+
+
+def arguments_of(op: KernelOp) -> list[Argument]:
+    reads, writes, added = set[SSAValue](), set[SSAValue](), set[SSAValue]()
+    for inner in op.walk():
+        if isinstance(inner, LoadOp):
+            reads.add(box_of(inner.source).source)
+        elif isinstance(inner, StoreOp):
+            (added if inner.is_atomic else writes).add(box_of(inner.target).source)
+    return [
+        Argument(a.name_hint or f"arg{i}", a, a in reads, a in writes | added, a in added)
+        for i, a in enumerate(op.body.block.args)
+    ]
+
+
+def _array(argument: Argument, given: Mapping[str, Array]) -> Array:
+    element, shape = data_type(argument.memref.type)
+    require_memory(_size(argument.memref), "a memref of", argument.memref.type, hint=WITHOUT_MEMORY)
+    if argument.name in given:
+        return np.array(given[argument.name], dtype_of(element), order="C")
+    if argument.is_added_to:
+        return np.zeros(shape, dtype_of(element))
+    return poisoned(shape, dtype_of(element))

@@ -1,0 +1,60 @@
+"""What a kernel must keep to on a target, and what is said where it does not."""
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+
+from ge.dialects.support.diagnostics import Diagnostic, Severity, error_at, location_of
+from ge.dialects.support.errors import GeError
+from ge.dialects.targets.target import Target
+from ge.dialects.tile.compute import SetOp
+from ge.dialects.tile.kernel import KernelOp
+from ge.dialects.tile.transfers import PushOp
+from ge.runtime.tiles.program import Tables, offsets_of
+from ge.runtime.tiles.queues import PUSH, BadFlag, Stuck
+
+
+def check_fits(kernel: KernelOp, target: Target) -> None:
+    """Raises GeError for more cores than there are, and for a buffer outside of its memory."""
+    most = target.vector_cores if kernel.cube is None else target.cube_cores
+    if kernel.vector is not None:
+        most = min(most, target.vector_cores)
+    if kernel.core_count > most:
+        what = "vector cores" if kernel.cube is None else "cube cores"
+        have = f"'{target.name}' has {most} {what}"
+        raise error_at(kernel, f"the kernel takes {kernel.core_count} cores, and {have}")
+    for program in kernel.programs:
+        for op in program.allocs:
+            size, memory = target.core_memories[op.tile.space], op.tile.space
+            end = max(offsets_of(op)) + op.tile.bytes
+            if end > size:
+                name = f" %{op.result.name_hint}" if op.result.name_hint else ""
+                where = f"it ends at byte {end} of {size}"
+                raise error_at(op, f"the buffer{name} does not fit into {memory}: {where}")
+
+
+@contextmanager
+def explained(tables: Tables, issue: Sequence[Sequence[int]]) -> Generator[None]:
+    """Raises GeError where pipes cannot go on, or flags are set wrongly."""
+    try:
+        yield
+    except Stuck as stuck:
+        notes: list[Diagnostic] = []
+        for pipe, number in stuck.heads:
+            record = tables.records[issue[pipe][number]]
+            channel = ~record.channel if record.kind == PUSH else record.channel
+            text = f"{tables.pipe_name(pipe)} waits for {tables.awaited(channel)}"
+            op = tables.ops[record.op]
+            notes.append(Diagnostic(Severity.NOTE, f"{text} at {op.name}", location_of(op)))
+        message = f"the core stops for ever: {notes[0].message}"
+        hint = "what pipes wait for is issued behind these waits, or not at all"
+        raise GeError(message, str(notes[0].location), hint, notes[1:]) from None
+    except BadFlag as bad:
+        givers = (tables.ops[r.op] for r in tables.records if r.channel == bad.channel)
+        op = next(op for op in givers if isinstance(op, SetOp | PushOp))
+        name = tables.channels[bad.channel]
+        if bad.left and isinstance(op, PushOp):
+            raise error_at(op, f"{name} is not empty when the kernel ends", "pop all") from None
+        if bad.left:
+            raise error_at(op, f"{name} is still set when the kernel ends", "wait for it") from None
+        hint = "wait for it before it is set again"
+        raise error_at(op, f"{name} is set while it is set", hint) from None

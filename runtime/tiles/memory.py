@@ -1,0 +1,88 @@
+"""What a core holds: bytes by memory, and what is in the fifos.
+
+All bytes are 0xff before they are written (nan for floats), so that what reads too early shows.
+Elements lie row by row; the cube's own order of blocks is not modelled.
+"""
+
+from collections.abc import Callable, Mapping
+from math import prod
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from ge.dialects.support.element_types import elements_per_byte
+from ge.dialects.support.errors import GeError
+from ge.dialects.tile.buffers import FifoOp, row_stride
+from ge.dialects.tile.types import Memory, Shaped, fifo_type, tile_type
+from ge.runtime.data.arrays import Array, dtype_of
+
+POISON = 0xFF
+TileAt = Callable[[int], Array]  # offset in the memory -> the elements
+
+
+class CoreMemory:
+    """The memories of one core of each kind, used for one core after the other."""
+
+    def __init__(self, sizes: Mapping[str, int], fifos: list[FifoOp]) -> None:
+        self.pools = {m: np.empty(sizes[m], np.uint8) for m in Memory}
+        self.fifos: dict[SSAValue, Fifo] = {f.result: Fifo(f) for f in fifos}
+        self.reset()
+
+    def reset(self) -> None:
+        for pool in self.pools.values():
+            pool.fill(POISON)
+        for fifo in self.fifos.values():
+            fifo.reset()
+
+    def tile(self, value: SSAValue) -> TileAt:
+        """The elements of a tile, by its offset."""
+        t = tile_type(value)
+        dtype = dtype_of(_unpacked(t).element)
+        strides = row_stride(value) * dtype.itemsize, dtype.itemsize
+        pool = self.pools[t.space]
+        known: dict[int, Array] = {}
+
+        def at(offset: int) -> Array:
+            array = known.get(offset)
+            if array is None:
+                array = known[offset] = np.ndarray(t.shape, dtype, pool.data, offset, strides)
+            return array
+
+        return at
+
+
+class Fifo:
+    """The places of a fifo, in device memory."""
+
+    def __init__(self, op: FifoOp) -> None:
+        t = _unpacked(fifo_type(op.result))
+        dtype = dtype_of(t.element)
+        self.bytes = np.empty(op.places * prod(t.shape) * dtype.itemsize, np.uint8)
+        self.places = self.bytes.view(dtype).reshape(op.places, *t.shape)
+        self.reset()
+
+    def reset(self) -> None:
+        self.bytes.fill(POISON)
+        self.pushed = self.popped = 0
+
+    def push(self, tile: Array) -> None:
+        self.places[self.pushed % len(self.places)] = tile
+        self.pushed += 1
+
+    def pop(self) -> Array:
+        self.popped += 1
+        return self.places[(self.popped - 1) % len(self.places)]
+
+
+def poisoned(shape: tuple[int, ...], dtype: "np.dtype[np.generic]") -> Array:
+    """An array that nothing was written to."""
+    size = prod(shape) * dtype.itemsize
+    return np.full(size, POISON, np.uint8).view(dtype).reshape(shape)
+
+
+def _unpacked(t: Shaped) -> Shaped:
+    """Raises GeError for elements that share bytes."""
+    if elements_per_byte(t.element) > 1:
+        hint = "load them as i8, and unpack them by a map"
+        raise GeError(f"the emulated core has no tiles of {t.element}", hint=hint)
+    return t

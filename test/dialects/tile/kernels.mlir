@@ -1,0 +1,158 @@
+// RUN: %roundtrip | filecheck %s
+
+// relu of a product, one core for 128 rows each; the last rows are padded
+tile.kernel @gemm(%a: memref<500x256xf16>, %b: memref<256x128xf16>, %c: memref<500x128xf16>) cores 4 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %c64 = arith.constant 64 : index
+  %c128 = arith.constant 128 : index
+  tile.cube {
+    %A = tile.alloc at [0, 16384] : !tile.ring<2 x 128x64xf16, l1>
+    %B = tile.alloc at [32768, 49152] : !tile.ring<2 x 64x128xf16, l1>
+    %la = tile.alloc : !tile.tile<128x64xf16, l0a>
+    %lb = tile.alloc : !tile.tile<64x128xf16, l0b>
+    %acc = tile.alloc : !tile.tile<128x128xf32, l0c>
+    %me = tile.core
+    %row = arith.muli %me, %c128 : index
+    scf.for %k = %c0 to %c4 step %c1 {
+      %col = arith.muli %k, %c64 : index
+      %as = tile.slot %A[%k] : !tile.ring<2 x 128x64xf16, l1>
+      %bs = tile.slot %B[%k] : !tile.ring<2 x 64x128xf16, l1>
+      %ab = tile.view %a[%row, %col] : memref<500x256xf16> -> !tile.box<128x64xf16>
+      %bb = tile.view %b[%col, %c0] : memref<256x128xf16> -> !tile.box<64x128xf16>
+      tile.load %ab to %as pad 0.0
+      tile.load %bb to %bs
+      tile.set mte2 -> mte1[%c0]
+      tile.wait mte2 -> mte1[%c0]
+      tile.move %as to %la
+      tile.move %bs to %lb {tile.note = "rows of b"}
+      %first = arith.cmpi eq, %k, %c0 : index
+      tile.mmad %acc, %la, %lb init %first
+    }
+    %cb = tile.view %c[%row, %c0] : memref<500x128xf16> -> !tile.box<128x128xf16>
+    tile.store %acc to %cb relu
+  }
+}
+// CHECK:       tile.kernel @gemm(%a: memref<500x256xf16>, %b: memref<256x128xf16>, %c: memref<500x128xf16>) cores 4 {
+// CHECK:         tile.cube {
+// CHECK-NEXT:      %A = tile.alloc at [0, 16384] : !tile.ring<2 x 128x64xf16, l1>
+// CHECK:           %la = tile.alloc : !tile.tile<128x64xf16, l0a>
+// CHECK:           %me = tile.core
+// CHECK:           scf.for %k = %c0 to %c4 step %c1 {
+// CHECK:             %as = tile.slot %A[%k] : !tile.ring<2 x 128x64xf16, l1>
+// CHECK:             %ab = tile.view %a[%row, %col] : memref<500x256xf16> -> !tile.box<128x64xf16>
+// CHECK:             tile.load %ab to %as pad 0.0
+// CHECK-NEXT:        tile.load %bb to %bs
+// CHECK-NEXT:        tile.set mte2 -> mte1[%c0]
+// CHECK-NEXT:        tile.wait mte2 -> mte1[%c0]
+// CHECK-NEXT:        tile.move %as to %la
+// CHECK-NEXT:        tile.move %bs to %lb {tile.note = "rows of b"}
+// CHECK:             tile.mmad %acc, %la, %lb init %first
+// CHECK:           tile.store %acc to %cb relu
+
+// softmax of rows: 16 at a time, cores in turn
+tile.kernel @softmax(%x: memref<100x1000xf32>, %y: memref<100x1000xf32>) cores 3 {
+  %c0 = arith.constant 0 : index
+  %c16 = arith.constant 16 : index
+  %c100 = arith.constant 100 : index
+  tile.vector {
+    %s = tile.alloc : !tile.tile<16x1008xf32, ub>
+    %m = tile.alloc : !tile.tile<16x1xf32, ub>
+    %cores = tile.cores
+    %me = tile.core
+    %begin = arith.muli %me, %c16 : index
+    %step = arith.muli %cores, %c16 : index
+    scf.for %i = %begin to %c100 step %step {
+      %in = tile.view %x[%i, %c0] : memref<100x1000xf32> -> !tile.box<16x1008xf32>
+      tile.load %in to %s pad -inf
+      tile.reduce max %s to %m
+      tile.map ins(%s, %m) outs(%s) {
+      ^bb0(%0: tensor<16x1008xf32>, %1: tensor<16x1xf32>):
+        %2 = graph.sub %0, %1 : (tensor<16x1008xf32>, tensor<16x1xf32>) -> tensor<16x1008xf32>
+        %3 = graph.exp %2 : (tensor<16x1008xf32>) -> tensor<16x1008xf32>
+        tile.yield %3 : tensor<16x1008xf32>
+      }
+      tile.reduce sum %s to %m
+      tile.map ins(%s, %m) outs(%s) {
+      ^bb1(%4: tensor<16x1008xf32>, %5: tensor<16x1xf32>):
+        %6 = graph.div %4, %5 : (tensor<16x1008xf32>, tensor<16x1xf32>) -> tensor<16x1008xf32>
+        tile.yield %6 : tensor<16x1008xf32>
+      }
+      %out = tile.view %y[%i, %c0] : memref<100x1000xf32> -> !tile.box<16x1008xf32>
+      tile.store %s to %out
+    }
+  }
+}
+// CHECK:       tile.kernel @softmax(%x: memref<100x1000xf32>, %y: memref<100x1000xf32>) cores 3 {
+// CHECK:           tile.load %in to %s pad -inf
+// CHECK-NEXT:      tile.reduce max %s to %m
+// CHECK-NEXT:      tile.map ins(%s, %m) outs(%s) {
+// CHECK-NEXT:      ^bb0(%0: tensor<16x1008xf32>, %1: tensor<16x1xf32>):
+// CHECK:             tile.yield %3 : tensor<16x1008xf32>
+// CHECK:           tile.store %s to %out
+
+// the rest: both programs, fifos, sub-tiles, boxes of more dimensions, masks, atomic sums
+tile.kernel @rest(%q: memref<64x4x32xf16>, %l: memref<64xi32>, %o: memref<64x32xf32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c16 = arith.constant 16 : index
+  %scores = tile.fifo depth 2 : !tile.fifo<64x64xf32>
+  %weights = tile.fifo depth 4 : !tile.fifo<64x64xf16>
+  tile.cube {
+    %Q = tile.alloc : !tile.tile<64x32xf16, l1>
+    %P = tile.alloc : !tile.ring<3 x 64x64xf16, l1>
+    %la = tile.alloc : !tile.tile<64x32xf16, l0a>
+    %lb = tile.alloc : !tile.tile<32x64xf16, l0b>
+    %acc = tile.alloc : !tile.tile<64x64xf32, l0c>
+    %head = tile.view %q[%c0, %c1, %c0] sizes [64, 1, 32] : memref<64x4x32xf16> -> !tile.box<64x32xf16>
+    tile.load %head to %Q
+    tile.move %Q to %la
+    tile.move %Q to %lb transposed
+    tile.mmad %acc, %la, %lb
+    tile.push %acc to %scores
+    %slot = tile.slot %P[%c1] : !tile.ring<3 x 64x64xf16, l1>
+    tile.pop %weights to %slot
+    %part = tile.view %slot[%c16, %c16] : !tile.tile<64x64xf16, l1> -> !tile.tile<16x32xf16, l1>
+    tile.move %acc to %slot
+  }
+  tile.vector {
+    %s = tile.alloc : !tile.tile<64x64xf32, ub>
+    %n = tile.alloc : !tile.tile<1x64xi32, ub>
+    %lengths = tile.alloc : !tile.tile<64x1xi32, ub>
+    %p = tile.alloc : !tile.tile<64x64xf16, ub>
+    %pt = tile.alloc : !tile.tile<64x64xf16, ub>
+    %u = tile.alloc : !tile.tile<64x32xf32, ub>
+    %length = tile.view %l[%c0] : memref<64xi32> -> !tile.box<64x1xi32>
+    tile.load %length to %lengths pad 0
+    tile.pop %scores to %s
+    tile.index columns %c0 to %n
+    tile.map ins(%s, %n, %lengths) outs(%p) {
+    ^bb0(%0: tensor<64x64xf32>, %1: tensor<1x64xi32>, %2: tensor<64x1xi32>):
+      %3 = graph.compare "lt" %1, %2 : (tensor<1x64xi32>, tensor<64x1xi32>) -> tensor<64x64xi1>
+      %4 = graph.constant dense<0.0> : tensor<f32>
+      %5 = graph.select %3, %0, %4 : (tensor<64x64xi1>, tensor<64x64xf32>, tensor<f32>) -> tensor<64x64xf32>
+      %6 = graph.cast %5 to f16 : (tensor<64x64xf32>) -> tensor<64x64xf16>
+      tile.yield %6 : tensor<64x64xf16>
+    }
+    tile.move %p to %pt transposed
+    tile.push %pt to %weights
+    tile.fill %u, 1.5
+    tile.fill %u, -1.0e+30
+    %b = tile.view %o[%c0, %c0] : memref<64x32xf32> -> !tile.box<64x32xf32>
+    tile.store %u to %b add
+  }
+}
+// CHECK:       %scores = tile.fifo depth 2 : !tile.fifo<64x64xf32>
+// CHECK:       %head = tile.view %q[%c0, %c1, %c0] sizes [64, 1, 32] : memref<64x4x32xf16> -> !tile.box<64x32xf16>
+// CHECK:       tile.move %Q to %lb transposed
+// CHECK-NEXT:  tile.mmad %acc, %la, %lb
+// CHECK-NEXT:  tile.push %acc to %scores
+// CHECK:       tile.pop %weights to %slot
+// CHECK-NEXT:  %part = tile.view %slot[%c16, %c16] : !tile.tile<64x64xf16, l1> -> !tile.tile<16x32xf16, l1>
+// CHECK:       %length = tile.view %l[%c0] : memref<64xi32> -> !tile.box<64x1xi32>
+// CHECK-NEXT:  tile.load %length to %lengths pad 0
+// CHECK:       tile.index columns %c0 to %n
+// CHECK:       tile.fill %u, 1.5
+// CHECK-NEXT:  tile.fill %u, -1.0e+30
+// CHECK:       tile.store %u to %b add

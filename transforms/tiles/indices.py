@@ -1,0 +1,169 @@
+"""Index arithmetic of tile programs: what a value is a sum of, and sums of values."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xdsl.builder import Builder
+from xdsl.dialects.arith import (
+    AddiOp,
+    CeilDivSIOp,
+    ConstantOp,
+    MaxSIOp,
+    MinSIOp,
+    MuliOp,
+    RemSIOp,
+    SignlessIntegerBinaryOperation,
+    SubiOp,
+)
+from xdsl.dialects.builtin import IndexType, IntegerAttr
+from xdsl.dialects.scf import ForOp
+from xdsl.ir import Block, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from ge.dialects.tile.buffers import constant_index
+from ge.dialects.tile.kernel import CoreOp, CoresOp, ProgramOp
+
+GROWING = (AddiOp, CeilDivSIOp, CoreOp, CoresOp, MaxSIOp, MinSIOp, MuliOp, RemSIOp)
+"""Ops whose results are at least 0 where their operands are."""
+
+Index = int | SSAValue
+"""A number that is known, or a value."""
+
+
+@dataclass(frozen=True)
+class Sum:
+    """The sum of `terms`, in order, and a number."""
+
+    terms: tuple[SSAValue, ...]
+    number: int
+
+    def without(self, value: SSAValue) -> "Sum | None":
+        """The rest of a sum in which the value stands once; None for any other."""
+        if self.terms.count(value) != 1:
+            return None
+        return Sum(tuple(t for t in self.terms if t is not value), self.number)
+
+
+def sum_of(value: SSAValue) -> Sum:
+    """What a value adds up, through additions, and subtractions of constants."""
+    terms, number, todo = list[SSAValue](), 0, [value]
+    while todo:
+        match (value := todo.pop()).owner:
+            case AddiOp() as op:
+                todo += [op.rhs, op.lhs]
+            case SubiOp() as op if (known := constant_index(op.rhs)) is not None:
+                number -= known
+                todo.append(op.lhs)
+            case _:
+                if (known := constant_index(value)) is None:
+                    terms.append(value)
+                else:
+                    number += known
+    return Sum(tuple(terms), number)
+
+
+def is_outside(value: SSAValue, loop: ForOp) -> bool:
+    """Whether a value is defined before a loop."""
+    block: Block | None = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    while block is not None:
+        if block is loop.body.block:
+            return False
+        parent = block.parent_op()
+        block = None if parent is None else parent.parent
+    return True
+
+
+def known(value: SSAValue) -> Index:
+    """The number that a value is, where it is known."""
+    number = constant_index(value)
+    return value if number is None else number
+
+
+class Constants:
+    """The constants of a program: those that stand before it, and new ones at its start."""
+
+    def __init__(self, program: ProgramOp) -> None:
+        self.block = program.body.block
+        self.known: dict[int, SSAValue] = {}
+        op = program.prev_op
+        while op is not None:
+            if op.results and (number := constant_index(op.results[0])) is not None:
+                self.known[number] = op.results[0]
+            op = op.prev_op
+
+    def __call__(self, number: int) -> SSAValue:
+        if number not in self.known:
+            op = ConstantOp(IntegerAttr(number, IndexType()))
+            Builder(InsertPoint.at_start(self.block)).insert(op)
+            op.result.name_hint = f"c{number}"
+            self.known[number] = op.result
+        return self.known[number]
+
+
+class Emit:
+    """Index arithmetic at a place, computed here as far as numbers are known."""
+
+    def __init__(self, builder: Builder, constant: Constants) -> None:
+        self.builder = builder
+        self.constant = constant
+
+    def value(self, index: Index) -> SSAValue:
+        return index if isinstance(index, SSAValue) else self.constant(index)
+
+    def _binary(
+        self,
+        op: type[SignlessIntegerBinaryOperation],
+        function: Callable[[int, int], int],
+        a: Index,
+        b: Index,
+    ) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return function(a, b)
+        return self.builder.insert(op(self.value(a), self.value(b))).result
+
+    def add(self, a: Index, b: Index) -> Index:
+        if a == 0 or b == 0:
+            return b if a == 0 else a
+        return self._binary(AddiOp, lambda x, y: x + y, a, b)
+
+    def sub(self, a: Index, b: Index) -> Index:
+        return a if b == 0 else self._binary(SubiOp, lambda x, y: x - y, a, b)
+
+    def mul(self, a: Index, b: Index) -> Index:
+        return a if b == 1 else self._binary(MuliOp, lambda x, y: x * y, a, b)
+
+    def ceildiv(self, a: Index, b: Index) -> Index:
+        return a if b == 1 else self._binary(CeilDivSIOp, lambda x, y: -(-x // y), a, b)
+
+    def max(self, a: Index, b: Index) -> Index:
+        return a if a is b else self._binary(MaxSIOp, max, a, b)
+
+    def min(self, a: Index, b: Index) -> Index:
+        return a if a is b else self._binary(MinSIOp, min, a, b)
+
+    def sum(self, terms: tuple[SSAValue, ...], number: Index) -> Index:
+        total: Index = 0
+        for term in terms:
+            total = self.add(total, term)
+        return self.add(total, number)
+
+    def mod(self, a: Index, n: int) -> Index:
+        """a mod n, from 0 on for any a."""
+        if n == 1:
+            return 0
+        if isinstance(a, int):
+            return a % n
+        rest = self.builder.insert(RemSIOp(a, self.value(n))).result
+        if is_natural(a):
+            return rest
+        return self.builder.insert(RemSIOp(self.value(self.add(rest, n)), self.value(n))).result
+
+
+def is_natural(value: SSAValue) -> bool:
+    """Whether a value is known to be at least 0."""
+    if (number := constant_index(value)) is not None:
+        return number >= 0
+    if isinstance(value.owner, Block):
+        loop = value.owner.parent_op()
+        return isinstance(loop, ForOp) and is_natural(loop.lb)
+    return isinstance(value.owner, GROWING) and all(map(is_natural, value.owner.operands))
