@@ -40,6 +40,12 @@ def conv_case() -> tuple[list[Array], Array]:
     return [x, w, np.zeros((4, 34, 48), "f4")], np.sum(parts, axis=0)
 
 
+def w8a16_case() -> tuple[list[Array], Array]:
+    a, scale = normal(70, 96), normal(144) / 8
+    w = np.random.default_rng(1).integers(-128, 128, (96, 144)).astype("i1")
+    return [a, w, scale, np.zeros((70, 144), "f2")], wide(a) @ (wide(w) * wide(scale))
+
+
 def flash_case() -> tuple[list[Array], Array]:
     q, k, v = normal(128, 64), normal(384, 64), normal(384, 64)[::-1].copy()
     s = wide(q) @ wide(k).T / 8
@@ -48,11 +54,12 @@ def flash_case() -> tuple[list[Array], Array]:
 
 
 CASES: list[tuple[Any, Callable[[], tuple[list[Array], Array]], int, dict[str, Any]]] = [
-    (examples.gemm, gemm_case, 20, {}),
+    (examples.gemm, gemm_case, 14, {}),
     (examples.rms_norm, rms_norm_case, 12, {}),
     (examples.conv3x3, conv_case, 16, {}),
-    (examples.flash, flash_case, 40, {"ahead": 1}),
-    (examples.flash, flash_case, 40, {"ahead": 2}),
+    (examples.w8a16, w8a16_case, 17, {}),
+    (examples.flash, flash_case, 31, {"ahead": 1}),
+    (examples.flash, flash_case, 31, {"ahead": 2}),
 ]
 
 
