@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from xdsl.builder import Builder
+from xdsl.dialects.arith import MaxSIOp
 from xdsl.dialects.scf import ForOp, IfOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
@@ -30,7 +31,7 @@ from ge.dialects.tile.buffers import AllocOp, buffer_of, constant_index, slot_of
 from ge.dialects.tile.compute import FlagOp
 from ge.dialects.tile.instruction import Instruction, Program
 from ge.dialects.tile.types import FifoType, Pipe
-from ge.transforms.tiles.indices import Emit, Sum, is_outside, known, sum_of
+from ge.transforms.tiles.indices import Sum, is_outside, known, sum_of
 
 Pair = tuple[Pipe, Pipe]
 """Who sets a flag, and who waits for it."""
@@ -339,5 +340,5 @@ def ends_of(loop: ForOp) -> tuple[Sum, Sum]:
     begin, end = known(loop.lb), known(loop.ub)
     if isinstance(begin, int) and isinstance(end, int):
         return Sum((), begin), Sum((), max(begin, end))
-    emit = Emit(Builder(InsertPoint.before(loop)))
-    return sum_of(loop.lb), sum_of(emit.value(emit.max(begin, end)))
+    last = Builder(InsertPoint.before(loop)).insert(MaxSIOp(loop.lb, loop.ub)).result
+    return sum_of(loop.lb), Sum((last,), 0)

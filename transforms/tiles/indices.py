@@ -18,9 +18,10 @@ from xdsl.dialects.arith import (
 from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.dialects.scf import ForOp
 from xdsl.ir import Block, SSAValue
+from xdsl.rewriter import InsertPoint
 
 from ge.dialects.tile.buffers import constant_index
-from ge.dialects.tile.kernel import CoreOp, CoresOp
+from ge.dialects.tile.kernel import CoreOp, CoresOp, ProgramOp
 
 GROWING = (AddiOp, CeilDivSIOp, CoreOp, CoresOp, MaxSIOp, MinSIOp, MuliOp, RemSIOp)
 """Ops whose results are at least 0 where their operands are."""
@@ -78,15 +79,33 @@ def known(value: SSAValue) -> Index:
     return value if number is None else number
 
 
+class Constants:
+    """The constants of a program: those that stand before it, and new ones at its start."""
+
+    def __init__(self, program: ProgramOp) -> None:
+        self.block = program.body.block
+        self.known: dict[int, SSAValue] = {}
+        op = program.prev_op
+        while op is not None:
+            if op.results and (number := constant_index(op.results[0])) is not None:
+                self.known[number] = op.results[0]
+            op = op.prev_op
+
+    def __call__(self, number: int) -> SSAValue:
+        if number not in self.known:
+            op = ConstantOp(IntegerAttr(number, IndexType()))
+            Builder(InsertPoint.at_start(self.block)).insert(op)
+            op.result.name_hint = f"c{number}"
+            self.known[number] = op.result
+        return self.known[number]
+
+
 class Emit:
     """Index arithmetic at a place, computed here as far as numbers are known."""
 
-    def __init__(self, builder: Builder, constant: Callable[[int], SSAValue] | None = None) -> None:
+    def __init__(self, builder: Builder, constant: Constants) -> None:
         self.builder = builder
-        self.constant = constant or self._constant
-
-    def _constant(self, number: int) -> SSAValue:
-        return self.builder.insert(ConstantOp(IntegerAttr(number, IndexType()))).result
+        self.constant = constant
 
     def value(self, index: Index) -> SSAValue:
         return index if isinstance(index, SSAValue) else self.constant(index)

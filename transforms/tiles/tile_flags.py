@@ -32,19 +32,17 @@ from dataclasses import dataclass
 
 from xdsl.builder import Builder
 from xdsl.context import Context
-from xdsl.dialects.arith import ConstantOp
-from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.targets.target import target_for
-from ge.dialects.tile.buffers import constant_index
 from ge.dialects.tile.compute import FlagOp, SetOp, WaitOp
 from ge.dialects.tile.kernel import KernelOp, ProgramOp
 from ge.transforms.tiles.hazards import Mark, Marks, Pair, Unit, mark, units_of
-from ge.transforms.tiles.indices import Emit, Sum
+from ge.transforms.tiles.indices import Constants, Emit, Sum
 
 Numbers = dict[tuple[int, Pair], int]
 
@@ -71,23 +69,9 @@ class Writer:
     """Puts flags into a program. Their numbers are computed once in a block."""
 
     def __init__(self, program: ProgramOp, first: Numbers) -> None:
-        self.block = program.body.block
         self.first = first
         self.numbers: dict[object, SSAValue] = {}
-        self.constants: dict[int, SSAValue] = {}
-        op = program.prev_op
-        while op is not None:
-            if op.results and (number := constant_index(op.results[0])) is not None:
-                self.constants[number] = op.results[0]
-            op = op.prev_op
-
-    def constant(self, number: int) -> SSAValue:
-        if number not in self.constants:
-            op = ConstantOp(IntegerAttr(number, IndexType()))
-            Builder(InsertPoint.at_start(self.block)).insert(op)
-            op.result.name_hint = f"c{number}"
-            self.constants[number] = op.result
-        return self.constants[number]
+        self.constant = Constants(program)
 
     def write(self, op: Operation, marks: Iterable[Mark], place: InsertPoint) -> None:
         for m in marks:
@@ -104,9 +88,14 @@ class Writer:
         key = block, slot, copies, first
         if key not in self.numbers:
             emit = Emit(Builder(after_all(slot.terms, block)), self.constant)
-            rest = emit.mod(emit.sum(slot.terms, slot.number), copies)
+            rest = self.numbers.get((block, slot, copies, 0))
+            if rest is None:
+                rest = emit.value(emit.mod(emit.sum(slot.terms, slot.number), copies))
+            else:
+                emit = Emit(Builder(after_all((rest,), block)), self.constant)
+            self.numbers[block, slot, copies, 0] = rest
             self.numbers[key] = emit.value(emit.add(rest, first))
-            self.numbers[key].name_hint = "id"
+            rest.name_hint = self.numbers[key].name_hint = "id"
         return self.numbers[key]
 
 
