@@ -85,22 +85,21 @@ def drop_instruction(kernel: KernelOp, rng: random.Random) -> None:
     drop(rng.choice([op for op in ops_of(kernel, Instruction) if not isinstance(op, FlagOp)]))
 
 
-def moved_index(op: Any, rng: random.Random) -> Any:
+def move_index(op: Any, rng: random.Random) -> None:
     """The op's index plus or minus one."""
     one = ConstantOp(IntegerAttr(rng.choice((-1, 1)), IndexType()))
     number = op.index if isinstance(op, SlotOp) else op.id
     moved = AddiOp(number, one.result)
-    op.parent.insert_ops_before([one, moved], op)
+    op.parent_block().insert_ops_before([one, moved], op)
     op.operands[list(op.operands).index(number)] = moved.result
-    return op
 
 
 def renumber_flag(kernel: KernelOp, rng: random.Random) -> None:
-    moved_index(rng.choice(ops_of(kernel, FlagOp)), rng)
+    move_index(rng.choice(ops_of(kernel, FlagOp)), rng)
 
 
 def shift_slot(kernel: KernelOp, rng: random.Random) -> None:
-    moved_index(rng.choice(ops_of(kernel, SlotOp) or ops_of(kernel, FlagOp)), rng)
+    move_index(rng.choice(ops_of(kernel, SlotOp) or ops_of(kernel, FlagOp)), rng)
 
 
 def shift_offset(kernel: KernelOp, rng: random.Random) -> None:
@@ -127,7 +126,9 @@ def move_up(kernel: KernelOp, rng: random.Random) -> None:
         op = rng.choice(ops)
         before = op.prev_op
         op.detach()
-        before.parent.insert_op_before(op, before)
+        block = before.parent_block()
+        assert block is not None
+        block.insert_op_before(op, before)
 
 
 FAULTS: list[Callable[[KernelOp, random.Random], None]] = [
@@ -182,7 +183,7 @@ def judge(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--orders", type=int, default=6)

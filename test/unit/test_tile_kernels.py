@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import ge
 from ge.dialects.support.errors import GeError
+from ge.lowering.cli import check, run
 from ge.lowering.tiles import examples
 
 Array = Any
@@ -86,13 +88,18 @@ def test_a_block_ahead_is_faster():
     assert times[1] < times[0]
 
 
-def test_programs_are_text_that_tools_take():
+def test_programs_are_text_that_tools_take(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    """The text names the target that it was traced for."""
     arrays, _ = rms_norm_case()
-    text = examples.rms_norm.on(*arrays, cores=2, target="910b2").mlir
+    text = examples.rms_norm.on(*arrays, cores=2, target="910b3").mlir
     assert "tile.kernel @rms_norm(%x: memref<50x256xf16>" in text
     assert "tile.set mte2 -> v" in text
-    assert " at [" in text
-    assert 'npu_task.target = "910b2"' in text
+    (tmp_path / "kernel.mlir").write_text(text)
+    assert not check.run([str(tmp_path / "kernel.mlir")])
+    assert not run.run([str(tmp_path / "kernel.mlir"), "--timing-only"])
+    printed = capfd.readouterr()
+    assert "@rms_norm: proved" in printed.out
+    assert "on 2 cores of 910b3" in printed.err
 
 
 @tile.kernel(M=16)
