@@ -153,6 +153,10 @@ class KernelOp(GeOp):
         }
 
     def verify_(self) -> None:
+        self.check()
+
+    def check(self) -> None:
+        """What verifies a kernel beside its definition. Raises VerifyException."""
         if not isinstance(self.body.block.last_op, ReturnOp):
             raise VerifyException("the body ends in npu_task.return")
         if not any(isinstance(o, TensorOp) for o in self.body.block.ops):

@@ -25,6 +25,9 @@ STATE = "npu_task.state"  # the name of what it keeps from run to run
 GROWS = "npu_task.grows"  # the axis of a state along which runs append, up to its size
 VALID = "npu_task.valid"  # the shape of the part of a state that holds values when a run begins
 
+# of tasks
+BYTES = "npu_task.bytes"  # of each result on the device whose size is not known (`sizes.py`)
+
 FIGURES = (
     "streams", "events", "arena_bytes", "lower_bound_bytes", "no_reuse_bytes", "weight_bytes",
     "io_bytes", "alignment",

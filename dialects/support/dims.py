@@ -1,8 +1,9 @@
 """Names of dimensions, and the sizes that they may have. A name may be an expression of others, as
-exporters write them: the size of `past + 1` follows from that of `past`, `2*batch` from `batch`."""
+exporters write them: the size of `past + 1` follows from that of `past`, `2*batch` from `batch`.
+So are the bytes of a tensor: `256 * batch * past + 256 * batch`."""
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -28,19 +29,40 @@ LONGEST = 200  # characters of a name that is looked at
 
 
 @cache
-def expression(name: str) -> ast.expr | None:
-    """The sum or product that a name is; None for a plain name, or anything else."""
+def parsed(text: str) -> ast.expr | None:
+    """A number, a name, or a sum, difference, product or quotient of them; None for anything else.
+    `x[0]` is a name: dimension 0 of an input whose dimensions have none."""
     try:
-        body = ast.parse(name.strip()[: LONGEST + 1], mode="eval").body
+        body = ast.parse(text.strip(), mode="eval").body
+        return body if _is_known(body) else None
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    nodes = [n for n in ast.walk(body) if not isinstance(n, ast.expr_context)]
-    known = all(
-        isinstance(n, (ast.BinOp, ast.Name, *OPERATIONS))
-        or (isinstance(n, ast.Constant) and type(n.value) is int)
-        for n in nodes
-    )
-    return body if known and isinstance(body, ast.BinOp) and len(name) <= LONGEST else None
+
+
+def _is_known(node: ast.expr) -> bool:
+    match node:
+        case ast.BinOp(left, op, right):
+            return isinstance(op, OPERATIONS) and _is_known(left) and _is_known(right)
+        case ast.Constant(value):
+            return type(value) is int
+        case _:
+            return _symbol(node) is not None
+
+
+def _symbol(node: ast.expr) -> str | None:
+    match node:
+        case ast.Name(name):
+            return name
+        case ast.Subscript(ast.Name(name), ast.Constant(int(axis))):
+            return f"{name}[{axis}]"
+        case _:
+            return None
+
+
+def expression(name: str) -> ast.BinOp | None:
+    """The sum or product that a name is; None for a plain name, or anything else."""
+    body = parsed(name) if len(name) <= LONGEST else None
+    return body if isinstance(body, ast.BinOp) else None
 
 
 def symbols(name: str) -> tuple[str, ...]:
@@ -48,7 +70,15 @@ def symbols(name: str) -> tuple[str, ...]:
     body = expression(name)
     if body is None:
         return (name,)
-    return tuple(dict.fromkeys(n.id for n in ast.walk(body) if isinstance(n, ast.Name)))
+    return tuple(dict.fromkeys(_leaves(body)))
+
+
+def _leaves(node: ast.expr) -> Iterator[str]:
+    if (name := _symbol(node)) is not None:
+        yield name
+    elif isinstance(node, ast.BinOp):
+        yield from _leaves(node.left)
+        yield from _leaves(node.right)
 
 
 def size_of(name: str, sizes: Mapping[str, int]) -> int | None:
@@ -59,9 +89,15 @@ def size_of(name: str, sizes: Mapping[str, int]) -> int | None:
     return None if body is None else _value(body, sizes)
 
 
+def value_of(text: str, sizes: Mapping[str, int]) -> int | None:
+    """The value of an expression where the sizes of its symbols are known."""
+    body = parsed(text)
+    return None if body is None else _value(body, sizes)
+
+
 def _value(node: ast.expr, sizes: Mapping[str, int]) -> int | None:
-    if isinstance(node, ast.Name):
-        return sizes.get(node.id)
+    if (name := _symbol(node)) is not None:
+        return sizes.get(name)
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, int) else None
     assert isinstance(node, ast.BinOp)
@@ -77,3 +113,36 @@ def _value(node: ast.expr, sizes: Mapping[str, int]) -> int | None:
             return a * b
         case _:
             return a // b if b else None
+
+
+def most(text: str, ranges: Mapping[str, Range]) -> int | None:
+    """A number that no value of an expression is above, where sizes are in these ranges; None where
+    there is none."""
+    body = parsed(text)
+    ends = None if body is None else _ends(body, ranges)
+    return None if ends is None else ends[1]
+
+
+def _ends(node: ast.expr, ranges: Mapping[str, Range]) -> tuple[int, int] | None:
+    """The least and the largest value, or beyond: each use of a symbol counts for itself."""
+    if (name := _symbol(node)) is not None:
+        known = ranges.get(name)
+        return None if known is None or known.most is None else (known.least, known.most)
+    if isinstance(node, ast.Constant):
+        return (node.value, node.value) if isinstance(node.value, int) else None
+    assert isinstance(node, ast.BinOp)
+    a, b = _ends(node.left, ranges), _ends(node.right, ranges)
+    if a is None or b is None:
+        return None
+    match node.op:
+        case ast.Add():
+            return a[0] + b[0], a[1] + b[1]
+        case ast.Sub():
+            return a[0] - b[1], a[1] - b[0]
+        case ast.Mult():
+            values = [x * y for x in a for y in b]
+        case _:
+            if b[0] <= 0:
+                return None
+            values = [x // y for x in a for y in b]
+    return min(values), max(values)

@@ -1,3 +1,4 @@
 """NPUs that are known by name: `*.toml`."""
 
 DEFAULT_TARGET = "910b1"
+KERNEL_TARGET = "910b2"  # of kernels of tiles: it states what instructions cost

@@ -7,6 +7,7 @@
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects.builtin import IntAttr, TensorType
@@ -61,6 +62,7 @@ class PipeAttr(EnumAttribute[Pipe], SpacedOpaqueSyntaxAttribute):
     name = "tile.pipe"
 
 
+@dataclass(frozen=True, init=False)  # or its parameters would have no part in equality
 class Shaped(ParametrizedAttribute, TypeAttribute):
     """Rows and columns of elements."""
 

@@ -1,11 +1,12 @@
 """ge-check: prove the memory plan, the schedule (streams, events, the limits of its target) and the
-certificate of a program from its text."""
+certificate of a program from its text; of tile programs, that no order of the pipes changes a
+result."""
 
 import argparse
 import itertools
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ge.lowering.cli.arguments import add_options, argument, options_from
@@ -56,10 +57,12 @@ def prove(args: argparse.Namespace) -> int:
     source = read_source(None if args.program == "-" else args.program)
     ctx = context()
     module = parse_module(ctx, source)
+    target = Target.load(args.target) if args.target else None
+    if any(op.name == "tile.kernel" for op in module.ops):
+        return prove_kernels(module, target)
     if (level := level_of(module)) is not Level.PROGRAM:
         raise GeError(f"the module is at the {level} level", args.program, "compile it first")
     module.verify()
-    target = Target.load(args.target) if args.target else None
 
     def prove_one(module: "ModuleOp") -> "Proof":
         proof = check_program(module, target)
@@ -83,7 +86,7 @@ def prove(args: argparse.Namespace) -> int:
     return 0 if is_proved else 1
 
 
-def report(problems: "Iterable[Problem]") -> None:
+def report(problems: "Sequence[Problem]") -> None:
     from ge.dialects.support.diagnostics import Diagnostic, Severity, location_of
 
     for problem in problems:
@@ -107,6 +110,18 @@ def prove_overlap(module: "ModuleOp", target: "Target | None", prefetch: int) ->
         return True, "its runs do not overlap"
     report(problems := list(check_runs(main, tasks, prefetch)))
     return (False, "runs disturb each other") if problems else (True, "so are runs that overlap")
+
+
+def prove_kernels(module: "ModuleOp", target: "Target | None") -> int:
+    """Prove the tile programs of a module."""
+    from ge.runtime.check.tiles import check_kernels
+
+    module.verify()
+    proofs = check_kernels(module, target)
+    for proof in proofs:
+        report(proof.problems)
+        print(proof.summary)
+    return int(any(p.problems for p in proofs))
 
 
 MOST_SIZES = 64  # that are proved one by one

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ge.lowering.pipeline.options import Options
     from ge.runtime.clock.timeline import Timeline
     from ge.runtime.data.arrays import Array
+    from ge.runtime.device.state import State
     from ge.runtime.host.host import HostProgram
     from ge.runtime.host.modes import Mode
 
@@ -89,8 +90,12 @@ class Feeding:
     def programs(self, loaded: "Program") -> "list[tuple[HostProgram, dict[str, Array] | None]]":
         """The program of each call, with its inputs if numbers are wanted."""
         from ge.lowering.driver.binding import Binder
+        from ge.runtime.device.ports import growing_symbol
+        from ge.runtime.device.session import main_of
 
         count = self.args.steps or self.args.calls or CALLS
+        if (symbol := growing_symbol(main_of(loaded.module))) is not None:
+            return self._with_state(loaded, symbol, count)
         if not self.args.grow:
             return [self._program(loaded)] * count
         binder = Binder(loaded, self.options)
@@ -102,6 +107,38 @@ class Feeding:
             sizes = dims | {name: dims.get(name, 1) + step for name in names}
             result.append(self._program(binder.at(sizes, shapes)))
         return result
+
+    def _with_state(
+        self, loaded: "Program", symbol: str, count: int
+    ) -> "list[tuple[HostProgram, dict[str, Array] | None]]":
+        """One program, whose state grows from call to call, and so do inputs that grow with it."""
+        from ge.dialects.support.errors import GeError
+        from ge.runtime.device.ports import input_ports
+        from ge.runtime.device.session import main_of, random_inputs
+        from ge.runtime.device.state import room_for_rows
+
+        if self.args.grow not in (None, symbol):
+            raise GeError(f"--grow {self.args.grow}: the program's state grows along '{symbol}'")
+        main = main_of(loaded.module)
+        program, rows = self._program(loaded)[0], 0
+        if program.session is not None:
+            self.begin(program.session.state)
+            rows = program.session.state.rows()
+        added = max(p.step for p in input_ports(main)) * (count if self.inputs is None else 1)
+        if rows + added > (room := room_for_rows(main)):
+            text = f"{count} calls add {added} rows to the state's {rows}, it has room for {room}"
+            raise GeError(text, hint="call it less often, or compile with more --state-capacity")
+        if program.session is None or self.inputs is not None:
+            return [(program, self.inputs)] * count
+        shapes, dims = fixed_of(self.options)
+        sizes = (dims | {symbol: n} for n in range(rows, rows + added, added // count))
+        return [(program, random_inputs(loaded.module, self.args.seed, shapes, n)) for n in sizes]
+
+    def begin(self, state: "State") -> None:
+        """State before the first call."""
+        state.reset()
+        if self.args.load_state:
+            state.load(self.args.load_state)
 
     def _program(self, loaded: "Program") -> "tuple[HostProgram, dict[str, Array] | None]":
         from ge.runtime.device.gears import GearTable
@@ -130,7 +167,7 @@ class Feeding:
         ports = input_ports(main_of(loaded.module))
         known = sorted({name for port in ports for name in port.dims if name})
         if not is_open(loaded.module):
-            hint = "compile the model with its dimensions left open"
+            hint = "compile the model with its dimensions left open, or with --state-capacity"
             raise GeError("--grow: the program has shapes that do not change", hint=hint)
         for name in names:
             if name not in known:
@@ -181,7 +218,7 @@ def _calls(
     from ge.runtime.host.report import call_figures
 
     host = Host(mode, feeding.target, options_of(feeding.args))
-    if feeding.args.grow and len(programs) > 1:
+    if len(programs) > 1 and programs[0][0] is not programs[1][0]:
         host.expect_growth(programs[0][0], programs[1][0])
     figures: list[dict[str, Any]] = []
     timeline = None
@@ -189,7 +226,8 @@ def _calls(
     for number, (program, inputs) in enumerate(programs):
         if program.session is not None:
             state = program.session.state
-            state.reset() if number == 0 or state.is_full_after_a_run else None
+            again = state.is_full_after_a_run or (state.grown and feeding.inputs is not None)
+            feeding.begin(state) if number == 0 or again else None
         called = host.call(program, inputs)
         figures.append(call_figures(called))
         timeline = called.timeline

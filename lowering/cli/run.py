@@ -1,4 +1,5 @@
-"""ge-run: runs a module of any level, or a model, on the emulated NPU: numbers, time, or both."""
+"""ge-run: runs a module of any level, a model, or a kernel of tiles on the emulated NPU: numbers,
+time, or both."""
 
 import argparse
 import dataclasses
@@ -18,6 +19,7 @@ from ge.lowering.cli.arguments import (
 )
 from ge.lowering.cli.command_line import ArgumentParser
 from ge.lowering.cli.dispatch import add_dispatch_arguments, check_dispatch_flags, feed
+from ge.lowering.cli.run_kernel import kernel_source, run_kernel
 from ge.lowering.levels.level import Level
 from ge.lowering.text.values import parse_dims, parse_shapes, whole
 
@@ -78,7 +80,8 @@ def build_parser() -> ArgumentParser:
     add = parser.section("checks")
     add("--poison", action="store_true", help="fill device memory that holds no value with garbage")
     add("--fuzz-schedule", type=argument(whole(1)), default=0, metavar="N", help="run N random "
-        "legal timings as well: the outputs have to be bit-identical (default: none)")  # fmt: skip
+        "legal timings, of a kernel orders of its pipes, as well: the outputs have to be "
+        "bit-identical (default: none)")  # fmt: skip
     add_options(parser, "ge-run")
     return parser
 
@@ -98,6 +101,10 @@ def run(arguments: Sequence[str]) -> int:
     read = (args.input, args.inputs, args.load_state)
     sources = [options.target, *options.plugins, *(path for path in read if path is not None)]
     check_writable([path for path in written if path is not None], sources)
+    if (source := kernel_source(args.input)) is not None:
+        for line in output_lines(run_kernel(args, source, kernel_target(args, options))):
+            print(line)
+        return 0
     loaded, inputs = load_model(args, options)
     options = replace(
         options, target=flag_value(args, "target") or compiled_for(loaded.module) or options.target
@@ -169,6 +176,16 @@ def machine_of(args: argparse.Namespace, module: "ModuleOp", options: "Options")
     if flag_value(args, "target") or compiled_for(module) is None:
         return Target.load(options.target)
     return target_for(main_of(module))
+
+
+def kernel_target(args: argparse.Namespace, options: "Options") -> "Target":
+    """That of a kernel: by default one that states what instructions cost."""
+    from ge.dialects.targets import DEFAULT_TARGET, KERNEL_TARGET
+    from ge.dialects.targets.target import Target
+
+    asked = flag_value(args, "target") or options.target
+    default = flag_value(args, "target") is None and asked == DEFAULT_TARGET
+    return Target.load(KERNEL_TARGET if default else asked)
 
 
 def check_changes(changes: Sequence[str], target: "Target") -> None:

@@ -22,7 +22,7 @@ from ge.transforms.shapes.histogram import Size, best_gears, waste
 
 # What padding takes for granted (see `transforms/shapes/padding.py`)
 ASSUMED = (
-    "finite inputs and weights, and no overflow; scores under 1e30 (6e4 in f16); a key that the "
+    "finite inputs and weights, and no overflow; scores under 4e29 (2e4 in f16); a key that the "
     "mask leaves for each valid query"
 )
 

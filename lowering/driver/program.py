@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.attention import AttentionLike
@@ -13,15 +14,16 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.convolution import Convolution
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp
-from ge.dialects.npu_task.attributes import HBM, is_dynamic, space_of
+from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.control import IfOp, LoopOp, MapIndexOp
 from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import LaunchOp
 from ge.dialects.npu_task.program_info import figure
+from ge.dialects.npu_task.sizes import stated_bytes, unknown_results
 from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import element_type
+from ge.dialects.support.types import DYNAMIC, element_type
 from ge.lowering.driver.gears import GearReport, lines
 from ge.lowering.pipeline.instrumentation import PassRecord
 from ge.lowering.pipeline.options import Options
@@ -217,17 +219,28 @@ def memory_figures(module: ModuleOp) -> dict[str, int]:
     return figures
 
 
+def type_text(value: SSAValue) -> str:
+    element, shape = data_type(value.type)
+    return "x".join((*("?" if d == DYNAMIC else str(d) for d in shape), str(element)))
+
+
 def unknown_sizes(module: ModuleOp) -> dict[str, Any]:
     """The tensors in the memory of the device that no plan holds, since their sizes are known only
-    at run time: how many, the named dimensions of the inputs that they follow from, and the kernels
-    whose results follow from data. Empty where there are none."""
+    at run time: how many, the named dimensions of the inputs that they follow from, and of each
+    what makes it, and its bytes as an expression of dimensions. Empty where there are none."""
     main = main_function(module)
     ops = [] if main is None else [op for op in main.walk() if isinstance(op, Task | IfOp | LoopOp)]
-    results = [r for op in ops for r in op.results if space_of(r.type) == HBM]
-    count = sum(is_dynamic(r.type) for r in results)
+    count = sum(len(unknown_results(op)) for op in ops)
     if main is None or not count or any(isinstance(op, MapIndexOp) for op in main.walk()):
         return {}
     dims = list(named_dims(main))
-    kernels = [] if dims else [op for op in ops if isinstance(op, LaunchOp) and op.results]
-    named = {op.callee: [str(r.type) for r in op.results] for op in kernels}
-    return {"tensors": count, **({"dims": dims} if dims else {"kernels": named})}
+    sizes = [
+        {
+            "made_by": op.callee if isinstance(op, LaunchOp) else op.name.rpartition(".")[2],
+            "type": type_text(result),
+            "bytes": text or "allocated by the device, no bound",
+        }
+        for op in ops
+        for result, text in zip(unknown_results(op), stated_bytes(op), strict=True)
+    ]
+    return {"tensors": count, **({"dims": dims} if dims else {}), "sizes": sizes}

@@ -53,7 +53,7 @@ def kernel_fits(op: Operation, around: Surroundings) -> Iterator[str]:
     how, ge-check proves that."""
     assert isinstance(op, npu.KernelOp)
     try:
-        op.verify_()  # a text is not verified when it is read
+        op.check()
     except VerifyException as e:
         yield str(e)
         return

@@ -25,10 +25,12 @@ def count_ops(module: ModuleOp) -> int:
     """The ops of a module, itself and those in regions included."""
     count, blocks = 1, list(module.body.blocks)
     while blocks:
-        for op in blocks.pop().ops:
+        op = blocks.pop().first_op
+        while op is not None:
             count += 1
-            if op.regions:
-                blocks.extend(block for region in op.regions for block in region.blocks)
+            for region in op.regions:
+                blocks.extend(region.blocks)
+            op = op.next_op
     return count
 
 

@@ -59,6 +59,7 @@ from ge.transforms.schedule.assign_streams import AssignStreamsPass
 from ge.transforms.schedule.split_launches import SplitLaunchesPass
 from ge.transforms.shapes.bind_dims import BindDimsPass
 from ge.transforms.shapes.expand_gears import ExpandGearsPass
+from ge.transforms.shapes.express_sizes import ExpressSizesPass
 from ge.transforms.state.mark_state import MarkStatePass
 from ge.transforms.state.update_state import UpdateStatePass
 
@@ -311,6 +312,7 @@ def to_program(options: Options, remedies: Remedies) -> Passes:
     elif options.memory:
         search = SEARCH_FOR_LIMIT if remedies.any else SEARCH_BRIEFLY
     return [
+        ExpressSizesPass(),
         AssignStreamsPass(options.target),
         PlanMemoryPass(
             options.target,

@@ -43,10 +43,10 @@ PASSES = {
         calibrate choose-precision correct-bias equalize-channels insert-quantization
         lower-quantization quantize-cache search-ranges smooth-activations
     """,
-    "transforms.shapes": "bind-dims expand-gears",
+    "transforms.shapes": "bind-dims expand-gears express-sizes",
     "transforms.schedule": "assign-streams split-launches",
     "transforms.state": "grow-state mark-state update-state",
-    "transforms.tiles": "tile-split-loops",
+    "transforms.tiles": "tile-flags tile-plan tile-split-loops",
     "lowering.levels": "verify-level verify-plan verify-schedule",
     "lowering.steps": " ".join(level.step for level in Level),
 }

@@ -236,6 +236,9 @@ class ProgramClock:
         kernel, operands, cost = self.kernels[op.callee], op.operands, known.cost
         ins = operands[: known.inputs]
         writes = (*operands[known.inputs :], *op.results)
+        if len(writes) != known.outputs:
+            text = f"operands or results differ from those of @{op.callee}"
+            raise GeError(text, str(location_of(op)), "see pass verify-level{level=program}")
         if cost is None:
             self._unknown.append(op)
             return

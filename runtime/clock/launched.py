@@ -17,7 +17,9 @@ from ge.runtime.costs.pipes import Pipes, TaskTime
 class Launched:
     """What all launches of a kernel have in common."""
 
-    inputs: int  # how many it has: they are the first operands of a launch
+    # How many it has: the first operands of a launch are inputs, what follows, and results, outputs
+    inputs: int
+    outputs: int
     cost: Pipes | TaskTime | None
     engine: str
     # How many of which engine; a kernel on the cube cores with an epilogue takes the vector cores
@@ -30,10 +32,10 @@ class Launched:
     @classmethod
     def of(cls, kernel: KernelOp, target: Target) -> "Launched":
         cost = kernel_cost(kernel.main, kernel.engine.data, kernel.tiling, target)
-        inputs = len(kernel.body.block.args)
+        inputs, outputs = len(kernel.body.block.args), len(kernel.output_types)
         engine = DMA_IN if kernel.engine.data is Engine.DMA else kernel.engine.data.value
         if engine not in COMPUTE or not isinstance(cost, Pipes):
-            return cls(inputs, cost, engine, ((engine, 1),), [], [])
+            return cls(inputs, outputs, cost, engine, ((engine, 1),), [], [])
         capacity = capacities(target)
         blocks = capacity[engine] if kernel.tiling is None else kernel.tiling.blocks.data
         cores = ((engine, min(blocks, capacity[engine])),)
@@ -41,7 +43,7 @@ class Launched:
             cluster = max(capacity["vector"] // capacity["cube"], 1)
             cores += (("vector", min(cores[0][1] * cluster, capacity["vector"])),)
         reads, writes = list(bytes_read(kernel)), bytes_written(kernel)
-        return cls(inputs, cost, engine, cores, reads, writes)
+        return cls(inputs, outputs, cost, engine, cores, reads, writes)
 
     def time(self, moved: Moved, target: Target) -> TaskTime:
         time = self.times.get(moved)

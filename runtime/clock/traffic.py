@@ -44,7 +44,7 @@ class Traffic:
     ) -> Moved:  # fmt: skip
         """`writes`: bytes of each output, where it lies in an input's memory."""
         inside = [self._access(v) for v in ins]
-        pairs = zip(outs, writes, strict=False)  # a launch that nobody verified may have more
+        pairs = zip(outs, writes, strict=True)
         parts = {v: size for v, size in pairs if self._access(v) in inside}
         return self._moved([(ins[i], size) for i, size in reads], outs, parts)
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from ge.dialects.graph.ports import dim_ranges
 from ge.dialects.graph.state import Typed, growing_symbol, state_pairs
@@ -131,8 +131,8 @@ class Session:
                 raise GeError(f"two {what} are called '{twice}'", hint="give each its own name")
         self.gears = GearTable.of(main)
         weights: Payload = {} if payload is None else payload
-        self._weights = weights if isinstance(weights, Prepared) else Prepared(weights, module)
-        self._function = Function(module, main, self._weights, poison or sanitize)
+        self.weights = weights if isinstance(weights, Prepared) else Prepared(weights, module)
+        self._function = Function(module, main, self.weights, poison or sanitize)
         table = next((BlockTable(p.shape[0], p.block) for p in self._lengths if p.block), None)
         self.state = State((*kept, *self._function.states), table)
         self.cast_inputs = cast_inputs
@@ -151,7 +151,7 @@ class Session:
         arguments = {self._arguments.index(name) for name, _ in kept}
         results = {self._results.index(result) for _, result in kept}
         device = self._function.device
-        return Staged(self.module, main, self._weights, device, arguments, results)
+        return Staged(self.module, main, self.weights, device, arguments, results)
 
     @property
     def rows(self) -> int | None:
@@ -299,7 +299,7 @@ class Session:
             session = self._bound.pop(key, None)
             if session is None:
                 module = self._bind(self._shapes(arrays))
-                session = Session(module, self._weights, self.target, *self._checks)
+                session = Session(module, self.weights, self.target, *self._checks)
             self._bound[key] = session
             while len(self._bound) > MOST_BOUND:
                 self._bound.popitem(last=False)
@@ -329,7 +329,7 @@ class Session:
         want = {name: w.tobytes() for name, w in self._call(self._function, arrays).items()}
         restore(self._function.states, states)
         timing = np.random.default_rng(seed)
-        function = Function(self.module, main_of(self.module), self._weights, timing=timing)
+        function = Function(self.module, main_of(self.module), self.weights, timing=timing)
         for number in range(runs):
             restore(function.states, states)
             for name, got in self._call(function, arrays).items():
@@ -408,15 +408,18 @@ def random_inputs(
         dtype = dtype_of(port.element)
         if prod(shape) * dtype.itemsize > machine_bytes():
             raise GeError(f"input {port} is larger than the memory of this machine")
-        if kind_of(dtype) in "biu":
-            arrays[port.name] = rng.integers(0, 2, shape).astype(dtype)
-        else:
-            values = rng.standard_normal(shape, np.float32)
-            arrays[port.name] = (np.abs(values) if is_unsigned(port.element) else values).astype(
-                dtype
-            )
+        arrays[port.name] = random_array(rng, port.element, shape)
     check_inputs(expected, arrays)
     return arrays
+
+
+def random_array(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) -> Array:
+    """Standard normal floats, integers and truth values 0 or 1."""
+    dtype = dtype_of(element)
+    if kind_of(dtype) in "biu":
+        return rng.integers(0, 2, shape).astype(dtype)
+    values = rng.standard_normal(shape, np.float32)
+    return (np.abs(values) if is_unsigned(element) else values).astype(dtype)
 
 
 def statistics(array: Array) -> dict[str, Any]:

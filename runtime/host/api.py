@@ -3,6 +3,7 @@
 from ge.runtime.host.captured_graph import CapturedGraph, capture
 from ge.runtime.host.context import Context, Stream, Workspace
 from ge.runtime.host.host import Called, Host, HostProgram
+from ge.runtime.host.layers import LayerCall, Layers, layers
 from ge.runtime.host.operation import (
     GraphOperation,
     Node,
@@ -16,6 +17,6 @@ from ge.runtime.host.options import HostOptions
 
 __all__ = [
     "Called", "CapturedGraph", "Context", "GraphOperation", "Host", "HostOptions", "HostProgram",
-    "Node", "Operation", "Stream", "TensorDesc", "VariantPack", "Workspace", "capture",
-    "create_operation", "register_operation",
+    "LayerCall", "Layers", "Node", "Operation", "Stream", "TensorDesc", "VariantPack", "Workspace",
+    "capture", "create_operation", "layers", "register_operation",
 ]  # fmt: skip

@@ -36,6 +36,7 @@ from ge.dialects.tile.kernel import KernelOp
 from ge.dialects.tile.transfers import LoadOp, StoreOp
 from ge.runtime.costs.pipes import hbm_bytes_per_us
 from ge.runtime.data.arrays import Array, dtype_of
+from ge.runtime.data.machine import WITHOUT_MEMORY, require_memory
 from ge.runtime.tiles.costs import Share, box_of, cycles_of
 from ge.runtime.tiles.instructions import prepare
 from ge.runtime.tiles.limits import check_fits, explained
@@ -306,6 +307,7 @@ def arguments_of(op: KernelOp) -> list[Argument]:
 
 def _array(argument: Argument, given: Mapping[str, Array]) -> Array:
     element, shape = data_type(argument.memref.type)
+    require_memory(_size(argument.memref), "a memref of", argument.memref.type, hint=WITHOUT_MEMORY)
     if argument.name in given:
         return np.array(given[argument.name], dtype_of(element), order="C")
     if argument.is_added_to:

@@ -52,19 +52,26 @@ def dynamic(module: ModuleOp) -> int:
 HEAD = """func.func @main(%x: tensor<?x4xf32> {graph.name = "x", graph.dims = ["n", ""]},
                 %c: tensor<i1> {graph.name = "c"}, %k: tensor<i64> {graph.name = "k"})"""
 
+
+def exp_if(condition: str, before: str = "") -> str:
+    """A program that computes something, and exp(x) if a condition holds, else x."""
+    return f"""{HEAD} -> (tensor<?x4xf32> {{graph.name = "y"}}) {{
+      {before}
+      %y = graph.if {condition} : tensor<i1> -> (tensor<?x4xf32>) {{
+        %0 = graph.exp %x : (tensor<?x4xf32>) -> tensor<?x4xf32>
+        graph.yield %0 : tensor<?x4xf32>
+      }} else {{
+        graph.yield %x : tensor<?x4xf32>
+      }}
+      func.return %y : tensor<?x4xf32>
+    }}"""
+
+
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
 def test_a_branch_of_shapes_that_are_now_known_has_a_buffer():
-    modules = bound(HEAD + """ -> (tensor<?x4xf32> {graph.name = "y"}) {
-      %y = graph.if %c : tensor<i1> -> (tensor<?x4xf32>) {
-        %0 = graph.exp %x : (tensor<?x4xf32>) -> tensor<?x4xf32>
-        graph.yield %0 : tensor<?x4xf32>
-      } else {
-        graph.yield %x : tensor<?x4xf32>
-      }
-      func.return %y : tensor<?x4xf32>
-    }""", n=3)  # fmt: skip
+    modules = bound(exp_if("%c"), n=3)
     assert dynamic(modules[0])
     assert not dynamic(modules[1])
     for c in (True, False):
@@ -72,19 +79,12 @@ def test_a_branch_of_shapes_that_are_now_known_has_a_buffer():
 
 
 def test_a_branch_that_sizes_decide_is_taken():
-    modules = bound(HEAD + """ -> (tensor<?x4xf32> {graph.name = "y"}) {
+    is_big = """
       %n = graph.shape_of %x end 1 : tensor<?x4xf32> -> tensor<1xi64>
       %s = graph.squeeze %n axes [0] : tensor<1xi64> -> tensor<i64>
       %two = graph.constant dense<2> : tensor<i64>
-      %big = graph.compare "gt" %s, %two : (tensor<i64>, tensor<i64>) -> tensor<i1>
-      %y = graph.if %big : tensor<i1> -> (tensor<?x4xf32>) {
-        %0 = graph.exp %x : (tensor<?x4xf32>) -> tensor<?x4xf32>
-        graph.yield %0 : tensor<?x4xf32>
-      } else {
-        graph.yield %x : tensor<?x4xf32>
-      }
-      func.return %y : tensor<?x4xf32>
-    }""", n=3)  # fmt: skip
+      %big = graph.compare "gt" %s, %two : (tensor<i64>, tensor<i64>) -> tensor<i1>"""
+    modules = bound(exp_if("%big", is_big), n=3)
     assert not any(isinstance(op, IfOp) for op in modules[1].walk())
     same_numbers(modules, {"x": X, "c": np.array(True), "k": np.array(0)})
 
@@ -231,5 +231,6 @@ def test_the_report_names_what_the_plan_does_not_hold():
     memory = made.report()["memory"]
     assert "peak_bytes" not in memory
     assert memory["unknown"]["dims"] == ["n"]
+    assert [t["bytes"] for t in memory["unknown"]["sizes"]] == ["16 * n", "16 * n"]
     assert memory["unknown"]["at_most"]["dims"] == {"n": 8}
     assert "2 tensors of unknown size (n), arena at most" in made.summary("m")

@@ -288,6 +288,8 @@ def test_what_cannot_be_timed() -> None:
         run("npu_task.wait 4 on 0")
     with pytest.raises(GeError, match="not fixed on a stream: not a program"):
         run(launch("cube", 0).replace("on 0 ", ""))
+    with pytest.raises(GeError, match="operands or results differ from those of @vector"):
+        run(f"npu_task.launch @vector on 0 ins(%a, %b : {BUFFER}, {BUFFER}) outs(%b : {BUFFER})")
 
 
 def repeated(times: int) -> ModuleOp:

@@ -26,6 +26,7 @@ from ge.runtime.host.api import (
     VariantPack,
     capture,
     create_operation,
+    layers,
     register_operation,
 )
 from ge.runtime.host.host import epochs
@@ -370,6 +371,82 @@ def test_growth_is_found_in_programs_of_another_order(program: HostProgram):
     mark_growing(units, [])
 
 
+# ---- layers ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("captured", [False, True])
+def test_layers_of_a_program_compute_its_numbers(
+    captured: bool, program: HostProgram, context: Context
+):
+    assert program.session is not None
+    inputs = random_inputs(program.module)
+    parts = layers(program)
+    first, second = (c for c in parts.calls if c.operation is parts.calls[1].operation)
+    assert first.inputs.keys() != second.inputs.keys()  # other weights, in one operation
+    values = {**parts.constants, **inputs}
+    for call in parts.calls:
+        values |= {n: np.zeros(d.shape, d.dtype) for n, d in call.outputs.items()}
+        pack = VariantPack([values[n] for n in call.inputs], [values[n] for n in call.outputs])
+        workspace = context.workspace(call.operation.setup(pack))
+        assert call.operation.outcome.skipped == (call is second) * call.operation.operations
+        if captured:
+            with capture(context.stream(0)) as graph:
+                call.operation.execute(pack, workspace, context)
+            graph.replay()
+        else:
+            call.operation.execute(pack, workspace, context)
+    for name, want in program.session.run(inputs).items():
+        assert values[name].tobytes() == want.tobytes()
+    wrong = VariantPack([TensorDesc("float32", (3,))] * len(first.inputs), [])
+    with pytest.raises(GeError, match=r"has no kernel for float32\[3\]"):
+        first.operation.setup(wrong)
+    with pytest.raises(GeError, match="give HostProgram a session"):
+        layers(HostProgram(program.module, TARGET))
+
+
+BUFFERS = """
+func.func @main(%x: tensor<4x4xf32> {graph.name = "x"}, %k: tensor<3x4xf32> {graph.name = "k"})
+    -> (tensor<7x4xf32> {graph.name = "y"}, tensor<4x4xf32> {graph.name = "z"}) {
+  %0 = graph.exp %x : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = graph.softmax %0 {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %2 = graph.softmax %k {axis = 1 : i64} : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  %3 = graph.concat %2, %1 axis 0 : (tensor<3x4xf32>, tensor<4x4xf32>) -> tensor<7x4xf32>
+  %4 = graph.add %1, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  func.return %3, %4 : tensor<7x4xf32>, tensor<4x4xf32>
+}
+"""
+
+
+def test_layers_write_buffers_by_parts(
+    tmp_path: Path, context: Context, monkeypatch: pytest.MonkeyPatch
+):
+    source = tmp_path / "buffers.mlir"
+    source.write_text(BUFFERS)
+    loaded = load(str(source))
+    lower_program(loaded, Options(fusion="off"))
+    program = HostProgram(loaded.module, TARGET, Session(loaded.module, {}, TARGET))
+    assert program.session is not None
+    inputs = random_inputs(program.module)
+    (call,) = layers(program).calls
+    assert set(call.inputs) == {"x", "k"}
+    values = {n: np.full(d.shape, np.nan, d.dtype) for n, d in call.outputs.items()}
+    pack = VariantPack([inputs[n] for n in call.inputs], [*values.values()])
+    workspace = context.workspace(call.operation.setup(pack))
+    with monkeypatch.context() as patch:  # what is not written is garbage
+        patch.setattr(np, "empty", lambda shape, dtype: np.full(shape, np.nan, dtype))
+        call.operation.execute(pack, workspace, context)
+    for name, want in program.session.run(inputs).items():
+        assert values[name].tobytes() == want.tobytes()
+
+
+def test_layers_are_of_programs_without_control_flow():
+    loaded = load(str(MODELS / "if_cond.tiny.onnx"))
+    lower_program(loaded, Options())
+    session = Session(loaded.module, loaded.payload, TARGET)
+    with pytest.raises(GeError, match=r"layers are of programs without npu_task\.if"):
+        layers(HostProgram(loaded.module, TARGET, session))
+
+
 # ---- threads ---------------------------------------------------------------------------------
 
 
@@ -485,3 +562,44 @@ def test_a_cache_that_one_run_fills_begins_each_call_anew(
     assert ge_run(path, "--fuzz-schedule", "2")[0] == 0
     assert ge_run_main([str(source), "--save-state", str(tmp_path / "s.npz")]) != 0
     assert "the program keeps no state" in capsys.readouterr().err
+
+
+DECODER = """
+func.func @main(%x: tensor<1x2x1x4xf32> {graph.name = "x"},
+                %m: tensor<1x?xf32> {graph.name = "m", graph.dims = ["", "past + 1"]},
+                %k: tensor<1x2x?x4xf32> {graph.name = "k", graph.dims = ["", "", "past", ""]})
+    -> (tensor<1x2x1x4xf32> {graph.name = "y"}, tensor<1x2x?x4xf32> {graph.name = "new"}) {
+  %t = graph.constant dense<[1, 1, 1]> : tensor<3xi64>
+  %0 = graph.concat %k, %x axis 2 : (tensor<1x2x?x4xf32>, tensor<1x2x1x4xf32>)
+    -> tensor<1x2x?x4xf32>
+  %1 = graph.shape_of %m start 1 : tensor<1x?xf32> -> tensor<1xi64>
+  %2 = graph.concat %t, %1 axis 0 : (tensor<3xi64>, tensor<1xi64>) -> tensor<4xi64>
+  %3 = graph.reshape %m shape(%2 : tensor<4xi64>) : tensor<1x?xf32> -> tensor<1x1x1x?xf32>
+  %4 = graph.attention %x, %0, %0 mask %3 : tensor<1x1x1x?xf32> : tensor<1x2x1x4xf32>,
+    tensor<1x2x?x4xf32>, tensor<1x2x?x4xf32> -> tensor<1x2x1x4xf32>
+  func.return %4, %0 : tensor<1x2x1x4xf32>, tensor<1x2x?x4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "paged:2"])
+def test_steps_of_state_that_grows(layout: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    source, path = tmp_path / "decoder.mlir", tmp_path / "program.mlir"
+    source.write_text(DECODER)
+    flags = ["--state", "k=new", "--state-capacity", "past=4", "--state-layout", layout]
+    assert ge_compile_main([str(source), "-o", str(path), *flags]) == 0
+    status, report = ge_run(path, "--dispatch", "all", "--steps", "4", "--sanitize")
+    assert status == 0
+    steps = report["dispatch"]["steps"]
+    assert (steps["captured"]["captures"], steps["captured"]["replays"]) == (1, 3)
+    assert steps["graph"]["setups"] == report["ops"]["launches"]  # of the first step
+    assert ge_run(path, "--dispatch", "graph", "--steps", "5", "--timing-only")[0] != 0
+    assert "5 calls add 5 rows to the state's 0, it has room for 4" in capsys.readouterr().err
+    saved = str(tmp_path / "s.npz")
+    assert ge_run(path, "--save-state", saved)[0] == 0
+    again = ("--load-state", saved, "--dim", "past=1", "--dispatch", "graph", "--grow", "past")
+    assert ge_run(path, *again, "--steps", "3")[0] == 0
+    assert ge_run(path, *again, "--steps", "4")[0] != 0
+    assert "to the state's 1, it has room for 4" in capsys.readouterr().err
+    assert ge_run(path, "--dispatch", "graph", "--steps", "2", "--grow", "m")[0] != 0
+    assert "--grow m: the program's state grows along 'past'" in capsys.readouterr().err

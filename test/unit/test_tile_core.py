@@ -1,8 +1,10 @@
 """Kernels on emulated cores: times that can be computed by hand, numbers beside numpy's, and what
 becomes visible when a flag is missing."""
 
+import json
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -29,6 +31,7 @@ from ge.runtime.tiles.queues import (
     random_order,
     simulate,
 )
+from ge.tools.ge_run import main
 
 # round numbers: 64 bytes a cycle in, 128 out, a cycle a nanosecond
 TARGET = replace(
@@ -371,3 +374,46 @@ def test_bad_input(change: tuple[str, str], message: str) -> None:
 def test_a_target_that_lacks_a_rate() -> None:
     with pytest.raises(GeError, match="the target does not state 'l0c_out_rate'"):
         kernel(gemm(), replace(TARGET, l0c_out_rate=0.0)).time()
+
+
+# ---- ge-run ----------------------------------------------------------------------------------
+
+
+def test_ge_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Numbers from one file to another, the time by pipe, a trace of the pipes."""
+    file, inputs, outputs, trace, report = (
+        str(tmp_path / n) for n in ("k.mlir", "x.npz", "y.npz", "t.json", "r.json")
+    )
+    Path(file).write_text(EXP, "utf-8")
+    x = np.random.default_rng(0).standard_normal((16, 64), np.float32)
+    np.savez(inputs, x=x)
+    flags = ["--inputs", inputs, "--outputs", outputs, "--trace", trace, "--report", report]
+    assert main([file, *flags, "--fuzz-schedule", "2"]) == 0
+    np.testing.assert_array_equal(np.load(outputs)["y"], np.exp(x))
+    shown = capsys.readouterr()
+    assert shown.out.startswith("y: float32[16, 64] min")
+    assert "2 random orders: the same bits" in shown.err
+    assert "on 1 core of 910b2: start of a vector kernel 1.70" in shown.err
+    figures = json.loads(Path(report).read_text("utf-8"))
+    assert set(figures) == {"kernel", "target", "numerics", "time"}
+    assert list(figures["time"]["pipes"]) == ["vector mte2", "vector mte3", "vector v"]
+    rows = [e for e in json.loads(Path(trace).read_text("utf-8"))["traceEvents"] if e["ph"] == "X"]
+    assert [r["name"] for r in rows] == ["tile.load", "tile.map", "tile.store"]
+    assert max(r["ts"] + r["dur"] for r in rows) == pytest.approx(figures["time"]["core_us"])
+
+    def refused(*arguments: str) -> str:
+        assert main([file, *arguments]) == 1
+        return capsys.readouterr().err
+
+    assert "--runs is of programs, and this is a kernel" in refused("--runs", "2")
+    assert "the target does not state 'gm_to_ub_rate'" in refused("--target", "910b1")
+    np.savez(inputs, z=x)
+    assert "there is no input 'z'; input 'x' is missing" in refused("--inputs", inputs)
+    Path(file).write_text(EXP.replace("v -> mte3 [%c0]", "v -> mte2 [%c0]"), "utf-8")
+    assert "output 'y' has other bits in the random order of seed" in refused(
+        "--fuzz-schedule", "9"
+    )
+    Path(file).write_text(EXP + EXP.replace("@exp", "@again"), "utf-8")
+    assert "this has @exp, @again; give each kernel a file of its own" in refused()
+    Path(file).write_text(EXP.replace("cores 1", "cores 99"), "utf-8")
+    assert "the kernel takes 99 cores, and '910b2' has 48 vector cores" in refused()

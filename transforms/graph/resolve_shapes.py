@@ -9,6 +9,13 @@ becomes
 
 Which dimensions are equal follows from what ops do (see `transforms/analysis/dimensions.py`). So
 no value is computed, or kept in one order rather than another, for its shape alone.
+
+A gather from a flattened value that counts all of its elements, as exporters write `mask[b, s]`,
+
+    %1 = graph.reshape %0 shape [-1, 1] : tensor<?x?xi1> -> tensor<?x1xi1>
+    %2 = graph.gather %1, (b * size of s + s) : ... -> tensor<?x1x1x?x1xi1>
+becomes
+    %2 = graph.unsqueeze %0 axes [1, 2, 4]
 """
 
 from dataclasses import dataclass
@@ -20,12 +27,14 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
 
 from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.creation import RangeOp
+from ge.dialects.graph.elementwise import AddOp, MulOp
 from ge.dialects.graph.indexing import GatherOp
-from ge.dialects.graph.shape import ShapeOfOp, SqueezeOp
+from ge.dialects.graph.shape import ReshapeOp, ShapeOfOp, SqueezeOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, slice_bounds
 from ge.dialects.support.types import constant_ints, has_size, numel, rank_of, shape_of
 from ge.runtime.data.arrays import dense, type_of
-from ge.transforms.analysis.dimensions import Dimensions
+from ge.transforms.analysis.dimensions import ONE, Dimensions, Size
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.passes import FunctionPass
 from ge.transforms.rewriting.rules import Search, is_attached, substitute
@@ -144,6 +153,57 @@ def sliced(op: SliceOp, count: int) -> list[int] | None:
     return result
 
 
+class GatherOfAll(Search):
+    """A gather at b * n + s from a value whose first two axes, of m and n elements, are flattened,
+    where b counts to m and s to n along axes of their own, in this order."""
+
+    names = ("gather-of-all",)
+    ops = (GatherOp,)
+
+    def __init__(self, dimensions: Dimensions) -> None:
+        self.dimensions = dimensions
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        assert isinstance(op, GatherOp)
+        flat, indices = op.input.owner, op.indices
+        if not isinstance(flat, ReshapeOp) or op.axis.value.data != 0 or rank_of(flat.input) < 2:
+            return
+        (m, n, *rest), (first, *tail) = map(self.dimensions.of, (flat.input, flat.result))
+        if first != m * n or (tail != rest and (rest or any(s != ONE for s in tail))):
+            return
+        if (places := self.places(indices, m, n)) is not None:
+            rank = rank_of(indices)
+            more = range(rank, rank + len(tail) - len(rest))
+            axes = [a for a in (*range(rank), *more) if a not in places]
+            new = UnsqueezeOp.of(flat.input, axes=axes, location=op.location)
+            rewriter.insert(new)
+            substitute(self.names[0], op, rewriter, op.result, new.result)
+
+    def places(self, indices: SSAValue, m: Size, n: Size) -> tuple[int, int] | None:
+        """The axes along which the indices count rows and columns."""
+        add, rank = indices.owner, rank_of(indices)
+        if not isinstance(add, AddOp):
+            return None
+        for column, product in ((add.lhs, add.rhs), (add.rhs, add.lhs)):
+            mul, j = product.owner, self.counting(column, n, rank)
+            if j is None or not isinstance(mul, MulOp):
+                continue
+            for row, factor in ((mul.lhs, mul.rhs), (mul.rhs, mul.lhs)):
+                i = self.counting(row, m, rank)
+                if i is not None and i < j and self.dimensions.elements(factor) == [n]:
+                    return i, j
+        return None
+
+    def counting(self, value: SSAValue, size: Size, rank: int) -> int | None:
+        """The axis, of as many, along which a value counts from 0 to a size."""
+        axes = [i for i, s in enumerate(self.dimensions.of(value)) if s != ONE]
+        axis = axes[0] + rank - rank_of(value) if len(axes) == 1 else None
+        while isinstance(view := value.owner, ReshapeOp | SqueezeOp | UnsqueezeOp):
+            value = view.input
+        counts = isinstance(range_ := value.owner, RangeOp) and self.dimensions.counted(range_)
+        return axis if counts == [size] else None
+
+
 @dataclass(frozen=True)
 class ResolveShapesPass(FunctionPass):
     """Take a dimension from the first value that has it, not from one computed from that."""
@@ -152,4 +212,8 @@ class ResolveShapesPass(FunctionPass):
 
     def run(self, func: FuncOp) -> None:
         if any(isinstance(o, ShapeOfOp) for o in func.walk()):
-            rewrite(func.body, [ResolveShape(Dimensions(func.body)), PartOfVector()])
+            dimensions = Dimensions(func.body)
+            rewrite(
+                func.body,
+                [ResolveShape(dimensions), PartOfVector(), GatherOfAll(dimensions)],
+            )

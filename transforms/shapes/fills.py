@@ -24,19 +24,22 @@ from ge.runtime.data.arrays import array_of, dtype_of
 class Kind(Enum):
     """What is known of padded elements that are no known constant."""
 
-    LOW = "so low that its weight in a softmax is exactly zero"
+    LOW = "so low that its weight in a softmax is exactly zero, or minus infinity"
     INDEX = "the index along the axis"
     COPY = "what all elements along the axis hold"
     SHARED = "what a program of the larger size has there, of no input"
     FINITE = "some finite value"
+    MASK = "some finite value, or minus infinity"
     ANY = "any value, infinite or nan too"
 
 
 Fill: TypeAlias = float | Kind
 
-# A mask of this value, or less, swallows any score of ordinary size: exp of the difference is 0
+# A mask of this value, or less, swallows scores of up to ORDINARY of its size: exp of what is left
+# is 0
 LOWEST = -1e30
 LOWEST_OF_F16 = -6e4
+ORDINARY = 0.4
 
 # Whose results are finite where the operands are
 FINITE = (
@@ -49,12 +52,28 @@ FINITE = (
 
 def is_low(fill: Fill, value: SSAValue) -> bool:
     """Whether a fill of scores, or of what is added to them, leaves no weight."""
-    limit = LOWEST_OF_F16 if isinstance(element_type(value), Float16Type) else LOWEST
-    return fill is Kind.LOW or (isinstance(fill, float) and fill <= limit)
+    return fill is Kind.LOW or (isinstance(fill, float) and fill <= lowest(value))
+
+
+def lowest(value: SSAValue) -> float:
+    return LOWEST_OF_F16 if isinstance(element_type(value), Float16Type) else LOWEST
+
+
+def is_ordinary(fill: Fill, value: SSAValue) -> bool:
+    """Whether what is low stays so where this is added or subtracted."""
+    if isinstance(fill, float):
+        return abs(fill) <= ORDINARY * -lowest(value)
+    return is_finite(fill)
 
 
 def is_finite(fill: Fill) -> bool:
-    return isfinite(fill) if isinstance(fill, float) else fill is not Kind.ANY
+    infinite = (Kind.ANY, Kind.LOW, Kind.MASK)
+    return isfinite(fill) if isinstance(fill, float) else fill not in infinite
+
+
+def is_mask(fill: Fill) -> bool:
+    """Whether a softmax is defined where it is added to finite scores, but where all are masked."""
+    return is_finite(fill) or fill in (Kind.LOW, Kind.MASK) or _low(fill)
 
 
 def everywhere(value: SSAValue) -> Fill:
@@ -71,7 +90,9 @@ def joined(fills: Sequence[Fill]) -> Fill:
     """What elements hold of which some hold each of these."""
     if all(f == fills[0] for f in fills):
         return fills[0]
-    return Kind.FINITE if all(map(is_finite, fills)) else Kind.ANY
+    if all(map(is_finite, fills)):
+        return Kind.FINITE
+    return Kind.MASK if all(map(is_mask, fills)) else Kind.ANY
 
 
 def computed(op: TensorOp, fills: Sequence[Fill]) -> Fill:
@@ -91,12 +112,12 @@ def computed(op: TensorOp, fills: Sequence[Fill]) -> Fill:
             return 0.0
         case e.CastOp() if fills[0] in (Kind.INDEX, Kind.LOW, Kind.COPY):
             return fills[0]
-        case e.AddOp() | e.SubOp() if is_low(fills[0], op.operands[0]) or (
-            isinstance(op, e.AddOp) and is_low(fills[1], op.operands[1])
-        ):
-            return Kind.LOW if all(f is Kind.LOW or is_finite(f) or _low(f) for f in fills) else (
-                Kind.ANY
-            )  # fmt: skip
+        case e.AddOp() if any(map(is_low, fills, op.operands)):
+            kept = (is_low(f, v) or is_ordinary(f, v) or f is Kind.MASK
+                    for f, v in zip(fills, op.operands, strict=True))  # fmt: skip
+            return Kind.LOW if all(kept) else Kind.ANY
+        case e.SubOp() if is_low(fills[0], op.operands[0]):
+            return Kind.LOW if is_ordinary(fills[1], op.operands[1]) else Kind.ANY
         case _:
             pass
     if all(f is Kind.COPY or isinstance(f, float) for f in fills):
@@ -104,8 +125,7 @@ def computed(op: TensorOp, fills: Sequence[Fill]) -> Fill:
     if not is_float(element_type(op.results[0])):
         return Kind.FINITE
     known = isinstance(op, FINITE) or _divides_by_number(op, fills)
-    plain = all(is_finite(f) and f is not Kind.LOW for f in fills)
-    return Kind.FINITE if known and plain else Kind.ANY
+    return Kind.FINITE if known and all(map(is_finite, fills)) else Kind.ANY
 
 
 def selected(fills: Sequence[Fill]) -> Fill:

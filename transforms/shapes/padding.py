@@ -12,7 +12,7 @@ hold (`fills.py`). The valid elements of a result must not depend on padded ones
 All else mixes, and so does what computes with the size itself (a mean).
 
 Taken for granted: elements of weights are finite, and what ops make of finite elements
-(`fills.FINITE`) stays finite; scores that a mask is added to are less than 1e30 (6e4 in f16); each
+(`fills.FINITE`) stays finite; scores that a mask is added to are under 4e29 (2e4 in f16); each
 valid query has a key that its mask leaves. Inputs are finite: those that are padded are looked at.
 """
 
@@ -47,6 +47,7 @@ from ge.transforms.shapes.fills import (
     everywhere,
     is_finite,
     is_low,
+    is_mask,
     joined,
 )
 from ge.transforms.shapes.gears import Gears
@@ -68,6 +69,8 @@ class Padding:
     size: Size
     axes: dict[SSAValue, Axes] = field(default_factory=dict[SSAValue, Axes])
     sizes: set[SSAValue] = field(default_factory=set[SSAValue])  # values that follow from the size
+    # Views that have no axis for a padded one of the value that they look at: a view of them may
+    folded: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     def depends(self, size: Size) -> bool:
         return bool(set(size.symbols) & set(self.size.symbols))
@@ -84,9 +87,11 @@ class Padding:
 
     def block(self, block: Block) -> None:
         for op in block.ops:
-            touched = any(v in self.axes or v in self.sizes for v in op.operands)
+            touched = any(map(self.is_known, op.operands))
             if not isinstance(op, TensorOp) or not (touched or op.regions):
                 continue
+            if not isinstance(op, View) and (views := self.folded.keys() & op.operands):
+                raise Mixes(next(v for v in op.operands if v in views).owner)
             if op.regions:
                 if touched or self.is_touched(op):
                     raise Mixes(op)
@@ -96,9 +101,11 @@ class Padding:
                 if axes:
                     self.axes[result] = dict(axes)
 
+    def is_known(self, value: SSAValue) -> bool:
+        return value in self.axes or value in self.sizes or value in self.folded
+
     def is_touched(self, op: Operation) -> bool:
-        used = (v for inner in op.walk() for v in inner.operands)
-        return any(v in self.axes or v in self.sizes for v in used)
+        return any(self.is_known(v) for inner in op.walk() for v in inner.operands)
 
     def result(self, op: TensorOp) -> Axes:
         """The padded axes of the results. Raises Mixes."""
@@ -178,7 +185,7 @@ class Padding:
             return joined(padded)
         if isinstance(op, MatmulOp) and 0.0 in padded and all(map(is_finite, fills)):
             return 0.0
-        return Kind.FINITE if all(is_finite(f) and f is not Kind.LOW for f in fills) else Kind.ANY
+        return Kind.FINITE if all(map(is_finite, fills)) else Kind.ANY
 
     # ---- new axes, and axes at other places
 
@@ -203,9 +210,10 @@ class Padding:
 
     def viewed(self, op: View) -> Axes:
         """An axis stays one where as many elements are after it; the first stays the first."""
-        source, result = self.dims.of(op.input), self.dims.of(op.results[0])
+        origin = self.folded.get(op.input, op.input)
+        source, result = self.dims.of(origin), self.dims.of(op.results[0])
         axes: Axes = {}
-        for axis, fill in self.along(op.input).items():
+        for axis, fill in self.along(origin).items():
             inner = volume(source[axis + 1 :])
             same = [
                 j for j, s in enumerate(result)
@@ -221,7 +229,8 @@ class Padding:
             ):
                 axes[first] = Kind.FINITE if fill in (Kind.INDEX, Kind.COPY) else fill
             else:
-                raise Mixes(op)
+                self.folded[op.results[0]] = origin
+                return {}
         return axes
 
     def sliced(self, op: SliceOp) -> Axes:
@@ -283,7 +292,7 @@ class Padding:
         finite = op.kind.data in ("sum", "mean", "max", "min", "l1", "sum_square")
         return {
             (axis if kept else rest.index(axis)): Kind.FINITE
-            if finite and is_finite(fill) and fill is not Kind.LOW
+            if finite and is_finite(fill)
             else Kind.ANY
             for axis, fill in own.items()
             if axis not in axes
@@ -303,7 +312,12 @@ class Padding:
         result: Axes = {}
         key, value = (self.along(v).get(op.dimension(name, 2))
                       for name, v in (("key", op.key), ("value", op.value)))  # fmt: skip
-        finite = all(is_finite(f) for v in op.operands for f in self.along(v).values())
+        defined = is_finite if op.undefined.data == "nan" else is_mask
+        finite = all(
+            (defined if v in op.masks else is_finite)(f)
+            for v in op.operands
+            for f in self.along(v).values()
+        )
         if key is not None or value is not None:
             if not (key is not None and value is not None and is_finite(key) and is_finite(value)):
                 raise Mixes(op)
@@ -444,6 +458,7 @@ def named(owner: object) -> str:
 def cut_axes(body: Block, padding: Padding) -> list[tuple[int, int]]:
     last = body.last_op
     assert isinstance(last, ReturnOp)
-    if any(v in padding.sizes for v in last.operands):
-        raise Mixes(last)
+    for value in last.operands:
+        if value in padding.sizes or value in padding.folded:
+            raise Mixes(value.owner)
     return [(i, axis) for i, v in enumerate(last.operands) for axis in padding.along(v)]

@@ -18,8 +18,13 @@ from xdsl.dialects.arith import (
 from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.dialects.scf import ForOp
 from xdsl.ir import Block, SSAValue
+from xdsl.rewriter import InsertPoint
 
 from ge.dialects.tile.buffers import constant_index
+from ge.dialects.tile.kernel import CoreOp, CoresOp, ProgramOp
+
+GROWING = (AddiOp, CeilDivSIOp, CoreOp, CoresOp, MaxSIOp, MinSIOp, MuliOp, RemSIOp)
+"""Ops whose results are at least 0 where their operands are."""
 
 Index = int | SSAValue
 """A number that is known, or a value."""
@@ -74,16 +79,36 @@ def known(value: SSAValue) -> Index:
     return value if number is None else number
 
 
+class Constants:
+    """The constants of a program: those that stand before it, and new ones at its start."""
+
+    def __init__(self, program: ProgramOp) -> None:
+        self.block = program.body.block
+        self.known: dict[int, SSAValue] = {}
+        op = program.prev_op
+        while op is not None:
+            if op.results and (number := constant_index(op.results[0])) is not None:
+                self.known[number] = op.results[0]
+            op = op.prev_op
+
+    def __call__(self, number: int) -> SSAValue:
+        if number not in self.known:
+            op = ConstantOp(IntegerAttr(number, IndexType()))
+            Builder(InsertPoint.at_start(self.block)).insert(op)
+            op.result.name_hint = f"c{number}"
+            self.known[number] = op.result
+        return self.known[number]
+
+
 class Emit:
     """Index arithmetic at a place, computed here as far as numbers are known."""
 
-    def __init__(self, builder: Builder) -> None:
+    def __init__(self, builder: Builder, constant: Constants) -> None:
         self.builder = builder
+        self.constant = constant
 
     def value(self, index: Index) -> SSAValue:
-        if isinstance(index, SSAValue):
-            return index
-        return self.builder.insert(ConstantOp(IntegerAttr(index, IndexType()))).result
+        return index if isinstance(index, SSAValue) else self.constant(index)
 
     def _binary(
         self,
@@ -129,4 +154,16 @@ class Emit:
         if isinstance(a, int):
             return a % n
         rest = self.builder.insert(RemSIOp(a, self.value(n))).result
+        if is_natural(a):
+            return rest
         return self.builder.insert(RemSIOp(self.value(self.add(rest, n)), self.value(n))).result
+
+
+def is_natural(value: SSAValue) -> bool:
+    """Whether a value is known to be at least 0."""
+    if (number := constant_index(value)) is not None:
+        return number >= 0
+    if isinstance(value.owner, Block):
+        loop = value.owner.parent_op()
+        return isinstance(loop, ForOp) and is_natural(loop.lb)
+    return isinstance(value.owner, GROWING) and all(map(is_natural, value.owner.operands))

@@ -42,7 +42,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import Pure
 
 from ge.dialects.tile.kernel import KernelOp
-from ge.transforms.tiles.indices import Emit, Index, Sum, is_outside, known, sum_of
+from ge.transforms.tiles.indices import Constants, Emit, Index, Sum, is_outside, known, sum_of
 
 EQ, NE, SLT, SLE, SGT, SGE = range(6)  # predicates of arith.cmpi
 SWAPPED = {EQ: EQ, NE: NE, SLT: SGT, SLE: SGE, SGT: SLT, SGE: SLE}
@@ -92,8 +92,9 @@ class Part:
     """A part of a loop: a loop, and what is known about its variable: for the terms of a bound the
     largest number that it reaches and the smallest that it does not."""
 
-    def __init__(self, loop: ForOp) -> None:
+    def __init__(self, loop: ForOp, constants: Constants) -> None:
         self.loop = loop
+        self.constants = constants
         self.least: dict[tuple[SSAValue, ...], int] = {}
         self.beyond: dict[tuple[SSAValue, ...], int] = {}
         if isinstance(first := known(loop.lb), int):
@@ -128,7 +129,7 @@ class Part:
     def cut(self, bound: Sum) -> "Part | None":
         """Cut at a bound: this part is what comes before, the other one is returned; None where no
         step of the loop reaches the bound."""
-        loop, emit = self.loop, Emit(Builder(InsertPoint.before(self.loop)))
+        loop, emit = self.loop, Emit(Builder(InsertPoint.before(self.loop)), self.constants)
         begin, end, step = known(loop.lb), known(loop.ub), known(loop.step)
         end_before = dict(self.beyond)
         self.beyond[bound.terms] = bound.number
@@ -141,7 +142,7 @@ class Part:
         assert loop.parent is not None
         loop.parent.insert_op_after(other, loop)
         other.operands[0] = loop.operands[1] = place = emit.value(at)
-        after = Part(other)
+        after = Part(other, self.constants)
         after.least.update(self.least)
         after.beyond.update(end_before)
         after.least[bound.terms] = bound.number
@@ -174,8 +175,8 @@ def inline(op: IfOp, block: Block | None) -> None:
     Rewriter.erase_op(op)
 
 
-def split(loop: ForOp) -> None:
-    todo = [Part(loop)]
+def split(loop: ForOp, constants: Constants) -> None:
+    todo = [Part(loop, constants)]
     while todo:
         part = todo.pop()
         while (bound := part.undecided()) is not None:
@@ -193,6 +194,8 @@ class TileSplitLoopsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for kernel in op.ops:
             if isinstance(kernel, KernelOp):
-                loops = [o for o in kernel.walk() if isinstance(o, ForOp)]
-                for loop in reversed(loops):  # inner ones first
-                    split(loop)
+                for program in kernel.programs:
+                    constants = Constants(program)
+                    loops = [o for o in program.walk() if isinstance(o, ForOp)]
+                    for loop in reversed(loops):  # inner ones first
+                        split(loop, constants)

@@ -117,3 +117,96 @@ func.func @parts(%x: tensor<?x?x?xf32>) -> (tensor<2xi64>, tensor<i64>, tensor<2
 // CHECK-NEXT:    %[[B:.*]] = graph.squeeze %[[L]] axes [0]
 // CHECK-NEXT:    %[[C:.*]] = graph.slice %[[ALL]]
 // CHECK-NEXT:    func.return %[[A]], %[[B]], %[[C]]
+
+// -----
+
+// Indices i * n + j into the flattened value count all of its elements.
+func.func @all_of_a_flattened_value(%x: tensor<?x?x3xi1>) -> tensor<?x?x1x3xi1> {
+  %c0 = graph.constant dense<0> : tensor<i64>
+  %c1 = graph.constant dense<1> : tensor<i64>
+  %m = graph.shape_of %x end 1 : tensor<?x?x3xi1> -> tensor<1xi64>
+  %n = graph.shape_of %x start 1 end 2 : tensor<?x?x3xi1> -> tensor<1xi64>
+  %m0 = graph.squeeze %m axes [0] : tensor<1xi64> -> tensor<i64>
+  %n0 = graph.squeeze %n axes [0] : tensor<1xi64> -> tensor<i64>
+  %i = graph.range %c0, %m0, %c1 : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64>
+  %j = graph.range %c0, %n0, %c1 : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64>
+  %i1 = graph.reshape %i shape [-1, 1, 1] : tensor<?xi64> -> tensor<?x1x1xi64>
+  %j1 = graph.unsqueeze %j axes [1] : tensor<?xi64> -> tensor<?x1xi64>
+  %i2 = graph.mul %i1, %n : (tensor<?x1x1xi64>, tensor<1xi64>) -> tensor<?x1x1xi64>
+  %k = graph.add %i2, %j1 : (tensor<?x1x1xi64>, tensor<?x1xi64>) -> tensor<?x?x1xi64>
+  %f = graph.reshape %x shape [-1, 3] : tensor<?x?x3xi1> -> tensor<?x3xi1>
+  %y = graph.gather %f, %k : (tensor<?x3xi1>, tensor<?x?x1xi64>) -> tensor<?x?x1x3xi1>
+  func.return %y : tensor<?x?x1x3xi1>
+}
+// CHECK-LABEL: func.func @all_of_a_flattened_value(
+// CHECK-NEXT:    %[[Y:.*]] = graph.unsqueeze %x axes [2] : tensor<?x?x3xi1> -> tensor<?x?x1x3xi1>
+// CHECK-NEXT:    func.return %[[Y]]
+
+// -----
+
+// Rows of another length are other elements.
+func.func @other_rows(%x: tensor<?x?x3xi1>) -> tensor<?x?x1x3xi1> {
+  %c0 = graph.constant dense<0> : tensor<i64>
+  %c1 = graph.constant dense<1> : tensor<i64>
+  %m = graph.shape_of %x end 1 : tensor<?x?x3xi1> -> tensor<1xi64>
+  %n = graph.shape_of %x start 1 end 2 : tensor<?x?x3xi1> -> tensor<1xi64>
+  %m0 = graph.squeeze %m axes [0] : tensor<1xi64> -> tensor<i64>
+  %n0 = graph.squeeze %n axes [0] : tensor<1xi64> -> tensor<i64>
+  %i = graph.range %c0, %m0, %c1 : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64>
+  %j = graph.range %c0, %n0, %c1 : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64>
+  %i1 = graph.reshape %i shape [-1, 1, 1] : tensor<?xi64> -> tensor<?x1x1xi64>
+  %j1 = graph.unsqueeze %j axes [1] : tensor<?xi64> -> tensor<?x1xi64>
+  %i2 = graph.mul %i1, %m : (tensor<?x1x1xi64>, tensor<1xi64>) -> tensor<?x1x1xi64>
+  %k = graph.add %i2, %j1 : (tensor<?x1x1xi64>, tensor<?x1xi64>) -> tensor<?x?x1xi64>
+  %f = graph.reshape %x shape [-1, 3] : tensor<?x?x3xi1> -> tensor<?x3xi1>
+  %y = graph.gather %f, %k : (tensor<?x3xi1>, tensor<?x?x1xi64>) -> tensor<?x?x1x3xi1>
+  func.return %y : tensor<?x?x1x3xi1>
+}
+// CHECK-LABEL: func.func @other_rows(
+// CHECK:         graph.gather
+
+// -----
+
+// The first column is left out.
+func.func @later_columns(%x: tensor<?x?x3xi1>) -> tensor<?x?x1x3xi1> {
+  %c0 = graph.constant dense<0> : tensor<i64>
+  %c1 = graph.constant dense<1> : tensor<i64>
+  %m = graph.shape_of %x end 1 : tensor<?x?x3xi1> -> tensor<1xi64>
+  %n = graph.shape_of %x start 1 end 2 : tensor<?x?x3xi1> -> tensor<1xi64>
+  %m0 = graph.squeeze %m axes [0] : tensor<1xi64> -> tensor<i64>
+  %n0 = graph.squeeze %n axes [0] : tensor<1xi64> -> tensor<i64>
+  %i = graph.range %c0, %m0, %c1 : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64>
+  %j = graph.range %c1, %n0, %c1 : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64>
+  %i1 = graph.reshape %i shape [-1, 1, 1] : tensor<?xi64> -> tensor<?x1x1xi64>
+  %j1 = graph.unsqueeze %j axes [1] : tensor<?xi64> -> tensor<?x1xi64>
+  %i2 = graph.mul %i1, %n : (tensor<?x1x1xi64>, tensor<1xi64>) -> tensor<?x1x1xi64>
+  %k = graph.add %i2, %j1 : (tensor<?x1x1xi64>, tensor<?x1xi64>) -> tensor<?x?x1xi64>
+  %f = graph.reshape %x shape [-1, 3] : tensor<?x?x3xi1> -> tensor<?x3xi1>
+  %y = graph.gather %f, %k : (tensor<?x3xi1>, tensor<?x?x1xi64>) -> tensor<?x?x1x3xi1>
+  func.return %y : tensor<?x?x1x3xi1>
+}
+// CHECK-LABEL: func.func @later_columns(
+// CHECK:         graph.gather
+
+// -----
+
+// Columns before rows: the result is a transposed value.
+func.func @columns_first(%x: tensor<?x?x3xi1>) -> tensor<?x?x1x3xi1> {
+  %c0 = graph.constant dense<0> : tensor<i64>
+  %c1 = graph.constant dense<1> : tensor<i64>
+  %m = graph.shape_of %x end 1 : tensor<?x?x3xi1> -> tensor<1xi64>
+  %n = graph.shape_of %x start 1 end 2 : tensor<?x?x3xi1> -> tensor<1xi64>
+  %m0 = graph.squeeze %m axes [0] : tensor<1xi64> -> tensor<i64>
+  %n0 = graph.squeeze %n axes [0] : tensor<1xi64> -> tensor<i64>
+  %i = graph.range %c0, %m0, %c1 : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64>
+  %j = graph.range %c0, %n0, %c1 : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64>
+  %i1 = graph.reshape %i shape [-1, 1] : tensor<?xi64> -> tensor<?x1xi64>
+  %j1 = graph.unsqueeze %j axes [1, 2] : tensor<?xi64> -> tensor<?x1x1xi64>
+  %i2 = graph.mul %i1, %n : (tensor<?x1xi64>, tensor<1xi64>) -> tensor<?x1xi64>
+  %k = graph.add %i2, %j1 : (tensor<?x1xi64>, tensor<?x1x1xi64>) -> tensor<?x?x1xi64>
+  %f = graph.reshape %x shape [-1, 3] : tensor<?x?x3xi1> -> tensor<?x3xi1>
+  %y = graph.gather %f, %k : (tensor<?x3xi1>, tensor<?x?x1xi64>) -> tensor<?x?x1x3xi1>
+  func.return %y : tensor<?x?x1x3xi1>
+}
+// CHECK-LABEL: func.func @columns_first(
+// CHECK:         graph.gather

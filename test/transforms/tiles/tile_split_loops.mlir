@@ -26,20 +26,18 @@ tile.kernel @pipelined(%x: memref<64x64xf32>) cores 1 {
   }
 }
 // CHECK:       tile.kernel @pipelined
-// CHECK:         [[FOUR:%\d+]] = arith.constant 4 : index
-// CHECK-NEXT:    [[TWO:%\d+]] = arith.constant 2 : index
-// CHECK-NEXT:    scf.for [[J:%j\S*]] = %c0 to [[TWO]] step %c1 {
+// CHECK:         scf.for [[J:%j\S*]] = %c0 to %c2 step %c1 {
 // CHECK-NEXT:      [[S:%s\S*]] = tile.slot %r[[[J]]]
 // CHECK-NEXT:      tile.fill [[S]], 1.0
 // CHECK-NEXT:    }
-// CHECK-NEXT:    scf.for [[J:%j\S*]] = [[TWO]] to [[FOUR]] step %c1 {
+// CHECK-NEXT:    scf.for [[J:%j\S*]] = %c2 to %c4 step %c1 {
 // CHECK-NEXT:      [[S:%s\S*]] = tile.slot %r[[[J]]]
 // CHECK-NEXT:      tile.fill [[S]], 1.0
 // CHECK-NEXT:      [[B:%b\S*]] = arith.subi [[J]], %c2
 // CHECK-NEXT:      [[T:%t\S*]] = tile.slot %r[[[B]]]
 // CHECK:           tile.store [[T]]
 // CHECK-NEXT:    }
-// CHECK-NEXT:    scf.for [[J:%j\S*]] = [[FOUR]] to %c6 step %c1 {
+// CHECK-NEXT:    scf.for [[J:%j\S*]] = %c4 to %c6 step %c1 {
 // CHECK-NEXT:      [[B:%b\S*]] = arith.subi [[J]], %c2
 // CHECK-NOT:       tile.fill
 // CHECK:           tile.store
@@ -99,7 +97,7 @@ tile.kernel @nested(%x: memref<64x64xf32>) cores 1 {
   }
 }
 // CHECK-LABEL: tile.kernel @nested
-// CHECK:         scf.for {{.*}} = %c0 to [[ONE:%\S+]] step %c1 {
+// CHECK:         scf.for {{.*}} = %c0 to %c1 step %c1 {
 // CHECK:           scf.for {{.*}} = %c0 to {{.*}} {
 // CHECK-NEXT:        tile.fill %t, 1.0
 // CHECK-NEXT:      }
@@ -108,7 +106,7 @@ tile.kernel @nested(%x: memref<64x64xf32>) cores 1 {
 // CHECK-NEXT:        tile.fill %t, 2.0
 // CHECK-NEXT:      }
 // CHECK-NEXT:    }
-// CHECK-NEXT:    scf.for {{.*}} = [[ONE]] to %c3 step %c1 {
+// CHECK-NEXT:    scf.for {{.*}} = %c1 to %c3 step %c1 {
 // CHECK:           scf.for {{.*}} = %c0 to {{.*}} {
 // CHECK-NEXT:      }
 // CHECK-NEXT:      scf.for {{.*}} to %c3 step %c1 {

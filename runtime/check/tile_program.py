@@ -1,0 +1,265 @@
+"""What a tile program asks of a core, instruction by instruction: its second reading, for proofs.
+
+`Walk(kernel, program, core)` runs the scalar part of a program (loops, branches, indices) as the
+core's scalar unit does, and lists the instructions in the order of issue, each with its pipe and
+with the bytes and boxes that it reads and writes. Nothing of the emulated core is used here. What
+both trust: the pipe, the operands read and written of each op, the sizes of boxes and the row
+strides of tiles, which the dialect states.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from xdsl.dialects.arith import CmpiOp
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.scf import ForOp, IfOp
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.tile.buffers import AllocOp, FifoOp, SlotOp, ViewOp, memref_shape, row_stride
+from ge.dialects.tile.compute import FlagOp
+from ge.dialects.tile.instruction import Instruction
+from ge.dialects.tile.kernel import CoreOp, CoresOp, KernelOp, ProgramOp
+from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp, StoreOp
+from ge.dialects.tile.types import BoxType, Memory, Pipe, TileType
+
+MOST_INSTRUCTIONS = 1 << 21  # of one core
+
+
+class WalkError(Exception):
+    """The program cannot be followed beyond `op`."""
+
+    def __init__(self, kind: str, message: str, op: Operation):
+        super().__init__(message)
+        self.kind, self.op = kind, op
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """Rows of `width` bytes, `pitch` bytes apart, in a memory of the core; `owner` is the number of
+    the copy of the allocation that they are part of."""
+
+    memory: Memory
+    low: int
+    rows: int
+    width: int
+    pitch: int
+    owner: int
+
+    @property
+    def high(self) -> int:
+        return self.low + (self.rows - 1) * self.pitch + self.width
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A box of a memref, cut at the memref's end: [start, end) along each dimension."""
+
+    memref: BlockArgument
+    bounds: tuple[tuple[int, int], ...]
+    rows: int  # of the tile that it is loaded to or stored from, which exist
+    cols: int
+
+    @property
+    def is_empty(self) -> bool:
+        return any(a >= b for a, b in self.bounds)
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """An instruction as it is issued. `flag` is the id of a flag, `fifo` the queue."""
+
+    op: Instruction
+    pipe: Pipe
+    reads: Sequence[Bytes] = ()
+    writes: Sequence[Bytes] = ()
+    read_boxes: Sequence[Region] = ()
+    written_boxes: Sequence[Region] = ()
+    flag: int | None = None
+    fifo: FifoOp | None = None
+
+    def shape(self) -> tuple[object, ...]:
+        """What two cores must have in common for one proof to hold for both."""
+        return id(self.op), tuple(self.reads), tuple(self.writes), self.flag
+
+
+@dataclass
+class Walk:
+    """Follows a program for one core. Raises WalkError."""
+
+    kernel: KernelOp
+    program: ProgramOp
+    core: int
+    steps: list[Step] = field(default_factory=list[Step])
+    values: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    owners: dict[tuple[SSAValue, int], int] = field(default_factory=dict[tuple[SSAValue, int], int])
+
+    def run(self) -> list[Step]:
+        for op in self.kernel.body.block.ops:
+            if not isinstance(op, ProgramOp | FifoOp):
+                self.scalar(op)
+        self.block(self.program.body.block)
+        return self.steps
+
+    def block(self, block: Block) -> None:
+        for op in block.ops:
+            if isinstance(op, Instruction):
+                self.issue(op)
+            elif isinstance(op, ForOp):
+                self.loop(op)
+            elif isinstance(op, IfOp):
+                taken = op.true_region if self.values[op.cond] else op.false_region
+                if taken.blocks:
+                    self.block(taken.block)
+            elif op.results and not isinstance(op, AllocOp | SlotOp | ViewOp):
+                self.scalar(op)
+
+    def loop(self, op: ForOp) -> None:
+        low, high, step = (self.values[v] for v in (op.lb, op.ub, op.step))
+        if step < 1:
+            raise WalkError("loop", f"the step of a loop is at least 1, not {step}", op)
+        body = op.body.block
+        for i in range(low, high, step):
+            self.values[body.args[0]] = i
+            self.block(body)
+
+    # ---- scalars ----
+
+    def scalar(self, op: Operation) -> None:
+        if isinstance(op, CoreOp):
+            value = self.core
+        elif isinstance(op, CoresOp):
+            value = self.kernel.core_count
+        elif op.name == "arith.constant":
+            value = cast(IntegerAttr, op.properties["value"]).value.data
+        elif isinstance(op, CmpiOp):
+            a, b = (self.values[v] for v in op.operands)
+            value = int(_compare(op.predicate.value.data, a, b))
+        else:
+            value = self.arithmetic(op, [self.values[v] for v in op.operands])
+        self.values[op.results[0]] = value
+
+    def arithmetic(self, op: Operation, n: Sequence[int]) -> int:
+        name = op.name.removeprefix("arith.")
+        if ("div" in name or "rem" in name) and not n[1]:
+            raise WalkError("loop", f"{op.name} by zero", op)
+        match name:
+            case "addi":
+                return n[0] + n[1]
+            case "subi":
+                return n[0] - n[1]
+            case "muli":
+                return n[0] * n[1]
+            case "floordivsi":
+                return n[0] // n[1]
+            case "ceildivsi":
+                return -(-n[0] // n[1])
+            case "divui" | "divsi":
+                quotient = abs(n[0]) // abs(n[1])
+                return quotient if (n[0] < 0) == (n[1] < 0) else -quotient
+            case "remui" | "remsi":
+                rest = abs(n[0]) % abs(n[1])
+                return -rest if n[0] < 0 else rest
+            case "minsi" | "minui":
+                return min(n)
+            case "maxsi" | "maxui":
+                return max(n)
+            case "select":
+                return n[1] if n[0] else n[2]
+            case "andi":
+                return n[0] & n[1]
+            case "ori":
+                return n[0] | n[1]
+            case "xori":
+                return n[0] ^ n[1]
+            case _:
+                raise WalkError("loop", f"{op.name} cannot be followed", op)
+
+    # ---- instructions ----
+
+    def issue(self, op: Instruction) -> None:
+        if len(self.steps) >= MOST_INSTRUCTIONS:
+            raise WalkError("loop", f"more than {MOST_INSTRUCTIONS} instructions of one core", op)
+        step = Step(op, op.pipe())
+        if isinstance(op, FlagOp):
+            step.flag = self.values[op.id]
+        elif isinstance(op, PushOp | PopOp):
+            queue = op.target if isinstance(op, PushOp) else op.source
+            step.fifo = cast(FifoOp, queue.owner)
+        skipped = op.not_read_if()
+        reads = op.reads()
+        if skipped is not None and self.values[skipped[1]]:
+            reads = [v for v in reads if v is not skipped[0]]
+        writes = op.writes()
+        step.read_boxes = [self.region(v, op) for v in reads if isinstance(v.type, BoxType)]
+        step.written_boxes = [self.region(v, op) for v in writes if isinstance(v.type, BoxType)]
+        step.reads = [self.bytes(v, op) for v in reads if isinstance(v.type, TileType)]
+        step.writes = [self.bytes(v, op) for v in writes if isinstance(v.type, TileType)]
+        if isinstance(op, LoadOp) and op.pad is None:
+            step.writes = [_cut(b, step.read_boxes[0], op.target) for b in step.writes]
+        elif isinstance(op, StoreOp):
+            step.reads = [_cut(b, step.written_boxes[0], op.source) for b in step.reads]
+        self.steps.append(step)
+
+    def bytes(self, value: SSAValue, user: Operation) -> Bytes:
+        """Where a tile lies."""
+        t = cast(TileType, value.type)
+        rows, cols = t.shape
+        bits, pitch = bitwidth(t.element), row_stride(value)
+        at, home = 0, value
+        while isinstance(view := home.owner, ViewOp):
+            row, col = (self.values[v] for v in view.offsets)
+            whole = cast(TileType, view.source.type)
+            part = cast(TileType, home.type)
+            inside = 0 <= row <= whole.shape[0] - part.shape[0]
+            if not (inside and 0 <= col <= whole.shape[1] - part.shape[1]):
+                raise WalkError("bounds", f"a sub-tile at {row}, {col} passes its tile", user)
+            at += row * pitch + col
+            home = view.source
+        copy = 0
+        if isinstance(slot := home.owner, SlotOp):
+            home = slot.ring
+            alloc = cast(AllocOp, home.owner)
+            copy = self.values[slot.index] % alloc.copies
+        alloc = cast(AllocOp, home.owner)
+        if alloc.offsets is None:
+            raise WalkError("buffer", "a buffer has no place: run tile-plan", alloc)
+        owner = self.owners.setdefault((home, copy), len(self.owners))
+        low = alloc.offsets[copy] + at * bits // 8
+        width, step = cols * bits // 8, pitch * bits // 8
+        if step == width:
+            return Bytes(t.space, low, 1, rows * width, rows * width, owner)
+        return Bytes(t.space, low, rows, width, step, owner)
+
+    def region(self, value: SSAValue, user: Operation) -> Region:
+        view = cast(ViewOp, value.owner)
+        shape, sizes = memref_shape(view.source), view.box_sizes
+        starts = [self.values[v] for v in view.offsets]
+        if min(starts) < 0:
+            raise WalkError("bounds", f"a box begins at {starts}, before the memref", user)
+        bounds = tuple((a, min(a + n, d)) for a, n, d in zip(starts, sizes, shape, strict=True))
+        kept = [max(b - a, 0) for (a, b), n in zip(bounds, sizes, strict=True) if n != 1]
+        if any(a >= b for a, b in bounds):
+            return Region(cast(BlockArgument, view.source), bounds, 0, 0)
+        rows, cols = cast(BoxType, value.type).shape
+        if len(kept) == 2:
+            rows, cols = kept
+        elif kept:
+            rows, cols = (1, kept[0]) if rows == 1 else (kept[0], 1)
+        return Region(cast(BlockArgument, view.source), bounds, rows, cols)
+
+
+def _cut(of: Bytes, box: Region, tile: SSAValue) -> Bytes:
+    """The part of a tile that a box, cut at the memref's end, has elements for."""
+    t = cast(TileType, tile.type)
+    if (box.rows, box.cols) == t.shape:
+        return of
+    bits = bitwidth(t.element)
+    pitch = of.pitch if of.rows > 1 else row_stride(tile) * bits // 8
+    return Bytes(of.memory, of.low, box.rows, box.cols * bits // 8, pitch, of.owner)
+
+
+def _compare(predicate: int, a: int, b: int) -> bool:
+    """`arith.cmpi`, in the order of its predicates: eq, ne, slt, sle, sgt, sge, ult, ..."""
+    return (a == b, a != b, a < b, a <= b, a > b, a >= b, a < b, a <= b, a > b, a >= b)[predicate]

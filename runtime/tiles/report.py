@@ -1,0 +1,65 @@
+"""The time of a kernel for reports, for people and as a Chrome trace."""
+
+from typing import Any
+
+from ge.dialects.support.diagnostics import visible
+from ge.runtime.tiles.kernel import KernelTime, PipeTime
+
+
+def time_report(time: KernelTime) -> dict[str, Any]:
+    return {
+        "latency_us": time.total_us,
+        "start_us": time.start_us,
+        "core_us": time.core_us,
+        "hbm_us": time.hbm_us,
+        "hbm_bytes": time.hbm_bytes,
+        "kind": time.kind,
+        "cores": time.cores,
+        "bound": time.bound,
+        "pipes": {
+            p.pipe: {
+                "busy_us": p.busy_us,
+                "utilization": share(p, time),
+                "instructions": p.instructions,
+                "wait_us": p.waits,
+            }
+            for p in time.pipes
+        },
+    }
+
+
+def share(pipe: PipeTime, time: KernelTime) -> float:
+    """Of the time of the busiest core."""
+    return pipe.busy_us / time.core_us if time.core_us else 0.0
+
+
+def summary_table(time: KernelTime, target: str) -> str:
+    cores = f"{time.cores} core{'s' * (time.cores > 1)}"
+    lines = [
+        f"@{visible(time.kernel)}: {time.total_us:,.2f} us on {cores} of {target}: start of a "
+        f"{time.kind} kernel {time.start_us:,.2f}, busiest core {time.core_us:,.2f}, "
+        f"HBM {time.hbm_us:,.2f}; bound by {time.bound}",
+        "pipe            busy us   used  instructions  waits us",
+    ]
+    for p in time.pipes:
+        waits = sorted(p.waits.items(), key=lambda w: -w[1])[:2]
+        text = ", ".join(f"{us:,.2f} for {visible(what)}" for what, us in waits)
+        figures = f"{p.pipe:12} {p.busy_us:10,.2f} {share(p, time):6.1%} {p.instructions:13,}"
+        lines.append(f"{figures}  {text}".rstrip())
+    return "\n".join(lines)
+
+
+def chrome_trace(time: KernelTime) -> dict[str, Any]:
+    """A row for each pipe of the busiest core."""
+    rows = {p.pipe: number for number, p in enumerate(time.pipes)}
+    events: list[dict[str, Any]] = [
+        {"name": "process_name", "ph": "M", "pid": 0, "args": {"name": f"@{time.kernel}"}}
+    ]
+    for pipe, number in rows.items():
+        name = {"name": "thread_name", "ph": "M", "pid": 0, "tid": number}
+        events.append({**name, "args": {"name": pipe}})
+    for row in time.rows:
+        when = {"ts": row.start_us, "dur": row.end_us - row.start_us}
+        place = {"pid": 0, "tid": rows[row.pipe], "args": {"place": row.place}}
+        events.append({"name": row.name, "cat": row.pipe, "ph": "X", **when, **place})
+    return {"traceEvents": events, "displayTimeUnit": "ns"}

@@ -1,0 +1,344 @@
+"""Where the pipes of a core touch the same memory, in the order of the program: what `tile-flags`
+orders.
+
+A buffer's slot belongs to one pipe at a time. It passes on from access to access, in the order of
+the program; where two in a row are on different pipes, the second waits for a flag of the first:
+
+    pipes of the accesses    load (mte2)   move (mte1)   move (mte1)    store (fix)
+    flags                            mte2 -> mte1                 mte1 -> fix
+
+Reads are not told from writes: two pipes that only read, one after the other, are also ordered.
+
+In a loop the sequence is cyclic: the pipe of the last access passes the slot back to that of the
+first. With n copies, where all slots are `ring[i + number]` for the loop's variable i, an access of
+number c at slot s comes c steps earlier than that of number 0; sorted by this, the sequence is the
+same for each slot, and it comes back after n steps. So an iteration waits for the one n before it.
+Otherwise the buffer passes on as a whole, and iterations run one after the other.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from xdsl.builder import Builder
+from xdsl.dialects.arith import MaxSIOp
+from xdsl.dialects.scf import ForOp, IfOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from ge.dialects.support.diagnostics import error_at
+from ge.dialects.tile.buffers import AllocOp, buffer_of, constant_index, slot_of
+from ge.dialects.tile.compute import FlagOp
+from ge.dialects.tile.instruction import Instruction, Program
+from ge.dialects.tile.types import FifoType, Pipe
+from ge.transforms.tiles.indices import Sum, is_outside, known, sum_of
+
+Pair = tuple[Pipe, Pipe]
+"""Who sets a flag, and who waits for it."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """One of a buffer, by an instruction; `index` is that of the slot, None for the whole buffer.
+    Instructions of a `run` follow each other on one pipe, nothing between."""
+
+    op: Instruction
+    pipe: Pipe
+    index: Sum | None
+    loops: tuple[ForOp, ...]
+    run: int
+    order: int
+
+
+@dataclass
+class Unit:
+    """Buffers that pass from pipe to pipe together, and their accesses."""
+
+    buffers: list[SSAValue]
+    copies: int
+    accesses: list[Access]
+    need: dict[Pair, int] = field(default_factory=dict[Pair, int])  # flags for each pair
+
+    def take(self, pair: Pair, count: int = 1) -> None:
+        self.need[pair] = max(self.need.get(pair, 0), count)
+
+    @property
+    def names(self) -> str:
+        return ", ".join(f"%{b.name_hint or '?'}" for b in self.buffers)
+
+
+def units_of(program: Program) -> list[Unit]:
+    """What the program's pipes share. Buffers whose accesses stand side by side are one unit: they
+    need one flag, which is set after the last and waited for before the first."""
+    accesses: dict[SSAValue, list[Access]] = {}
+    _collect(program.regions[0].block, (), accesses, count(), count())
+    units: dict[object, Unit] = {}
+    for buffer, found in accesses.items():
+        pipes = {a.pipe for a in found}
+        if len(pipes) == 1:  # a memref that two pipes use is also written
+            continue
+        copies = buffer.owner.copies if isinstance(buffer.owner, AllocOp) else 1
+        steps = tuple(dict.fromkeys((a.run, a.index) for a in found))
+        if (unit := units.get((copies, steps))) is None:
+            units[copies, steps] = Unit([buffer], copies, found)
+        else:
+            unit.buffers.append(buffer)
+            unit.accesses.extend(found)
+    for unit in units.values():
+        unit.accesses.sort(key=lambda a: a.order)
+    return list(units.values())
+
+
+def _collect(
+    block: Block,
+    loops: tuple[ForOp, ...],
+    accesses: dict[SSAValue, list[Access]],
+    runs: Iterator[int],
+    orders: Iterator[int],
+) -> None:
+    """Add the accesses of a block and of its loops; runs and instructions have numbers."""
+    last: Pipe | None = None
+    run = -1
+    for op in block.ops:
+        if isinstance(op, ForOp | IfOp):
+            last = None
+            if isinstance(op, ForOp):
+                _collect(op.body.block, (*loops, op), accesses, runs, orders)
+            elif any(isinstance(o, Instruction) for o in op.walk()):
+                message = "this branch has instructions, and flags are not set in branches"
+                raise error_at(
+                    op,
+                    message,
+                    "tile-split-loops cuts loops where a condition compares their variable with "
+                    "what is known before the loop",
+                )
+        elif isinstance(op, Instruction) and not isinstance(op, FlagOp):
+            if (pipe := op.pipe()) is not last:
+                last, run = pipe, next(runs)
+            order = next(orders)
+            places = ((buffer_of(v), slot_of(v)) for v in (*op.reads(), *op.writes()))
+            for buffer, slot in dict.fromkeys(places):
+                if not isinstance(buffer.type, FifoType):
+                    index = None if slot is None else sum_of(slot.index)
+                    access = Access(op, pipe, index, loops, run, order)
+                    accesses.setdefault(buffer, []).append(access)
+
+
+# ---- the sequence of a unit's accesses ---------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A flag to set or to wait for; `slot` is a sum of which the remainder by the unit's copies
+    counts."""
+
+    is_set: bool
+    pair: Pair
+    unit: Unit
+    slot: Sum | None = None
+
+
+NOTHING = Sum((), 0)
+
+
+@dataclass
+class Item:
+    """An instruction, or a loop, in the sequence of a unit's accesses. It starts when the pipe
+    `begin` has the buffers and leaves them to the pipe `end`."""
+
+    op: Operation
+    begin: Pipe
+    end: Pipe
+    alone: bool  # whether no other pipe is in it
+    index: Sum | None = None  # the slot, if all of it is on one
+    # Of a loop: the flags that are set when an iteration begins, by slot, counted from `first`
+    # (before the loop) and `beyond` (after it). (p, p): no flag, pipe p has the slot.
+    pending: tuple[Pair, ...] = ()
+    first: Sum = NOTHING
+    beyond: Sum = NOTHING
+
+    @property
+    def uniform(self) -> Pair | None:
+        """The pair of pipes, if it is the same for all slots."""
+        return self.pending[0] if len(set(self.pending)) == 1 else None
+
+
+class Marks:
+    """The flags of a program, by the op that they stand before or after."""
+
+    def __init__(self) -> None:
+        self.before: dict[Operation, list[Mark]] = {}
+        self.after: dict[Operation, list[Mark]] = {}
+
+    def _add(
+        self,
+        place: dict[Operation, list[Mark]],
+        op: Operation,
+        is_set: bool,
+        pair: Pair,
+        unit: Unit,
+        slot: Sum | None,
+    ) -> None:
+        unit.take(pair, 1 if slot is None else unit.copies)
+        place.setdefault(op, []).append(Mark(is_set, pair, unit, slot))
+
+    def set_before(self, op: Operation, pair: Pair, unit: Unit, slot: Sum | None) -> None:
+        self._add(self.before, op, True, pair, unit, slot)
+
+    def wait_before(self, op: Operation, pair: Pair, unit: Unit, slot: Sum | None) -> None:
+        self._add(self.before, op, False, pair, unit, slot)
+
+    def set_after(self, op: Operation, pair: Pair, unit: Unit, slot: Sum | None) -> None:
+        self._add(self.after, op, True, pair, unit, slot)
+
+    def wait_after(self, op: Operation, pair: Pair, unit: Unit, slot: Sum | None) -> None:
+        self._add(self.after, op, False, pair, unit, slot)
+
+
+def mark(unit: Unit, marks: Marks) -> None:
+    """Add the flags of a unit."""
+    _sequence(unit, _items(unit, unit.accesses, 0, marks), False, marks)
+
+
+def _sequence(unit: Unit, items: Sequence[Item], cyclic: bool, marks: Marks) -> None:
+    """The flags between items that follow each other; cyclic: the first also follows the last."""
+    for i, item in enumerate(items):
+        before = items[i - 1] if i or cyclic else None
+        if not (i and _stays(items[i - 1], item)):
+            if before is not None and before.end is not item.begin:
+                marks.wait_before(item.op, (before.end, item.begin), unit, None)
+            _open(unit, item, marks)
+        after = items[i + 1] if i + 1 < len(items) else items[0] if cyclic else None
+        if i + 1 == len(items) or not _stays(item, items[i + 1]):
+            _close(unit, item, marks)
+            if after is not None and item.end is not after.begin:
+                marks.set_after(item.op, (item.end, after.begin), unit, None)
+
+
+def _stays(item: Item, after: Item) -> bool:
+    """Whether the flags that one loop leaves are those that the next one waits for."""
+    return item.uniform is not None and item.pending == after.pending
+
+
+def _slots(item: Item, start: Sum) -> Iterable[tuple[Pair, Sum | None]]:
+    """The pending flags of a loop, with the slots that they are of."""
+    for n, pair in enumerate(item.pending):
+        yield pair, None if len(item.pending) == 1 else Sum(start.terms, start.number + n)
+
+
+def _open(unit: Unit, item: Item, marks: Marks) -> None:
+    """Before a loop: the flags that its first iterations wait for. The pipe `begin` has the
+    buffers; where another one sets a flag, it gets that slot first."""
+    given = {item.begin}
+    for (source, _), slot in _slots(item, item.first):
+        if source not in given:
+            given.add(source)
+            marks.set_before(item.op, (item.begin, source), unit, slot)
+            marks.wait_before(item.op, (item.begin, source), unit, slot)
+    for (source, target), slot in _slots(item, item.first):
+        if source is not target:
+            marks.set_before(item.op, (source, target), unit, slot)
+
+
+def _close(unit: Unit, item: Item, marks: Marks) -> None:
+    """After a loop: the flags that its last iterations set. The pipe `end` gets all the buffers."""
+    for (source, target), slot in _slots(item, item.beyond):
+        if source is not target:
+            marks.wait_after(item.op, (source, target), unit, slot)
+    given = {item.end}
+    for (_, target), slot in _slots(item, item.beyond):
+        if target not in given:
+            given.add(target)
+            marks.set_after(item.op, (target, item.end), unit, slot)
+            marks.wait_after(item.op, (target, item.end), unit, slot)
+
+
+def _items(unit: Unit, accesses: Sequence[Access], depth: int, marks: Marks) -> list[Item]:
+    """The sequence in a block that is `depth` loops deep."""
+    items, start = list[Item](), 0
+    for i, access in enumerate(accesses):
+        if len(access.loops) == depth:
+            items.append(Item(access.op, access.pipe, access.pipe, True, access.index))
+            start = i + 1
+        elif (
+            i + 1 == len(accesses)
+            or accesses[i + 1].loops[: depth + 1] != access.loops[: depth + 1]
+        ):
+            items.append(_loop(unit, accesses[start : i + 1], depth, marks))
+            start = i + 1
+    return items
+
+
+def loop_at(access: Access, depth: int) -> ForOp | None:
+    return access.loops[depth] if depth < len(access.loops) else None
+
+
+def _loop(unit: Unit, accesses: Sequence[Access], depth: int, marks: Marks) -> Item:
+    """A loop as an item of what is around it; adds the flags within it."""
+    loop = accesses[0].loops[depth]
+    if len({a.pipe for a in accesses}) == 1:
+        pipe, indices = accesses[0].pipe, {a.index for a in accesses}
+        index = indices.pop() if len(indices) == 1 else None
+        if index is not None and not all(is_outside(t, loop) for t in index.terms):
+            index = None
+        return Item(loop, pipe, pipe, True, index)
+    items = _items(unit, accesses, depth + 1, marks)
+    states = {item.uniform for item in items}
+    if len(states) == 1 and (pair := states.pop()) is not None:
+        if len({len(item.pending) for item in items}) == 1:  # the flags stay set in between
+            return Item(loop, *pair, False, None, items[0].pending)
+    numbers = _numbers(unit, items, loop)
+    if numbers is None:
+        _sequence(unit, items, True, marks)
+        pair = items[-1].end, items[0].begin
+        return Item(loop, *pair, False, None, (pair,) if pair[0] is not pair[1] else ())
+    return _rotating(unit, items, numbers, loop, marks)
+
+
+def _numbers(unit: Unit, items: Sequence[Item], loop: ForOp) -> list[int] | None:
+    """For slots of a ring that are the loop's variable and a number, apart from terms that all have
+    in common: the numbers. None for others."""
+    if unit.copies == 1 or constant_index(loop.step) != 1:
+        return None
+    rests = list[Sum]()
+    for item in items:
+        rest = None if item.index is None else item.index.without(loop.body.block.args[0])
+        if rest is None or not item.alone or not all(is_outside(t, loop) for t in rest.terms):
+            return None
+        rests.append(rest)
+    return [r.number for r in rests] if len({r.terms for r in rests}) == 1 else None
+
+
+def _rotating(
+    unit: Unit, items: Sequence[Item], numbers: Sequence[int], loop: ForOp, marks: Marks
+) -> Item:
+    """A loop that uses the slots of a ring in turn."""
+    n = unit.copies
+    order = sorted(range(len(items)), key=lambda i: (-numbers[i] % n, i))
+    cycle = [items[i] for i in order]
+    previous = {i: items[order[at - 1]] for at, i in enumerate(order)}
+    for item, after in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
+        if (pair := (item.end, after.begin))[0] is not pair[1]:
+            marks.set_after(item.op, pair, unit, item.index)
+            marks.wait_before(after.op, pair, unit, after.index)
+    pending = list[Pair]()
+    for r in range(n):
+        first = min(range(len(items)), key=lambda i: ((r - numbers[i]) % n, i))
+        pending.append((previous[first].end, items[first].begin))
+    ends = pending[0]
+    if len(set(pending)) == 1:
+        return Item(loop, *ends, False, None, tuple(pending) if ends[0] is not ends[1] else ())
+    index = items[0].index
+    assert index is not None
+    terms = tuple(t for t in index.terms if t is not loop.body.block.args[0])
+    first, beyond = (Sum((*terms, *s.terms), s.number) for s in ends_of(loop))
+    return Item(loop, *ends, False, None, tuple(pending), first, beyond)
+
+
+def ends_of(loop: ForOp) -> tuple[Sum, Sum]:
+    """The first value of the variable of a loop, and the one after its last; step 1."""
+    begin, end = known(loop.lb), known(loop.ub)
+    if isinstance(begin, int) and isinstance(end, int):
+        return Sum((), begin), Sum((), max(begin, end))
+    last = Builder(InsertPoint.before(loop)).insert(MaxSIOp(loop.lb, loop.ub)).result
+    return sum_of(loop.lb), Sum((last,), 0)

@@ -1,0 +1,140 @@
+"""Instructions of a core's pipes get flags wherever two pipes touch the same memory.
+
+    scf.for %k = %c0 to %c8 step %c1 {
+      %s = tile.slot %ring[%k] : !tile.ring<2 x 128x64xf16, l1>
+      tile.load %box to %s
+      tile.move %s to %a
+    }
+becomes
+    tile.set mte1 -> mte2[%c0]
+    tile.set mte1 -> mte2[%c1]
+    scf.for %k = %c0 to %c8 step %c1 {
+      %id = arith.remsi %k, %c2 : index
+      %s = tile.slot %ring[%k] : !tile.ring<2 x 128x64xf16, l1>
+      tile.wait mte1 -> mte2[%id]
+      tile.load %box to %s
+      tile.set mte2 -> mte1[%id]
+      tile.wait mte2 -> mte1[%id]
+      tile.move %s to %a
+      tile.set mte1 -> mte2[%id]
+    }
+    tile.wait mte1 -> mte2[%c0]
+    tile.wait mte1 -> mte2[%c1]
+
+`hazards.py` says where. A memref that a program both loads and stores counts as one buffer. Flags
+of a pair of pipes are numbered from 0 on; more than the target has are an error. A program that
+has flags stays as it is. So do fifos: a push and its pop need no flags.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from xdsl.builder import Builder
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint
+
+from ge.dialects.support.diagnostics import error_at
+from ge.dialects.targets.target import target_for
+from ge.dialects.tile.compute import FlagOp, SetOp, WaitOp
+from ge.dialects.tile.kernel import KernelOp, ProgramOp
+from ge.transforms.tiles.hazards import Mark, Marks, Pair, Unit, mark, units_of
+from ge.transforms.tiles.indices import Constants, Emit, Sum
+
+Numbers = dict[tuple[int, Pair], int]
+
+
+def number_flags(program: ProgramOp, units: Iterable[Unit], most: int) -> Numbers:
+    """For each unit and pair of pipes the number of its first flag. Raises GeError for more than
+    the target has."""
+    taken, first = Counter[Pair](), Numbers()
+    users: dict[Pair, list[str]] = {}
+    for unit in units:
+        for pair, count in unit.need.items():
+            first[id(unit), pair] = taken[pair]
+            taken[pair] += count
+            users.setdefault(pair, []).append(f"{unit.names} {count}")
+    for pair, count in taken.items():
+        if count > most:
+            needs = f"{pair[0]} -> {pair[1]} needs {count} flags, the target has {most}"
+            hint = "rings of fewer copies take fewer"
+            raise error_at(program, f"{needs}: {'; '.join(users[pair])}", hint)
+    return first
+
+
+class Writer:
+    """Puts flags into a program. Their numbers are computed once in a block."""
+
+    def __init__(self, program: ProgramOp, first: Numbers) -> None:
+        self.first = first
+        self.numbers: dict[object, SSAValue] = {}
+        self.constant = Constants(program)
+
+    def write(self, op: Operation, marks: Iterable[Mark], place: InsertPoint) -> None:
+        for m in marks:
+            flag = (SetOp if m.is_set else WaitOp)(*m.pair, self.number(m, place.block))
+            flag.location = op.location
+            Builder(place).insert(flag)
+
+    def number(self, m: Mark, block: Block) -> SSAValue:
+        """Of the flag: the slot, counted from the first flag of its unit."""
+        first, copies = self.first[id(m.unit), m.pair], m.unit.copies
+        slot = Sum((), 0) if m.slot is None else Sum(m.slot.terms, m.slot.number % copies)
+        if not slot.terms:
+            return self.constant(first + slot.number)
+        key = block, slot, copies, first
+        if key not in self.numbers:
+            emit = Emit(Builder(after_all(slot.terms, block)), self.constant)
+            rest = self.numbers.get((block, slot, copies, 0))
+            if rest is None:
+                rest = emit.value(emit.mod(emit.sum(slot.terms, slot.number), copies))
+            else:
+                emit = Emit(Builder(after_all((rest,), block)), self.constant)
+            self.numbers[block, slot, copies, 0] = rest
+            self.numbers[key] = emit.value(emit.add(rest, first))
+            rest.name_hint = self.numbers[key].name_hint = "id"
+        return self.numbers[key]
+
+
+def after_all(values: Iterable[SSAValue], block: Block) -> InsertPoint:
+    """The first place of a block where all the values are defined."""
+    last: Operation | None = None
+    for value in values:
+        op = value.owner
+        if isinstance(op, Operation) and op.parent is block:
+            if last is None or last.is_before_in_block(op):
+                last = op
+    return InsertPoint.at_start(block) if last is None else InsertPoint.after(last)
+
+
+def add_flags(program: ProgramOp, most: int) -> None:
+    if any(isinstance(op, FlagOp) for op in program.walk()):
+        return
+    units, marks = units_of(program), Marks()
+    for unit in units:
+        mark(unit, marks)
+    writer = Writer(program, number_flags(program, units, most))
+    for op, found in marks.before.items():
+        writer.write(op, found, InsertPoint.before(op))
+    for op, found in marks.after.items():
+        writer.write(op, found, InsertPoint.after(op))
+
+
+@dataclass(frozen=True)
+class TileFlagsPass(ModulePass):
+    """Add the flags that order the pipes of a core in tile programs."""
+
+    name = "tile-flags"
+
+    target: str = ""
+    """Preset name, or path of a target file."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        most = target_for(op, self.target).flags
+        for kernel in op.ops:
+            if isinstance(kernel, KernelOp):
+                for program in kernel.programs:
+                    add_flags(program, most)

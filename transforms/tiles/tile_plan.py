@@ -1,0 +1,78 @@
+"""Buffers of tile programs get their places in the memories of a core.
+
+    %a = tile.alloc : !tile.ring<2 x 128x64xf16, l1>
+    %b = tile.alloc : !tile.tile<64x128xf16, l1>
+becomes
+    %a = tile.alloc at [0, 16384] : !tile.ring<2 x 128x64xf16, l1>
+    %b = tile.alloc at [32768] : !tile.tile<64x128xf16, l1>
+
+Each buffer has its bytes for the whole program, in the order of the program. Buffers that have
+offsets keep them; others come behind those of their memory. More bytes than the memory has are an
+error.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
+from xdsl.passes import ModulePass
+
+from ge.dialects.support.diagnostics import error_at, listing
+from ge.dialects.support.types import align_up
+from ge.dialects.targets.target import Target, target_for
+from ge.dialects.tile.buffers import AllocOp
+from ge.dialects.tile.kernel import KernelOp, ProgramOp
+from ge.dialects.tile.types import BLOCK, Memory
+
+ALIGNMENT = {Memory.L0A: 512, Memory.L0B: 512, Memory.L0C: 512}
+"""Bytes that offsets are multiples of: a fractal in L0, `BLOCK` in other memories."""
+
+
+def place_buffers(program: ProgramOp, memory: Memory, target: Target) -> None:
+    """Raises GeError for more bytes than the memory has."""
+    allocs = [op for op in program.allocs if op.tile.space is memory]
+    sizes = {op: align_up(op.tile.bytes, ALIGNMENT.get(memory, BLOCK)) for op in allocs}
+    top = max((max(op.offsets) + sizes[op] for op in allocs if op.offsets is not None), default=0)
+    top = align_up(top, ALIGNMENT.get(memory, BLOCK))
+    for op in allocs:
+        if op.offsets is None:
+            offsets = [top + i * sizes[op] for i in range(op.copies)]
+            op.at = DenseArrayBase.from_list(i64, offsets)
+            top += op.copies * sizes[op]
+    if top > (room := target.core_memories[memory]):
+        raise error_at(
+            program,
+            f"{memory} of {target.name} has {room} bytes, the program needs {top}: "
+            + needs(allocs),
+            "smaller tiles or rings of fewer copies take less",
+        )
+
+
+def needs(allocs: Sequence[AllocOp]) -> str:
+    """What takes the bytes, the largest first."""
+    largest = sorted(allocs, key=lambda op: -op.copies * op.tile.bytes)
+    return listing([f"%{op.result.name_hint or '?'} {_size(op)}" for op in largest])
+
+
+def _size(op: AllocOp) -> str:
+    times = f"{op.copies} x " if op.copies > 1 else ""
+    return f"{times}{op.tile.text()} = {op.copies * op.tile.bytes}"
+
+
+@dataclass(frozen=True)
+class TilePlanPass(ModulePass):
+    """Give the buffers of tile programs offsets in the memories of a core."""
+
+    name = "tile-plan"
+
+    target: str = ""
+    """Preset name, or path of a target file."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = target_for(op, self.target)
+        for kernel in op.ops:
+            if isinstance(kernel, KernelOp):
+                for program in kernel.programs:
+                    for memory in Memory:
+                        place_buffers(program, memory, target)
