@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 import ge
-from ge.runtime.device.session import random_inputs
+from ge.runtime.device.random_inputs import random_inputs
 
 
 def times(work: Callable[[], object]) -> tuple[float, float]:
