@@ -7,7 +7,7 @@ tasks of all runs in the order of issue, each with those that it waits for; what
 run do to each other is proved by `memory.py`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple, Protocol
 
@@ -69,7 +69,7 @@ def of_run(task: Issued) -> str:
     return f"{name_of(task.op)} of run {task.run}"
 
 
-def slots_of(task: Issued, in_turn: set[object], prefetch: int) -> Iterator[Touched]:
+def slots_of(task: Issued, in_turn: Container[object], prefetch: int) -> Iterator[Touched]:
     effects = access(task.op)
     for values, writes in ((effects.reads, False), (effects.writes, True)):
         for slot in map(owner_of, values):
