@@ -16,7 +16,6 @@ from ge.lowering.text.values import whole
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from ge.dialects.targets.target import Target
     from ge.lowering.text.values import Shapes, Sizes
     from ge.runtime.check.problems import Problem
     from ge.runtime.check.proof import Proof
@@ -57,12 +56,12 @@ def prove(args: argparse.Namespace) -> int:
     source = read_source(None if args.program == "-" else args.program)
     ctx = context()
     module = parse_module(ctx, source)
-    target = Target.load(args.target) if args.target else None
     if any(op.name == "tile.kernel" for op in module.ops):
-        return prove_kernels(module, target)
+        return prove_kernels(module, args.target)
     if (level := level_of(module)) is not Level.PROGRAM:
         raise GeError(f"the module is at the {level} level", args.program, "compile it first")
     module.verify()
+    target = Target.load(args.target) if args.target else None
 
     def prove_one(module: "ModuleOp") -> "Proof":
         proof = check_program(module, target)
@@ -112,12 +111,13 @@ def prove_overlap(module: "ModuleOp", target: "Target | None", prefetch: int) ->
     return (False, "runs disturb each other") if problems else (True, "so are runs that overlap")
 
 
-def prove_kernels(module: "ModuleOp", target: "Target | None") -> int:
-    """Prove the tile programs of a module."""
+def prove_kernels(module: "ModuleOp", target: str) -> int:
+    """Prove the tile programs of a module, on the target or else on the one that it names."""
+    from ge.dialects.targets.target import target_for
     from ge.runtime.check.tiles import check_kernels
 
     module.verify()
-    proofs = check_kernels(module, target)
+    proofs = check_kernels(module, target_for(module, target))
     for proof in proofs:
         report(proof.problems)
         print(proof.summary)

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Region
 
+from ge.dialects.npu_task.attributes import HBM, is_dynamic, space_of
 from ge.dialects.npu_task.control import CaseOp
 from ge.dialects.npu_task.ops import LaunchOp, SlotOp
 from ge.dialects.support.dims import symbols
@@ -40,6 +42,9 @@ class GearReport:
         if not self.known:
             self.known["gears"] = gear_costs(module, self.gears, self.seconds)
             if main := main_function(module):
+                case = gear_case(main)
+                if case is not None and len(case.branches) > len(self.gears.rows):
+                    self.known["other_sizes"] = {"tensors": unplanned(case.branches[-1])}
                 self.known["padding"] = {"dims": padding_of(main), "assumes": ASSUMED}
             if self.histogram:
                 self.known["histogram"] = self.histogram
@@ -50,8 +55,7 @@ def gear_costs(module: ModuleOp, gears: Gears, seconds: float) -> list[dict[str,
     """For each gear launches, kernels (and how many no other gear has), bytes of the arena, latency
     by the clock, and its part by launches of the seconds that bodies of gears take to compile."""
     main = main_function(module)
-    cases = [] if main is None else [op for op in main.body.block.ops if isinstance(op, CaseOp)]
-    case = next((op for op in cases if op.is_decided_by_host), None)
+    case = None if main is None else gear_case(main)
     if main is None or case is None:
         return []
     clock = ProgramClock(module, target_for(main))
@@ -72,6 +76,17 @@ def gear_costs(module: ModuleOp, gears: Gears, seconds: float) -> list[dict[str,
             "latency_us": clock.branches[i].latency_us,
         })  # fmt: skip
     return costs
+
+
+def gear_case(main: FuncOp) -> CaseOp | None:
+    cases = (op for op in main.body.block.ops if isinstance(op, CaseOp))
+    return next((op for op in cases if op.is_decided_by_host), None)
+
+
+def unplanned(region: Region) -> int:
+    """How many tensors of a branch the device allocates."""
+    results = (r for op in region.walk() for r in op.results if space_of(r.type) == HBM)
+    return sum(is_dynamic(r.type) for r in results)
 
 
 def launches(region: Region) -> list[str]:
@@ -149,8 +164,11 @@ def lines(report: Mapping[str, Any]) -> list[str]:
         shown.append(
             f"gear {sizes}: {gear['latency_us']:.1f} us, {gear['launches']} launches, "
             f"{gear['own_kernels']} of {gear['kernels']} kernels its own, arena "
-            f"{gear['arena_bytes'] / (1 << 20):.2f} MiB, {gear['seconds']:.2f} s"
+            f"{gear['arena_bytes']} bytes, {gear['seconds']:.2f} s of compiling by its launches"
         )
+    if "other_sizes" in report:
+        count = report["other_sizes"]["tensors"]
+        shown.append(f"all other sizes: the device allocates {count} tensors as it runs")
     dims: Mapping[str, Any] = report["padding"]["dims"]
     shown += [f"'{n}' cannot be padded: {why}" for n, why in dims.items() if isinstance(why, str)]
     if padded := [n for n, axes in dims.items() if not isinstance(axes, str)]:

@@ -205,6 +205,7 @@ def quantization(options: Options) -> Passes:
     from ge.transforms.quantization.correct_bias import CorrectBiasPass
     from ge.transforms.quantization.equalize_channels import EqualizeChannelsPass
     from ge.transforms.quantization.insert_quantization import InsertQuantizationPass
+    from ge.transforms.quantization.judge_attention import JudgeAttentionPass
     from ge.transforms.quantization.search_ranges import SearchRangesPass
     from ge.transforms.quantization.smooth_activations import SmoothActivationsPass
 
@@ -222,7 +223,8 @@ def quantization(options: Options) -> Passes:
         return [CalibratePass(), *insertion]
     if SCHEMES[scheme].is_dynamic:
         return [equalize, smooth, *insertion]
-    return [CalibratePass(), equalize, smooth, search, *insertion]
+    judge = JudgeAttentionPass("", scheme, options.ranges, target, skip)
+    return [CalibratePass(), equalize, smooth, search, judge, *insertion]
 
 
 def composites(options: Options) -> Passes:

@@ -41,7 +41,7 @@ PASSES = {
     "transforms.precision": "refine-precision",
     "transforms.quantization": """
         calibrate choose-precision correct-bias equalize-channels insert-quantization
-        lower-quantization quantize-cache search-ranges smooth-activations
+        judge-attention lower-quantization quantize-cache search-ranges smooth-activations
     """,
     "transforms.shapes": "bind-dims expand-gears express-sizes",
     "transforms.schedule": "assign-streams split-launches",

@@ -228,6 +228,10 @@ def test_a_fallback_takes_all_other_sizes(model: str):
         inputs = random_inputs(ge.load(model).module, dims=dims)
         got, want = session.run(inputs), plain.run(inputs)
         assert all(np.allclose(got[n], want[n], rtol=1e-5) for n in want), (batch, length)
+    others = program.report()["other_sizes"]["tensors"]
+    assert others > 0
+    text = f"all other sizes: the device allocates {others} tensors as it runs"
+    assert text in program.summary("m")
     with pytest.raises(GeError, match="--dynamic-fallback is beside gears"):
         ge.compile(model, dynamic_fallback=True)
 
@@ -248,7 +252,9 @@ def test_the_report_says_what_each_gear_costs(model: str, tmp_path: Path):
     assert histogram["best"]["method"] == "greedy"
     summary = program.summary("m")
     assert "gear batch=1, length=4, length + 1=5:" in summary
-    assert "'length' cannot be padded: the size of 'length + 1' follows from others" in summary
+    inside = "'length + 1' follows from it, whose padding would lie inside"
+    assert f"'length' cannot be padded: {inside}" in summary
+    assert "'length + 1' cannot be padded: it follows from 'length'" in summary
     assert "'batch' may be padded to the next gear, given finite inputs and weights" in summary
     assert report["padding"]["dims"]["batch"] == {"y": (0,)}
     assert "scores under 4e29" in report["padding"]["assumes"]

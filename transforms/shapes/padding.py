@@ -430,9 +430,8 @@ def paddings(func: FuncOp, gears: Gears) -> Mapping[str, "str | list[tuple[int, 
     dims = Dimensions(copy.body)
     result: dict[str, str | list[tuple[int, int]]] = {}
     for name, places in gears.places.items():
-        follows = [n for n in gears.names if n != name and name in symbols(n)]
-        if follows or (symbols(name) != (name,) and set(symbols(name)) & set(gears.names)):
-            result[name] = f"the size of '{follows[0] if follows else name}' follows from others"
+        if (reason := follows_from(name, gears)) is not None:
+            result[name] = reason
             continue
         size = dims.of(body.args[places[0][0]])[places[0][1]]
         padding = Padding(dims, size)
@@ -444,6 +443,17 @@ def paddings(func: FuncOp, gears: Gears) -> Mapping[str, "str | list[tuple[int, 
         except Mixes as mixes:
             result[name] = f"{named(mixes.args[0])} mixes its elements"
     return result
+
+
+def follows_from(name: str, gears: Gears) -> str | None:
+    """Why a dimension is not padded that others follow from: what is appended to a cache would lie
+    behind the padding."""
+    for other in gears.names:
+        if other != name and name in symbols(other):
+            return f"'{other}' follows from it, whose padding would lie inside"
+        if other != name and other in symbols(name):
+            return f"it follows from '{other}'"
+    return None
 
 
 def named(owner: object) -> str:
