@@ -114,6 +114,7 @@ class Target:
     requantize: str = "float32"  # how sums of 32 bits are rounded to codes: see `graph.requantize`
     cube_efficiency: float = 1.0  # share of the peak that large matmuls sustain
     hbm_efficiency: float = 1.0  # share of the peak bandwidth that long transfers reach
+    hbm_read_efficiency: float = 1.0  # of that, what reading alone reaches
     # Cube and vector cores are apart: nothing goes from L0C to UB nor from UB to L1 but through
     # memory (L2). Merged cores have the path, and state its rate.
     split_cores: bool = False

@@ -130,11 +130,11 @@ MOST_SIZES = 64  # that are proved one by one
 def prove_at(
     module: "ModuleOp", dims: "Sizes", shapes: "Shapes", prove_one: "Callable[[ModuleOp], Proof]"
 ) -> tuple[bool, str]:
-    """Prove the program at given sizes: at all of the ranges if they are few, else at the ends of
-    the ranges. Whether it is proved, and what is."""
+    """Prove the program bound to given sizes: at all of the ranges if they are few, else at the
+    ends of the ranges, and for all sizes as it stands. Whether it is proved, and what is."""
     from ge.dialects.support.errors import GeError
     from ge.dialects.support.functions import main_function
-    from ge.lowering.driver.binding import Binder, is_open, ranges_in
+    from ge.lowering.driver.binding import Binder, is_open, planned_for, ranges_in
     from ge.lowering.driver.program import Program
     from ge.lowering.pipeline.options import Options
 
@@ -157,8 +157,14 @@ def prove_at(
     names = ", ".join(f"{n}={r[0]}" + f"..{r[-1]}" * (len(r) > 1) for n, r in ranges.items())
     if count == 1:
         return True, f"at {names}: {proof.summary}"
-    which = f"all {count} sizes of" if count <= MOST_SIZES else "the ends, and nothing between, of"
-    return True, f"proved at {which} {names}: arena of at most {peak} bytes"
+    arena = f"arena of at most {peak} bytes"
+    if count <= MOST_SIZES:
+        return True, f"proved at all {count} sizes of {names}: {arena}"
+    planned, text = planned_for(module, ranges)
+    if (proof := prove_one(planned)).problems:
+        return False, f"at all sizes of {names}: {proof.summary}"
+    which = "bound to sizes it is proved at the ends, and nothing between"
+    return True, f"{text} at all {count} sizes of {names}; {which}: {arena}"
 
 
 def listed(sizes: "Mapping[str, int]") -> str:
