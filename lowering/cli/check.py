@@ -16,6 +16,7 @@ from ge.lowering.text.values import whole
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from ge.dialects.targets.target import Target
     from ge.lowering.text.values import Shapes, Sizes
     from ge.runtime.check.problems import Problem
     from ge.runtime.check.proof import Proof
