@@ -115,7 +115,8 @@ class Feeding:
         from ge.dialects.support.errors import GeError
         from ge.runtime.clock.valid_rows import room_for_rows
         from ge.runtime.device.ports import input_ports
-        from ge.runtime.device.session import main_of, random_inputs
+        from ge.runtime.device.random_inputs import random_inputs
+        from ge.runtime.device.session import main_of
         from ge.runtime.host.host import HostProgram
 
         if self.args.grow not in (None, symbol):
@@ -149,7 +150,8 @@ class Feeding:
 
     def _program(self, loaded: "Program") -> "tuple[HostProgram, dict[str, Array] | None]":
         from ge.runtime.device.gears import GearTable
-        from ge.runtime.device.session import Session, main_of, random_inputs
+        from ge.runtime.device.random_inputs import random_inputs
+        from ge.runtime.device.session import Session, main_of
         from ge.runtime.host.host import HostProgram
 
         module, inputs, gear = loaded.module, self.inputs, None
