@@ -15,7 +15,7 @@ from ge.dialects.graph.convolution import Convolution
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.npu_task.attributes import data_type
-from ge.dialects.npu_task.control import IfOp, LoopOp, MapIndexOp
+from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp
 from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import LaunchOp
 from ge.dialects.npu_task.program_info import figure
@@ -229,7 +229,8 @@ def unknown_sizes(module: ModuleOp) -> dict[str, Any]:
     at run time: how many, the named dimensions of the inputs that they follow from, and of each
     what makes it, and its bytes as an expression of dimensions. Empty where there are none."""
     main = main_function(module)
-    ops = [] if main is None else [op for op in main.walk() if isinstance(op, Task | IfOp | LoopOp)]
+    defining = Task | IfOp | CaseOp | LoopOp
+    ops = [] if main is None else [op for op in main.walk() if isinstance(op, defining)]
     count = sum(len(unknown_results(op)) for op in ops)
     if main is None or not count or any(isinstance(op, MapIndexOp) for op in main.walk()):
         return {}
