@@ -71,6 +71,8 @@ assert {op.name for op in Arith.operations} >= INDEX_OPS
 
 
 class ProgramOp(Program, ABC):
+    """A program: `tile.cube` or `tile.vector`."""
+
     body = region_def("single_block")
     traits = lazy_traits_def(lambda: (NoTerminator(), HasParent(KernelOp)))
     assembly_format = "attr-dict-with-keyword $body"

@@ -27,6 +27,7 @@ def number_of(attr: Attribute) -> Number:
 
 
 def parse_scalar(parser: Parser) -> Number:
+    """An integer, a float, `inf` or `nan`, with a sign or without."""
     sign = -1 if parser.parse_optional_punctuation("-") else 1
     if parser.parse_optional_keyword("inf"):
         return sign * inf
@@ -36,7 +37,9 @@ def parse_scalar(parser: Parser) -> Number:
 
 
 def scalar_text(attr: Attribute) -> str:
+    """What `parse_scalar` reads as the same number."""
     value = number_of(attr)
     if isinstance(value, float) and (isinf(value) or isnan(value)):
         return str(value)
-    return repr(value)
+    text = repr(value)
+    return text if "." in text else text.replace("e", ".0e")  # MLIR's floats have a point

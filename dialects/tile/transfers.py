@@ -298,6 +298,7 @@ def parse_ends(parser: Parser) -> tuple[SSAValue, SSAValue]:
 
 
 def print_ends(printer: Printer, source: SSAValue, target: SSAValue) -> None:
+    """As `parse_ends` reads them: `%source to %target`."""
     printer.print_string(" ")
     printer.print_operand(source)
     printer.print_string(" to ")

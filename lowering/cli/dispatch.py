@@ -114,7 +114,8 @@ class Feeding:
         """One program, whose state grows from call to call, and so do inputs that grow with it."""
         from ge.dialects.support.errors import GeError
         from ge.runtime.device.ports import input_ports
-        from ge.runtime.device.session import main_of, random_inputs
+        from ge.runtime.device.random_inputs import random_inputs
+        from ge.runtime.device.session import main_of
         from ge.runtime.device.state import room_for_rows
 
         if self.args.grow not in (None, symbol):
@@ -142,7 +143,8 @@ class Feeding:
 
     def _program(self, loaded: "Program") -> "tuple[HostProgram, dict[str, Array] | None]":
         from ge.runtime.device.gears import GearTable
-        from ge.runtime.device.session import Session, main_of, random_inputs
+        from ge.runtime.device.random_inputs import random_inputs
+        from ge.runtime.device.session import Session, main_of
         from ge.runtime.host.host import HostProgram
 
         module, inputs, gear = loaded.module, self.inputs, None

@@ -47,6 +47,7 @@ from ge.transforms.memory.order_tasks import OrderTasksPass
 from ge.transforms.memory.overwrite_operands import OverwriteOperandsPass
 from ge.transforms.memory.plan_core_memory import PlanCoreMemoryPass
 from ge.transforms.memory.plan_memory import PlanMemoryPass
+from ge.transforms.memory.plan_ranges import PlanRangesPass
 from ge.transforms.memory.recompute_elementwise import RecomputeElementwisePass
 from ge.transforms.memory.rematerialize import RematerializePass
 from ge.transforms.memory.spill_buffers import SpillBuffersPass
@@ -205,6 +206,7 @@ def quantization(options: Options) -> Passes:
     from ge.transforms.quantization.correct_bias import CorrectBiasPass
     from ge.transforms.quantization.equalize_channels import EqualizeChannelsPass
     from ge.transforms.quantization.insert_quantization import InsertQuantizationPass
+    from ge.transforms.quantization.judge_attention import JudgeAttentionPass
     from ge.transforms.quantization.search_ranges import SearchRangesPass
     from ge.transforms.quantization.smooth_activations import SmoothActivationsPass
 
@@ -222,7 +224,8 @@ def quantization(options: Options) -> Passes:
         return [CalibratePass(), *insertion]
     if SCHEMES[scheme].is_dynamic:
         return [equalize, smooth, *insertion]
-    return [CalibratePass(), equalize, smooth, search, *insertion]
+    judge = JudgeAttentionPass("", scheme, options.ranges, target, skip)
+    return [CalibratePass(), equalize, smooth, search, judge, *insertion]
 
 
 def composites(options: Options) -> Passes:
@@ -322,6 +325,7 @@ def to_program(options: Options, remedies: Remedies) -> Passes:
             no_reuse=options.no_reuse,
             print_liveness=options.print_liveness,
         ),
+        PlanRangesPass(),
         PlanCoreMemoryPass(options.target, options.print_core_plans),
     ]
 

@@ -35,13 +35,13 @@ PASSES = {
     """,
     "transforms.memory": """
         assign-core-offsets assign-offsets certify-plan check-capacity extract-concats fit-tilings
-        merge-copies order-tasks overwrite-operands plan-core-memory plan-memory
+        merge-copies order-tasks overwrite-operands plan-core-memory plan-memory plan-ranges
         recompute-elementwise rematerialize spill-buffers write-parts
     """,
     "transforms.precision": "refine-precision",
     "transforms.quantization": """
         calibrate choose-precision correct-bias equalize-channels insert-quantization
-        lower-quantization quantize-cache search-ranges smooth-activations
+        judge-attention lower-quantization quantize-cache search-ranges smooth-activations
     """,
     "transforms.shapes": "bind-dims expand-gears express-sizes",
     "transforms.schedule": "assign-streams split-launches",

@@ -19,7 +19,7 @@ from numpy.lib.stride_tricks import as_strided
 from ge.dialects.graph.support.window import Window
 from ge.dialects.support.types import Shape
 from ge.runtime.data.arrays import Array
-from ge.runtime.kernels.linear import DerivedArrays, to_integers
+from ge.runtime.kernels.linear import DerivedArrays, exact_terms, magnitude, to_integers
 
 Matmul = Callable[[Array, Array, Array], object]  # multiplies the first two arrays into the third
 
@@ -169,31 +169,39 @@ class Correlation:
             self.epilogue(block, target)
 
     def with_bias(self, rows: Array, derived: DerivedArrays) -> tuple[Array, Array | None]:
-        """The weight [groups, outputs, terms] with the bias as one more term, if the sums are of
+        """The weight [groups, outputs, terms] with the bias as one more term, if the matmul gives
         floats and both are constants; the bias that is still to be added."""
         bias, constant = self.bias, not self.weight.flags.writeable
-        if bias is None or bias.flags.writeable or not constant or not self.is_float:
+        in_floats = self.is_float or (self.in_floats and self.x.dtype.itemsize == 1)
+        if bias is None or bias.flags.writeable or not constant or not in_floats:
             return rows, bias
 
         def build() -> Array:
+            if not self.is_float:
+                most = int(np.abs(rows).sum(axis=2).max(initial=0)) * magnitude(self.x)
+                if most + magnitude(bias) > exact_terms(rows.dtype, 1):
+                    return np.empty(0, rows.dtype)
             terms = bias.astype(rows.dtype).reshape(*rows.shape[:2], 1)
             return np.concatenate([rows, terms], axis=2)
 
-        return derived(self.weight, "bias", build, bias), None
+        whole = derived(self.weight, "bias", build, bias)
+        return (whole, None) if whole.size else (rows, bias)
 
     def by_points(self, derived: DerivedArrays) -> None:
         batch, groups, count = len(self.x), self.groups, prod(self.out.shape[2:])
         outputs, terms = len(self.weight) // groups, self.weight.shape[1]
         rows, bias = self.weight.reshape(groups, outputs, terms), self.bias
-        points = self.converted(self.x).reshape(batch, groups, terms, count)
         result = self.sums.reshape(batch, groups, outputs, count)
         if outputs >= terms:  # a copy of the image costs less than to add the bias
             rows, bias = self.with_bias(rows, derived)
+        is_copied = rows.shape[2] > terms
+        x = self.x if is_copied else self.converted(self.x)
+        points = x.reshape(batch, groups, terms, count)
         for image in range(batch):
             for group in range(groups):
                 columns = points[image, group]
-                if rows.shape[2] > terms:
-                    columns = scratch("columns", (terms + 1, count), columns.dtype)
+                if is_copied:
+                    columns = scratch("columns", (terms + 1, count), rows.dtype)
                     columns[:terms], columns[terms] = points[image, group], 1
                 target = result[image, group]
                 self.multiply(rows[group], columns, group * outputs, target, bias)

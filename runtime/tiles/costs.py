@@ -155,7 +155,8 @@ def pop_rate(memory: Memory, target: Target) -> float:
 def move_cycles(op: MoveOp, target: Target) -> float:
     source, memory = tile_type(op.source), tile_type(op.target).space
     if memory is Memory.UB:
-        return on_tile("transpose" if op.is_transposed else "copy", op.source, target)
+        name = "transpose" if op.is_transposed else "copy"
+        return max(on_tile(name, tile, target) for tile in (op.source, op.target))
     if memory is Memory.L1:
         return tile_type(op.target).bytes / target.stated("l0c_to_l1_rate")
     rate = target.l1_to_l0a_rate if memory is Memory.L0A else target.l1_to_l0b_rate
@@ -234,7 +235,7 @@ def map_op_cycles(op: TensorOp, around: MapOp, target: Target) -> float:
     width = max(bitwidth(element_type(v)) for v in (*op.operands, result))
     gaps = rows > 1 and any(map(has_gaps, around.operands))
     names = INSTRUCTIONS.get(op.name) or ("add",) * op.VECTOR_COST
-    if names[0] in SCALAR_FORMS and any(map(is_one_number, op.operands)):
+    if names[:1] and names[0] in SCALAR_FORMS and any(map(is_one_number, op.operands)):
         names = ("scalar",)
     return sum(vector_cycles(n, rows, cols * width // 8, gaps, target) for n in names)
 

@@ -21,14 +21,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.npu_task.attributes import data_type
-from ge.dialects.support.diagnostics import location_of
+from ge.dialects.support.diagnostics import error_at, location_of
 from ge.dialects.support.element_types import storage_bytes
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.compute import ReduceOp
@@ -43,6 +44,8 @@ from ge.runtime.tiles.limits import check_fits, explained
 from ge.runtime.tiles.memory import CoreMemory, poisoned
 from ge.runtime.tiles.program import PIPES, Tables, Walk, translate
 from ge.runtime.tiles.queues import (
+    SET,
+    WAIT,
     Latencies,
     Place,
     Simulation,
@@ -51,6 +54,7 @@ from ge.runtime.tiles.queues import (
     simulate,
 )
 
+T = TypeVar("T")
 Issue = tuple[tuple[int, ...], ...]  # numbers of records, by pipe
 
 
@@ -221,7 +225,7 @@ class TileKernel:
             if queue:
                 waited = simulation.waited[pipe].items()
                 waits = {self.tables.awaited(c): t / per_us for c, t in waited}
-                count = sum(self.tables.records[n].channel < 0 for n in queue)
+                count = sum(self.tables.records[n].kind not in (SET, WAIT) for n in queue)
                 yield PipeTime(
                     self.tables.pipe_name(pipe), count, simulation.busy(pipe) / per_us, waits
                 )
@@ -248,7 +252,7 @@ class TileKernel:
         with np.errstate(all="ignore"):
             memory = CoreMemory(self.target.core_memories, self.op.fifos)
             self.walk(0, with_values=True)
-            actions = [prepare(op, memory, memrefs) for op in self.tables.ops]
+            actions = [at_op(op, prepare, op, memory, memrefs) for op in self.tables.ops]
             for core in cores:
                 memory.reset()
                 self._run_core(core, actions, random)
@@ -261,12 +265,23 @@ class TileKernel:
         records = self.tables.records
         with explained(self.tables, issue):
             for pipe, number in self._order(issue, random):
-                actions[records[issue[pipe][number]].op](*values[pipe][number])
+                op = records[issue[pipe][number]].op
+                at_op(self.tables.ops[op], actions[op], *values[pipe][number])
 
     def _order(self, issue: Issue, random: Random | None) -> Iterable[Place]:
         if random is None:
             return by_time(self.simulate(issue, keep_steps=True))
         return random_order(issue, self.tables.records, self.tables.depths, random)
+
+
+def at_op(op: Operation, function: Callable[..., T], *arguments: Any) -> T:
+    """What the function returns; its errors are at the op."""
+    try:
+        return function(*arguments)
+    except GeError as e:
+        raise e if e.where else GeError(e.message, str(location_of(op)), e.hint) from None
+    except (ArithmeticError, ValueError, MemoryError) as e:
+        raise error_at(op, f"'{op.name}' cannot be computed: {e}") from e
 
 
 def _size(memref: SSAValue) -> int:

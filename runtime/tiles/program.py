@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from xdsl.dialects.arith import CmpiOp, ConstantOp
-from xdsl.dialects.builtin import IntegerAttr, i1
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, i1
 from xdsl.dialects.scf import ForOp, IfOp
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -212,7 +212,11 @@ class _Translation:
                         self.tile(op)
                 case Instruction():
                     self.instruction(op)
+                case ConstantOp():
+                    pass  # a number that nothing here can use
                 case _ if op.name.startswith("arith."):
+                    if not isinstance(t := op.results[0].type, IndexType | IntegerType):
+                        raise error_at(op, f"a core computes integers itself, and no {t}")
                     self.define(op.results[0], self.expression(op))
                 case _:  # fifos, programs, ends of blocks
                     pass

@@ -49,6 +49,7 @@ from ge.dialects.graph.control import (
     CONDITION,
     ITERATION,
     CaseOp,
+    Control,
     IfOp,
     LoopOp,
     YieldOp,
@@ -89,9 +90,6 @@ LEVELS = ("graph", "fused", "program")
 """The levels that are run: the graph after its passes, and those below."""
 
 
-CONTROL = IfOp | CaseOp | LoopOp  # made by `Graphs.fill`
-
-
 @cache
 def op_classes(*plugins: str) -> tuple[type[TensorOp], ...]:
     """The classes of ops that graphs are made of."""
@@ -101,7 +99,7 @@ def op_classes(*plugins: str) -> tuple[type[TensorOp], ...]:
         op
         for dialect in dialects
         for op in dialect.operations
-        if issubclass(op, TensorOp) and not issubclass(op, FusedOp | ConstantOp | CONTROL)
+        if issubclass(op, TensorOp) and not issubclass(op, FusedOp | ConstantOp | Control)
     )
 
 

@@ -210,7 +210,8 @@ def widen(value: SSAValue) -> None:
 
 
 AS_DECLARED = (e.CastOp, e.BitcastOp)
-"""Ops whose results keep their types in float64: it is what they are for."""
+"""Ops whose results keep their types in float64: it is what they are for. (A cast to the type that
+its operand has is a copy.)"""
 
 
 def in_float64(module: ModuleOp, throughout: bool) -> ModuleOp:
@@ -221,12 +222,15 @@ def in_float64(module: ModuleOp, throughout: bool) -> ModuleOp:
         dtype = dtype_of(element_type(op.input))
         op.epsilon, op.least = (FloatAttr(last_place(n, dtype), f64) for n in (1.0, 0.0))
     bits = {op: element_type(op.input) for op in module.walk() if isinstance(op, e.BitcastOp)}
+    casts = [op for op in module.walk() if isinstance(op, e.CastOp)]
+    copies = {op for op in casts if throughout and op.to == element_type(op.input)}
     for op in list(module.walk()):
+        is_declared = isinstance(op, AS_DECLARED) and op not in copies
         results = [(r, element_type(r)) for r in op.results if is_float(element_type(r))]
         if isinstance(op, ConstantOp):
             if results and isinstance(op.value, DenseIntOrFPElementsAttr):
                 op.value = dense(array_of(cast(Dense, op.value)).astype(np.float64))
-        elif isinstance(op, TensorOp) and not isinstance(op, AS_DECLARED):
+        elif isinstance(op, TensorOp) and not is_declared:
             for name, p in op.properties.items():
                 if is_float(p):
                     op.properties[name] = f64
@@ -240,7 +244,7 @@ def in_float64(module: ModuleOp, throughout: bool) -> ModuleOp:
             op.parent.insert_op_before(narrowed, op)
             op.operands[0] = narrowed.result
         for result, narrow in results:
-            if isinstance(op, AS_DECLARED) or not (throughout or isinstance(op, ConstantOp)):
+            if is_declared or not (throughout or isinstance(op, ConstantOp)):
                 round_to(result, narrow)
     for func in functions(module).values():
         refresh_signature(func)

@@ -46,6 +46,10 @@ EXPLAINED: dict[str, tuple[Formula, Formula]] = {
         lambda x: (x * x).mean(1).sqrt(),
         lambda x: (x.to(f32) * x.to(f32)).mean(1).sqrt().to(f16),
     ),
+    "overflow before a cast that is a copy": (
+        lambda x: ((x * x).to(f16) - (x * x).to(f16)).tanh(),
+        lambda x: (x.to(f32) * x.to(f32) - x.to(f32) * x.to(f32)).tanh().to(f16),
+    ),
     "rounding beside overflow": (
         lambda x: x * (x * x).mean(1).sqrt().reciprocal() + 1,
         lambda x: (x.to(f32) * (x.to(f32) * x.to(f32)).mean(1).sqrt().reciprocal()).to(f16) + 1,

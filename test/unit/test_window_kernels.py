@@ -244,6 +244,20 @@ def test_constant_weight_and_bias(x: Any, w: Any, group: int, dtype: Any) -> Non
             np.testing.assert_array_equal(fn(image, weight, constant), want)
 
 
+@pytest.mark.parametrize(("weight", "places"), [((64, 64, 1, 1), 4), ((2, 64, 3, 3), 52)])
+@pytest.mark.parametrize("extreme", [127, -127])
+@pytest.mark.parametrize("most", [2**24, 2**24 + 1, 2**30 + 1])
+def test_constant_bias_of_integers(weight: Any, places: int, extreme: int, most: int) -> None:
+    """It is a term of the products of floats where these hold all sums."""
+    terms = prod(weight[1:])
+    x = np.full((1, 64, places, places), 127, np.int8)
+    w = read_only(np.full(weight, extreme, np.int8))
+    bias = read_only(np.full(weight[0], np.sign(extreme) * (most - terms * 127 * 128), np.int32))
+    fn = kernels.prepare(ConvOp.of(*Block(arg_types=[type_of(a) for a in (x, w, bias)]).args))
+    for _ in range(2):
+        assert (fn(x, w, bias) == terms * 127 * extreme + int(bias[0])).all()
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
 @pytest.mark.parametrize(
     "sizes",

@@ -133,19 +133,18 @@ class Insertion:
         default_factory=dict[tuple[SSAValue, int, int, int, bool], SSAValue]
     )
 
-    def run(self) -> None:
+    def __post_init__(self) -> None:
         self.layers = layers(self.main)
         self.names = activations(self.layers)
+
+    def run(self) -> None:
         self.embeddings = embeddings(self.main, self.layers)
         self.limits = Limits(Observer(self.main))
         calibration = calibration_at_hand()
         for layer in self.layers:
             facts = calibration.facts(layer.name, layer.op)
             name = calibration.table.layers.get(layer.name, self.scheme.name)
-            scheme = SCHEMES.get(name)
-            reason = self.reason_to_skip(layer.op, self.texts(layer))
-            if not reason:
-                reason = self.reason_to_keep(layer, scheme) if scheme else f"the table says {name}"
+            scheme, reason = SCHEMES.get(name), self.reason(layer)
             if reason or scheme is None:
                 facts.scheme, facts.reason = FLOAT, facts.reason or reason
                 remarks.missed(RULE, layer.op, f"'{layer.name}' stays float: {facts.reason}")
@@ -181,6 +180,14 @@ class Insertion:
         """What people may know a layer by."""
         inputs = (self.names[layer.op.operands[i]] for i in layer.activations)
         return [layer.name, layer.op.name, *all_names(layer.op), *inputs]
+
+    def reason(self, layer: Layer) -> str:
+        """Why a layer stays float; empty where it does not."""
+        if skipped := self.reason_to_skip(layer.op, self.texts(layer)):
+            return skipped
+        name = calibration_at_hand().table.layers.get(layer.name, self.scheme.name)
+        scheme = SCHEMES.get(name)
+        return self.reason_to_keep(layer, scheme) if scheme else f"the table says {name}"
 
     def reason_to_skip(self, op: Operation, texts: Sequence[str]) -> str:
         if calibration_at_hand().keeps(op):

@@ -2,7 +2,7 @@
 what it saves in time."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, cast
 
@@ -107,9 +107,10 @@ class Trials:
     ) -> tuple[FuncOp, dict[str, LayerFacts]]:
         """A copy, quantized but for layers that have another precision, with biases corrected by
         these or all samples; and what each layer is."""
-        table, copy = Table(layers=dict(precisions)), self.main.clone()
-        kept = calibration_at_hand().kept
-        calibration = Calibration(table, samples or self.samples, kept=kept)
+        before, copy = calibration_at_hand(), self.main.clone()
+        table = Table(layers={**before.table.layers, **precisions})
+        facts = {name: replace(f) for name, f in before.layers.items()}
+        calibration = Calibration(table, samples or self.samples, kept=before.kept, layers=facts)
         with diagnostics.without_remarks(), remarks.collecting(), calibrating(calibration):
             self.insert(copy)
             correct_bias(copy, calibration)
