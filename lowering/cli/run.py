@@ -282,7 +282,8 @@ def bind(
     from ge.dialects.support.errors import GeError
     from ge.lowering.driver.binding import Binder, check_sizes, is_open
     from ge.runtime.device.ports import caller_ports
-    from ge.runtime.device.session import check_inputs, main_of, random_inputs
+    from ge.runtime.device.random_inputs import random_inputs
+    from ge.runtime.device.session import check_inputs, main_of
 
     shapes, dims = fixed_of(options)
     ports = caller_ports(main_of(loaded.module))
@@ -344,7 +345,9 @@ def compute(
 
     from ge.dialects.support.errors import GeError
     from ge.runtime.check.schedule import useless_events
-    from ge.runtime.device.session import Session, random_inputs, statistics
+    from ge.runtime.data.arrays import statistics
+    from ge.runtime.device.random_inputs import random_inputs
+    from ge.runtime.device.session import Session
 
     if inputs is None:
         shapes, dims = fixed_of(options)
@@ -477,7 +480,7 @@ SHOWN_ELEMENTS = 12  # arrays up to this size are shown whole
 def output_lines(outputs: "Mapping[str, Array]") -> Iterable[str]:
     """A line for each output: its elements if they are few, else figures."""
     from ge.dialects.support.diagnostics import visible
-    from ge.runtime.device.session import statistics
+    from ge.runtime.data.arrays import statistics
 
     for name, array in outputs.items():
         head = f"{visible(name)}: {array.dtype}[{', '.join(map(str, array.shape))}]"

@@ -101,7 +101,7 @@ def compute(
 ) -> "tuple[dict[str, Array], dict[str, Any]]":
     """The outputs for the inputs given, or for random ones, and the `numerics` of the report."""
     from ge.dialects.support.errors import GeError
-    from ge.runtime.device.session import statistics
+    from ge.runtime.data.arrays import statistics
 
     inputs = inputs_of(args, kernel)
     start = time.perf_counter()
@@ -130,7 +130,7 @@ def inputs_of(args: argparse.Namespace, kernel: "TileKernel") -> "dict[str, Arra
     from ge.dialects.npu_task.attributes import data_type
     from ge.runtime.data.npz import read_npz
     from ge.runtime.device.ports import Port, check_inputs
-    from ge.runtime.device.session import random_array
+    from ge.runtime.device.random_inputs import random_array
     from ge.runtime.tiles.kernel import arguments_of
 
     arguments = arguments_of(kernel.op)

@@ -18,7 +18,8 @@ from ge.lowering.pipeline.options import Options
 from ge.runtime.check.schedule import useless_events
 from ge.runtime.device.function import Function
 from ge.runtime.device.interleave import random_order
-from ge.runtime.device.session import Session, main_of, random_inputs
+from ge.runtime.device.random_inputs import random_inputs
+from ge.runtime.device.session import Session, main_of
 
 MODELS = Path(__file__).parents[1] / "models"
 
