@@ -15,7 +15,8 @@ from ge.lowering.driver.compiler import load, lower_program
 from ge.lowering.pipeline.options import Options
 from ge.runtime.check.host_queues import host_problems
 from ge.runtime.clock.clock import simulate
-from ge.runtime.device.session import Session, random_inputs
+from ge.runtime.device.random_inputs import random_inputs
+from ge.runtime.device.session import Session
 from ge.runtime.host.api import (
     Context,
     GraphOperation,
