@@ -30,6 +30,7 @@ from xdsl.transforms.dead_code_elimination import region_dce
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.errors import GeError
+from ge.dialects.targets import KERNEL_TARGET
 from ge.dialects.targets.target import Target, record_target
 from ge.dialects.tile.kernel import CubeOp, KernelOp, ProgramOp, VectorOp
 from ge.lowering.tiles.indices import ceil_div as ceil_div
@@ -72,7 +73,6 @@ class Tensor:
     dtype: ElementLike
 
 
-STATED_TARGET = "910b2"  # the default of kernels by hand: it states what instructions take
 Like: TypeAlias = Any  # a numpy array, or a `Tensor`
 
 
@@ -87,7 +87,7 @@ class Kernel:
         self,
         *arguments: Like,
         cores: int | None = None,
-        target: str = STATED_TARGET,
+        target: str = KERNEL_TARGET,
         **parameters: Any,
     ) -> "TileProgram":
         """The program for arguments of these shapes, on so many cores (default: all that the target

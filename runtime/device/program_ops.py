@@ -78,7 +78,9 @@ def placer(t: Translator, op: Operation) -> Callable[[SSAValue, Array], Array]:
     """What puts results of unknown size where their places are, if they have any."""
     around, device = op.parent_op(), t.device
     ranges = dim_ranges(around) if around is not None and OFFSETS in op.attributes else {}
-    places = {r: (low, most) for r, low, most in placed_results(op, ranges) if r not in t.bound}
+    places: dict[SSAValue, tuple[int, int]] = {
+        r: (low, most) for r, low, most in placed_results(op, ranges) if r not in t.bound
+    }
 
     def place(value: SSAValue, array: Array) -> Array:
         return device.place(array, *places[value]) if value in places else array

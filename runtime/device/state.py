@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, StringAttr
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
 from ge.dialects.graph.state import Typed, state_pairs
@@ -207,15 +206,6 @@ class DeviceState(StateValue):
             self.memory.store(whole)
         else:
             np.copyto(self.memory, whole)
-
-
-def room_for_rows(func: FuncOp) -> int:
-    """How many rows the states of a program take that grow."""
-    return min(
-        data_type(op.results[0].type)[1][axis.value.data]
-        for op in func.walk()
-        if isinstance(axis := op.attributes.get(GROWS), IntegerAttr)
-    )
 
 
 @dataclass
