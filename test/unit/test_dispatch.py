@@ -142,7 +142,7 @@ func.func @main(%x: tensor<1x2x1x4xf32> {graph.name = "x"},
 def test_steps_of_state_that_grows(layout: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     source, path = tmp_path / "decoder.mlir", tmp_path / "program.mlir"
     source.write_text(DECODER)
-    flags = ["--state", "k=new", "--state-capacity", "past=24", "--state-layout", layout]
+    flags = ["--state", "k=new", "--state-capacity", "past=40", "--state-layout", layout]
     assert ge_compile_main([str(source), "-o", str(path), *flags]) == 0
     status, report = ge_run(path, "--dispatch", "all", "--steps", "4", "--sanitize")
     assert status == 0
@@ -150,17 +150,17 @@ def test_steps_of_state_that_grows(layout: str, tmp_path: Path, capsys: pytest.C
     assert (steps["captured"]["captures"], steps["captured"]["replays"]) == (1, 3)
     assert steps["graph"]["setups"] == report["ops"]["launches"]  # of the first step
     if layout == "contiguous":
-        _, report = ge_run(path, "--dispatch", "all", "--steps", "24", "--timing-only")
+        _, report = ge_run(path, "--dispatch", "all", "--steps", "40", "--timing-only")
         speed = {m: s["tokens_per_s"] for m, s in report["dispatch"]["steps"].items()}
         threads = max(speed[mode] for mode in ("graph", "two-stage", "three-stage"))
         assert threads < speed["captured"] < speed["sunk"]
-    assert ge_run(path, "--dispatch", "graph", "--steps", "25", "--timing-only")[0] != 0
-    assert "25 calls add 25 rows to the state's 0, it has room for 24" in capsys.readouterr().err
+    assert ge_run(path, "--dispatch", "graph", "--steps", "41", "--timing-only")[0] != 0
+    assert "41 calls add 41 rows to the state's 0, it has room for 40" in capsys.readouterr().err
     saved = str(tmp_path / "s.npz")
     assert ge_run(path, "--save-state", saved)[0] == 0
     again = ("--load-state", saved, "--dim", "past=1", "--dispatch", "graph", "--grow", "past")
     assert ge_run(path, *again, "--steps", "3")[0] == 0
-    assert ge_run(path, *again, "--steps", "24")[0] != 0
-    assert "to the state's 1, it has room for 24" in capsys.readouterr().err
+    assert ge_run(path, *again, "--steps", "40")[0] != 0
+    assert "to the state's 1, it has room for 40" in capsys.readouterr().err
     assert ge_run(path, "--dispatch", "graph", "--steps", "2", "--grow", "m")[0] != 0
     assert "--grow m: the program's state grows along 'past'" in capsys.readouterr().err
