@@ -4,11 +4,13 @@ buffer is accessed in the order of the program; `tile-split-loops` keeps what ru
 import math
 import operator
 import random
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from hypothesis import given, reject, settings
@@ -298,7 +300,7 @@ def test_a_flag_less_is_noticed(dropped: int):
 
 
 @given(programs(ifs=True))
-@settings(max_examples=EXAMPLES // 3)
+@settings(max_examples=EXAMPLES // 6)
 def test_cut_loops_run_the_same(text: str):
     def what(kernel: KernelOp) -> list[tuple[str, list[int]]]:
         return [(s.op.name, sorted(n for _, n in s.slots)) for s in trace(kernel)]
@@ -311,3 +313,45 @@ def test_cut_loops_run_the_same(text: str):
     again = str(module)
     TileSplitLoopsPass().apply(CONTEXT, module)
     assert str(module) == again
+
+
+def flag_calls(loops: int) -> int:
+    """Calls of functions that flags for a program of so many loops take."""
+    body = "".join(
+        f"""
+    scf.for %j{i} = %zero to %n step %one {{
+      %s{i} = tile.slot %r[%j{i}] : !tile.ring<2 x 16x16xf32, ub>
+      tile.load %x to %s{i}
+      tile.store %s{i} to %x
+    }}
+    tile.load %x to %t
+    tile.store %t to %x"""
+        for i in range(loops)
+    )
+    _, kernel = parsed(f"""tile.kernel @k(%m: memref<16x16xf32>) cores 1 {{
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %n = arith.constant 4 : index
+  tile.vector {{
+    %r = tile.alloc : !tile.ring<2 x 16x16xf32, ub>
+    %t = tile.alloc : !tile.tile<16x16xf32, ub>
+    %x = tile.view %m[%zero, %zero] : memref<16x16xf32> -> !tile.box<16x16xf32>{body}
+  }}
+}}""")
+    calls = 0
+
+    def count(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        add_flags(kernel.programs[0], 8)
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+def test_flags_are_linear_in_the_program():
+    assert flag_calls(24) < 3.3 * flag_calls(8)
