@@ -406,7 +406,31 @@ def test_a_tile_with_gaps_takes_a_piece_for_each_row() -> None:
     pairs = zip(run.cycles(), run.tables.records, strict=True)
     cycles = [(run.tables.ops[r.op].name, c) for c, r in pairs]
     assert ("tile.fill", 24 + 16) in cycles
+    assert ("tile.reduce", 24 + 8 * TARGET.vector_cycles["row_max"]) in cycles
     assert ("tile.move", 24 + 64 * 17) in cycles
+
+
+WIDE = """
+tile.kernel @wide(%x: memref<16x192xf32>, %y: memref<16x1xf32>, %z: memref<1x192xf32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  tile.vector {
+    %t = tile.alloc at [0] : !tile.tile<16x192xf32, ub>
+    %m = tile.alloc at [12288] : !tile.tile<16x1xf32, ub>
+    %n = tile.alloc at [12352] : !tile.tile<1x192xf32, ub>
+    tile.reduce sum %t to %m
+    tile.reduce min %t to %n
+  }
+}
+"""
+
+
+def test_reductions_by_hand() -> None:
+    """Three repeats a row: 16 x 2 are added in two instructions, then 16 are summed up by rows; of
+    columns all 48 are compared."""
+    run, cycles = kernel(WIDE), TARGET.vector_cycles
+    assert run.cycles() == [
+        3 * 24 + 16 * 2 * cycles["add"] + 16 * cycles["row_sum"], 24 + 48 * cycles["min"]
+    ]  # fmt: skip
 
 
 # ---- cube and vector core together -----------------------------------------------------------
