@@ -617,9 +617,12 @@ def test_bad_input(change: tuple[str, str], message: str) -> None:
 
 
 def test_tiles_of_packed_elements() -> None:
-    text = SOFTMAX.format(t="f32").replace("tile.fill %top, 7", """
+    text = SOFTMAX.format(t="f32").replace(
+        "tile.fill %top, 7",
+        """
       %five = tile.alloc at [65536] : !tile.tile<1x64xi4, ub>
-      tile.fill %five, 7""")
+      tile.fill %five, 7""",
+    )
     given = {"x": np.zeros((20, 3, 50), np.float32), "n": np.ones(20, np.int32)}
     with pytest.raises(GeError, match=r"k.mlir:\d+:7: error: the emulated core has no tiles of i4"):
         kernel(text).run(given)
