@@ -9,7 +9,7 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ge.dialects.npu_task.attributes import HBM, SpaceAttr, data_type
-from ge.dialects.npu_task.control import IfOp, LoopOp
+from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp
 from ge.dialects.npu_task.memory import MemoryView, owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import BatchCopyOp, ConstantOp, CopyOp, LaunchOp, segments
 from ge.dialects.npu_task.program_info import IO, STATE
@@ -145,7 +145,7 @@ class Buffers:
 def written(op: Operation) -> Sequence[SSAValue]:
     """The buffers that an op, or the end of a block of it, writes to."""
     match op:
-        case LaunchOp() | IfOp():
+        case LaunchOp() | IfOp() | CaseOp():
             return op.outs
         case CopyOp():
             return (op.target,)
