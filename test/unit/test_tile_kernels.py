@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 import ge
+from ge.dialects.fused_op import USER_KERNELS, UserKernels
 from ge.dialects.support.errors import GeError
 from ge.lowering.cli import check, run
+from ge.lowering.driver.compiler import context
+from ge.lowering.text.reading import Source, parse_module
 from ge.lowering.tiles import examples
 
 Array = Any
@@ -100,6 +103,31 @@ def test_programs_are_text_that_tools_take(tmp_path: Path, capfd: pytest.Capture
     printed = capfd.readouterr()
     assert "@rms_norm: proved" in printed.out
     assert "on 2 cores of 910b3" in printed.err
+
+
+def test_a_kernel_of_a_fused_op():
+    """It computes what a pattern replaces, and is compared with that."""
+    text = """
+func.func @main(%a: tensor<32x64xf16>, %b: tensor<64x48xf16>) -> tensor<32x48xf16> {
+  %0 = graph.matmul %a, %b : (tensor<32x64xf16>, tensor<64x48xf16>) -> tensor<32x48xf16>
+  %1 = graph.relu %0 : (tensor<32x48xf16>) -> tensor<32x48xf16>
+  func.return %1 : tensor<32x48xf16>
+}"""
+    module = parse_module(context(), Source("test", text))
+    product = examples.gemm.returning(
+        lambda a, b: tile.Tensor((a.shape[0], b.shape[1]), "f16"), cores=2, M=16, N=16, K=32
+    )
+    pattern = ge.Pattern([ge.OpType("MatMul"), ge.OpType("relu")])
+    a, b = normal(32, 64), normal(64, 48)
+    token = USER_KERNELS.set(UserKernels())
+    try:
+        replaced = ge.FusedOp("ByHand", kernel=product, check=1e-2)
+        assert ge.Graph(module, "by-hand").apply_pattern(pattern, lambda found: replaced) == 1
+        (y,) = ge.Session(module).run({"arg0": a, "arg1": b}).values()
+    finally:
+        USER_KERNELS.reset(token)
+    np.testing.assert_array_equal(y, product(a, b))
+    np.testing.assert_allclose(y, np.maximum(wide(a) @ wide(b), 0), rtol=4e-3, atol=4e-2)
 
 
 @tile.kernel(M=16)

@@ -723,3 +723,14 @@ tile.kernel @k(%x: memref<64x64xi8>) cores 1 {
     tile.load %box to %n pad -129
   }
 }
+
+// -----
+
+tile.kernel @k(%x: memref<64xf32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  // expected-error@+1 {{the step of a loop is at least 1, not 0}}
+  tile.vector {
+    scf.for %i = %c0 to %c0 step %c0 {
+    }
+  }
+}
