@@ -10,7 +10,7 @@ import tile_faults
 
 
 def test_faults_are_reported_and_right_kernels_are_not() -> None:
-    tally = tile_faults.run_cases(range(24), orders=4)
+    tally = tile_faults.run_cases(range(30), orders=4)
     assert tally.wrong == []
-    assert tally.harmful.total() > 8
+    assert tally.harmful.total() > 5
     assert len(tally.harmful) > 3
