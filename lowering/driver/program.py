@@ -16,7 +16,7 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.ports import dim_ranges
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.npu_task.attributes import data_type
-from ge.dialects.npu_task.control import IfOp, LoopOp, MapIndexOp
+from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp
 from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import LaunchOp
 from ge.dialects.npu_task.program_info import figure
@@ -235,7 +235,8 @@ def unknown_sizes(module: ModuleOp) -> dict[str, Any]:
     have places that hold them at all sizes, and the bytes of all places. Empty where there are
     none."""
     main = main_function(module)
-    ops = [] if main is None else [op for op in main.walk() if isinstance(op, Task | IfOp | LoopOp)]
+    defining = Task | IfOp | CaseOp | LoopOp
+    ops = [] if main is None else [op for op in main.walk() if isinstance(op, defining)]
     count = sum(len(unknown_results(op)) for op in ops)
     if main is None or not count or any(isinstance(op, MapIndexOp) for op in main.walk()):
         return {}

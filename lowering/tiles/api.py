@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.dialects.scf import ForOp, IfOp
@@ -30,6 +31,7 @@ from xdsl.transforms.dead_code_elimination import region_dce
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.errors import GeError
+from ge.dialects.targets import KERNEL_TARGET
 from ge.dialects.targets.target import Target, record_target
 from ge.dialects.tile.kernel import CubeOp, KernelOp, ProgramOp, VectorOp
 from ge.lowering.tiles.indices import ceil_div as ceil_div
@@ -55,6 +57,7 @@ from ge.lowering.tiles.values import silu as silu
 from ge.lowering.tiles.values import sqrt as sqrt
 from ge.lowering.tiles.values import tanh as tanh
 from ge.lowering.tiles.values import where as where
+from ge.runtime.data.arrays import Array, dtype_of
 from ge.transforms.tiles.tile_flags import TileFlagsPass
 from ge.transforms.tiles.tile_plan import TilePlanPass
 from ge.transforms.tiles.tile_split_loops import TileSplitLoopsPass
@@ -72,7 +75,6 @@ class Tensor:
     dtype: ElementLike
 
 
-STATED_TARGET = "910b2"  # the default of kernels by hand: it states what instructions take
 Like: TypeAlias = Any  # a numpy array, or a `Tensor`
 
 
@@ -87,7 +89,7 @@ class Kernel:
         self,
         *arguments: Like,
         cores: int | None = None,
-        target: str = STATED_TARGET,
+        target: str = KERNEL_TARGET,
         **parameters: Any,
     ) -> "TileProgram":
         """The program for arguments of these shapes, on so many cores (default: all that the target
@@ -101,6 +103,23 @@ class Kernel:
     def __call__(self, *arrays: Any, **options: Any) -> None:
         """Run it on arrays, of which those that it stores to are written."""
         self.on(*arrays, **options).run(*arrays)
+
+    def returning(self, result: Callable[..., Like], **options: Any) -> Callable[..., Array]:
+        """A function of the inputs that returns the last argument, such as the kernel of a
+        `ge.FusedOp`: `result(*inputs)` has its shape and element type. Programs are traced once for
+        each shape of the inputs."""
+        programs: dict[Any, TileProgram] = {}
+
+        def function(*inputs: Array) -> Array:
+            like = result(*inputs)
+            out = np.zeros(like.shape, dtype_of(element_named(like.dtype)))
+            key = tuple((a.shape, str(a.dtype)) for a in (*inputs, out))
+            if key not in programs:
+                programs[key] = self.on(*inputs, out, **options)
+            programs[key].run(*inputs, out)
+            return out
+
+        return function
 
 
 def kernel(*function: Callable[..., None], **parameters: Any) -> Any:

@@ -53,41 +53,49 @@ def conv3x3(c: Any, x: Any, w: Any, out: Any, M: int) -> None:
         c.store(out[row, col:, 0:], acc)
 
 
+@tile.kernel(M=64, N=128, K=64)
+def w8a16(c: Any, a: Any, w: Any, scale: Any, out: Any, M: int, N: int, K: int) -> None:
+    """out = a (w * scale): codes of 8 bits, with a scale for each column"""
+    A, B, C = c.l1(M, K, copies=2), c.l1(K, N, copies=2), c.l0c(M, N)
+    codes, floats, s = c.ub(K, N, w.dtype, copies=2), c.ub(K, N, copies=2), c.ub(1, N)
+    weights, across = c.queue(floats, 2), ceil_div(w.shape[1], N)
+    for i in c.share(ceil_div(a.shape[0], M) * across):
+        m, n = i // across * M, i % across * N
+        c.load(s, scale[n:], pad=1)
+        for k in c.range(ceil_div(a.shape[1], K)):
+            c.load(codes[k], w[k * K :, n:], pad=0)
+            floats[k] = cast(codes[k], a.dtype) * s
+            weights.push(floats[k])
+            c.mmad(C, c.load(A[k], a[m:, k * K :], pad=0), weights.pop(B[k]), init=k == 0)
+        c.store(out[m:, n:], C)
+
+
 @tile.kernel(M=64, N=128, ahead=1, scale=0.125)
-def flash(
-    c: Any, q: Any, k: Any, v: Any, out: Any, scale: float, M: int, N: int, ahead: int
-) -> None:
-    """out = softmax(q k^T * scale) v, one head; the cube is `ahead` blocks of keys ahead"""
-    D, blocks = q.shape[1], k.shape[0] // N
+def flash(c: Any, q: Any, k: Any, v: Any, o: Any, M: int, N: int, ahead: int, scale: float) -> None:
+    """o = softmax(q k^T * scale) v, one head; the cube is `ahead` blocks of keys ahead"""
+    D, blocks, F = q.shape[1], k.shape[0] // N, "f32"
     Q, K, V, P = c.l1(M, D), c.l1(N, D, copies=2), c.l1(N, D, copies=2), c.l1(M, N, copies=2)
-    S, U = c.l0c(M, N), c.l0c(M, D)
-    s, p, u, acc = c.ub(M, N, "f32"), c.ub(M, N), c.ub(M, D, "f32"), c.ub(M, D, "f32")
-    l, m, new = c.ub(M, 1, "f32"), c.ub(M, 1, "f32"), c.ub(M, 1, "f32")
-    g = c.ub(M, 1, "f32", copies=ahead + 1)
+    S, U, s, p = c.l0c(M, N), c.l0c(M, D), c.ub(M, N, F), c.ub(M, N)
+    u, acc = c.ub(M, D, F), c.ub(M, D, F)
+    l, m, g = c.ub(M, 1, F), c.ub(M, 1, F, copies=2), c.ub(M, 1, F, copies=ahead + 1)
     scores, weights, sums = c.queue(s, ahead + 1), c.queue(p, ahead + 1), c.queue(u, 2)
     for i in c.share(q.shape[0] // M):
         c.load(Q, q[i * M :])
-        m[:], l[:], acc[:] = MIN, 0, 0
+        m[-1], l[:], acc[:] = MIN, 0, 0
         for j in c.range(blocks + ahead):
             with c.when(j < blocks):
-                c.load(K[j], k[j * N :])
-                c.mmad(S, Q, K[j].T, init=True)
-                scores.push(S)
-                scores.pop(s)
-                new[:] = maximum(m, rowmax(s) * scale)
-                g[j] = exp(m - new)
-                m[:] = new
-                s[:] = exp(s * scale - m)
+                c.mmad(S, Q, c.load(K[j], k[j * N :]).T, init=True)
+                scores.send(S, s)
+                m[j] = maximum(m[j - 1], rowmax(s) * scale)
+                g[j] = exp(m[j - 1] - m[j])
+                s[:] = exp(s * scale - m[j])
                 l[:] = l * g[j] + rowsum(s)
                 p[:] = cast(s, q.dtype)
                 weights.push(p)
             with c.when(j >= ahead):
                 b = j - ahead
-                c.load(V[b], v[b * N :])
-                weights.pop(P[b])
-                c.mmad(U, P[b], V[b], init=True)
-                sums.push(U)
-                sums.pop(u)
+                c.mmad(U, weights.pop(P[b]), c.load(V[b], v[b * N :]), init=True)
+                sums.send(U, u)
                 acc[:] = acc * g[b] + u
         acc[:] = acc / l
-        c.store(out[i * M :], acc)
+        c.store(o[i * M :], acc)

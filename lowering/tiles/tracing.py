@@ -147,9 +147,15 @@ class Queue:
         side = self.tracer.side_of(tile)
         side.add(transfers.PushOp(tile.value(side), self.fifo))
 
-    def pop(self, tile: v.Tile) -> None:
+    def pop(self, tile: v.Tile) -> v.Tile:
         side = self.tracer.side_of(tile)
         side.add(transfers.PopOp(self.fifo, tile.value(side)))
+        return tile
+
+    def send(self, source: v.Tile, target: v.Tile) -> None:
+        """A push of the one program and its pop by the other."""
+        self.push(source)
+        self.pop(target)
 
 
 @dataclass
@@ -269,10 +275,12 @@ class Tracer:
 
     # ---- instructions ----
 
-    def load(self, tile: v.Tile, box: v.Box, pad: float | None = None) -> None:
-        """From device memory to L1 or UB. Beyond the tensor's end the tile becomes `pad`."""
+    def load(self, tile: v.Tile, box: v.Box, pad: float | None = None) -> v.Tile:
+        """From device memory to L1 or UB; returns the tile. Beyond the tensor's end it becomes
+        `pad`."""
         side = self.side_of(tile)
         side.add(transfers.LoadOp(box.value(side, tile.shape), tile.value(side), pad))
+        return tile
 
     def store(self, box: v.Box, tile: v.Tile, relu: bool = False, add: bool = False) -> None:
         """From L0C or UB to device memory, as its element type."""

@@ -12,7 +12,7 @@ these are more than the repeats of a row: it starts as often as the shorter of b
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, isqrt, prod
+from math import ceil, isqrt
 
 from xdsl.dialects.builtin import bf16
 from xdsl.ir import SSAValue
@@ -179,11 +179,12 @@ def _pieces(op: TensorOp, target: Target) -> list[int]:
     small, large = shape_of(op.operands[0]), shape_of(result)
     width = max(bitwidth(element_type(result)) // 8, 1)
     if isinstance(op, TransposeOp):
-        kept = _kept(op)
+        runs = [run * width for run in _runs(op)]
         if _moves_last(op):  # blocks of both sides: whole repeats, as many as fit
             side = isqrt(target.ub_bytes // (4 * width)) * width
-            return [max(side // REPEAT_BYTES, 1) * REPEAT_BYTES]
-        return [kept * width] if kept < numel(large) else []
+            side = max(side // REPEAT_BYTES, 1) * REPEAT_BYTES
+            runs = [ceil(run / ceil(run / side)) for run in runs]
+        return [run for run in runs if run < numel(large) * width]
     if op.ACCESS in (Access.MOVEMENT, Access.LOOKUP) and large and numel(small) > 1:
         run = _common_run(small, large)
         return [run * width] if run < numel(large) else []
@@ -209,19 +210,30 @@ def _common_run(small: Shape, large: Shape) -> int:
 
 
 def _moves_last(op: TensorOp) -> bool:
-    return isinstance(op, TransposeOp) and _kept(op) == 1
+    return isinstance(op, TransposeOp) and bool(order := _order(op)) and order[-1] != len(order) - 1
 
 
-def _kept(op: TransposeOp) -> int:
-    """Elements of the last dimensions, which stay where they are. Dimensions of one do not
-    count."""
+def _order(op: TransposeOp) -> list[int]:
+    """The permutation, without dimensions of one."""
     shape = shape_of(op.operands[0])
     order = [i for i in array_ints(op.permutation) if shape[i] != 1]
-    dims = [i for i, d in enumerate(shape) if d != 1]
-    kept = 0
-    while kept < len(dims) and order[len(order) - 1 - kept] == dims[len(dims) - 1 - kept]:
-        kept += 1
-    return prod(shape[i] for i in dims[len(dims) - kept :])
+    places = {d: i for i, d in enumerate(sorted(order))}
+    return [places[d] for d in order]
+
+
+def _runs(op: TransposeOp) -> tuple[int, int]:
+    """Elements that lie in a row in operand and result: the dimensions that stay next to each
+    other, of those that are last in each."""
+    order, shape = _order(op), [d for d in shape_of(op.operands[0]) if d != 1]
+
+    def run(place: int) -> int:
+        size = shape[order[place]]
+        while place and order[place - 1] == order[place] - 1:
+            place -= 1
+            size *= shape[order[place]]
+        return size
+
+    return (run(order.index(len(order) - 1)), run(len(order) - 1)) if order else (1, 1)
 
 
 def _bits(op: TensorOp) -> int:

@@ -5,15 +5,15 @@ through memory (L2), and the cube's pipes have rates and starts of their own.
 - Each step of L0 starts a matmul and two moves from L1; L0C has one sum, so that the fixpipe takes
   it before the next tile begins.
 - Rows of operands in memory whose stride is no multiple of 512 bytes are loaded slower.
-- Windows of convolutions are unfolded from a layout with the channels innermost (NC1HWC0). Tensors
-  in memory do not have it: kernels of their own change it before and behind, as a transposition of
-  blocks.
+- Windows of convolutions are unfolded from a layout with 32 bytes of channels innermost (NC1HWC0),
+  padded where there are fewer. Tensors in memory do not have it: kernels of their own change it
+  before and behind, as a transposition of blocks.
 
 Attention: heads that share keys are rows of one tile. A step of it (a block of keys) is a chain
 of pipes: scores on the cube, to L2, weights on the vector cores, to L2, times values on the cube,
-to L2, sums on the vector cores, with a flag between two cores each time. Two blocks are under way
-at a time, also of two tiles: a step takes as long as the busiest pipe, or half of the chain. With
-`causal`, steps whose keys no query sees are left out.
+to L2, sums on the vector cores, with a flag between two cores each time. Two blocks are begun
+before one ends, also of the next tile: a step takes as long as the busiest pipe, or a third of the
+chain. With `causal`, steps whose keys no query sees are left out.
 
 Limits: k is not split among cores; a block of keys has one order of stages; that loads from rows
 64 KiB and more apart are far slower, and that blocks of a launch differ, is not modelled. What
@@ -44,7 +44,8 @@ from ge.runtime.costs.pipes import Pipes
 STRIDES = ((512, 1.0), (256, 0.8), (128, 0.5), (32, 0.4), (1, 0.3))
 LANES = REPEAT_BYTES // 4  # scores have 32 bits
 LONGEST_ROWS = 128  # of a tile of attention, about
-BLOCKS_AHEAD = 2  # blocks of keys that are under way at a time
+IN_FLIGHT = 3  # blocks of keys at a time: two ahead, as kernels written by hand have it
+INNERMOST_BYTES = 32  # of channels, in the layout of convolutions
 
 
 def stride_share(op: TensorOp, index: int) -> float:
@@ -84,6 +85,7 @@ class SplitCubeKernel(CubeKernel):
     rhs_share: float = 1.0
     unfold: float = 1.0  # bytes a cycle into L0A
     leaves: float = 0.0  # bytes of an element that leaves L0C
+    padding: float = 1.0  # of k, by channels that there are not
     layouts: tuple[int, ...] = ()  # bytes of each tensor whose layout changes
 
     @classmethod
@@ -91,6 +93,8 @@ class SplitCubeKernel(CubeKernel):
         (op, _), *_ = parts = matmuls(body)
         taken = list(fixpipe_ops(body, [op for op, _ in parts]) if target.fixpipe else ())
         unfold = unfold_rate(op, target)
+        channels = shape_of(op.operands[1])[1] if isinstance(op, ConvOp) else 1
+        innermost = INNERMOST_BYTES // max(int(bytes_of(op.operands[0])), 1)
         tensors = (op.operands[0], op.results[0]) if unfold != target.l1_to_l0a_rate else ()
         kernel = super().of(body, target)
         assert isinstance(kernel, SplitCubeKernel)
@@ -100,6 +104,7 @@ class SplitCubeKernel(CubeKernel):
             rhs_share=stride_share(op, 1),
             unfold=unfold,
             leaves=bytes_of((taken[-1] if taken else op).results[0]),
+            padding=round_up(channels, innermost) / channels if tensors else 1.0,
             layouts=tuple(int(numel(shape_of(v)) * bytes_of(v)) for v in tensors),
         )
 
@@ -115,11 +120,11 @@ class SplitCubeKernel(CubeKernel):
         return [("l1", "lhs", lhs, buffers), ("l1", "rhs", rhs, buffers), *rest]
 
     def mac_cycles(self, m: int, n: int, k: int) -> float:
-        steps = ceil(self.p.k / k)
+        steps = ceil(self.p.k * self.padding / k)
         return steps * (m * n * k / self.macs_rate + self.target.mmad_start_cycles)
 
     def tile_cycles(self, m: int, n: int, k: int) -> float:
-        t, steps = self.target, ceil(self.p.k / k)
+        t, steps = self.target, ceil(self.p.k * self.padding / k)
         feed = self.width * k * (m / self.unfold + n / t.l1_to_l0b_rate)
         feed = steps * (feed + 2 * t.mte1_start_cycles)
         return max(self.mac_cycles(m, n, k), feed) + m * n * self.leaves / t.l0c_out_rate
@@ -200,9 +205,6 @@ class SplitAttentionKernel(AttentionKernel):
             offset=offset,
             masks=len(op.masks),
         )
-
-    def steps(self, m: int, n: int, k: int) -> int:
-        return ceil(self.average_steps(m, n))
 
     def average_steps(self, m: int, n: int) -> float:
         """Blocks of keys that a tile meets."""
@@ -287,7 +289,7 @@ class SplitAttentionKernel(AttentionKernel):
         return elements + starts * t.vector_start_cycles
 
     def step_cycles(self, m: int, n: int) -> tuple[float, float]:
-        """Of the busiest pipe or the half of the chain, and of the chain."""
+        """Of the busiest pipe or its part of the chain, and of the chain."""
         s, flags = self.stages(m, n), 4 * self.target.cross_flag_cycles
         chain = sum(s.values()) + flags
         pipes = (
@@ -297,7 +299,7 @@ class SplitAttentionKernel(AttentionKernel):
             s["weights"] + s["rescale"],
             s["weights out"],
         )
-        return max(*pipes, chain / BLOCKS_AHEAD), chain
+        return max(*pipes, chain / IN_FLIGHT), chain
 
     def tile_cycles(self, m: int, n: int, k: int) -> float:
         return self.average_steps(m, n) * self.step_cycles(m, n)[0]
@@ -310,7 +312,7 @@ class SplitAttentionKernel(AttentionKernel):
         every = rounds * steps / t.cycles_per_us
         step, chain = self.step_cycles(m, n)
         start = t.kernel_start_us.get("mixed", 0.0) + (chain - step) / t.cycles_per_us
-        passing = self.tiles(m, n) * ceil(steps) * m
+        passing = ceil(self.tiles(m, n) * steps) * m
         passing *= n * (self.accumulator + self.width) + self.value_size * self.accumulator
         return replace(
             p,

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from ge.dialects.graph.state import Typed, growing_symbol, state_pairs
+from ge.dialects.graph.state import growing_symbol
 from ge.dialects.npu_task.program_info import STREAMS
 from ge.dialects.support.environment import switch
 from ge.dialects.support.errors import GeError
@@ -36,7 +36,6 @@ from ge.runtime.device.function import Driver, Function
 from ge.runtime.device.gears import Cut, GearTable
 from ge.runtime.device.memory import loaded
 from ge.runtime.device.ports import (
-    Port,
     check_inputs,
     check_outputs,
     input_ports,
@@ -44,7 +43,7 @@ from ge.runtime.device.ports import (
     with_rows,
 )
 from ge.runtime.device.staged import Staged
-from ge.runtime.device.state import BlockTable, DeviceState, HostState, State, padded
+from ge.runtime.device.state import BlockTable, DeviceState, State, host_states, padded
 from ge.runtime.device.streaming import run_many
 from ge.runtime.profile.profiler import observe
 
@@ -332,26 +331,6 @@ class Session:
                         f"output '{name}' has other bits in random timing {number} of seed {seed}",
                         hint="--sanitize tells which tasks race",
                     )
-
-
-def host_states(
-    arguments: Sequence[Port],
-    results: Sequence[Port],
-    patterns: Mapping[str, str],
-    symbol: str = "",
-) -> list[HostState]:
-    """The arguments that are state, as the module says, or by patterns."""
-    typed = [[Typed(p.name, p.element, p.shape) for p in ports] for ports in (arguments, results)]
-    pairs = state_pairs(patterns, typed[0], typed[1])
-    pairs |= {p.name: p.state for p in arguments if p.state}
-    shapes = {p.name: p.shape for p in results}
-    states: list[HostState] = []
-    for port in arguments:
-        if (becomes := pairs.get(port.name)) is not None:
-            grows = port.dims.index(symbol) if symbol and symbol in port.dims else None
-            after = shapes[becomes]
-            states.append(HostState(port.name, port.element, port.shape, after, grows, becomes))
-    return states
 
 
 def restore(states: Sequence[DeviceState], arrays: Sequence[Array]) -> None:

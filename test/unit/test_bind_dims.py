@@ -8,13 +8,14 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.npu_task.attributes import is_dynamic
-from ge.dialects.npu_task.control import IfOp, LoopOp
+from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp
 from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.npu_task.program_info import figure
 from ge.dialects.support.dims import Range, size_of, symbols
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
+from ge.dialects.targets.target import Target
 from ge.lowering.driver.binding import Binder
 from ge.lowering.driver.compiler import context, lower_program
 from ge.lowering.driver.program import Program
@@ -23,6 +24,7 @@ from ge.lowering.text.reading import Source, parse_module
 from ge.lowering.text.values import parse_dims, parse_shapes, shape_from
 from ge.runtime.check.proof import check_program
 from ge.runtime.device.session import Session
+from ge.runtime.host.api import Host, HostProgram
 
 
 def program(text: str) -> Program:
@@ -47,7 +49,12 @@ def same_numbers(modules: tuple[ModuleOp, ModuleOp], inputs: Mapping[str, object
 
 def dynamic(module: ModuleOp) -> int:
     """How many values of the program are of unknown shape."""
-    values = (v for op in module.walk() if isinstance(op, Task | IfOp | LoopOp) for v in op.results)
+    values = (
+        v
+        for op in module.walk()
+        if isinstance(op, Task | IfOp | CaseOp | LoopOp)
+        for v in op.results
+    )
     return sum(is_dynamic(v.type) for v in values)
 
 
@@ -78,6 +85,53 @@ def test_a_branch_of_shapes_that_are_now_known_has_a_buffer():
     assert not dynamic(modules[1])
     for c in (True, False):
         same_numbers(modules, {"x": X, "c": np.array(c), "k": np.array(0)})
+
+
+def case_of(index: str, before: str = "", n: str = "?") -> str:
+    """A program of three branches, one of which yields what is computed before."""
+    t = f"tensor<{n}x4xf32>"
+    head = HEAD.replace("tensor<?x4xf32>", t)
+    head = head.replace(', graph.dims = ["n", ""]', "") if n != "?" else head
+    return f"""{head} -> ({t} {{graph.name = "y"}}) {{
+      {before}
+      %e = graph.exp %x : ({t}) -> {t}
+      %y = graph.case {index} : tensor<i64> -> ({t}) {{
+        %0 = graph.tanh %e : ({t}) -> {t}
+        graph.yield %0 : {t}
+      }} {{
+        %0 = graph.cos %e : ({t}) -> {t}
+        graph.yield %0 : {t}
+      }} {{
+        graph.yield %e : {t}
+      }}
+      func.return %y : {t}
+    }}"""
+
+
+def test_cases_by_data_and_by_sizes():
+    modules = bound(case_of("%k"), n=3)
+    assert dynamic(modules[0])
+    assert not dynamic(modules[1])
+    for k in range(3):
+        same_numbers(modules, {"x": X, "c": np.array(True), "k": np.array(k)})
+    with pytest.raises(GeError, match="there is no branch 3 of 3"):
+        Session(modules[1]).run({"x": X, "c": np.array(True), "k": np.array(3)})
+    rows = """
+      %n = graph.shape_of %x end 1 : tensor<?x4xf32> -> tensor<1xi64>
+      %s = graph.squeeze %n axes [0] : tensor<1xi64> -> tensor<i64>"""
+    modules = bound(case_of("%s", rows), n=1)
+    assert not any(isinstance(op, CaseOp) for op in modules[1].walk())
+    same_numbers(modules, {"x": X[:1], "c": np.array(True), "k": np.array(0)})
+
+
+def test_a_branch_that_copies_what_it_yields_is_dispatched():
+    module = program(case_of("%k", n="3")).module
+    inputs = {"x": X, "c": np.array(True), "k": np.array(2)}
+    want = Session(module).run(inputs)["y"]
+    np.testing.assert_array_equal(want, np.exp(X))
+    for mode in ("eager", "graph", "captured"):
+        called = Host.of(mode).call(HostProgram(module, Target.load("910b1")))
+        assert called.timeline is not None
 
 
 def test_a_branch_that_sizes_decide_is_taken():

@@ -88,6 +88,7 @@ def test_filecheck_example(tmp_path: Path, run: Run):
         ("print(session.input_names", "input_ids"),
         ("run_many", "in us:"),
         ("tile.kernel", "@softmax: proved, "),
+        ("register_operation", ""),
     ],
 )
 def test_python_example(

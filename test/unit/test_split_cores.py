@@ -195,6 +195,11 @@ def test_layouts_of_convolutions_change() -> None:
     assert us(conv(64, stride=2)) < us(conv(64))
 
 
+def test_channels_are_padded_to_what_lies_innermost() -> None:
+    few, more = (pipes(conv(112, channels=c)).cube_us for c in (3, 16))
+    assert few == pytest.approx(more, rel=0.1)
+
+
 def test_vector_work_behind_a_matmul_goes_through_l2() -> None:
     product = matmul(2048, 512, 2048)
     added = AddOp.of(product.results[0], *values(((2048, 2048), f16)))
@@ -217,6 +222,8 @@ def test_pieces_of_memory_cost_starts() -> None:
     """Moving the last dimension costs more than moving others, short rows more than long ones."""
     kept, moved = (transpose((64, 64, 512), p, f16) for p in ((1, 0, 2), (2, 1, 0)))
     assert us(kept) < us(moved)
+    assert us(transpose((32768, 64), (1, 0), f16)) < us(transpose((262144, 8), (1, 0), f16))
+    assert us(transpose((2048, 1, 1024), (1, 0, 2), f16)) < us(transpose((2048, 1024), (1, 0), f16))
     assert us(transpose((8192, 16, 16), (1, 0, 2), f16)) > us(
         transpose((64, 64, 512), (1, 0, 2), f16)
     )
