@@ -107,6 +107,18 @@ def test_what_takes_more_than_it_states_is_refused(program: Program):
         Session(module).run(values(10))
 
 
+def test_places_that_this_machine_has_no_memory_for_are_not_made(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+):
+    want = Session(program.module).run(values(9))
+    monkeypatch.setattr("ge.runtime.device.memory.machine_bytes", lambda: 1024)
+    session = Session(program.module)
+    np.testing.assert_array_equal(session.run(values(9))["y"], want["y"])
+    session.run(values(MOST))
+    with pytest.raises(GeError, match="its place"):
+        session.run(values(MOST + 1))
+
+
 # ---- planted faults
 
 
